@@ -1,0 +1,44 @@
+"""What is known of the device under test, as a value (PTS 2.0.2 chapter 5, reporting requirements)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+TargetKind = Literal["drive", "loop device", "file"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dut:
+    """The device under test.
+
+    An empty string means that the target does not say.  ``identity`` is what the operator types to confirm
+    the destruction: the serial number, or the name of a target that has none.
+    """
+
+    path: str
+    kind: TargetKind
+    model: str
+    serial: str
+    firmware: str
+    bus: str
+    capacity_bytes: int
+    logical_sector_bytes: int
+    physical_sector_bytes: int
+    rotational: bool | None
+    write_cache: Literal["enabled", "disabled", "unknown"]
+    discard: bool
+
+    def __post_init__(self) -> None:
+        if self.capacity_bytes < 1 or self.logical_sector_bytes < 1:
+            raise ValueError(f"{self.path}: capacity and sector size must be positive")
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def identity(self) -> str:
+        """What tells this target from its neighbours: the serial number, else its name."""
+        return self.serial or self.name

@@ -1,0 +1,142 @@
+"""Everything that can go wrong, as types.
+
+The docstring of a class is the sentence the operator reads, ``hint`` the remedy, ``exit_code`` what the
+shell sees.  One tree, one code each (``tests/test_errors.py`` proves the codes unique)::
+
+    SniaPtsError            1
+     |- UsageError          2   an option or value nobody can mean
+     |- SpecError           3   a specification file or a --set with mistakes
+     |- ToolMissing         4   a program the run needs is not there
+     |- RunFolderError      5   the run folder cannot be made or written
+     |- TargetMissing       6   no such target
+     |- TargetBusy          7   somebody uses the target: mounted, swap, held, open
+     |- TargetNotOurs       8   a file the suite did not create
+     |- NotConfirmed        9   the operator did not confirm the destruction
+     |- TargetUnfit        10   the target cannot be tested
+     |- PurgeFailed        11   a purge failed, or was not proven
+     |- DeviceFailed       12   the device under test failed
+     |- HostFailed         13   the host or a tool failed: the device is not to blame
+     |- RecordError        14   a stored run cannot be read
+     |- ReportError        15   a report could not be made as it should look
+    Interrupted           130   the operator stopped the run
+"""
+
+from __future__ import annotations
+
+
+class SniaPtsError(Exception):
+    """{detail}"""
+
+    exit_code = 1
+    hint = ""
+
+    def __init__(self, *, hint: str | None = None, **facts: object) -> None:
+        """Fill the class's sentence with ``facts``; ``hint`` replaces the class's remedy."""
+        self.facts = facts
+        super().__init__((type(self).__doc__ or type(self).__name__).format(**facts))
+        self.hint = (type(self).hint if hint is None else hint).format(**facts)
+
+
+class UsageError(SniaPtsError, ValueError):
+    """{detail}"""
+
+    exit_code = 2
+    hint = "See snia-pts --help."
+
+
+class SpecError(SniaPtsError, ValueError):
+    """The specification {path} has {count} mistake(s):\n{mistakes}"""
+
+    exit_code = 3
+    hint = "Correct the lines above; the files under specs/ show every key with its clause."
+
+
+class ToolMissing(SniaPtsError, FileNotFoundError):
+    """{program} is needed and was not found."""
+
+    exit_code = 4
+    hint = "Install it (Debian, Ubuntu: apt install {package}) or put it on the PATH."
+
+
+class RunFolderError(SniaPtsError, OSError):
+    """The run folder {path} cannot be used: {reason}."""
+
+    exit_code = 5
+    hint = "Name another place with --run-dir."
+
+
+class TargetMissing(SniaPtsError, FileNotFoundError):
+    """{path} does not exist."""
+
+    exit_code = 6
+    hint = "Check the name with lsblk; for a test file give its size, for example --size 1G."
+
+
+class TargetBusy(SniaPtsError, OSError):
+    """{path} is in use: {reason}. Nothing was written to it."""
+
+    exit_code = 7
+    hint = "Free it first, or choose another drive: a test destroys everything on its target."
+
+
+class TargetNotOurs(SniaPtsError, OSError):
+    """{path} is an existing file that snia-pts did not create. Nothing was written to it."""
+
+    exit_code = 8
+    hint = "Choose another name, or say --overwrite if its content may be destroyed."
+
+
+class NotConfirmed(SniaPtsError):
+    """{path} was not confirmed: {reason}. Nothing was written to it."""
+
+    exit_code = 9
+    hint = "Type {confirmation} at the prompt, or give --serial {confirmation}."
+
+
+class TargetUnfit(SniaPtsError, ValueError):
+    """{path} cannot be tested: {reason}. Nothing was written to it."""
+
+    exit_code = 10
+    hint = "Choose another target."
+
+
+class PurgeFailed(SniaPtsError):
+    """The purge of {path} by {method} {reason}."""
+
+    exit_code = 11
+    hint = "Nothing was measured. Choose another method with --purge."
+
+
+class DeviceFailed(SniaPtsError):
+    """The device failed in step {step} ({what}): {reason}."""
+
+    exit_code = 12
+    hint = "What was measured before is kept in the run folder; look at the evidence of this step and at dmesg."
+
+
+class HostFailed(SniaPtsError):
+    """The host failed in step {step} ({what}): {reason}. The device is not to blame."""
+
+    exit_code = 13
+    hint = "What was measured before is kept in the run folder; look at the evidence of this step."
+
+
+class RecordError(SniaPtsError, ValueError):
+    """The stored run {path} cannot be read: {reason}."""
+
+    exit_code = 14
+    hint = "Name the folder of a run (it holds journal.jsonl)."
+
+
+class ReportError(SniaPtsError):
+    """The report could not be made: {reason}."""
+
+    exit_code = 15
+    hint = "The result itself is safe; make the report again with snia-pts report RUN."
+
+
+class Interrupted(SniaPtsError):
+    """Stopped by the operator in step {step} ({what})."""
+
+    exit_code = 130
+    hint = "What was measured before is kept in the run folder."

@@ -1,0 +1,203 @@
+"""What was measured: counts, times and response-time histograms of one stimulus, and rounds of them.
+
+Statistics come from totals and histograms, never from averages of averages: a mixed point's IOPS is reads plus
+writes, its average response time is weighted by I/O count, percentiles come from merged bins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from .spec import Deviation, Tracked
+from .steps import Cell, Stimulus
+from .units import MB
+
+FIVE_NINES = 99.999
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """Response times as counted by the engine: (nanoseconds, I/Os) a bin, ascending."""
+
+    bins: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        edges = [edge for edge, _ in self.bins]
+        if edges != sorted(set(edges)) or any(count < 0 for _, count in self.bins):
+            raise ValueError("histogram bins must ascend and count from 0")
+
+    @property
+    def count(self) -> int:
+        return sum(count for _, count in self.bins)
+
+    def merge(self, other: Histogram) -> Histogram:
+        """Return the histogram of both together."""
+        total = dict(self.bins)
+        for edge, count in other.bins:
+            total[edge] = total.get(edge, 0) + count
+        return Histogram(bins=tuple(sorted(total.items())))
+
+    def percentile_ns(self, percent: float) -> int | None:
+        """Return the bin below or in which ``percent`` of the I/Os lie; None when there are too few I/Os to tell.
+
+        A percentile of q needs at least 1 / (1 - q) I/Os: 100 000 for five nines.
+        """
+        total = self.count
+        if total == 0 or total < round(100 / (100 - percent)):
+            return None
+        wanted, seen = math.ceil(total * percent / 100), 0
+        for edge, count in self.bins:
+            seen += count
+            if seen >= wanted:
+                return edge
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfers:
+    """The reads, or the writes, of one measurement.
+
+    ``runtime_ms`` is what the engine measured, not what was asked.  Response times are the host's: submission and
+    completion together.
+    """
+
+    ios: int
+    transferred_bytes: int
+    runtime_ms: int
+    response_min_ns: int
+    response_mean_ns: float
+    response_max_ns: int
+    histogram: Histogram
+
+    @property
+    def iops(self) -> float:
+        return 1000 * self.ios / self.runtime_ms if self.runtime_ms else 0.0
+
+    @property
+    def bytes_per_second(self) -> float:
+        return 1000 * self.transferred_bytes / self.runtime_ms if self.runtime_ms else 0.0
+
+
+NOTHING = Transfers(
+    ios=0, transferred_bytes=0, runtime_ms=0, response_min_ns=0, response_mean_ns=0.0, response_max_ns=0,
+    histogram=Histogram(),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocking:
+    """When one stimulus ran, and how long the device was left alone before it.
+
+    ``own_gap_us`` is the suite's own time from the end of the program before to the start of this one, ``idle_gap_ms``
+    an upper bound of the time without host I/O: own gap plus all the engine's time around its I/O.  Both are None
+    for the first stimulus after something else.
+    """
+
+    started: str
+    started_monotonic_ns: int
+    ended_monotonic_ns: int
+    own_gap_us: float | None
+    idle_gap_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What came of one stimulus.  ``evidence`` names its files in the run folder, ``evidence_sha256`` their result."""
+
+    kind: Literal["measurement"] = "measurement"
+    stimulus: Stimulus
+    seed: int
+    read: Transfers
+    write: Transfers
+    clocking: Clocking
+    evidence: str
+    evidence_sha256: str
+
+    @property
+    def ios(self) -> int:
+        return self.read.ios + self.write.ios
+
+    @property
+    def iops(self) -> float:
+        """I/Os per second, reads and writes together."""
+        return self.read.iops + self.write.iops
+
+    @property
+    def mb_per_second(self) -> float:
+        """Throughput in decimal MB/s, reads and writes together."""
+        return (self.read.bytes_per_second + self.write.bytes_per_second) / MB
+
+    @property
+    def runtime_ms(self) -> int:
+        return max(self.read.runtime_ms, self.write.runtime_ms)
+
+    @property
+    def average_response_us(self) -> float:
+        """ART in microseconds, weighted by I/O count."""
+        total = self.read.ios * self.read.response_mean_ns + self.write.ios * self.write.response_mean_ns
+        return total / self.ios / 1000 if self.ios else 0.0
+
+    @property
+    def maximum_response_us(self) -> float:
+        """MRT in microseconds."""
+        return max(self.read.response_max_ns, self.write.response_max_ns) / 1000
+
+    @property
+    def histogram(self) -> Histogram:
+        return self.read.histogram.merge(self.write.histogram)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purged:
+    """What came of a purge: the method, and the proof that what was there is gone.
+
+    Of ``samples`` blocks written with a pattern before, ``survivors`` were still there after.
+    """
+
+    kind: Literal["purged"] = "purged"
+    method: str
+    samples: int
+    survivors: int
+    started: str
+    seconds: float
+    evidence: str
+    deviations: tuple[Deviation, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """For the report's header."""
+        if not self.samples:
+            return f"{self.method} (not proven)"
+        return f"{self.method} (proven on {self.samples} blocks)"
+
+
+Outcome = Purged | Measurement
+
+METRICS = {"iops": lambda measurement: measurement.iops}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRound:
+    """The measurements of one Round, complete or (the last one of a stopped run) not."""
+
+    number: int
+    measurements: tuple[Measurement, ...]
+    complete: bool
+
+    @property
+    def by_cell(self) -> Mapping[Cell, Measurement]:
+        return {measurement.stimulus.cell: measurement for measurement in self.measurements}
+
+    def value(self, tracked: Tracked) -> float:
+        """Return a tracked variable, found by its key; raises KeyError when the round did not measure it."""
+        cell = Cell(read_percent=tracked.read_percent, block_size_bytes=tracked.block_size_bytes)
+        return float(METRICS[tracked.metric](self.by_cell[cell]))
+
+
+def mean(values: Iterable[float]) -> float:
+    """Return the arithmetic mean, summed without rounding error; nan of nothing."""
+    listed = list(values)
+    return math.fsum(listed) / len(listed) if listed else math.nan

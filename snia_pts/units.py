@@ -1,0 +1,77 @@
+"""Sizes, times and counts as people read and write them.
+
+Transfer sizes and offsets are binary (KiB = 1024 bytes), capacity and throughput decimal
+(MB = 10^6 bytes), as PTS 2.0.2 section 2.4.1 asks.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from .errors import UsageError
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+MB = 10**6
+GB = 10**9
+
+_SIZE = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[a-z]*)", re.IGNORECASE)
+_SIZE_UNITS = {
+    "": 1, "b": 1,
+    "k": KIB, "kib": KIB, "m": MIB, "mib": MIB, "g": GIB, "gib": GIB, "t": 1024 * GIB, "tib": 1024 * GIB,
+    "kb": 10**3, "mb": MB, "gb": GB, "tb": 10**12,
+}  # fmt: skip
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes that ``text`` names: ``4K`` and ``4KiB`` are 4096, ``4kB`` is 4000.
+
+    Raises UsageError when it is no whole, positive number of bytes.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    factor = _SIZE_UNITS.get(match["unit"].lower()) if match else None
+    size = float(match["number"]) * factor if match and factor else 0.0
+    if size < 1 or not size.is_integer():
+        raise UsageError(
+            detail=f"{text!r} is not a size.", hint="Write a number with K, M, G or T (binary) or kB, MB, GB, TB."
+        )
+    return int(size)
+
+
+def block_size(size_bytes: int) -> str:
+    """Return a transfer size in KiB as the standard writes it: ``0.5 KiB``, ``1024 KiB``."""
+    return f"{size_bytes / KIB:g} KiB"
+
+
+def capacity(size_bytes: float) -> str:
+    """Return an amount of data in decimal units: ``960.2 GB``."""
+    for factor, unit in ((10**15, "PB"), (10**12, "TB"), (GB, "GB"), (MB, "MB"), (10**3, "kB")):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.4g} {unit}"
+    return f"{size_bytes:g} B"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in its two largest units: ``4 h 40 min``, ``1 min 05 s``, ``0.5 s``."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    whole = round(seconds)
+    days, rest = divmod(whole, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, secs = divmod(rest, 60)
+    if days:
+        return f"{days} d {hours:02} h"
+    if hours:
+        return f"{hours} h {minutes:02} min"
+    return f"{minutes} min {secs:02} s"
+
+
+def number(value: float) -> str:
+    """Return a value with thousands separated and about four significant digits: ``12 345``, ``812.8``, ``0.1497``."""
+    if not math.isfinite(value):
+        return "n/a"
+    magnitude = abs(value)
+    decimals = 0 if magnitude >= 1000 or magnitude == 0 else max(0, 3 - math.floor(math.log10(magnitude)))
+    return f"{value:,.{min(decimals, 6)}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
