@@ -31,10 +31,10 @@ class SniaPtsError(Exception):
     hint = ""
 
     def __init__(self, *, hint: str | None = None, **facts: object) -> None:
-        """Fill the class's sentence with ``facts``; ``hint`` replaces the class's remedy."""
+        """Fill the class's sentence and remedy with ``facts``; ``hint``, as it is, replaces the remedy."""
         self.facts = facts
         super().__init__((type(self).__doc__ or type(self).__name__).format(**facts))
-        self.hint = (type(self).hint if hint is None else hint).format(**facts)
+        self.hint = type(self).hint.format(**facts) if hint is None else hint
 
 
 class UsageError(SniaPtsError, ValueError):

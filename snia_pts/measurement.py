@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import lt
 from typing import Literal
 
 from .spec import Deviation, Tracked
@@ -20,36 +21,58 @@ FIVE_NINES = 99.999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Histogram:
-    """Response times as counted by the engine: (nanoseconds, I/Os) a bin, ascending."""
+    """Response times as counted by the engine: ``counted`` is ``nanoseconds I/Os`` a bin, ascending, with commas.
 
-    bins: tuple[tuple[int, int], ...] = ()
+    One text, because a run keeps thousands of histograms of a thousand bins each.
+    """
+
+    counted: str = ""
 
     def __post_init__(self) -> None:
-        edges = [edge for edge, _ in self.bins]
-        if edges != sorted(set(edges)) or any(count < 0 for _, count in self.bins):
+        edges, counts = self._columns()
+        if not all(map(lt, edges, edges[1:])) or min(counts, default=0) < 0:
             raise ValueError("histogram bins must ascend and count from 0")
+
+    @classmethod
+    def of(cls, bins: Iterable[tuple[int, int]]) -> Histogram:
+        """Return the histogram of (nanoseconds, I/Os) pairs in any order; raises ValueError on a repeated bin."""
+        return cls(counted=",".join(f"{edge} {count}" for edge, count in sorted(bins)))
+
+    @property
+    def bins(self) -> tuple[tuple[int, int], ...]:
+        """The (nanoseconds, I/Os) pairs, ascending."""
+        return tuple(zip(*self._columns(), strict=True))
 
     @property
     def count(self) -> int:
-        return sum(count for _, count in self.bins)
+        return sum(self._columns()[1])
 
     def merge(self, other: Histogram) -> Histogram:
         """Return the histogram of both together."""
+        if not self.counted or not other.counted:
+            return self if self.counted else other
         total = dict(self.bins)
         for edge, count in other.bins:
             total[edge] = total.get(edge, 0) + count
-        return Histogram(bins=tuple(sorted(total.items())))
+        return Histogram.of(total.items())
+
+    def _columns(self) -> tuple[list[int], list[int]]:
+        numbers = [int(word) for word in self.counted.replace(",", " ").split()]
+        if len(numbers) % 2:
+            raise ValueError("a histogram bin without its count")
+        return numbers[::2], numbers[1::2]
 
     def percentile_ns(self, percent: float) -> int | None:
         """Return the bin below or in which ``percent`` of the I/Os lie; None when there are too few I/Os to tell.
 
         A percentile of q needs at least 1 / (1 - q) I/Os: 100 000 for five nines.
         """
-        total = self.count
+        bins = self.bins
+        total = sum(count for _, count in bins)
         if total == 0 or total < round(100 / (100 - percent)):
             return None
         wanted, seen = math.ceil(total * percent / 100), 0
-        for edge, count in self.bins:
+        for edge, count in bins:
             seen += count
             if seen >= wanted:
                 return edge
@@ -91,9 +114,9 @@ NOTHING = Transfers(
 class Clocking:
     """When one stimulus ran, and how long the device was left alone before it.
 
-    ``own_gap_us`` is the suite's own time from the end of the program before to the start of this one, ``idle_gap_ms``
-    an upper bound of the time without host I/O: own gap plus all the engine's time around its I/O.  Both are None
-    for the first stimulus after something else.
+    ``own_gap_us`` is the suite's own time from the end of the program before to the start of this one.
+    ``idle_gap_ms`` is the time without host I/O before this stimulus: the own gap plus the engine's time around its
+    I/O (``bench/gap.py`` holds it against what the block layer saw).  Both are None where no stimulus came before.
     """
 
     started: str

@@ -78,7 +78,7 @@ def plan(spec: IopsSpec, dut: Dut, assumptions: Assumptions) -> Plan:
     never_steady = 1000
     return Plan(
         assumptions=assumptions,
-        shortest=estimate(lambda number: 1),
+        shortest=estimate(lambda _: 1),
         longest=estimate(lambda number: 1 if number % 2 else never_steady),
     )
 

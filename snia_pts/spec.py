@@ -29,7 +29,8 @@ Count = Annotated[int, Ge(1), Le(1024)]
 Kib = Annotated[float, Gt(0), Le(65536), MultipleOf(0.5)]
 
 SPECS = Path(__file__).parent / "data" / "specs"
-_FORBID_EXTRA = {"extra": "forbid"}
+_UNFIT = "expected numbers of fewer digits, lists nested less deep, texts of valid characters"
+_STRICT = {"extra": "forbid", "allow_inf_nan": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class Deviation:
 class Setup:
     """Test conditions set before the first stimulus (PTS 2.0.2 chapter 4)."""
 
-    __pydantic_config__ = _FORBID_EXTRA
+    __pydantic_config__ = _STRICT
     write_cache: Literal["disabled", "enabled"]
     active_range_percent: Share
     data_pattern: Literal["random"]
@@ -58,7 +59,7 @@ class Setup:
 class Preconditioning:
     """Workload independent preconditioning (WIPC): sequential writes of ``capacities`` times the range."""
 
-    __pydantic_config__ = _FORBID_EXTRA
+    __pydantic_config__ = _STRICT
     block_size_kib: Kib
     capacities: Count
     active_range_percent: Share
@@ -74,7 +75,7 @@ class Preconditioning:
 class Rounds:
     """The test loop: R/W mixes (outer), block sizes (inner), time a point, rounds at most."""
 
-    __pydantic_config__ = _FORBID_EXTRA
+    __pydantic_config__ = _STRICT
     read_percents: Annotated[tuple[Percent, ...], MinLen(1)]
     block_sizes_kib: Annotated[tuple[Kib, ...], MinLen(1)]
     point_seconds: Annotated[float, Ge(0.1), Le(86400)]
@@ -94,7 +95,7 @@ class Rounds:
 class Tracked:
     """A variable whose steady state decides the test: a metric at one cell of the matrix, found by key."""
 
-    __pydantic_config__ = _FORBID_EXTRA
+    __pydantic_config__ = _STRICT
     metric: Literal["iops"]
     block_size_kib: Kib
     read_percent: Percent
@@ -108,7 +109,7 @@ class Tracked:
 class SteadyStateRule:
     """The steady state rule (PTS 2.0.2 definition 2.1.24): window length and allowed excursions."""
 
-    __pydantic_config__ = _FORBID_EXTRA
+    __pydantic_config__ = _STRICT
     window_rounds: Annotated[int, Ge(2), Le(1024)]
     data_excursion_percent: Annotated[float, Gt(0), Le(100)]
     slope_excursion_percent: Annotated[float, Gt(0), Le(100)]
@@ -119,7 +120,7 @@ class SteadyStateRule:
 class IopsSpec:
     """The IOPS test of one version and class (PTS 2.0.2 chapter 7)."""
 
-    __pydantic_config__ = _FORBID_EXTRA
+    __pydantic_config__ = _STRICT
     test: Literal["iops"]
     title: str
     subtitle: str
@@ -186,7 +187,8 @@ def read_specification(
     spec, more = _validate(test, plain)
     if spec is None or mistakes or more:
         raise _spec_error(str(path or standard.path.name), mistakes + more)
-    deviations = (*_differences(standard, plain), *chosen.departures, *_foreign(standard, chosen))
+    departures = dict.fromkeys((*standard.departures, *chosen.departures))
+    deviations = (*_differences(standard, plain), *departures, *_foreign(standard, chosen))
     return Specification(spec=spec, test_class=test_class, plain=plain, deviations=deviations)
 
 
@@ -204,9 +206,10 @@ def parse_override(text: str) -> tuple[str, Any]:
     if not key.strip() or not equals or not value.strip():
         raise UsageError(detail=f"--set {text}: not KEY=VALUE.", hint="For example --set rounds.maximum=7.")
     try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError):
+        table = tomllib.loads(f"value = {value}")
+    except (ValueError, RecursionError):
         return key.strip(), value.strip()
+    return key.strip(), table["value"] if len(table) == 1 else value.strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +231,14 @@ class _File:
     @classmethod
     def read(cls, path: Path, test_class: TestClass) -> _File:
         try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
+            return cls._resolve(path, tomllib.loads(path.read_text(encoding="utf-8")), test_class)
         except FileNotFoundError:
             raise _spec_error(str(path), ["no such file"]) from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise _spec_error(str(path), [f"not readable as TOML: {error}"]) from None
+
+    @classmethod
+    def _resolve(cls, path: Path, table: dict[str, Any], test_class: TestClass) -> _File:
         mistakes: list[str] = []
         if table.pop("format", None) != 1:
             mistakes.append("format: expected 1 (this suite reads no other)")
@@ -257,7 +263,9 @@ def _collect(
 ) -> None:
     for name, entry in table.items():
         key = prefix + name
-        if not isinstance(entry, dict):
+        if "." in name:
+            mistakes.append(f"{key}: expected a name without a dot")
+        elif not isinstance(entry, dict):
             leaves[key] = _Leaf(entry, "", "required")
             if prefix:
                 mistakes.append(f"{key}: {entry!r}: expected a table with a value and its clause")
@@ -286,9 +294,10 @@ def _departures(entries: object, test_class: TestClass, mistakes: list[str]) -> 
     found = []
     for number, entry in enumerate(entries if isinstance(entries, list) else [entries]):
         keys = {"what", "standard", "actual", "clause"}
-        if not isinstance(entry, dict) or entry.keys() - {"class"} != keys:
+        named = entry.get("class", test_class) if isinstance(entry, dict) else None
+        if named not in ("enterprise", "client") or entry.keys() - {"class"} != keys:
             mistakes.append(f"departures.{number}: expected what, standard, actual, clause, and perhaps class")
-        elif entry.get("class", test_class) == test_class:
+        elif named == test_class:
             found.append(Deviation(**{key: str(entry[key]) for key in keys}))
     return tuple(found)
 
@@ -314,17 +323,18 @@ def _validate(test: str, plain: Mapping[str, Any]) -> tuple[IopsSpec | None, lis
     if kind is None:
         return None, [f"test: {test!r}: expected one of {', '.join(SPEC_TYPES)}"]
     try:
-        text = json.dumps(plain, allow_nan=False)
-    except (TypeError, ValueError):
-        return None, ["dates, times, nan and inf mean nothing here: expected numbers, texts and lists"]
-    try:
+        text = json.dumps(plain, ensure_ascii=False, default=lambda date: [str(date)])
         return TypeAdapter(kind).validate_json(text, strict=True), []
     except ValidationError as error:
         return None, [_sentence(detail) for detail in error.errors()]
+    except (ValueError, RecursionError):
+        return None, [_UNFIT]
 
 
 def _sentence(detail: ErrorDetails) -> str:
     key = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] in ("json_invalid", "string_unicode"):
+        return _UNFIT
     if detail["type"] == "missing":
         return f"{key}: expected this key"
     if detail["type"] in ("unexpected_keyword_argument", "extra_forbidden"):

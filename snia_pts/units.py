@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 
 from .errors import UsageError
 
@@ -17,7 +18,7 @@ GIB = 1024 * MIB
 MB = 10**6
 GB = 10**9
 
-_SIZE = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[a-z]*)", re.IGNORECASE)
+_SIZE = re.compile(r"(?P<number>\d{1,20}(\.\d{1,20})?)\s*(?P<unit>[a-z]*)", re.IGNORECASE | re.ASCII)
 _SIZE_UNITS = {
     "": 1, "b": 1,
     "k": KIB, "kib": KIB, "m": MIB, "mib": MIB, "g": GIB, "gib": GIB, "t": 1024 * GIB, "tib": 1024 * GIB,
@@ -32,8 +33,8 @@ def parse_size(text: str) -> int:
     """
     match = _SIZE.fullmatch(text.strip())
     factor = _SIZE_UNITS.get(match["unit"].lower()) if match else None
-    size = float(match["number"]) * factor if match and factor else 0.0
-    if size < 1 or not size.is_integer():
+    size = Fraction(match["number"]) * factor if match and factor else Fraction()
+    if size < 1 or size.denominator != 1:
         raise UsageError(
             detail=f"{text!r} is not a size.", hint="Write a number with K, M, G or T (binary) or kB, MB, GB, TB."
         )

@@ -1,0 +1,1 @@
+"""Everything that can touch a device or start a program."""

@@ -14,8 +14,10 @@ Random I/O over the ActiveRange, a matrix of R/W mixes and block sizes, in round
 from __future__ import annotations
 
 from ..dut import Dut
+from ..errors import TargetUnfit
 from ..spec import IopsSpec
 from ..steps import Stimulus
+from ..units import block_size, capacity
 from ..window import Window
 from .asking import Procedure
 from .preconditioning import active_range_bytes, purge_and_precondition
@@ -23,7 +25,11 @@ from .rounds import rounds_until_steady
 
 
 def iops(spec: IopsSpec, dut: Dut) -> Procedure[Window | None]:
-    """Ask for the IOPS test of ``dut``; concludes with its last window."""
+    """Ask for the IOPS test of ``dut``; concludes with its last window.
+
+    Raises TargetUnfit before the first step when ``dut`` cannot run what decides the test.
+    """
+    refuse_unfit(spec, dut)
     yield from purge_and_precondition(spec.preconditioning, dut)
     return (yield from rounds_until_steady(loop(spec, dut), spec.rounds, spec.steady_state))
 
@@ -49,3 +55,20 @@ def loop(spec: IopsSpec, dut: Dut) -> tuple[Stimulus, ...]:
         for block_size_bytes in spec.rounds.block_sizes_bytes
         if block_size_bytes % dut.logical_sector_bytes == 0
     )
+
+
+def refuse_unfit(spec: IopsSpec, dut: Dut) -> None:
+    """Raise TargetUnfit when sectors cannot hold a block that must run, or a range cannot hold its largest block."""
+    wipc, tracked = spec.preconditioning, spec.steady_state.tracked
+    for size_bytes in (wipc.block_size_bytes, *(variable.block_size_bytes for variable in tracked)):
+        if size_bytes % dut.logical_sector_bytes:
+            needed = "preconditioning" if size_bytes == wipc.block_size_bytes else "a tracked variable"
+            sector = f"its logical sectors of {dut.logical_sector_bytes} bytes"
+            raise TargetUnfit(path=dut.path, reason=f"{sector} cannot hold the {block_size(size_bytes)} of {needed}")
+    for percent, largest_bytes in (
+        (wipc.active_range_percent, wipc.block_size_bytes),
+        (spec.setup.active_range_percent, max(spec.rounds.block_sizes_bytes)),
+    ):
+        if active_range_bytes(dut, percent, largest_bytes) < largest_bytes:
+            share = f"{percent} % of its {capacity(dut.capacity_bytes)}"
+            raise TargetUnfit(path=dut.path, reason=f"{share} cannot hold one block of {block_size(largest_bytes)}")

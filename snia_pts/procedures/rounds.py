@@ -24,6 +24,7 @@ def rounds_until_steady(
     for number in range(1, rounds.maximum + 1):
         outcomes = yield Round(number=number, stimuli=stimuli)
         measured.append(measured_round(number, stimuli, outcomes))
+        measured = measured[-rule.window_rounds :]
         window = window_ending(measured, rule)
         if window is not None and window.steady:
             break

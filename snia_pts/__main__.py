@@ -1,0 +1,5 @@
+"""``python -m snia_pts``."""
+
+from .cli.main import console
+
+console()

@@ -1,0 +1,37 @@
+"""The front door: reads the arguments, calls the verb, turns every failure into a sentence, a remedy and a code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from ..errors import Interrupted, SniaPtsError
+from .parser import build_parser
+
+
+def console() -> None:
+    """Run the command line of this process and exit with its code."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command line; returns the exit code."""
+    try:
+        arguments = build_parser().parse_args(argv)
+        return int(arguments.verb(arguments))
+    except SniaPtsError as error:
+        return _say(error)
+    except KeyboardInterrupt:
+        return _say(Interrupted(step="the beginning", what="nothing had begun", hint="Nothing was written."))
+    except BrokenPipeError:
+        # The reader of our output is gone (snia-pts assess RUN | head): nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _say(error: SniaPtsError) -> int:
+    print(f"snia-pts: {error}", file=sys.stderr)
+    if error.hint:
+        print(f"  {error.hint}", file=sys.stderr)
+    return error.exit_code

@@ -1,0 +1,170 @@
+"""Reads what a target says of itself: from sysfs for a block device, from the file system for a file.
+
+It writes nothing.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Literal
+
+from ..dut import Dut
+from ..errors import TargetMissing, TargetUnfit
+
+ROOT = Path("/")
+_SYSFS_SECTOR_BYTES = 512
+_BUSES = (("/nvme/", "NVMe"), ("/usb", "USB"), ("/ata", "SATA"), ("/virtio", "virtio"), ("/host", "SCSI"))
+
+
+def read_dut(path: Path, *, size_bytes: int | None = None, root: Path = ROOT) -> Dut:
+    """Return the facts of the target at ``path``; of a file that is yet to be made, given its ``size_bytes``.
+
+    Raises TargetMissing and TargetUnfit.
+    """
+    real = Path(os.path.realpath(path))
+    try:
+        status = real.stat()
+    except FileNotFoundError:
+        if size_bytes is None or real.is_relative_to("/dev"):
+            raise TargetMissing(path=path) from None
+        return _file(real, size_bytes, 512)
+    except OSError as error:
+        raise TargetUnfit(path=path, reason=f"it cannot be looked at ({error.strerror})") from None
+    if stat.S_ISBLK(status.st_mode):
+        return block_dut(real, block_directory(status.st_rdev, root), root)
+    if stat.S_ISREG(status.st_mode):
+        size = status.st_size if size_bytes is None else size_bytes
+        if size == 0:
+            raise TargetUnfit(path=path, reason="the file is empty", hint="Give its size, for example --size 1G.")
+        return _file(real, size, direct_sector_bytes(real))
+    raise TargetUnfit(
+        path=path,
+        reason="it is neither a block device nor a regular file",
+        hint="Name a drive, as lsblk -d shows them.",
+    )
+
+
+def block_directory(device_number: int, root: Path = ROOT) -> Path:
+    """Return the sysfs folder of a block device number."""
+    return (root / f"sys/dev/block/{os.major(device_number)}:{os.minor(device_number)}").resolve()
+
+
+def block_dut(path: Path, block: Path, root: Path = ROOT) -> Dut:
+    """Return the facts that the sysfs folder ``block`` holds of the block device ``path``."""
+    backing = attribute(block / "loop/backing_file")
+    sectors = attribute(block / "size")
+    if not sectors.isdigit() or sectors == "0":
+        raise TargetUnfit(path=path, reason="it has no size (no medium, or an unbound loop device)")
+    return Dut(
+        path=str(path),
+        kind="loop device" if backing else "drive",
+        model=f"loop device on {backing}" if backing else _model(block),
+        serial=_serial(block, root),
+        firmware=_first(block, "device/firmware_rev", "device/rev"),
+        bus="loop" if backing else _bus(block),
+        capacity_bytes=int(sectors) * _SYSFS_SECTOR_BYTES,
+        logical_sector_bytes=_number(block / "queue/logical_block_size", 512),
+        physical_sector_bytes=_number(block / "queue/physical_block_size", 512),
+        rotational={"0": False, "1": True}.get(attribute(block / "queue/rotational")),
+        write_cache=_write_cache(block),
+        discard=_number(block / "queue/discard_max_bytes", 0) > 0,
+    )
+
+
+def attribute(path: Path) -> str:
+    """Return the text of a sysfs attribute, an empty one where the kernel has none."""
+    try:
+        return path.read_bytes().decode("utf-8", "replace").strip("\0 \n\t")
+    except OSError:
+        return ""
+
+
+def direct_sector_bytes(path: Path) -> int:
+    """Return the smallest transfer that the file's file system takes with direct I/O: 512 or 4096 bytes.
+
+    Raises TargetUnfit where it takes no direct I/O at all.  Reads only.
+    """
+    buffer = mmap.mmap(-1, 4096)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+    except OSError as error:
+        raise TargetUnfit(
+            path=path, reason=f"it cannot be opened for direct I/O ({error.strerror})",
+            hint="Choose a file you may read, on a file system with O_DIRECT (not tmpfs before Linux 6.6).",
+        ) from None  # fmt: skip
+    try:
+        for size in (512, 4096):
+            if _reads(descriptor, buffer, size):
+                return size
+    finally:
+        os.close(descriptor)
+    raise TargetUnfit(path=path, reason="its file system takes no direct I/O")
+
+
+def _reads(descriptor: int, buffer: mmap.mmap, size: int) -> bool:
+    try:
+        os.preadv(descriptor, [memoryview(buffer)[:size]], 0)
+    except OSError:
+        return False
+    return True
+
+
+def _file(path: Path, size_bytes: int, sector_bytes: int) -> Dut:
+    whole = size_bytes // sector_bytes * sector_bytes
+    if whole == 0:
+        raise TargetUnfit(path=path, reason=f"it is smaller than one sector of {sector_bytes} bytes")
+    return Dut(
+        path=str(path),
+        kind="file",
+        model=f"file {path.name}",
+        serial="",
+        firmware="",
+        bus="file system",
+        capacity_bytes=whole,
+        logical_sector_bytes=sector_bytes,
+        physical_sector_bytes=sector_bytes,
+        rotational=None,
+        write_cache="unknown",
+        discard=True,
+    )
+
+
+def _model(block: Path) -> str:
+    vendor, model = _first(block, "device/vendor"), _first(block, "device/model")
+    return model if vendor in ("", "ATA") or vendor.startswith("0x") else f"{vendor} {model}".strip()
+
+
+def _serial(block: Path, root: Path) -> str:
+    """The serial number: from sysfs, else from the SCSI unit serial number page, else from udev."""
+    plain = _first(block, "device/serial", "serial")
+    if plain:
+        return plain
+    try:
+        page = (block / "device/vpd_pg80").read_bytes()[4:].decode("ascii", "replace").strip("\0 ")
+    except OSError:
+        page = ""
+    udev = attribute(root / "run/udev/data" / f"b{attribute(block / 'dev')}")
+    found = re.search(r"^E:ID_SERIAL_SHORT=(.+)$", udev, re.MULTILINE)
+    return page or (found[1].strip() if found else "")
+
+
+def _bus(block: Path) -> str:
+    return next((name for part, name in _BUSES if part in str(block)), "unknown")
+
+
+def _write_cache(block: Path) -> Literal["enabled", "disabled", "unknown"]:
+    kernel = attribute(block / "queue/write_cache")
+    return "enabled" if kernel == "write back" else "disabled" if kernel == "write through" else "unknown"
+
+
+def _first(block: Path, *names: str) -> str:
+    return next((text for name in names if (text := attribute(block / name))), "")
+
+
+def _number(path: Path, default: int) -> int:
+    text = attribute(path)
+    return int(text) if text.isdigit() else default

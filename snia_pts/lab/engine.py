@@ -1,0 +1,157 @@
+"""The seam behind which I/O is done: real fio here, a simulated device elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from ..errors import TargetUnfit, ToolMissing
+from ..measurement import Clocking, Measurement
+from ..steps import Stimulus
+from . import fio, process
+
+#: The fio I/O engines a run may choose, in order of preference.
+IO_ENGINES: tuple[fio.IoEngine, ...] = ("io_uring", "libaio")
+
+
+class Engine(Protocol):
+    """Runs stimuli on the target of a run."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def io_engine(self) -> str: ...
+
+    def measure(self, stimuli: Sequence[Stimulus]) -> Iterator[Measurement]:
+        """Run ``stimuli`` one after the other, without a pause, giving each measurement as it comes.
+
+        All of them are known ahead, so that the next can be made ready while one runs.  Raises fio.Refused when an
+        answer is not believed.
+        """
+        ...
+
+
+class FioEngine:
+    """fio on a block device or file."""
+
+    name = "fio"
+
+    def __init__(
+        self, path: str, evidence: Path, *, seed: int, io_engine: fio.IoEngine, tick: process.Tick | None = None
+    ) -> None:
+        """Run on ``path``, keep evidence in the folder ``evidence``, derive every stimulus's seed from ``seed``."""
+        self.io_engine = io_engine
+        self.version = fio_version(evidence)
+        self._path = path
+        self._evidence = evidence
+        self._seed = seed
+        self._tick = tick
+        self._count = 0
+        self._ended_ns: int | None = None
+
+    def measure(self, stimuli: Sequence[Stimulus]) -> Iterator[Measurement]:
+        """Run ``stimuli``; see Engine."""
+        ready: list[tuple[Path, int]] = []
+        self._make_ready(ready, stimuli[:1])
+        for position, stimulus in enumerate(stimuli):
+            job, seed = ready.pop()
+            finished = process.run(
+                fio.command(str(job), str(job.with_suffix(".json"))),
+                evidence=job,
+                timeout_seconds=fio.timeout_seconds(stimulus),
+                started=partial(self._make_ready, ready, stimuli[position + 1 : position + 2]),
+                tick=self._tick,
+            )
+            yield self._measurement(stimulus, seed, job, finished)
+
+    def _make_ready(self, ready: list[tuple[Path, int]], coming: Sequence[Stimulus]) -> None:
+        """Write the job files of the ``coming`` stimuli; done while the one before runs."""
+        for stimulus in coming:
+            self._count += 1
+            cell = stimulus.cell
+            name = f"{self._count:05d}-{stimulus.access.lower()}-{cell.block_size_bytes}b-r{cell.read_percent}.fio"
+            job, seed = self._evidence / name, stimulus_seed(self._seed, self._count)
+            job.write_text(fio.job_file(stimulus, self._path, self.io_engine, seed), encoding="utf-8")
+            ready.append((job, seed))
+
+    def _measurement(self, stimulus: Stimulus, seed: int, job: Path, finished: process.Finished) -> Measurement:
+        output = job.with_suffix(".json")
+        raw = output.read_bytes() if output.exists() else b""
+        try:
+            read, write = fio.accept(stimulus, finished.exit_code, finished.timed_out, raw.decode("utf-8", "replace"))
+        except fio.Refused as refusal:
+            raise fio.Refused(refusal.blame, f"{refusal.reason}; fio said: {finished.complaint}") from None
+        measurement = Measurement(
+            stimulus=stimulus,
+            seed=seed,
+            read=read,
+            write=write,
+            clocking=_clocking(finished, max(read.runtime_ms, write.runtime_ms), self._ended_ns),
+            evidence=job.stem,
+            evidence_sha256=hashlib.sha256(raw).hexdigest(),
+        )
+        self._ended_ns = finished.ended_monotonic_ns
+        return measurement
+
+
+def stimulus_seed(run_seed: int, number: int) -> int:
+    """Return the seed of a run's stimulus: large, its own, and the same whenever the run's seed is the same."""
+    digest = hashlib.sha256(f"{run_seed}/{number}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 2 | 1 << 61
+
+
+def fio_version(evidence: Path) -> str:
+    """Return fio's version; raises ToolMissing where there is none, or one too old."""
+    finished = process.run(["fio", "--version"], evidence=evidence / "00000-fio-version", timeout_seconds=30)
+    version = finished.stdout.strip()
+    if fio.parse_version(version) < fio.OLDEST:
+        needed = ".".join(map(str, fio.OLDEST))
+        raise ToolMissing(
+            program=f"fio {needed} or newer (found: {version or finished.complaint})", package="fio",
+        )  # fmt: skip
+    return version
+
+
+def choose_io_engine(path: str, sector_bytes: int, evidence: Path, wanted: Sequence[fio.IoEngine]) -> fio.IoEngine:
+    """Return the first of ``wanted`` that reads the target with direct I/O.  Reads only.
+
+    Raises TargetUnfit, with fio's own words, when none does.
+    """
+    complaints = []
+    for io_engine in wanted:
+        probe = Stimulus(
+            access="RND", read_percent=100, block_size_bytes=max(4096, sector_bytes), thread_count=1, queue_depth=1,
+            range_offset_bytes=0, range_bytes=max(4096, sector_bytes), seconds=0.05,
+        )  # fmt: skip
+        job = evidence / f"00000-probe-{io_engine}.fio"
+        job.write_text(fio.job_file(probe, path, io_engine, 1 << 61), encoding="utf-8")
+        output = job.with_suffix(".json")
+        finished = process.run(fio.command(str(job), str(output)), evidence=job, timeout_seconds=60)
+        try:
+            text = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
+            fio.accept(probe, finished.exit_code, finished.timed_out, text)
+        except fio.Refused as refusal:
+            complaints.append(f"{io_engine}: {refusal.reason} ({finished.complaint})")
+        else:
+            return io_engine
+    raise TargetUnfit(
+        path=path,
+        reason="fio cannot read it with direct I/O: " + "; ".join(complaints),
+        hint="A file must lie on a file system with O_DIRECT (not tmpfs before Linux 6.6); try --engine libaio.",
+    )
+
+
+def _clocking(finished: process.Finished, runtime_ms: int, before_ns: int | None) -> Clocking:
+    own_ns = None if before_ns is None else finished.started_monotonic_ns - before_ns
+    return Clocking(
+        started=finished.started,
+        started_monotonic_ns=finished.started_monotonic_ns,
+        ended_monotonic_ns=finished.ended_monotonic_ns,
+        own_gap_us=None if own_ns is None else own_ns / 1000,
+        idle_gap_ms=None if own_ns is None else own_ns / 1e6 + 1000 * finished.seconds - runtime_ms,
+    )

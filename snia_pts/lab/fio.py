@@ -1,0 +1,237 @@
+"""fio: how a stimulus is told to it, and when its answer is believed.
+
+Measured facts behind the options (fio 3.33; ``tests/test_fio_contract.py`` holds each):
+
+* ``randseed`` large and new for every stimulus: the default repeats the same LBAs on every start, and small
+  neighbouring seeds collide between threads.
+* ``norandommap``: the random map costs time and memory, and makes the last I/Os of a pass less random.
+* ``allow_file_create=0``: fio creates a path that does not exist, folders and all.
+* ``thread``: after SIGKILL a forked job goes on writing.
+* ``clocksource=clock_gettime``: saves two calibrations a start, which would also disturb a running fio.
+* ``lat_percentiles``: response time is submission plus completion; fio's default leaves out the submission.
+* ``scramble_buffers`` (the default) and not ``refill_buffers``: data stays incompressible and no 512 bytes repeat,
+  while refilling costs the host its IOPS (``bench/random_data.py``).
+* Sequential threads get a share of the range each: on the same offsets the second reads what the first just touched.
+* fio leaves out a last block shorter than the block size: a section of its own writes it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..errors import TargetUnfit
+from ..measurement import NOTHING, Histogram, Transfers
+from ..steps import Stimulus
+
+IoEngine = Literal["io_uring", "libaio"]
+OLDEST = (3, 25)
+
+_HOST_ERRORS = {errno.ENOMEM, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENOSPC, errno.EINVAL, errno.ENOENT}
+_UNSPEAKABLE = re.compile(r"[\x00-\x1f\x7f$\\\"'#;]|^\s|\s$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One job of a fio run: a part of the range with its block size, done by ``jobs`` threads."""
+
+    offset_bytes: int
+    size_bytes: int
+    block_size_bytes: int
+    jobs: int
+
+
+class Refused(Exception):
+    """fio's answer is not believed.  ``blame`` tells whether the device or the host failed."""
+
+    def __init__(self, blame: Literal["device", "host"], reason: str) -> None:
+        super().__init__(reason)
+        self.blame = blame
+        self.reason = reason
+
+
+def command(job: str, output: str) -> tuple[str, ...]:
+    """Return the command line that runs a job file and leaves fio's whole answer in ``output``."""
+    return ("fio", "--output-format=json+", f"--output={output}", job)
+
+
+def job_file(stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int) -> str:
+    """Return the fio job file of a stimulus; whoever has it can repeat the stimulus by hand."""
+    options: dict[str, object] = {
+        "filename": speakable(path).replace(":", r"\:"),
+        "allow_file_create": 0,
+        "direct": 1,
+        "ioengine": io_engine,
+        "iodepth": stimulus.queue_depth,
+        "thread": 1,
+        "group_reporting": 1,
+        "norandommap": 1,
+        "randrepeat": 0,
+        "randseed": seed,
+        "random_generator": "tausworthe64",
+        "clocksource": "clock_gettime",
+        "clat_percentiles": 0,
+        "lat_percentiles": 1,
+        **_pattern(stimulus),
+        **_extent(stimulus),
+    }
+    lines = ["[global]", *(f"{key}={value}" for key, value in options.items())]
+    for number, section in enumerate(sections(stimulus)):
+        lines += [
+            f"[{stimulus.access.lower()}{number}]",
+            f"offset={section.offset_bytes}",
+            f"size={section.size_bytes}",
+            f"bs={section.block_size_bytes}",
+            f"numjobs={section.jobs}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def sections(stimulus: Stimulus) -> Iterator[Section]:
+    """Split a stimulus over fio jobs: random threads share the range, sequential ones never share an LBA."""
+    start, size, block = stimulus.range_offset_bytes, stimulus.range_bytes, stimulus.block_size_bytes
+    if stimulus.access == "RND":
+        yield Section(offset_bytes=start, size_bytes=size, block_size_bytes=block, jobs=stimulus.thread_count)
+        return
+    blocks, rest = divmod(size, block)
+    each, more = divmod(blocks, stimulus.thread_count)
+    for thread in range(stimulus.thread_count):
+        share = (each + (thread < more)) * block
+        if share:
+            yield Section(offset_bytes=start, size_bytes=share, block_size_bytes=block, jobs=1)
+        start += share
+    if rest and stimulus.passes is not None:
+        yield Section(offset_bytes=start, size_bytes=rest, block_size_bytes=rest, jobs=1)
+
+
+def speakable(path: str) -> str:
+    """Return ``path`` if fio reads it as written; raises TargetUnfit for characters fio takes for something else."""
+    if _UNSPEAKABLE.search(path):
+        raise TargetUnfit(
+            path=repr(path), reason="its name holds characters that fio would read as something else",
+            hint="Use a name without quotes, backslash, $, #, ; and control characters.",
+        )  # fmt: skip
+    return path
+
+
+def timeout_seconds(stimulus: Stimulus) -> float:
+    """Return the wall-clock limit after which a stimulus counts as hung."""
+    if stimulus.seconds is not None:
+        return 1.5 * stimulus.seconds + 60
+    slowest_bytes_per_second = 2_000_000
+    return (stimulus.amount_bytes or 0) / slowest_bytes_per_second + 300
+
+
+def accept(stimulus: Stimulus, exit_code: int, timed_out: bool, output: str) -> tuple[Transfers, Transfers]:
+    """Return the reads and writes of a stimulus, if everything in fio's answer says that it ran as asked.
+
+    Raises Refused otherwise: exit code 0 alone proves nothing.
+    """
+    if timed_out:
+        raise Refused("device", f"no answer within {timeout_seconds(stimulus):.0f} s; fio was ended")
+    document = _document(output, exit_code)
+    try:
+        job = document["jobs"][0]
+        _no_error(job, exit_code, output)
+        if len(document["jobs"]) != 1:
+            raise Refused("host", f"fio answered with {len(document['jobs'])} groups instead of one")
+        read, write = _transfers(job["read"]), _transfers(job["write"])
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise Refused("host", f"fio's output is not understood ({error!r})") from error
+    _amounts(stimulus, read, write)
+    _runtime(stimulus, read, write)
+    return read, write
+
+
+def parse_version(text: str) -> tuple[int, int]:
+    """Return (major, minor) of ``fio --version``; (0, 0) when it says nothing of the kind."""
+    match = re.search(r"fio-(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _pattern(stimulus: Stimulus) -> Mapping[str, object]:
+    names = {("RND", 100): "randread", ("RND", 0): "randwrite", ("SEQ", 100): "read", ("SEQ", 0): "write"}
+    pure = names.get((stimulus.access, stimulus.read_percent))
+    if pure:
+        return {"rw": pure}
+    return {"rw": "randrw" if stimulus.access == "RND" else "rw", "rwmixread": stimulus.read_percent}
+
+
+def _extent(stimulus: Stimulus) -> Mapping[str, object]:
+    if stimulus.seconds is not None:
+        return {"time_based": 1, "runtime": f"{round(1000 * stimulus.seconds)}ms"}
+    return {"loops": stimulus.passes}
+
+
+def _document(output: str, exit_code: int) -> dict[str, Any]:
+    """Read fio's JSON, which text lines may precede."""
+    start = output.find("{")
+    try:
+        document = json.loads(output[start:]) if start >= 0 else None
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        how = f"was killed by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
+        raise Refused("host", f"fio {how} and left no result")
+    return document
+
+
+def _no_error(job: Mapping[str, Any], exit_code: int, output: str) -> None:
+    error = int(job["error"]) or int(job.get("total_err", 0) and job.get("first_error", 5))
+    if error:
+        raise Refused("host" if error in _HOST_ERRORS else "device", f"fio reports error {error}, {os.strerror(error)}")
+    if "terminating on signal" in output[: output.find("{")]:
+        raise Refused("host", "fio was stopped from outside")
+    if exit_code != 0:
+        raise Refused("host", f"fio ended with exit code {exit_code}")
+
+
+def _transfers(side: Mapping[str, Any]) -> Transfers:
+    if not side["total_ios"]:
+        return NOTHING
+    response = side["lat_ns"]
+    bins = [(int(edge), int(count)) for edge, count in response["bins"].items()]
+    if sum(count for _, count in bins) != side["total_ios"]:
+        raise Refused("host", f"fio counts {side['total_ios']} I/Os, but not as many response times")
+    return Transfers(
+        ios=int(side["total_ios"]),
+        transferred_bytes=int(side["io_bytes"]),
+        runtime_ms=int(side["runtime"]),
+        response_min_ns=int(response["min"]),
+        response_mean_ns=float(response["mean"]),
+        response_max_ns=int(response["max"]),
+        histogram=Histogram.of(bins),
+    )
+
+
+def _amounts(stimulus: Stimulus, read: Transfers, write: Transfers) -> None:
+    """Bytes and I/O counts must be there, agree with each other, and with what was asked."""
+    total = read.transferred_bytes + write.transferred_bytes
+    if not read.ios + write.ios or not total:
+        raise Refused("host", "fio did no I/O at all (does something else use the target?)")
+    pure_wrong = (stimulus.read_percent == 0 and read.ios) or (stimulus.read_percent == 100 and write.ios)
+    if pure_wrong:
+        raise Refused("host", f"fio did not keep to the R/W mix {stimulus.cell.mix}")
+    if stimulus.amount_bytes is not None and total != stimulus.amount_bytes:
+        raise Refused("device", f"{total} bytes were transferred instead of {stimulus.amount_bytes}")
+    if stimulus.amount_bytes is None and total != (read.ios + write.ios) * stimulus.block_size_bytes:
+        raise Refused("device", f"{read.ios + write.ios} I/Os and {total} bytes do not fit together")
+
+
+def _runtime(stimulus: Stimulus, read: Transfers, write: Transfers) -> None:
+    """The runtime measured must be the one asked, but for the time that the outstanding I/Os need to come back."""
+    if stimulus.seconds is None:
+        return
+    runtime = max(read.runtime_ms, write.runtime_ms) / 1000
+    iops = read.iops + write.iops
+    drain = 2 * stimulus.total_oio / iops if iops else math.inf
+    if runtime < 0.99 * stimulus.seconds:
+        raise Refused("host", f"the stimulus ran {runtime:g} s instead of {stimulus.seconds:g} s")
+    if runtime > 1.05 * stimulus.seconds + drain + 0.25:
+        raise Refused("device", f"the device stalled: {runtime:g} s for a stimulus of {stimulus.seconds:g} s")

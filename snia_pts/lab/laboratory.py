@@ -1,0 +1,74 @@
+"""Performs the steps that a procedure asks for, on a held target, with an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import DeviceFailed, HostFailed
+from ..measurement import Outcome
+from ..spec import Deviation, Setup
+from ..steps import Purge, Step
+from .engine import Engine
+from .fio import Refused
+from .purge import purge
+from .safety import Target
+
+
+class Laboratory:
+    """A held target, the engine that does I/O on it, and the way it is purged."""
+
+    def __init__(self, target: Target, engine: Engine, *, purge_method: str, seed: int, evidence: Path) -> None:
+        self._target = target
+        self._engine = engine
+        self._purge_method = purge_method
+        self._seed = seed
+        self._evidence = evidence
+
+    def perform(self, step: Step) -> Iterator[Outcome]:
+        """Perform a step, giving each outcome as it comes.
+
+        Raises PurgeFailed, DeviceFailed or HostFailed, and TargetBusy when the target is no longer what was held.
+        """
+        self._target.require_same()
+        if isinstance(step, Purge):
+            yield purge(self._target, self._purge_method, self._seed, self._evidence / "00000-purge")
+            return
+        done = 0
+        try:
+            for measurement in self._engine.measure(step.stimuli):
+                yield measurement
+                done += 1
+        except Refused as refusal:
+            failed = DeviceFailed if refusal.blame == "device" else HostFailed
+            raise failed(step=step.label, what=step.stimuli[done].label, reason=refusal.reason) from refusal
+
+
+def target_deviations(target: Target, setup: Setup) -> tuple[Deviation, ...]:
+    """Return what makes this target differ from what the standard tests: a drive, raw, its write cache as asked."""
+    dut, found = target.dut, []
+    if dut.kind != "drive":
+        found.append(
+            Deviation(
+                what="device under test",
+                standard="a solid state drive, raw",
+                actual="a file through a file system" if dut.kind == "file" else dut.model,
+                clause="2.0.2 chapter 1",
+            )
+        )
+    if dut.write_cache != setup.write_cache:
+        found.append(
+            Deviation(
+                what="write cache",
+                standard=setup.write_cache,
+                actual=f"{dut.write_cache} (as the kernel reports it; not set by this suite)",
+                clause="2.0.2 section 3.7",
+            )
+        )
+    if dut.rotational:
+        found.append(
+            Deviation(
+                what="media", standard="solid state", actual="rotational, says the kernel", clause="2.0.2 chapter 1"
+            )
+        )
+    return tuple(found)

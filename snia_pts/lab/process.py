@@ -1,0 +1,169 @@
+"""The one place that starts programs.
+
+Argument lists, never shell strings; an own process group; SIGTERM before SIGKILL; a wall-clock limit; command, output,
+exit code and times kept as evidence.  A program dies with the suite: the kernel sends it SIGTERM if the suite is
+killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+from ..errors import ToolMissing
+
+#: Called about once a second while a program runs, with the seconds since its start and the bytes it has written.
+Tick = Callable[[float, int], None]
+
+_GRACE_SECONDS = 15.0
+_LONGEST_TEXT = 65536
+_PACKAGES = {"blkdiscard": "util-linux", "fallocate": "util-linux", "wipefs": "util-linux"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A program that ran: what was started, how and when it ended.
+
+    ``exit_code`` is negative for a signal.  ``timed_out`` says that the suite ended it at its limit.
+    """
+
+    argv: tuple[str, ...]
+    exit_code: int
+    timed_out: bool
+    started: str
+    started_monotonic_ns: int
+    ended_monotonic_ns: int
+    stdout: str
+    stderr: str
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended_monotonic_ns - self.started_monotonic_ns) / 1e9
+
+    @property
+    def complaint(self) -> str:
+        """The last line the program said, for a sentence about its failure."""
+        lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
+        return lines[-1].strip() if lines else f"exit code {self.exit_code}, no message"
+
+
+@cache
+def find(program: str) -> str:
+    """Return the path of a program; raises ToolMissing with the package that brings it."""
+    found = shutil.which(program, path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin:/sbin")
+    if found is None:
+        raise ToolMissing(program=program, package=_PACKAGES.get(program, program))
+    return found
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    evidence: Path,
+    timeout_seconds: float,
+    started: Callable[[], object] | None = None,
+    tick: Tick | None = None,
+) -> Finished:
+    """Run a program to its end and keep ``evidence``.stdout, .stderr and .process.json beside each other.
+
+    ``started`` is called once the program runs: what it does costs the program's time, not the time after it.
+
+    Raises ToolMissing when there is no such program.  An exception while waiting (Ctrl-C) ends the program, keeps the
+    evidence and goes on upwards.
+    """
+    command = (*_dying_with_us(), find(argv[0]), *argv[1:])
+    stdout, stderr = evidence.with_suffix(".stdout"), evidence.with_suffix(".stderr")
+    with stdout.open("w+b") as out, stderr.open("w+b") as err:
+        wall = datetime.now().astimezone().isoformat(timespec="milliseconds")
+        began = time.monotonic_ns()
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True, env=_environment()
+        )
+        timed_out = False
+        try:
+            if started is not None:
+                started()
+            timed_out = not _wait(process, began, timeout_seconds, tick)
+        finally:
+            if process.returncode is None:
+                _end(process)
+            finished = Finished(
+                argv=tuple(argv),
+                exit_code=-signal.SIGKILL if process.returncode is None else process.returncode,
+                timed_out=timed_out,
+                started=wall,
+                started_monotonic_ns=began,
+                ended_monotonic_ns=time.monotonic_ns(),
+                stdout=_text(out),
+                stderr=_text(err),
+            )
+            evidence.with_suffix(".process.json").write_text(json.dumps(asdict(finished)), encoding="utf-8")
+    return finished
+
+
+def _wait(process: subprocess.Popen[bytes], began: int, timeout_seconds: float, tick: Tick | None) -> bool:
+    """Wait on the process's own descriptor, so that its end is seen at once; False at the limit."""
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        while True:
+            elapsed = (time.monotonic_ns() - began) / 1e9
+            if elapsed >= timeout_seconds:
+                return False
+            if poll.poll(1000 * min(1.0, timeout_seconds - elapsed)):
+                process.wait()
+                return True
+            if tick is not None:
+                tick(elapsed, _written_bytes(process.pid))
+    finally:
+        os.close(descriptor)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM to the group, patience, then SIGKILL, patience: one that hangs in the kernel is left behind."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_GRACE_SECONDS)
+            return
+
+
+@cache
+def _dying_with_us() -> tuple[str, ...]:
+    setpriv = shutil.which("setpriv")
+    return (setpriv, "--pdeathsig", "TERM", "--") if setpriv else ()
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "LC_ALL": "C"}
+
+
+def _written_bytes(pid: int) -> int:
+    """What the kernel has accounted to a process as written to storage; 0 where it does not say."""
+    try:
+        text = Path(f"/proc/{pid}/io").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    return int(fields.get("write_bytes", 0))
+
+
+def _text(file: BinaryIO) -> str:
+    """What a program wrote to ``file``, as far as a sentence about it may need."""
+    if not os.fstat(file.fileno()).st_size:
+        return ""
+    return os.pread(file.fileno(), _LONGEST_TEXT, 0).decode("utf-8", "replace")

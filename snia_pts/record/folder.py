@@ -1,0 +1,82 @@
+"""Where a run keeps its files."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import RecordError, RunFolderError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFolder:
+    """The places in a run folder."""
+
+    path: Path
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "journal.jsonl"
+
+    @property
+    def evidence(self) -> Path:
+        return self.path / "evidence"
+
+    @property
+    def result(self) -> Path:
+        return self.path / "result.xml"
+
+    @classmethod
+    def create(cls, path: Path) -> RunFolder:
+        """Make a new run folder; an existing one is taken only if it is empty.  Raises RunFolderError."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise RunFolderError(path=path, reason="it is not empty, and no run overwrites another")
+            folder = cls(path=path.resolve())
+            folder.evidence.mkdir()
+        except RunFolderError:
+            raise
+        except OSError as error:
+            raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
+        return folder
+
+    def discard(self) -> None:
+        """Remove the folder of a run that never began; one with a journal stays."""
+        if not self.journal.exists():
+            shutil.rmtree(self.path)
+
+    @classmethod
+    def existing(cls, path: Path) -> RunFolder:
+        """Return the run folder at ``path``; raises RecordError when there is none."""
+        folder = cls(path=path.resolve())
+        if not folder.journal.is_file():
+            raise RecordError(path=path, reason="there is no journal.jsonl in it")
+        return folder
+
+
+def default_name(test: str, subject: str, started: str) -> str:
+    """Return a run folder's name: the test, the drive's model or the file, the time of the start."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", subject).strip("-.") or "target"
+    stamp = re.sub(r"[^0-9T]", "", started[:19])
+    return f"{test}-{safe[:60]}-{stamp}"
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write ``content`` so that a crash leaves the old file or the new one, never half of it."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

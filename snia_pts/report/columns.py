@@ -1,0 +1,123 @@
+"""Columns in three dimensions, drawn by parallel projection: every label's place is known, nothing overlaps.
+
+Block sizes run to the right, R/W mixes into the depth.  Small blocks and many reads give the highest columns; with
+100/0 at the back and the view from the right and above, high columns stand behind low ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..steps import Cell, mix
+from ..units import KIB
+from . import axes as ax
+from .figures import canvas
+from .style import GRID, QUIET, looks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_DEPTH_RISE = 2.3
+_DEPTH_SHIFT = 2.9
+_HEIGHT = 3.4
+_WIDTH = 8.0
+_FILL = 0.62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Room:
+    """The projection: ``columns`` to the right, ``rows`` into the depth, values up to ``top``."""
+
+    columns: int
+    rows: int
+    top: float
+
+    def place(self, column: float, row: float, value: float = 0.0) -> tuple[float, float]:
+        depth = row / self.rows
+        x = _WIDTH * column / self.columns + _DEPTH_SHIFT * depth
+        return x, _DEPTH_RISE * depth + _HEIGHT * value / self.top
+
+    def strip(self, *corners: tuple[float, float, float]) -> list[tuple[float, float]]:
+        return [self.place(*corner) for corner in corners]
+
+
+def columns(
+    matrix: Mapping[Cell, float], sizes: Sequence[int], mixes: Sequence[int], *, height: float = 3.7
+) -> Figure:
+    """Draw IOPS as columns over block sizes (bytes, ascending) and R/W mixes (read shares, ascending, 0/100 in front)."""
+    figure = canvas(height=height)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    ticks = ax.linear_ticks(0.0, max(matrix.values(), default=0.0) or 1.0)
+    room = _Room(columns=len(sizes), rows=len(mixes), top=ticks[-1])
+    axes.set_xlim(-1.3, _WIDTH + _DEPTH_SHIFT + 1.15)
+    axes.set_ylim(-0.85, _DEPTH_RISE + _HEIGHT + 0.3)
+    _walls(axes, room, ticks)
+    _labels(axes, room, sizes, mixes)
+    shown = looks(list(mixes))
+    for row in reversed(range(len(mixes))):
+        for column, size in enumerate(sizes):
+            value = matrix.get(Cell(read_percent=mixes[row], block_size_bytes=size))
+            if value is not None:
+                _column(axes, room, column, row, value, shown[mixes[row]].colour)
+    return figure
+
+
+def _walls(axes: Axes, room: _Room, ticks: Sequence[float]) -> None:
+    far, wide = room.rows, room.columns
+    floor = room.strip((0, 0, 0), (wide, 0, 0), (wide, far, 0), (0, far, 0))
+    axes.fill(*zip(*floor, strict=True), color="#f4f4f4", linewidth=0, zorder=0)
+    for tick in ticks:
+        line = room.strip((0, 0, tick), (0, far, tick), (wide, far, tick))
+        axes.plot(*zip(*line, strict=True), color=GRID, linewidth=0.7, zorder=0.5)
+        x, y = room.place(0, 0, tick)
+        axes.text(x - 0.12, y, ax.tick_label(tick), ha="right", va="center", fontsize=7.5)
+    for corner in ((0, 0), (0, far), (wide, far)):
+        line = room.strip((*corner, 0), (*corner, room.top))
+        axes.plot(*zip(*line, strict=True), color=QUIET, linewidth=0.7, zorder=0.5)
+    axes.text(-1.1, _HEIGHT / 2, "IOPS", rotation=90, ha="center", va="center", fontsize=8.5)
+
+
+def _labels(axes: Axes, room: _Room, sizes: Sequence[int], mixes: Sequence[int]) -> None:
+    fronts = [room.place(column + 0.5, 0) for column in range(len(sizes))]
+    keep = ax.spread([x for x, _ in fronts], 0.62)
+    for (x, y), size, kept in zip(fronts, sizes, keep, strict=True):
+        if kept:
+            axes.text(x, y - 0.1, f"{size / KIB:g}", ha="center", va="top", fontsize=7.5)
+    axes.text(_WIDTH / 2, -0.72, "Block size (KiB)", ha="center", va="bottom", fontsize=8.5)
+    sides = [room.place(room.columns, row + 0.5) for row in range(len(mixes))]
+    keep = ax.spread([y for _, y in sides], 0.26)
+    for (x, y), read_percent, kept in zip(sides, mixes, keep, strict=True):
+        if kept:
+            axes.text(x + 0.12, y, mix(read_percent), ha="left", va="center", fontsize=7.5)
+    x, y = room.place(room.columns, room.rows)
+    axes.text(x + 0.12, y + 0.14, "R/W mix (%)", ha="left", va="bottom", fontsize=8.5)
+
+
+def _column(axes: Axes, room: _Room, column: int, row: int, value: float, colour: str) -> None:
+    """Draw one column's three visible faces; the painter goes from the back to the front."""
+    left, right = column + (1 - _FILL) / 2, column + (1 + _FILL) / 2
+    front, back = row + (1 - _FILL) / 2, row + (1 + _FILL) / 2
+    faces = (
+        (((right, front, 0), (right, back, 0), (right, back, value), (right, front, value)), 0.62),
+        (((left, front, value), (right, front, value), (right, back, value), (left, back, value)), 1.25),
+        (((left, front, 0), (right, front, 0), (right, front, value), (left, front, value)), 1.0),
+    )
+    order = 1 + room.rows - row + column / (room.columns + 1)
+    for corners, light in faces:
+        axes.fill(
+            *zip(*room.strip(*corners), strict=True),
+            facecolor=_lit(colour, light), edgecolor="white", linewidth=0.25, zorder=order, joinstyle="round",
+        )  # fmt: skip
+
+
+def _lit(colour: str, light: float) -> tuple[float, float, float]:
+    """Return ``colour`` darker (below 1) or lighter (above 1)."""
+    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    if light <= 1:
+        return red * light, green * light, blue * light
+    return tuple(1 - (1 - part) * (2 - light) for part in (red, green, blue))  # type: ignore[return-value]
+

@@ -1,0 +1,199 @@
+"""Laying a report out with rst2pdf: our own nodes for page titles and figures, and the handlers that set them.
+
+The nodes are private to this module, so that rst2pdf, used elsewhere in the same process, sees nothing of them; what
+was drawn where is written on the Sheet that each node carries.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from docutils import nodes
+from reportlab import rl_config
+from reportlab.pdfbase.ttfonts import TTFont
+from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, Paragraph
+from rst2pdf.basenodehandler import NodeHandler
+from rst2pdf.createpdf import RstToPdf
+from rst2pdf.flowables import Heading, MyPageBreak
+
+from ..errors import ReportError
+from .header import PAGE_OF_TOTAL
+from .pages import Figure, Report
+from .pdf import POINTS, Placement, Sheet
+from .rst import TEMPLATES, described
+
+#: Points that a table's title, its head and three rows take.
+_FIRST_ROWS = 75
+FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+
+
+class page_title(nodes.General, nodes.Element):  # noqa: N801  # docutils names nodes so
+    """A page's title bar."""
+
+
+class planned_figure(nodes.General, nodes.Element):  # noqa: N801
+    """A figure with its caption."""
+
+
+class enough_room(nodes.General, nodes.Element):  # noqa: N801
+    """Begins a new page where there is no room for a table's title and its first rows."""
+
+
+class TitleBar(Heading):  # type: ignore[misc]  # rst2pdf has no types
+    """A page's title; begins a new page of the outline, and says on the sheet where it stands."""
+
+    def __init__(self, node: nodes.Element, style: Any) -> None:
+        self.sheet: Sheet = node["sheet"]
+        self.title: str = node["title"]
+        Heading.__init__(self, html.escape(self.title, quote=False), style, level=0, parent_id=f"page-{node['number']}", node=node)
+
+    def draw(self) -> None:
+        self.sheet.on(self.canv).titles.append((self.title, self.canv.getPageNumber()))
+        Heading.draw(self)
+
+
+class PlacedFigure(Flowable):
+    """Takes the room of a figure, exactly, and says on the sheet where that is."""
+
+    def __init__(self, figure: Figure, sheet: Sheet) -> None:
+        super().__init__()
+        self.figure, self.sheet = figure, sheet
+        self.width, self.height = figure.width * POINTS, figure.height * POINTS
+        self.hAlign = "CENTER"
+
+    def wrap(self, aW: float, aH: float) -> tuple[float, float]:  # noqa: N803  # reportlab's names
+        """Return the planned size, whatever is offered: what does not fit goes to the next page, never shrinks."""
+        return self.width, self.height
+
+    def draw(self) -> None:
+        x, y = self.canv.absolutePosition(0, 0)
+        placement = Placement(
+            page=self.canv.getPageNumber(), x=x, y=y, width=self.width, height=self.height
+        )  # fmt: skip
+        self.sheet.on(self.canv).figures.append((self.figure.name, placement))
+        frame = self._frame
+        self.sheet.frame = (frame.x1, frame.y1, frame.x1 + frame.width, frame.y1 + frame.height)
+
+
+class SetTitle(NodeHandler, page_title):  # type: ignore[misc]  # registers itself with rst2pdf
+    """Begins a page with its title bar."""
+
+    def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
+        return [MyPageBreak(breakTo="any"), TitleBar(node, client.styles["heading1"])]
+
+
+class SetFigure(NodeHandler, planned_figure):  # type: ignore[misc]
+    """Sets a figure with its caption below, both on one page."""
+
+    def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
+        figure: Figure = node["figure"]
+        caption = Paragraph(html.escape(printable(figure.caption), quote=False), client.styles["figure-caption"])
+        return [KeepTogether([PlacedFigure(figure, node["sheet"]), caption])]
+
+
+class SetRoom(NodeHandler, enough_room):  # type: ignore[misc]
+    """Keeps a table's title and first rows together."""
+
+    def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
+        return [CondPageBreak(_FIRST_ROWS)]
+
+
+def lay_out(report: Report, document: nodes.document, sheet: Sheet) -> bytes:
+    """Return ``report`` as PDF with empty rooms for its figures, and write on ``sheet`` where they are.
+
+    Raises ReportError when rst2pdf gives up.
+    """
+    from reportlab.platypus.doctemplate import LayoutError
+
+    document = document.deepcopy()
+    _exchange(report, document, sheet)
+    hand_down_classes(document)
+    _only_printable(document)
+    output = io.BytesIO()
+    try:
+        with _settled():
+            maker = RstToPdf(
+                stylesheets=[str(TEMPLATES / "report.yaml")], font_path=[str(FONTS)], breaklevel=0, breakside="any",
+                repeat_table_rows=True, splittables=True, basedir=str(TEMPLATES), smarty="0", custom_cover="cover.tmpl",
+            )  # fmt: skip
+            maker.mustMultiBuild = True  # the number of pages is known after the first pass
+            failed = maker.createPdf(doctree=document, output=output, compressed=True)
+    except SystemExit as error:
+        raise ReportError(reason="rst2pdf gave up") from error
+    except LayoutError as error:
+        raise ReportError(reason=f"something is larger than its page: {error}") from error
+    if failed:
+        raise ReportError(reason="rst2pdf gave up")
+    return output.getvalue()
+
+
+@contextmanager
+def _settled() -> Iterator[None]:
+    """Let reportlab write no clock and no chance into the file, and no ASCII-85, for the time of one build."""
+    before = rl_config.invariant, rl_config.useA85
+    rl_config.invariant, rl_config.useA85 = 1, 0
+    try:
+        yield
+    finally:
+        rl_config.invariant, rl_config.useA85 = before
+
+
+def _exchange(report: Report, document: nodes.document, sheet: Sheet) -> None:
+    """Put our own nodes in the places of sections' titles and figures."""
+    figures = {f"figures/{figure.name}.svg": figure for figure in report.figures}
+    for number, section in enumerate(list(document.findall(nodes.section)), start=1):
+        title = next(iter(section.findall(nodes.title)))
+        title.replace_self(page_title(sheet=sheet, title=title.astext(), number=number))
+    for table in list(document.findall(nodes.table)):
+        if table.first_child_matching_class(nodes.title) is not None:
+            table.parent.insert(table.parent.index(table), enough_room())
+    for node in list(document.findall(nodes.figure)):
+        image = next(iter(node.findall(nodes.image)))
+        node.replace_self(planned_figure(sheet=sheet, figure=figures[image["uri"]]))
+
+
+def hand_down_classes(document: nodes.document) -> None:
+    """Give every cell's paragraphs the style of their table and column: rst2pdf looks for it there."""
+    for table in document.findall(nodes.table):
+        kind, aligns = described(table)
+        table["classes"] = [kind]
+        for row in table.findall(nodes.row):
+            head = "-head" if isinstance(row.parent, nodes.thead) else ""
+            for place, (entry, align) in enumerate(zip(row.children, aligns, strict=True)):
+                style = f"{kind}{head}-{align}".replace("-head-left", "-head")
+                if kind == "standard" and place == 2:
+                    style = "standard-subtitle"
+                for paragraph in entry.findall(nodes.paragraph):
+                    paragraph["classes"] = [style]
+
+
+def _only_printable(document: nodes.document) -> None:
+    for text in list(document.findall(nodes.Text)):
+        shown = printable(text.astext())
+        if shown != text.astext():
+            text.parent.replace(text, nodes.Text(shown))
+
+
+def printable(text: str) -> str:
+    """Return ``text`` with what the fonts cannot show as U+FFFD, and with spaces that hold numbers together.
+
+    reportlab breaks lines at U+202F; rst2pdf puts page numbers in the place of ``###Page###``, whoever wrote it.
+    """
+    known = _glyphs()
+    shown = "".join(sign if ord(sign) in known else "\N{REPLACEMENT CHARACTER}" for sign in text)
+    if shown != PAGE_OF_TOTAL:
+        shown = shown.replace("###", "# # #")
+    return shown.replace("\N{NARROW NO-BREAK SPACE}", "\N{NO-BREAK SPACE}")
+
+
+@cache
+def _glyphs() -> frozenset[int]:
+    faces = [TTFont(name, str(FONTS / f"{name}.ttf")).face for name in ("DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique")]
+    return frozenset.intersection(*(frozenset(face.charToGlyph) for face in faces))

@@ -1,0 +1,83 @@
+"""A test's matrix of R/W mix and block size, read from the rounds of a window.
+
+Response times and throughput come from the totals of all rounds, never from averages of averages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from ..measurement import Histogram, MeasuredRound, Measurement
+from ..result import TestResult
+from ..spec import IopsSpec
+from ..steps import Cell, mix
+from ..units import KIB, MB
+from .tables import Column, Table, aligned
+
+
+def sizes(spec: IopsSpec) -> list[int]:
+    """Return the matrix' block sizes in bytes, ascending."""
+    return sorted(spec.rounds.block_sizes_bytes)
+
+
+def mixes(spec: IopsSpec) -> list[int]:
+    """Return the matrix' read shares in percent, ascending: 0/100 first."""
+    return sorted(spec.rounds.read_percents)
+
+
+def over(rounds: Sequence[MeasuredRound], cell: Cell) -> tuple[Measurement, ...]:
+    """Return what was measured at ``cell`` in ``rounds``."""
+    return tuple(measured.by_cell[cell] for measured in rounds if cell in measured.by_cell)
+
+
+def average_response_ms(measurements: Sequence[Measurement]) -> float:
+    """Return the ART of all ``measurements`` together in ms, weighted by I/O count; nan of none."""
+    parts = [part for measurement in measurements for part in (measurement.read, measurement.write)]
+    ios = sum(part.ios for part in parts)
+    return math.fsum(part.ios * part.response_mean_ns for part in parts) / ios / 1e6 if ios else math.nan
+
+
+def maximum_response_ms(measurements: Sequence[Measurement]) -> float:
+    """Return the MRT of all ``measurements`` in ms; nan of none."""
+    return max((measurement.maximum_response_us / 1000 for measurement in measurements), default=math.nan)
+
+
+def percentile_response_ms(measurements: Sequence[Measurement], percent: float) -> float:
+    """Return a percentile of the response times of all ``measurements`` in ms; nan when there are too few I/Os."""
+    merged = Histogram()
+    for measurement in measurements:
+        merged = merged.merge(measurement.histogram)
+    found = merged.percentile_ns(percent)
+    return math.nan if found is None else found / 1e6
+
+
+def throughput_mb_per_second(measurements: Sequence[Measurement]) -> float:
+    """Return the throughput of all ``measurements`` together in decimal MB/s: their bytes over their time."""
+    parts = [(measurement.read, measurement.write) for measurement in measurements]
+    seconds = math.fsum(measurement.runtime_ms for measurement in measurements) / 1000
+    moved = sum(read.transferred_bytes + write.transferred_bytes for read, write in parts)
+    return moved / MB / seconds if seconds else math.nan
+
+
+def reduced(result: TestResult, reduce: Callable[[Sequence[Measurement]], float]) -> dict[Cell, float]:
+    """Return ``reduce`` of every cell's measurements in the last window; empty while there is none."""
+    window = result.window
+    return {cell: reduce(over(window.rounds, cell)) for cell in result.matrix} if window else {}
+
+
+def matrix_table(spec: IopsSpec, values: Mapping[Cell, float], *, title: str, digits: int = 3) -> Table:
+    """Return a matrix as the standard prints it: block sizes down, R/W mixes across; ``n/a`` where none was run."""
+    shares = mixes(spec)
+    lines = [
+        [values.get(Cell(read_percent=share, block_size_bytes=size)) for share in shares] for size in sizes(spec)
+    ]
+    text = iter(aligned([value for line in lines for value in line], digits=digits))
+    rows = tuple(
+        (f"{size / KIB:g}", *(next(text) for _ in shares)) for size in sizes(spec)
+    )  # fmt: skip
+    columns = (
+        Column(heading="Block size (KiB)", align="right", width=16),
+        *(Column(heading=f"R/W {mix(share)}", align="right", width=12) for share in shares),
+    )
+    return Table(kind="numbers", columns=columns, rows=rows, title=title)

@@ -1,0 +1,73 @@
+"""How lines and columns look: the same block size, and the same mix, alike in every figure of a report.
+
+Colours are Okabe and Ito's, told apart by colour-blind readers too (yellow darkened for white paper); markers and
+dashes tell them apart in grey print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+INK = "#222222"
+QUIET = "#666666"
+GRID = "#d9d9d9"
+BAND = "#e8edf3"
+GOOD = "#0b6e4f"
+BAD = "#b00020"
+
+_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a08a00", "#222222")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+_DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
+
+#: matplotlib settings of every figure, on top of its own defaults (whatever the user's matplotlibrc says).
+SETTINGS: Mapping[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.labelsize": 8.5,
+    "axes.edgecolor": QUIET,
+    "axes.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "legend.handlelength": 3.2,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.5,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "svg.hashsalt": "snia-pts",
+    "svg.fonttype": "path",
+    "pdf.fonttype": 3,
+    "pdf.compression": 6,
+    "path.simplify": False,
+}
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How one series looks."""
+
+    colour: str
+    marker: str
+    dash: Any
+
+    def line(self) -> dict[str, Any]:
+        """Return the look as matplotlib's keywords for a line."""
+        return {"color": self.colour, "marker": self.marker, "linestyle": self.dash, "markeredgewidth": 0}
+
+
+def looks(keys: Sequence[Key]) -> dict[Key, Look]:
+    """Return a look for each of ``keys``, by its place: give all keys of a report in the same order each time."""
+    return {
+        key: Look(
+            colour=_COLOURS[place % len(_COLOURS)],
+            marker=_MARKERS[(place + place // len(_COLOURS)) % len(_MARKERS)],
+            dash=_DASHES[(place // 2) % len(_DASHES)],
+        )
+        for place, key in enumerate(keys)
+    }
