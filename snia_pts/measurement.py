@@ -57,7 +57,7 @@ class Histogram:
         return Histogram.of(total.items())
 
     def _columns(self) -> tuple[list[int], list[int]]:
-        numbers = [int(word) for word in self.counted.replace(",", " ").split()]
+        numbers = list(map(int, self.counted.replace(",", " ").split()))
         if len(numbers) % 2:
             raise ValueError("a histogram bin without its count")
         return numbers[::2], numbers[1::2]

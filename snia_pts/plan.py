@@ -39,6 +39,7 @@ class Estimate:
     """All steps of one course a test may take.  A purge's time is the device's own and counted as 0."""
 
     steps: tuple[PlannedStep, ...]
+    rounds: int
 
     @property
     def seconds(self) -> float:
@@ -47,10 +48,6 @@ class Estimate:
     @property
     def written_bytes(self) -> int:
         return sum(step.written_bytes for step in self.steps)
-
-    @property
-    def rounds(self) -> int:
-        return sum(step.label.startswith("Round") for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +63,17 @@ def plan(spec: IopsSpec, dut: Dut, assumptions: Assumptions) -> Plan:
     """Return what the test would cost on ``dut``."""
 
     def estimate(ios_of_round: Callable[[int], int]) -> Estimate:
-        steps: list[PlannedStep] = []
+        asked: list[Step] = []
 
         def suppose(step: Step) -> Iterable[Outcome]:
-            steps.append(_cost(step, assumptions))
+            asked.append(step)
             return _answer(step, ios_of_round)
 
         drive(TESTS[spec.test](spec, dut), suppose)
-        return Estimate(steps=tuple(steps))
+        return Estimate(
+            steps=tuple(_cost(step, assumptions) for step in asked),
+            rounds=sum(isinstance(step, Round) for step in asked),
+        )
 
     never_steady = 1000
     return Plan(

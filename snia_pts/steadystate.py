@@ -96,8 +96,7 @@ def determine(values: Sequence[float], rule: SteadyStateRule, *, first_round: in
 def first_steady_round(values: Sequence[float], rule: SteadyStateRule) -> int | None:
     """Return the first round, counted from 1, that ends a steady window; None when none does."""
     for last in range(rule.window_rounds, len(values) + 1):
-        first = last - rule.window_rounds
-        if determine(values[first:last], rule, first_round=first + 1).steady:
+        if determine(values[last - rule.window_rounds : last], rule).steady:
             return last
     return None
 

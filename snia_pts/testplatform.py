@@ -20,4 +20,4 @@ class TestPlatform:
     suite_version: str
     engine: str
     engine_version: str
-    io_engine: str
+    io_engine: str  # and how its buffers are made random

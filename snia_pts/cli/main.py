@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ def console() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
+    _speak_plainly()
     try:
         arguments = build_parser().parse_args(argv)
         return int(arguments.verb(arguments))
@@ -28,6 +31,21 @@ def main(argv: Sequence[str]) -> int:
         # The reader of our output is gone (snia-pts assess RUN | head): nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _speak_plainly() -> None:
+    """Let a terminal that knows no Unicode show a plain space for the thin one in numbers, and ? for the rest."""
+
+    def plain(error: UnicodeError) -> tuple[str, int]:
+        if not isinstance(error, UnicodeEncodeError):
+            raise error
+        lost = error.object[error.start : error.end]
+        return "".join(" " if letter.isspace() else "?" for letter in lost), error.end
+
+    codecs.register_error("plain", plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="plain")
 
 
 def _say(error: SniaPtsError) -> int:

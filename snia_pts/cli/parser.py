@@ -55,6 +55,7 @@ def _test(parser: argparse.ArgumentParser) -> None:
     standard.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any number of specs/")
     how = parser.add_argument_group("run")
     how.add_argument("--engine", choices=("auto", "io_uring", "libaio"), default="auto", help="fio's I/O engine")
+    how.add_argument("--refill-buffers", action="store_true", help="new random data for every write (costs the host)")
     how.add_argument("--seed", metavar="N", help="of the random offsets (default: a new one, recorded)")
     how.add_argument("--run-dir", metavar="DIR", type=Path, help="default: runs/<test>-<model or file>-<time>")
     how.add_argument("--operator", metavar="NAME", default="", help="who tests, for the report")

@@ -52,13 +52,15 @@ def _test(test: str, arguments: argparse.Namespace) -> int:
         return _plan(specification, arguments, size_bytes)
     seed = _seed(arguments.seed)
     find("fio")
-    read_dut(arguments.target, size_bytes=size_bytes)
+    dut = read_dut(arguments.target, size_bytes=size_bytes)
+    method = purge.choose(dut, arguments.purge)
+    plan(specification.spec, dut, Assumptions(mb_per_second=1, overhead_seconds=0))  # refuses what it cannot hold
     started = datetime.now().astimezone().isoformat(timespec="milliseconds")
     name = default_name(test, _subject(arguments.target), started)
     folder = RunFolder.create(arguments.run_dir or Path("runs") / name)
     try:
         with _stoppable(), hold(arguments.target, size_bytes=size_bytes, overwrite=arguments.overwrite) as target:
-            result = _run(specification, target, folder, arguments, seed, started)
+            result = _run(specification, target, folder, arguments, method, seed, started)
     finally:
         folder.discard()
     return _finish(result, folder)
@@ -69,19 +71,20 @@ def _run(
     target: Target,
     folder: RunFolder,
     arguments: argparse.Namespace,
+    method: str,
     seed: int,
     started: str,
 ) -> TestResult:
     """Everything between holding the target and its result."""
     spec, dut, evidence = specification.spec, target.dut, folder.evidence
-    method = purge.choose(dut, arguments.purge)
-    plan(spec, dut, Assumptions(mb_per_second=1, overhead_seconds=0))  # refuses what the target cannot hold
     _confirm(target, arguments, evidence)
     wanted = IO_ENGINES if arguments.engine == "auto" else (arguments.engine,)
     io_engine = choose_io_engine(dut.path, dut.logical_sector_bytes, evidence, wanted)
     stream = standard_stream()
     progress = Progress(spec, choose_mode(arguments.progress, stream), stream)
-    engine = FioEngine(dut.path, evidence, seed=seed, io_engine=io_engine, tick=progress.tick)
+    engine = FioEngine(
+        dut.path, evidence, seed=seed, io_engine=io_engine, refill=arguments.refill_buffers, tick=progress.tick
+    )
     facts = RunFacts(
         run_id=folder.path.name,
         started=started,
@@ -92,7 +95,7 @@ def _run(
         spec=spec,
         dut=dut,
         platform=read_platform(engine),
-        deviations=specification.deviations + target_deviations(target, spec.setup),
+        deviations=specification.deviations + target_deviations(dut, spec),
     )
     laboratory = Laboratory(target, engine, purge_method=method, seed=seed, evidence=evidence)
     try:

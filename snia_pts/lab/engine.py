@@ -42,10 +42,19 @@ class FioEngine:
     name = "fio"
 
     def __init__(
-        self, path: str, evidence: Path, *, seed: int, io_engine: fio.IoEngine, tick: process.Tick | None = None
+        self,
+        path: str,
+        evidence: Path,
+        *,
+        seed: int,
+        io_engine: fio.IoEngine,
+        refill: bool = False,
+        tick: process.Tick | None = None,
     ) -> None:
         """Run on ``path``, keep evidence in the folder ``evidence``, derive every stimulus's seed from ``seed``."""
-        self.io_engine = io_engine
+        self.io_engine = f"{io_engine}, random buffers {'refilled' if refill else 'scrambled'}"
+        self._io_engine = io_engine
+        self._refill = refill
         self.version = fio_version(evidence)
         self._path = path
         self._evidence = evidence
@@ -76,7 +85,8 @@ class FioEngine:
             cell = stimulus.cell
             name = f"{self._count:05d}-{stimulus.access.lower()}-{cell.block_size_bytes}b-r{cell.read_percent}.fio"
             job, seed = self._evidence / name, stimulus_seed(self._seed, self._count)
-            job.write_text(fio.job_file(stimulus, self._path, self.io_engine, seed), encoding="utf-8")
+            text = fio.job_file(stimulus, self._path, self._io_engine, seed, refill=self._refill)
+            job.write_text(text, encoding="utf-8")
             ready.append((job, seed))
 
     def _measurement(self, stimulus: Stimulus, seed: int, job: Path, finished: process.Finished) -> Measurement:

@@ -9,8 +9,9 @@ Measured facts behind the options (fio 3.33; ``tests/test_fio_contract.py`` hold
 * ``thread``: after SIGKILL a forked job goes on writing.
 * ``clocksource=clock_gettime``: saves two calibrations a start, which would also disturb a running fio.
 * ``lat_percentiles``: response time is submission plus completion; fio's default leaves out the submission.
-* ``scramble_buffers`` (the default) and not ``refill_buffers``: data stays incompressible and no 512 bytes repeat,
-  while refilling costs the host its IOPS (``bench/random_data.py``).
+* ``scramble_buffers`` (fio's default): no 512 bytes repeat, at next to no cost.  ``refill_buffers`` makes data that
+  compresses not at all instead of to 91 % within 4 KiB, but holds one thread to some 2 GB/s (``bench/random_data.py``):
+  so it is the operator's choice, for drives that compress or deduplicate.
 * Sequential threads get a share of the range each: on the same offsets the second reads what the first just touched.
 * fio leaves out a last block shorter than the block size: a section of its own writes it.
 """
@@ -61,7 +62,7 @@ def command(job: str, output: str) -> tuple[str, ...]:
     return ("fio", "--output-format=json+", f"--output={output}", job)
 
 
-def job_file(stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int) -> str:
+def job_file(stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int, *, refill: bool = False) -> str:
     """Return the fio job file of a stimulus; whoever has it can repeat the stimulus by hand."""
     options: dict[str, object] = {
         "filename": speakable(path).replace(":", r"\:"),
@@ -76,6 +77,7 @@ def job_file(stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int) -> s
         "randseed": seed,
         "random_generator": "tausworthe64",
         "clocksource": "clock_gettime",
+        "refill_buffers": int(refill),
         "clat_percentiles": 0,
         "lat_percentiles": 1,
         **_pattern(stimulus),
@@ -196,8 +198,8 @@ def _transfers(side: Mapping[str, Any]) -> Transfers:
     if not side["total_ios"]:
         return NOTHING
     response = side["lat_ns"]
-    bins = [(int(edge), int(count)) for edge, count in response["bins"].items()]
-    if sum(count for _, count in bins) != side["total_ios"]:
+    bins = response["bins"]
+    if sum(bins.values()) != side["total_ios"]:
         raise Refused("host", f"fio counts {side['total_ios']} I/Os, but not as many response times")
     return Transfers(
         ios=int(side["total_ios"]),
@@ -206,7 +208,7 @@ def _transfers(side: Mapping[str, Any]) -> Transfers:
         response_min_ns=int(response["min"]),
         response_mean_ns=float(response["mean"]),
         response_max_ns=int(response["max"]),
-        histogram=Histogram.of(bins),
+        histogram=Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()])),
     )
 
 

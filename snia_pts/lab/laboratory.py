@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..dut import Dut
 from ..errors import DeviceFailed, HostFailed
 from ..measurement import Outcome
-from ..spec import Deviation, Setup
+from ..spec import Deviation, IopsSpec
 from ..steps import Purge, Step
+from ..units import block_size
 from .engine import Engine
 from .fio import Refused
 from .purge import purge
@@ -44,9 +46,12 @@ class Laboratory:
             raise failed(step=step.label, what=step.stimuli[done].label, reason=refusal.reason) from refusal
 
 
-def target_deviations(target: Target, setup: Setup) -> tuple[Deviation, ...]:
-    """Return what makes this target differ from what the standard tests: a drive, raw, its write cache as asked."""
-    dut, found = target.dut, []
+def target_deviations(dut: Dut, spec: IopsSpec) -> tuple[Deviation, ...]:
+    """Return what makes a target differ from what the standard tests.
+
+    That is a solid state drive, raw, its write cache as asked, its sectors small enough for every block size.
+    """
+    setup, found = spec.setup, []
     if dut.kind != "drive":
         found.append(
             Deviation(
@@ -69,6 +74,16 @@ def target_deviations(target: Target, setup: Setup) -> tuple[Deviation, ...]:
         found.append(
             Deviation(
                 what="media", standard="solid state", actual="rotational, says the kernel", clause="2.0.2 chapter 1"
+            )
+        )
+    lost = [size for size in spec.rounds.block_sizes_bytes if size % dut.logical_sector_bytes]
+    if lost:
+        found.append(
+            Deviation(
+                what="block sizes",
+                standard=", ".join(map(block_size, lost)),
+                actual=f"left out: sectors of {dut.logical_sector_bytes} bytes cannot hold them",
+                clause="2.0.2 chapter 7, p. 26",
             )
         )
     return tuple(found)

@@ -14,13 +14,13 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from ..errors import ToolMissing
 
@@ -28,7 +28,7 @@ from ..errors import ToolMissing
 Tick = Callable[[float, int], None]
 
 _GRACE_SECONDS = 15.0
-_LONGEST_TEXT = 65536
+_LONGEST_TEXT = 1 << 20
 _PACKAGES = {"blkdiscard": "util-linux", "fallocate": "util-linux", "wipefs": "util-linux"}
 
 
@@ -76,41 +76,48 @@ def run(
     started: Callable[[], object] | None = None,
     tick: Tick | None = None,
 ) -> Finished:
-    """Run a program to its end and keep ``evidence``.stdout, .stderr and .process.json beside each other.
+    """Run a program to its end and keep ``evidence``.process.json: command, exit code, times, output.
 
     ``started`` is called once the program runs: what it does costs the program's time, not the time after it.
-
     Raises ToolMissing when there is no such program.  An exception while waiting (Ctrl-C) ends the program, keeps the
     evidence and goes on upwards.
     """
     command = (*_dying_with_us(), find(argv[0]), *argv[1:])
-    stdout, stderr = evidence.with_suffix(".stdout"), evidence.with_suffix(".stderr")
-    with stdout.open("w+b") as out, stderr.open("w+b") as err:
+    out, err = os.memfd_create("stdout"), os.memfd_create("stderr")
+    try:
         wall = datetime.now().astimezone().isoformat(timespec="milliseconds")
         began = time.monotonic_ns()
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True, env=_environment()
         )
-        timed_out = False
-        try:
-            if started is not None:
-                started()
-            timed_out = not _wait(process, began, timeout_seconds, tick)
-        finally:
-            if process.returncode is None:
+        # The file is made now, while the program runs: after its end every microsecond is a pause of the device.
+        with _ended(process), FileIO(str(evidence.with_suffix(".process.json")), "w") as record:
+            timed_out = False
+            try:
+                if started is not None:
+                    started()
+                timed_out = not _wait(process, began, timeout_seconds, tick)
+            finally:
                 _end(process)
-            finished = Finished(
-                argv=tuple(argv),
-                exit_code=-signal.SIGKILL if process.returncode is None else process.returncode,
-                timed_out=timed_out,
-                started=wall,
-                started_monotonic_ns=began,
-                ended_monotonic_ns=time.monotonic_ns(),
-                stdout=_text(out),
-                stderr=_text(err),
-            )
-            evidence.with_suffix(".process.json").write_text(json.dumps(asdict(finished)), encoding="utf-8")
+                finished = Finished(
+                    argv=tuple(argv), exit_code=_exit_code(process), timed_out=timed_out, started=wall,
+                    started_monotonic_ns=began, ended_monotonic_ns=time.monotonic_ns(), stdout=_text(out), stderr=_text(err),
+                )  # fmt: skip
+                content = {field.name: getattr(finished, field.name) for field in fields(finished)}
+                record.write(json.dumps(content).encode())
+    finally:
+        os.close(out)
+        os.close(err)
     return finished
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Leave no program behind, whatever happens."""
+    try:
+        yield
+    finally:
+        _end(process)
 
 
 def _wait(process: subprocess.Popen[bytes], began: int, timeout_seconds: float, tick: Tick | None) -> bool:
@@ -133,13 +140,22 @@ def _wait(process: subprocess.Popen[bytes], began: int, timeout_seconds: float, 
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to the group, patience, then SIGKILL, patience: one that hangs in the kernel is left behind."""
+    """End a program that still runs: SIGTERM to its group, patience, SIGKILL, patience.
+
+    One that hangs in the kernel is left behind.
+    """
+    if process.returncode is not None:
+        return
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=_GRACE_SECONDS)
             return
+
+
+def _exit_code(process: subprocess.Popen[bytes]) -> int:
+    return -signal.SIGKILL if process.returncode is None else process.returncode
 
 
 @cache
@@ -162,8 +178,6 @@ def _written_bytes(pid: int) -> int:
     return int(fields.get("write_bytes", 0))
 
 
-def _text(file: BinaryIO) -> str:
-    """What a program wrote to ``file``, as far as a sentence about it may need."""
-    if not os.fstat(file.fileno()).st_size:
-        return ""
-    return os.pread(file.fileno(), _LONGEST_TEXT, 0).decode("utf-8", "replace")
+def _text(descriptor: int) -> str:
+    """What a program wrote to a descriptor; of more than a mebibyte, the beginning."""
+    return os.pread(descriptor, _LONGEST_TEXT, 0).decode("utf-8", "replace")

@@ -1,0 +1,251 @@
+"""The command line: every failure a sentence, a remedy and a code of its own, and the target untouched."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts.cli.main import main
+from snia_pts.record.folder import RunFolder
+from snia_pts.runner import run
+from tests import samples
+
+CONTENT = b"somebody's data" * 1000
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
+    """Run a command line that fails; return its code and what it said, which is a sentence and a remedy."""
+    code = main(argv)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("snia-pts: ")
+    assert "Traceback" not in err
+    assert len(err.strip().splitlines()) >= 2, "no remedy"
+    return code, err
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "told"),
+    [
+        ((), 2, "required"),
+        (("fly",), 2, "invalid choice"),
+        (("iops",), 2, "TARGET"),
+        (("iops", "x.img", "--size", "1G", "--colour", "red"), 2, "--colour"),
+        (("iops", "x.img", "--size", "1G", "--class", "toy"), 2, "toy"),
+        (("iops", "x.img", "--size", "huge"), 2, "huge"),
+        (("iops", "x.img", "--size", "1G", "--pts", "3.0"), 2, "2.0.2"),
+        (("iops", "x.img", "--size", "1G", "--engine", "warp"), 2, "warp"),
+        (("iops", "x.img", "--size", "1G", "--seed", "-1"), 2, "-1"),
+        (("iops", "x.img", "--size", "1G", "--set", "rounds"), 2, "KEY=VALUE"),
+        (("iops", "x.img", "--size", "1G", "--plan", "--assume", "fast"), 2, "fast"),
+        (("iops", "x.img", "--size", "1G", "--set", "rounds.maximum=0"), 3, "rounds.maximum"),
+        (("iops", "x.img", "--size", "1G", "--set", "round.maximum=9"), 3, "rounds.maximum"),
+        (("iops", "x.img", "--size", "1G", "--thread-count", "many"), 3, "setup.thread_count: 'many'"),
+        (("iops", "x.img", "--size", "1G", "--max-rounds", "3"), 3, "window_rounds"),
+        (("iops", "x.img", "--size", "1G", "--spec", "none.toml"), 3, "none.toml"),
+        (("iops", "x.img"), 6, "does not exist"),
+        (("iops", "/dev/nvme77n1", "--size", "1G"), 6, "does not exist"),
+        (("iops", "none/x.img", "--size", "1M"), 6, "none"),
+        (("iops", ".", "--size", "1G"), 10, "neither a block device nor a regular file"),
+        (("iops", "/dev/null"), 10, "neither"),
+        (("iops", "x.img", "--size", "100K"), 10, "cannot hold"),
+        (("iops", "x.img", "--size", "100000T"), 10, "no room"),
+        (("iops", "x.img", "--size", "1G", "--purge", "magic"), 10, "punch-hole"),
+        (("assess", "nowhere"), 14, "journal.jsonl"),
+        (("report", "."), 14, "journal.jsonl"),
+    ],
+)
+def test_bad_input_is_refused(argv: tuple[str, ...], code: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each mistake has its code and names what is wrong; a run that was refused leaves no run folder."""
+    got, err = refused(capsys, *argv)
+
+    assert got == code
+    assert told in err
+    assert not list(Path().glob("runs/*"))
+    assert not Path("x.img").exists()
+
+
+def test_a_file_of_somebody_else_is_refused_untouched(capsys: pytest.CaptureFixture[str]) -> None:
+    """A file the suite did not make is refused with the remedy, and not a byte of it changes."""
+    Path("data.img").write_bytes(CONTENT)
+
+    for size in ((), ("--size", "1M")):
+        code, err = refused(capsys, "iops", "data.img", *size)
+        assert code == 8
+        assert "--overwrite" in err
+        assert Path("data.img").read_bytes() == CONTENT
+
+
+def test_a_run_folder_that_cannot_be_made_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A run folder that is taken, or lies where none can be, is refused before the target is made."""
+    Path("taken").mkdir()
+    Path("taken/report.pdf").write_text("precious")
+
+    for place in ("taken", "taken/report.pdf/run", "/proc/run"):
+        code, err = refused(capsys, "iops", "x.img", "--size", "8M", "--run-dir", place)
+        assert code == 5
+        assert "--run-dir" in err
+    assert Path("taken/report.pdf").read_text() == "precious"
+    assert not Path("x.img").exists()
+
+
+def test_a_missing_fio_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without fio the package to install is named, and nothing is made."""
+    from snia_pts.lab import process
+
+    process.find.cache_clear()
+    monkeypatch.setattr("shutil.which", lambda program, path=None: None)
+
+    code, err = refused(capsys, "iops", "x.img", "--size", "8M")
+    process.find.cache_clear()
+
+    assert code == 4
+    assert "apt install fio" in err
+    assert not Path("x.img").exists()
+
+
+def test_all_mistakes_of_a_specification_are_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """A specification file with three mistakes gets three lines, each with file, key, value and what was expected."""
+    good = (Path(__file__).parent.parent / "specs" / "iops-2.0.2.toml").read_text()
+    Path("mine.toml").write_text(
+        good.replace("maximum = { value = 25", 'maximum = { value = "25"')
+        .replace("point_seconds = { value = 60", "point_seconds = { value = -1")
+        .replace("window_rounds", "window_round")
+    )
+
+    code, err = refused(capsys, "iops", "x.img", "--size", "1G", "--spec", "mine.toml")
+
+    assert code == 3
+    for told in ("rounds.maximum: '25'", "rounds.point_seconds: -1", "steady_state.window_round", "mine.toml"):
+        assert told in err
+
+
+def test_the_plan_touches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """--plan says steps, shortest and longest time and bytes, and makes neither target nor folder."""
+    assert main(["iops", "drive.img", "--size", "1G", "--plan"]) == 0
+
+    out = capsys.readouterr().out
+    for told in ("Purge", "Preconditioning SEQ 128 KiB", "5 rounds, 4 h 41 min", "25 rounds, 23 h 2", "2.147 GB"):
+        assert told in out
+    assert list(Path().iterdir()) == []
+
+
+def test_the_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """--plan --json is one JSON document with exact numbers and the deviations."""
+    assert main(["iops", "drive.img", "--size", "1G", "--plan", "--json", "--max-rounds", "7"]) == 0
+
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["shortest"]["rounds"] == 5
+    assert plan["longest"]["rounds"] == 7
+    assert plan["shortest"]["steps"][1]["written_bytes"] == 2 << 30
+    assert [deviation["what"] for deviation in plan["deviations"]] == ["rounds.maximum"]
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> RunFolder:
+    """A stored run of a simulated answer."""
+    facts = samples.run_facts(samples.iops_result().facts.spec)
+    told = dict(samples.answers(facts.spec, facts.dut, rounds=5))
+    folder = RunFolder.create(tmp_path / "run")
+    run(facts, lambda step: iter(told[step]), folder, lambda event: None)
+    return folder
+
+
+def test_assess_needs_no_device(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """assess judges a stored run again, and says that result.xml agrees."""
+    assert main(["assess", str(stored.path)]) == 0
+
+    out = capsys.readouterr().out
+    for told in ("STEADY STATE (5 complete rounds)", "rounds 1 - 5", "best fit", "agrees with the journal"):
+        assert told in out
+
+
+def test_assess_tells_a_forged_result(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """A result.xml whose verdict or number was changed is told, with both values."""
+    stored.result.write_bytes(stored.result.read_bytes().replace(b'steady="true"', b'steady="false"', 1))
+
+    assert main(["assess", str(stored.path)]) == 0
+
+    assert "result.xml differs from the journal" in capsys.readouterr().out
+
+
+def test_assess_as_json(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """assess --json is one JSON document with the matrix and the determinations."""
+    assert main(["assess", str(stored.path), "--json"]) == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert told["steady"] is True
+    assert len(told["matrix"]) == 56
+    assert len(told["determinations"]) == 3
+    assert told["result_xml_differs"] == []
+
+
+@pytest.mark.parametrize("junk", [b"", b"\x00" * 100, b'{"crc32":"00000000","entry":{}}\n'])
+def test_a_damaged_journal_is_told(junk: bytes, stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """A journal that is none gives a sentence."""
+    stored.journal.write_bytes(junk)
+
+    for verb in ("assess", "report"):
+        assert refused(capsys, verb, str(stored.path))[0] == 14
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12), max_size=5))
+def test_any_words_give_a_code(words: list[str]) -> None:
+    """Whatever is typed after --plan, the answer is an exit code, never an exception."""
+    try:
+        code = main(["iops", "--plan", *(word for word in words if word not in ("-h", "--help"))])
+    except SystemExit as left:
+        assert left.code == 0  # --help and --version
+    else:
+        assert code in (0, 2, 3, 6, 10)
+
+
+def snia_pts(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a process."""
+    return subprocess.run(
+        [sys.executable, "-m", "snia_pts", *argv], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), **environment},
+    )  # fmt: skip
+
+
+def test_the_help_imports_nothing_heavy() -> None:
+    """--help names the verbs, and answers without numpy, pydantic, lxml or matplotlib."""
+    code = (
+        "import sys; from snia_pts.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: print([name for name in ('numpy', 'pydantic', 'lxml', 'matplotlib') if name in sys.modules])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "iops" in done.stdout
+
+
+def test_output_without_unicode_is_plain(stored: RunFolder) -> None:
+    """Where the terminal knows ASCII only, numbers have a plain space."""
+    done = snia_pts("assess", str(stored.path), PYTHONIOENCODING="ascii")
+
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    assert "?" not in done.stdout
+
+
+def test_a_reader_that_leaves_is_no_failure(stored: RunFolder) -> None:
+    """snia-pts assess RUN | head -1 ends quietly."""
+    command = f"{sys.executable} -m snia_pts assess {stored.path} | head -1"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, env=environment)
+
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""

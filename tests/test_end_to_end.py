@@ -1,0 +1,260 @@
+"""The whole line, as a user drives it: real fio on a file and on a loop device, stopped and killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.drives import loop_device
+
+ROOT = Path(__file__).parent.parent
+SMALL = (
+    "--point-seconds", "0.1", "--set", "steady_state.window_rounds=2", "--max-rounds", "2",
+    "--set", "rounds.read_percents=[100, 65, 0]", "--set", "rounds.block_sizes_kib=[1024, 64, 4]",
+)  # fmt: skip
+
+
+def snia_pts(folder: Path, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run the command line in ``folder``."""
+    done = subprocess.run(command(*argv), capture_output=True, text=True, check=False, cwd=folder, **process())
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def command(*argv: str) -> list[str]:
+    """Return the command line of this checkout."""
+    return [sys.executable, "-m", "snia_pts", *argv]
+
+
+def process() -> dict[str, object]:
+    """How a command line of this checkout is started."""
+    return {"stdin": subprocess.DEVNULL, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished run of the whole matrix on a file, in ``run``."""
+    folder = tmp_path_factory.mktemp("whole")
+    size = ("--size", "64M", "--point-seconds", "0.1", "--max-rounds", "2", "--set", "steady_state.window_rounds=2")
+    done = snia_pts(folder, "iops", "drive.img", *size, "--run-dir", "run", "--seed", "4711")
+    (folder / "stdout").write_text(done.stdout)
+    (folder / "stderr").write_text(done.stderr)
+    return folder
+
+
+def test_all_56_cells_are_what_fio_counted(place: Path) -> None:
+    """An independent script finds each of 2 x 56 measurements, and each cell, equal to fio's JSON in evidence/."""
+    script = [sys.executable, "-I", str(ROOT / "tests" / "check_cells.py"), str(place / "run")]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+
+    assert done.stdout == "112 measurements and 56 cells agree\n"
+    assert done.returncode == 0
+
+
+def test_the_independent_script_can_say_no(place: Path, tmp_path: Path) -> None:
+    """The script that checks the cells notices a forged number."""
+    (tmp_path / "evidence").symlink_to(place / "run" / "evidence")
+    forged = (place / "run" / "result.xml").read_text().replace(' iops="', ' iops="1', 1)
+    forged = forged[: forged.rindex(' iops="')] + forged[forged.rindex(' iops="') :].replace(' iops="', ' iops="1')
+    (tmp_path / "result.xml").write_text(forged)
+
+    script = [sys.executable, "-I", str(ROOT / "tests" / "check_cells.py"), str(tmp_path)]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 1
+    assert "stored" in done.stdout
+
+
+def test_xmllint_accepts_the_result(place: Path) -> None:
+    """xmllint finds result.xml valid against specs/result.xsd."""
+    schema = str(ROOT / "specs" / "result.xsd")
+    try:
+        done = subprocess.run(
+            ["xmllint", "--noout", "--schema", schema, str(place / "run" / "result.xml")],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        pytest.skip("xmllint is not installed (libxml2-utils)")
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_assess_gives_identical_numbers(place: Path) -> None:
+    """Judged again from the stored run, every number is the same, and the same as in result.xml."""
+    told = json.loads(snia_pts(place, "assess", "run", "--json").stdout)
+    stored = (place / "run" / "result.xml").read_text()
+
+    assert told["result_xml_differs"] == []
+    assert len(told["matrix"]) == 56
+    for cell in told["matrix"]:
+        assert f'block_size_bytes="{cell["block_size_bytes"]}" iops="{cell["iops"]!r}"' in stored
+    assert snia_pts(place, "assess", "run").stdout.splitlines()[:8] == (place / "stdout").read_text().splitlines()[:8]
+
+
+def test_the_report_made_again_is_the_same(place: Path) -> None:
+    """The report of the stored run, made again, is identical to the last byte."""
+    names = ("report.rst", "report.pdf", "report.html", "result.xml")
+    before = {name: (place / "run" / name).read_bytes() for name in names}
+
+    snia_pts(place, "report", "run")
+
+    assert {name: (place / "run" / name).read_bytes() for name in names} == before
+    assert before["report.pdf"].startswith(b"%PDF-")
+
+
+def test_the_shortening_is_said(place: Path) -> None:
+    """A shortened run on a file says each of its deviations, in what it prints and in the report."""
+    for text in ((place / "stdout").read_text(), (place / "run" / "report.rst").read_text()):
+        for told in (
+            "rounds.point_seconds",
+            "rounds.maximum",
+            "steady_state.window_rounds",
+            "device under test",
+            "purge",
+        ):
+            assert told in text
+
+
+def test_progress_in_a_pipe_is_lines(place: Path) -> None:
+    """Progress goes to standard error, as plain lines where that is no terminal."""
+    text = (place / "stderr").read_text()
+
+    assert "\r" not in text
+    assert "purged by punch-hole (proven on 64 blocks)" in text
+    assert "round 2 of at most 2" in text
+
+
+def test_preconditioning_is_exact_and_every_point_has_its_seed(place: Path) -> None:
+    """WIPC wrote exactly twice the capacity; no two stimuli share a seed; the job files are there to repeat."""
+    journal = [json.loads(line)["entry"] for line in (place / "run" / "journal.jsonl").read_text().splitlines()]
+    measured = [entry["outcome"] for entry in journal if entry["kind"] == "came" and "seed" in entry["outcome"]]
+
+    assert measured[0]["write"]["transferred_bytes"] == 2 * 64 * 1024 * 1024
+    assert len({point["seed"] for point in measured}) == len(measured) == 1 + 2 * 56
+    assert min(point["seed"] for point in measured) > 1 << 60
+    for point in measured:
+        job = (place / "run" / "evidence" / f"{point['evidence']}.fio").read_text()
+        assert f"randseed={point['seed']}" in job
+
+
+def test_gaps_are_recorded(place: Path) -> None:
+    """The suite's own time, and the device's idle time, before each point but the first are in the journal."""
+    journal = [json.loads(line)["entry"] for line in (place / "run" / "journal.jsonl").read_text().splitlines()]
+    gaps = [entry["outcome"]["clocking"] for entry in journal if entry["kind"] == "came" and "seed" in entry["outcome"]]
+
+    assert gaps[0]["own_gap_us"] is None
+    assert all(0 < gap["own_gap_us"] < 1e6 and 0 < gap["idle_gap_ms"] < 5000 for gap in gaps[1:])
+
+
+def test_our_own_file_is_used_again_without_a_question(place: Path) -> None:
+    """The file that the suite made is taken again; one that it did not make needs --overwrite, which suffices."""
+    snia_pts(place, "iops", "drive.img", *SMALL, "--run-dir", "again")
+    (place / "other.img").write_bytes(b"x" * (8 << 20))
+
+    assert snia_pts(place, "iops", "other.img", *SMALL, "--run-dir", "no", check=False).returncode == 8
+    snia_pts(place, "iops", "other.img", *SMALL, "--overwrite", "--run-dir", "yes")
+    assert (place / "yes" / "report.pdf").exists()
+    assert not (place / "no").exists()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run on a file that has begun its rounds."""
+    argv = command("iops", "drive.img", "--size", "16M", "--point-seconds", "20", "--run-dir", "run")
+    with subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.PIPE, text=True, **process()) as child:  # type: ignore[call-overload]
+        assert child.stderr is not None
+        for _ in range(400):
+            if list((tmp_path / "run" / "evidence").glob("00002-*.process.json")) or len(fio_of(tmp_path)) > 0:
+                break
+            time.sleep(0.05)
+        deadline = time.monotonic() + 30
+        while "00002-" not in " ".join(fio_of(tmp_path)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield child
+        child.kill()
+
+
+def fio_of(folder: Path) -> list[str]:
+    """Return the command lines of the fio processes that work for a run in ``folder``."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode("utf-8", "replace").split("\0")
+        except OSError:
+            continue
+        if words[0].endswith("fio") and any(word.startswith(f"{folder}/") for word in words):
+            found.append(" ".join(words))
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_stopped_run_keeps_what_was_measured(
+    number: signal.Signals, running: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    """Ctrl-C, SIGTERM and SIGHUP end fio and the run with code 130; what was measured is kept and can be reported."""
+    running.send_signal(number)
+    _, err = running.communicate(timeout=30)
+
+    assert running.returncode == 130
+    assert "Stopped by the operator in step Round 1" in err
+    assert "Traceback" not in err
+    assert fio_of(tmp_path) == []
+    told = snia_pts(tmp_path, "assess", "run").stdout
+    assert "INCOMPLETE (interrupted)" in told
+    snia_pts(tmp_path, "report", "run")
+    assert "INCOMPLETE" in (tmp_path / "run" / "report.rst").read_text()
+
+
+def test_a_killed_run_leaves_no_fio_and_a_readable_record(running: subprocess.Popen[str], tmp_path: Path) -> None:
+    """After SIGKILL of the suite no fio goes on writing, and the journal tells what was measured."""
+    running.kill()
+    running.wait()
+    for _ in range(100):
+        if not fio_of(tmp_path):
+            break
+        time.sleep(0.1)
+
+    assert fio_of(tmp_path) == []
+    assert "INCOMPLETE (unfinished)" in snia_pts(tmp_path, "assess", "run").stdout
+
+
+@pytest.mark.root
+def test_a_loop_device_from_purge_to_report(tmp_path: Path) -> None:
+    """On a loop device the purge is a real blkdiscard, proven by reading back, and all of it is reported."""
+    with loop_device(tmp_path / "loop.img", 32 << 20) as device:
+        name = Path(device).name
+        refused = snia_pts(tmp_path, "iops", str(device), *SMALL, "--run-dir", "no", check=False)
+        wrong = snia_pts(tmp_path, "iops", str(device), *SMALL, "--serial", "other", "--run-dir", "no", check=False)
+        done = snia_pts(tmp_path, "iops", str(device), *SMALL, "--serial", name, "--run-dir", "run")
+
+    assert refused.returncode == 9
+    assert wrong.returncode == 9
+    assert f"--serial {name}" in refused.stderr
+    assert not (tmp_path / "no").exists()
+    assert "purge: blkdiscard" in done.stdout
+    assert "blkdiscard (proven on 64 blocks)" in (tmp_path / "run" / "report.rst").read_text()
+    assert (tmp_path / "run" / "evidence" / "00000-purge.process.json").exists()
+
+
+@pytest.mark.root
+def test_a_mounted_device_is_refused_untouched(tmp_path: Path) -> None:
+    """A mounted loop device is refused with its mount point, and the file on it is as it was."""
+    with loop_device(tmp_path / "loop.img", 32 << 20) as device:
+        subprocess.run(["mkfs.ext4", "-q", str(device)], check=True, capture_output=True)
+        (tmp_path / "mnt").mkdir()
+        subprocess.run(["mount", str(device), str(tmp_path / "mnt")], check=True)
+        try:
+            (tmp_path / "mnt" / "data").write_text("precious")
+            done = snia_pts(tmp_path, "iops", str(device), "--serial", Path(device).name, check=False)
+            assert (tmp_path / "mnt" / "data").read_text() == "precious"
+        finally:
+            subprocess.run(["umount", str(tmp_path / "mnt")], check=True)
+
+    assert done.returncode == 7
+    assert f"mounted on {tmp_path / 'mnt'}" in done.stderr

@@ -1,0 +1,90 @@
+"""The run folder: made once, never overwritten, written so that a crash leaves old or new."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts.errors import RecordError, RunFolderError
+from snia_pts.record.folder import RunFolder, default_name, replace_file
+
+
+def test_a_new_folder_has_room_for_evidence(tmp_path: Path) -> None:
+    """A run folder is made with its parents, and holds a folder for evidence."""
+    folder = RunFolder.create(tmp_path / "runs" / "one")
+
+    assert folder.evidence.is_dir()
+    assert folder.path.is_absolute()
+
+
+def test_an_empty_folder_is_taken_and_a_full_one_refused(tmp_path: Path) -> None:
+    """No run overwrites another."""
+    RunFolder.create(tmp_path)
+
+    with pytest.raises(RunFolderError, match="not empty") as refused:
+        RunFolder.create(tmp_path)
+    assert refused.value.exit_code == 5
+    assert "--run-dir" in refused.value.hint
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    """A file in the way gives a sentence."""
+    (tmp_path / "file").write_text("in the way")
+
+    with pytest.raises(RunFolderError, match="Not a directory"):
+        RunFolder.create(tmp_path / "file" / "run")
+
+
+def test_a_run_that_never_began_leaves_no_folder(tmp_path: Path) -> None:
+    """Discarding removes a folder without a journal, and keeps one with it."""
+    never, begun = RunFolder.create(tmp_path / "never"), RunFolder.create(tmp_path / "begun")
+    begun.journal.write_text("begun")
+
+    never.discard()
+    begun.discard()
+
+    assert not never.path.exists()
+    assert begun.journal.read_text() == "begun"
+
+
+def test_a_folder_without_a_journal_is_no_run(tmp_path: Path) -> None:
+    """Reading needs a journal."""
+    with pytest.raises(RecordError, match=r"no journal\.jsonl"):
+        RunFolder.existing(tmp_path)
+
+
+@given(st.text(), st.text(max_size=200))
+def test_names_stay_in_their_folder(test: str, subject: str) -> None:
+    """Whatever a drive calls itself, its run folder's name is one short name."""
+    name = default_name("iops", subject, "2026-01-02T03:04:05.678+00:00")
+
+    assert Path(name).name == name
+    assert name.startswith("iops-")
+    assert name.endswith("-20260102T030405")
+    assert len(name) < 100
+
+
+def test_replacing_is_whole(tmp_path: Path) -> None:
+    """A replaced file has its new content, is readable by others, and nothing else is left."""
+    path = tmp_path / "result.xml"
+    replace_file(path, b"old")
+
+    replace_file(path, b"new")
+
+    assert path.read_bytes() == b"new"
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failed_replacement_leaves_the_old(tmp_path: Path) -> None:
+    """What cannot be put in place leaves nothing behind, and the old as it was."""
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "old").write_text("old")
+
+    with pytest.raises(OSError, match="directory"):
+        replace_file(path, b"new")
+
+    assert (path / "old").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

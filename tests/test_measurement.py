@@ -1,0 +1,125 @@
+"""Statistics come from totals and histograms, never from averages of averages."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts.measurement import FIVE_NINES, NOTHING, Histogram, mean
+from snia_pts.spec import Tracked
+from snia_pts.steps import Cell
+from tests.strategies import cells, histograms, measured_round, measurement, rule, transfers
+
+
+def test_mixed_iops_adds_up() -> None:
+    """A mixed point's IOPS is reads plus writes, not weighted by the mix."""
+    mixed = measurement(read=transfers(650, runtime_ms=2000), write=transfers(350, runtime_ms=2000))
+
+    assert mixed.ios == 1000
+    assert mixed.iops == 500
+    assert mixed.runtime_ms == 2000
+
+
+def test_throughput_is_decimal_and_adds_up() -> None:
+    """MB/s is 10^6 bytes a second, reads and writes together."""
+    mixed = measurement(
+        read=transfers(transferred_bytes=3_000_000, runtime_ms=1500), write=transfers(transferred_bytes=500_000)
+    )
+
+    assert mixed.mb_per_second == pytest.approx(2.5)
+
+
+def test_average_response_is_weighted() -> None:
+    """ART counts each I/O once: 900 of 100 us and 100 of 1000 us are 190 us, not 550."""
+    mixed = measurement(
+        read=transfers(900, response_mean_ns=100_000.0), write=transfers(100, response_mean_ns=1_000_000.0)
+    )
+
+    assert mixed.average_response_us == pytest.approx(190)
+
+
+def test_maximum_response_is_the_larger() -> None:
+    """MRT is the largest response time of reads and writes."""
+    mixed = measurement(read=transfers(response_max_ns=7000), write=transfers(response_max_ns=9000))
+
+    assert mixed.maximum_response_us == 9
+
+
+def test_nothing_measured_is_zero() -> None:
+    """A measurement without I/O divides nothing by nothing."""
+    nothing = measurement()
+
+    assert (nothing.iops, nothing.mb_per_second, nothing.average_response_us, nothing.runtime_ms) == (0, 0, 0, 0)
+    assert NOTHING.iops == 0
+
+
+@given(histograms(), histograms(), histograms())
+def test_merging_keeps_the_count(one: Histogram, two: Histogram, three: Histogram) -> None:
+    """Merged histograms hold all I/Os, in any order."""
+    assert one.merge(two) == two.merge(one)
+    assert one.merge(two).count == one.count + two.count
+    assert one.merge(two).merge(three) == one.merge(two.merge(three))
+    assert one.merge(Histogram()) == one
+
+
+@pytest.mark.parametrize("counted", ["2 1,1 1", "1 1,1 1", "1 -1", "1 1,2", "one 1", "1.5 1"])
+def test_histograms_ascend_and_count_up(counted: str) -> None:
+    """Bins out of order, twice, without or with a negative count, or of anything but whole numbers are refused."""
+    with pytest.raises(ValueError, match=r"bins must ascend|without its count|invalid literal"):
+        Histogram(counted=counted)
+
+
+def test_percentiles_come_from_merged_bins() -> None:
+    """The 99 % response time of a mixed point is that of all its I/Os, and no average of two percentiles."""
+    reads = transfers(histogram=Histogram.of(((10, 900),)))
+    writes = transfers(histogram=Histogram.of(((20, 85), (5000, 15))))
+    mixed = measurement(read=reads, write=writes)
+
+    assert mixed.histogram.percentile_ns(90) == 10
+    assert mixed.histogram.percentile_ns(95) == 20
+    assert mixed.histogram.percentile_ns(99) == 5000
+
+
+@given(histograms(), st.sampled_from([50.0, 90.0, 99.0, 99.9]))
+def test_percentile_is_the_first_bin_that_reaches_it(histogram: Histogram, percent: float) -> None:
+    """Up to the percentile lie at least that many I/Os, below it fewer."""
+    edge = histogram.percentile_ns(percent)
+    enough = 1000 * histogram.count >= round(100_000 / (100 - percent)) and histogram.count > 0
+
+    assert (edge is not None) == enough
+    if edge is not None:
+        up_to = sum(count for bin_edge, count in histogram.bins if bin_edge <= edge)
+        below = sum(count for bin_edge, count in histogram.bins if bin_edge < edge)
+        assert 1000 * up_to >= round(10 * percent) * histogram.count
+        assert 1000 * below < round(10 * percent) * histogram.count
+
+
+def test_five_nines_need_a_hundred_thousand() -> None:
+    """With 99 999 I/Os nobody can tell the 99.999 % response time, with 100 000 it is the second largest."""
+    assert Histogram.of(((1, 99_999),)).percentile_ns(FIVE_NINES) is None
+    assert Histogram.of(((1, 99_998), (2, 1), (3, 1))).percentile_ns(FIVE_NINES) == 2
+    assert Histogram().percentile_ns(50) is None
+
+
+def test_value_is_found_by_its_key() -> None:
+    """A tracked variable is looked up by mix and block size, wherever it stands in the round."""
+    four_kib, sixty_four_kib, _ = cells(rule())
+    for ios in ({four_kib: 10, sixty_four_kib: 20}, {sixty_four_kib: 20, four_kib: 10}):
+        assert [measured_round(1, ios).value(tracked) for tracked in rule().tracked[:2]] == [10, 20]
+
+
+def test_value_that_was_not_measured() -> None:
+    """A round that did not measure a variable says so, and gives no neighbour's value."""
+    tracked = Tracked(metric="iops", block_size_kib=4, read_percent=0)
+    with pytest.raises(KeyError):
+        measured_round(1, {Cell(read_percent=0, block_size_bytes=8192): 5}).value(tracked)
+
+
+def test_mean() -> None:
+    """The mean is summed without rounding error, and is nan of nothing."""
+    assert mean([0.1] * 10) == 0.1
+    assert mean([1e16, 1.0, -1e16]) == pytest.approx(1 / 3)
+    assert math.isnan(mean([]))

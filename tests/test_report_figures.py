@@ -1,0 +1,206 @@
+"""The figures of a report: every word readable, every line where the numbers are."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from snia_pts.report import axes, columns, drawing, figures, style
+from snia_pts.report.building import build
+from snia_pts.result import TestResult
+from snia_pts.spec import read_specification
+from snia_pts.steadystate import determine
+from snia_pts.steps import Cell
+from tests import samples
+
+RULE = read_specification("iops", "2.0.2", "enterprise").spec.steady_state
+SIZES = [512, 4096, 8192, 16384, 32768, 65536, 131072, 1048576]
+MIXES = [0, 5, 35, 50, 65, 95, 100]
+
+
+def texts(figure: Figure) -> list[tuple[str, Bbox]]:
+    """Return all words a reader sees, with their places in pixels."""
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    seen = []
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        if text.get_visible() and text.get_text().strip():
+            seen.append((text.get_text(), text.get_window_extent(renderer)))
+    return seen
+
+
+def check(figure: Figure) -> list[str]:
+    """Assert that no words meet and none leave the figure; return the words."""
+    seen = texts(figure)
+    edge = figure.bbox
+    for word, box in seen:
+        inside = box.x0 >= edge.x0 and box.y0 >= edge.y0 and box.x1 <= edge.x1 and box.y1 <= edge.y1
+        assert inside, f"{word!r} leaves the figure"
+    for (one, first), (other, second) in itertools.combinations(seen, 2):
+        assert Bbox.intersection(first, second) is None, f"{one!r} meets {other!r}"
+    return [word for word, _ in seen]
+
+
+def lines(figure: Figure) -> dict[str, list[tuple[float, float]]]:
+    """Return the points of every line by its label."""
+    drawn: Any = figure.axes[0].lines
+    return {line.get_label(): [(float(x), float(y)) for x, y in zip(*line.get_data(), strict=True)] for line in drawn}
+
+
+def matrix(sizes: Sequence[int], mixes: Sequence[int], scale: float = 1.0) -> Mapping[Cell, float]:
+    return {
+        Cell(read_percent=share, block_size_bytes=size): scale * samples.golden_iops(share, size)
+        for size in sizes
+        for share in mixes
+    }
+
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "steady, 9 rounds": {"rounds": 9},
+    "not steady, 25 rounds": {"steady": False},
+    "PTS 1.1": {"pts": "1.1"},
+    "4096-byte sectors, client": {"sector_bytes": 4096, "test_class": "client"},
+    "one round": {"stop_after": 2 + 56, "ending": "interrupted"},
+    "three rounds and a part": {"stop_after": 2 + 3 * 56 + 9, "ending": "host failed"},
+    "a million times faster": {"scale": 1e6},
+    "a hundred times slower": {"scale": 0.01},
+    "dead": {"scale": 0.0},
+    "one block size, one mix": {
+        "overrides": [
+            ("rounds.block_sizes_kib", [4.0]),
+            ("rounds.read_percents", [0]),
+            ("steady_state.tracked", [{"metric": "iops", "block_size_kib": 4.0, "read_percent": 0}]),
+        ]
+    },
+    "many block sizes and mixes": {
+        "overrides": [
+            ("rounds.block_sizes_kib", [1024.0, *(float(size) for size in range(4, 72, 4))]),
+            ("rounds.read_percents", list(range(100, -1, -5))),
+        ]
+    },
+    "a window of 20 in 40 rounds": {
+        "steady": False, "overrides": [("rounds.maximum", 40), ("steady_state.window_rounds", 20)],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_words_of_any_figure_meet(shape: str) -> None:
+    """In every figure of every kind of result, all words are apart and inside; axes have names, IOPS among them."""
+    result: TestResult = samples.iops_result(**SHAPES[shape])
+    planned = list(build(result).figures)
+    assert planned
+    with drawing.settings():
+        for figure in planned:
+            drawn = figure.draw()
+            words = check(drawn)
+            assert tuple(drawn.get_size_inches()) == (figure.width, figure.height)
+            assert any(word.startswith("IOPS") for word in words), figure.name
+
+
+def test_the_convergence_plot_shows_every_round_of_every_block_size() -> None:
+    """Lines hold the measured values; the legend names them in the order in which they end, highest first."""
+    series = {4096: {1: 100.0, 2: 90.0}, 8192: {1: 50.0, 2: 200.0}, 512: {1: 10.0, 2: 9.0}}
+    with drawing.settings():
+        figure = figures.convergence(series, (1, 2))
+        words = check(figure)
+    assert lines(figure)["4 KiB"] == [(1, 100.0), (2, 90.0)]
+    assert [word for word in words if word.endswith(" KiB")] == ["8 KiB", "4 KiB", "0.5 KiB"]
+    assert figure.axes[0].get_yscale() == "log"
+    assert [word for word in words if word in ("1", "2")] == ["1", "2"]
+
+
+def test_the_window_plot_draws_the_least_squares_line_and_the_band() -> None:
+    """Average, 110 % and 90 % are flat; the best fit goes through SteadyState.fit, not first to last point."""
+    found = determine([287.6, 287.36, 285.91, 272.66, 278.9], RULE, first_round=4)
+    with drawing.settings():
+        figure = figures.measurement_window(found, RULE.data_excursion_percent)
+        check(figure)
+    drawn = {name: [y for _, y in points] for name, points in lines(figure).items()}
+    assert lines(figure)["IOPS"] == list(zip([4, 5, 6, 7, 8], found.values, strict=True))
+    assert set(drawn["Average"]) == {found.average}
+    assert drawn["110 % of average"] == pytest.approx([1.1 * found.average] * 2)
+    assert drawn["90 % of average"] == pytest.approx([0.9 * found.average] * 2)
+    fit = drawn["Best fit (least squares)"]
+    assert fit == [found.fit(4), found.fit(8)]
+    assert fit != [found.values[0], found.values[-1]]
+
+
+def test_a_changed_rule_changes_the_band() -> None:
+    """The band is half the allowed data excursion up and down, from the specification."""
+    found = determine([100.0] * 5, RULE)
+    with drawing.settings():
+        words = check(figures.measurement_window(found, 30))
+    assert {"115 % of average", "85 % of average"} <= set(words)
+
+
+def test_a_window_that_is_not_steady_says_so_in_the_plot() -> None:
+    """NOT ACHIEVED, or NOT EVALUABLE for a dead device, stands above the plot."""
+    with drawing.settings():
+        failed = check(figures.measurement_window(determine([1, 9, 1, 9, 1], RULE), 20))
+        dead = check(figures.measurement_window(determine([0.0] * 5, RULE), 20))
+        odd = check(figures.measurement_window(determine([math.nan, 1, 2, 3, 4], RULE), 20))
+    assert any("NOT ACHIEVED in rounds 1 - 5" in word for word in failed)
+    assert any("NOT EVALUABLE" in word for word in dead)
+    assert any("NOT EVALUABLE" in word for word in odd)
+    assert "Average" not in dead
+
+
+def test_high_columns_stand_behind_low_ones() -> None:
+    """R/W 100/0 is painted first, 0/100 last, and each mix keeps its colour."""
+    with drawing.settings():
+        figure = columns.columns(matrix(SIZES, MIXES), SIZES, MIXES)
+        check(figure)
+    order = [patch.get_zorder() for patch in figure.axes[0].patches[1:]]
+    assert len(order) == 3 * len(SIZES) * len(MIXES)
+    assert order == sorted(order)
+
+
+def test_series_look_alike_everywhere_and_different_in_grey() -> None:
+    """A key's look depends on its place alone; no two of the standard's series share marker and dash."""
+    assert style.looks(MIXES) == style.looks(MIXES)
+    for keys in (SIZES, MIXES):
+        found = style.looks(keys).values()
+        assert len({look.colour for look in found}) == len(keys)
+        assert len({(look.marker, str(look.dash)) for look in found}) == len(keys)
+
+
+@given(st.floats(1e-6, 1e12), st.floats(1, 1e9))
+def test_log_ticks_enclose_and_are_few(low: float, factor: float) -> None:
+    """Whatever the range, ticks ascend, hold both ends, and are few enough to be read."""
+    ticks = axes.log_ticks(low, low * factor)
+    assert ticks == sorted(set(ticks))
+    assert ticks[0] <= low * (1 + 1e-6)
+    assert ticks[-1] >= low * factor * (1 - 1e-6)
+    assert 2 <= len(ticks) <= 11
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9))
+def test_linear_ticks_enclose_and_are_few(low: float, span: float) -> None:
+    """Whatever the range, ticks ascend, hold both ends, and are few enough to be read."""
+    ticks = axes.linear_ticks(low, low + span)
+    assert ticks == sorted(set(ticks))
+    assert ticks[0] <= low + 1e-6 * span + 1e-9 * abs(low)
+    assert ticks[-1] >= low + span - 1e-6 * span - 1e-9 * abs(low)
+    assert 2 <= len(ticks) <= 8
+
+
+def test_drawing_leaves_matplotlibs_settings_alone() -> None:
+    """What a program has set before is set after."""
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    drawing.draw(build(samples.iops_result(stop_after=58, ending="interrupted")), ("svg",))
+    assert dict(matplotlib.rcParams) == before

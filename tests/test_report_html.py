@@ -1,0 +1,98 @@
+"""The report as HTML: one file, no script, no request, nothing a device could slip in."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from html.parser import HTMLParser
+
+from snia_pts.report import drawing, html, rst
+from snia_pts.report.building import build
+from snia_pts.result import TestResult
+from tests import samples
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+
+
+class Reader(HTMLParser):
+    """Collects tags with their attributes, and the words between them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def page(result: TestResult) -> str:
+    report = build(result)
+    return html.make(report, rst.parse(rst.render(report)), drawing.draw(report, ("svg",))["svg"]).decode("utf-8")
+
+
+def test_the_page_asks_for_nothing_and_runs_nothing() -> None:
+    """No script, no handler, no link, no import: every source is data, every style is inside."""
+    text = page(samples.iops_result(rounds=9))
+    reader = Reader(text)
+    assert not {tag for tag, _ in reader.tags} & {"script", "link", "iframe", "object", "embed", "a", "base", "form"}
+    for tag, attributes in reader.tags:
+        assert not any(name.startswith("on") for name in attributes), tag
+        for name in ("src", "href", "data", "srcset", "poster"):
+            assert (attributes.get(name) or "data:").startswith("data:"), tag
+    assert len(reader.all("style")) == 1
+    assert "@import" not in text
+    assert "url(" not in text
+
+
+def test_figures_are_inside_with_words_for_those_who_cannot_see_them() -> None:
+    """Each figure is an image of its own (ids cannot clash), the very SVG, with alt text and caption."""
+    result = samples.iops_result()
+    report = build(result)
+    drawn = drawing.draw(report, ("svg",))["svg"]
+    reader = Reader(page(result))
+    images = reader.all("img")
+    assert len(images) == len(reader.all("figure")) == len(reader.all("figcaption")) == len(drawn)
+    for image, figure in zip(images, report.figures, strict=True):
+        kind, _, data = (image["src"] or "").partition(",")
+        assert kind == "data:image/svg+xml;base64"
+        assert base64.b64decode(data) == drawn[figure.name]
+        assert image["alt"] == rst.plain(figure.alt)
+    ids = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_header_stands_once_without_page_numbers() -> None:
+    """HTML has no pages: banner and blocks open the document, and no token of the PDF is left."""
+    text = page(samples.iops_result())
+    assert text.count("SNIA SSS TWG") == 1
+    assert "###" not in text
+    reader = Reader(text)
+    assert len(reader.all("h2")) + len(reader.all("h1")) == 11
+    assert "IOPS Test Report: EXAMPLE MZ7L3960HCJR-00A07" in reader.words
+
+
+def test_what_a_device_says_stays_text() -> None:
+    """A model and an operator made of markup appear as words, not as tags."""
+    result = samples.iops_result(
+        stop_after=1, ending="interrupted", operator=HOSTILE, device=samples.dut(model=HOSTILE)
+    )
+    told = dataclasses.replace(result.facts, command_line=("snia-pts", HOSTILE))
+    reader = Reader(page(dataclasses.replace(result, facts=told)))
+    assert not reader.all("script")
+    assert not reader.all("img")
+    assert HOSTILE in "".join(reader.words)
+
+
+def test_light_dark_and_print_are_cared_for() -> None:
+    """The style sheet follows the reader's colours, keeps figures on white, and breaks pages in print."""
+    style = page(samples.iops_result(stop_after=1, ending="interrupted"))
+    for rule in ("prefers-color-scheme: dark", "@media print", "break-before: page", "background: #fff"):
+        assert rule in style

@@ -1,0 +1,321 @@
+"""The report as PDF: every page and figure as planned, or no PDF at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pypdf
+import pytest
+
+from snia_pts.errors import ReportError
+from snia_pts.report import OUTPUTS, building, drawing, layout, pdf, rst, write
+from snia_pts.report.pages import Figure, Page, Report
+from snia_pts.result import TestResult
+from tests import samples
+
+ROOT = Path(__file__).parent.parent
+#: Of an A4 page, in points.
+HEIGHT = 842.0
+KINDS = {
+    "steady": samples.iops_result(rounds=9, found=samples.deviations(12)),
+    "not steady": samples.iops_result(steady=False),
+    "stopped": samples.iops_result(stop_after=2 + 3 * 56 + 9, ending="interrupted"),
+    "purge only": samples.iops_result(stop_after=1, ending="device failed"),
+    "PTS 1.1": samples.iops_result(pts="1.1"),
+    "4096-byte sectors": samples.iops_result(sector_bytes=4096, test_class="client"),
+}
+
+
+def long_names(*, steady: bool) -> TestResult:
+    """Return a result in which every text is as long, and as wide, as can be."""
+    wide = "W" * 200
+    return samples.iops_result(
+        rounds=9, steady=steady, found=samples.deviations(20), operator=wide,
+        device=samples.dut(model=wide, serial="0123456789ABCDEF" * 8, firmware=wide, bus="NVMe " * 30),
+        host=samples.platform(cpu=wide, motherboard=wide, hostname=wide, operating_system=wide, engine_version=wide),
+    )  # fmt: skip
+
+
+def made(result: TestResult) -> tuple[Report, pypdf.PdfReader]:
+    report = building.build(result)
+    return report, pypdf.PdfReader(io.BytesIO(make(report)))
+
+
+def make(report: Report) -> bytes:
+    return pdf.make(report, rst.parse(rst.render(report)), drawing.draw(report, ("pdf",))["pdf"])
+
+
+def laid_out(result: TestResult) -> tuple[Report, pdf.Sheet]:
+    report, sheet = building.build(result), pdf.Sheet()
+    layout.lay_out(report, rst.parse(rst.render(report)), sheet)
+    return report, sheet
+
+
+def words(page: pypdf.PageObject) -> str:
+    return " ".join(page.extract_text().replace("\xa0", " ").split())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_page_carries_header_number_and_title(kind: str) -> None:
+    """Each PDF page says which of how many it is, and each planned page begins one with its title bar."""
+    report, reader = made(KINDS[kind])
+    assert len(reader.pages) == len(report.pages)
+    for number, (page, found) in enumerate(zip(report.pages, reader.pages, strict=True), start=1):
+        text = words(found)
+        assert f"Page {number} of {len(reader.pages)}" in text
+        assert page.title in text
+        assert "SNIA SSS TWG" in text
+        assert "EXAMPLE MZ7L3960HCJR-00A07" in text.replace("MZ7L3960 ", "MZ7L3960")
+        assert "\N{REPLACEMENT CHARACTER}" not in text
+
+
+def test_figures_are_vector_and_in_full_size() -> None:
+    """Every figure is a form with text in it, placed once at its planned size; no page holds an image."""
+    report, reader = made(KINDS["steady"])
+    forms = {}
+    for page in reader.pages:
+        resources: Any = page["/Resources"]
+        for name, found in resources.get("/XObject", {}).items():
+            form = found.get_object()
+            assert form["/Subtype"] == "/Form"
+            assert name.removeprefix("/") not in forms
+            forms[name.removeprefix("/")] = form["/BBox"]
+    assert {name: [round(float(side)) for side in box] for name, box in forms.items()} == {
+        figure.name: [0, 0, 497, 310 if figure.height == 4.3 else 245] for figure in report.figures
+    }
+
+
+@pytest.mark.parametrize("steady", [True, False])
+def test_a_header_of_long_names_leaves_the_page_to_the_report(steady: bool) -> None:
+    """Names of any length, of the widest letters, leave every page one page and every figure its full size."""
+    report, sheet = laid_out(long_names(steady=steady))
+    pdf.check(report, sheet, pages=sheet.titles[-1][1])
+    assert sheet.frame[3] > 0.55 * HEIGHT
+
+
+def test_the_header_takes_less_than_a_third_of_the_page() -> None:
+    """With names of the usual length, header and upper margin leave two thirds and more to the report."""
+    assert laid_out(KINDS["steady"])[1].frame[3] > 0.67 * HEIGHT
+
+
+def test_long_deviations_flow_to_a_next_page() -> None:
+    """Sixty deviations are all there, on as many pages as they take, under headings that repeat."""
+    report, reader = made(samples.iops_result(found=samples.deviations(60)))
+    assert len(reader.pages) > len(report.pages)
+    text = " ".join(words(page) for page in reader.pages)
+    assert text.count("setup.queue_depth") == 15
+    assert text.count("The standard asks") >= 2
+
+
+ODD: dict[str, dict[str, Any]] = {
+    "a dead device": {"scale": 0.0},
+    "many block sizes and mixes": {
+        "overrides": [
+            ("rounds.block_sizes_kib", [1024.0, *(float(size) for size in range(4, 72, 4))]),
+            ("rounds.read_percents", list(range(100, -1, -5))),
+        ]
+    },
+    "five tracked variables": {
+        "overrides": [
+            (
+                "steady_state.tracked",
+                [{"metric": "iops", "block_size_kib": float(size), "read_percent": 0} for size in (4, 8, 16, 32, 64)],
+            )
+        ]
+    },
+    "80 rounds, a window of 20": {
+        "steady": False, "overrides": [("rounds.maximum", 80), ("steady_state.window_rounds", 20)],
+    },
+    "nothing at all": {"stop_after": 0, "ending": "unfinished"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_changed_tests_and_odd_devices_have_reports_too(kind: str) -> None:
+    """Whatever --set changes and whatever a device does, each planned page is there; long tables flow."""
+    report, reader = made(samples.iops_result(**ODD[kind]))
+    text = " ".join(words(page) for page in reader.pages)
+    assert all(page.title in text for page in report.pages)
+    assert len(reader.pages) <= len(report.pages) + 8
+
+
+def broken(report: Report, figure: Figure) -> Report:
+    page = Page(title="Broken", blocks=(figure,))
+    return dataclasses.replace(report, pages=(*report.pages, page))
+
+
+def test_a_figure_larger_than_the_page_is_an_error() -> None:
+    """What cannot stand on a page in its planned size is refused, not shrunk."""
+    report = building.build(KINDS["stopped"])
+    figure = dataclasses.replace(next(report.figures), name="tall", height=9.0)
+    with pytest.raises(ReportError, match="larger than its page"):
+        make(broken(report, figure))
+
+
+def test_a_figure_that_does_not_fit_beside_the_rest_is_an_error() -> None:
+    """A page that would take two is refused: the figure goes to a page of its own, in full size, and is found there."""
+    report = building.build(KINDS["stopped"])
+    first = next(report.figures)
+    page = Page(title="Crowded", blocks=tuple(dataclasses.replace(first, name=name) for name in ("one", "two")))
+    with pytest.raises(ReportError, match="the page Crowded takes 2 PDF pages"):
+        make(dataclasses.replace(report, pages=(*report.pages, page)))
+
+
+def test_a_figure_drawn_in_another_size_is_an_error() -> None:
+    """The drawing must be as large as the room planned for it."""
+    report = building.build(KINDS["stopped"])
+    figure = dataclasses.replace(next(report.figures), name="small", height=3.0)
+    with pytest.raises(ReportError, match="the figure small was drawn"):
+        make(broken(report, figure))
+
+
+def test_an_empty_figure_is_an_error() -> None:
+    """A drawing without one command is no figure."""
+    report = building.build(KINDS["stopped"])
+    drawn = drawing.draw(report, ("pdf",))["pdf"]
+    empty = pypdf.PdfWriter()
+    empty.add_blank_page(*(72 * side for side in (6.9, 4.3)))
+    output = io.BytesIO()
+    empty.write(output)
+    with pytest.raises(ReportError, match="the figure convergence is empty"):
+        pdf.make(report, rst.parse(rst.render(report)), {**drawn, "convergence": output.getvalue()})
+
+
+def sheet_of(report: Report) -> pdf.Sheet:
+    """Return a sheet on which all is well."""
+    sheet = pdf.Sheet(frame=(40, 30, 560, 600))
+    for number, page in enumerate(report.pages, start=1):
+        sheet.titles.append((page.title, number))
+        for figure in page.blocks:
+            if isinstance(figure, Figure):
+                at = pdf.Placement(page=number, x=50, y=200, width=72 * figure.width, height=72 * figure.height)
+                sheet.figures.append((figure.name, at))
+    return sheet
+
+
+def test_what_is_missing_doubled_shrunk_or_outside_is_told() -> None:
+    """The check of a build names each figure that is not placed once, in full, inside its own page."""
+    report = building.build(KINDS["steady"])
+    good = sheet_of(report)
+    pdf.check(report, good, pages=len(report.pages))
+
+    def said(figures: Sequence[tuple[str, pdf.Placement]]) -> str:
+        with pytest.raises(ReportError) as raised:
+            pdf.check(report, dataclasses.replace(good, figures=list(figures)), pages=len(report.pages))
+        return str(raised.value)
+
+    (name, at), rest = good.figures[0], good.figures[1:]
+    assert "convergence stands 0 times" in said(rest)
+    assert "convergence stands 2 times" in said([(name, at), *good.figures])
+    assert "not as planned" in said([(name, dataclasses.replace(at, width=34.0)), *rest])
+    assert "reaches out of its page" in said([(name, dataclasses.replace(at, y=10.0)), *rest])
+    assert "not on its page" in said([(name, dataclasses.replace(at, page=9)), *rest])
+    assert "was not planned" in said([*good.figures, ("other", at)])
+
+
+def test_wrong_pages_are_told() -> None:
+    """A page that is missing, takes two, or comes in another order is found."""
+    report = building.build(KINDS["steady"])
+    good, count = sheet_of(report), len(report.pages)
+    pdf.check(report, good, pages=count + 1)  # the last one, Provenance, may flow
+    for titles, pages in (
+        (good.titles[1:], count),
+        ([*good.titles[::-1]], count),
+        ([(title, number + 1) for title, number in good.titles], count + 1),
+        ([(title, number + (number > 2)) for title, number in good.titles], count + 1),
+    ):
+        with pytest.raises(ReportError):
+            pdf.check(report, dataclasses.replace(good, titles=titles, figures=good.figures), pages=pages)
+
+
+def test_a_complaint_of_rst2pdf_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warning in rst2pdf's log, with which it would exit 0, stops the report; its log is then as it was."""
+    lay_out = layout.lay_out
+    report = building.build(KINDS["purge only"])
+    logger = logging.getLogger("rst2pdf")
+    before = logger.handlers[:]
+
+    def complaining(report: Report, document: object, sheet: pdf.Sheet) -> bytes:
+        logger.warning("this image looks odd")
+        return lay_out(report, document, sheet)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(layout, "lay_out", complaining)
+    with pytest.raises(ReportError, match="this image looks odd"):
+        make(report)
+    assert logger.handlers == before
+
+
+def test_rst2pdf_is_left_as_it_was() -> None:
+    """Our handlers stand for our own nodes only: images elsewhere are still rst2pdf's own business."""
+    from docutils import nodes
+    from reportlab import rl_config
+    from rst2pdf.basenodehandler import NodeHandler
+
+    before = rl_config.invariant
+    make(building.build(KINDS["stopped"]))
+    assert rl_config.invariant == before
+    for kind in (nodes.image, nodes.figure, nodes.title, nodes.table):
+        assert type(NodeHandler.dispatchdict[kind]).__module__.startswith("rst2pdf.")
+
+
+def test_what_the_fonts_lack_is_shown_as_such() -> None:
+    """Signs without a glyph become U+FFFD in the PDF instead of nothing, and no text can ask for a page number."""
+    made(KINDS["purge only"])
+    assert layout.printable("a\u4e2d\N{DEGREE SIGN}") == "a\N{REPLACEMENT CHARACTER}\N{DEGREE SIGN}"
+    assert "###" not in layout.printable("###Total###")
+    _, reader = made(samples.iops_result(stop_after=1, ending="interrupted", device=samples.dut(model="###Total###")))
+    assert "# # #Total# # #" in words(reader.pages[0])
+
+
+def test_the_same_result_gives_the_same_bytes_in_two_processes(tmp_path: Path) -> None:
+    """RST, HTML, PDF and figures are the same, whatever the process, its hash seed and the clock."""
+    script = (
+        "import sys, pathlib, snia_pts.report as report\nfrom tests import samples\n"
+        "report.write(samples.iops_result(rounds=6), pathlib.Path(sys.argv[1]))"
+    )
+    found = []
+    for seed in ("1", "2"):
+        folder = tmp_path / seed
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", script, folder], env=environment, capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        found.append({
+            str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
+        })  # fmt: skip
+    assert found[0] == found[1]
+    assert {"report.rst", "report.pdf", "report.html", "figures/matrix-3d.svg", "figures/matrix-3d.pdf"} <= set(
+        found[0]
+    )
+
+
+def test_files_are_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report that fails leaves the files of the one before, and no temporary ones."""
+    result = KINDS["purge only"]
+    paths = write(result, tmp_path, ("rst", "html"))
+    assert {name: path.name for name, path in paths.items()} == {"rst": "report.rst", "html": "report.html"}
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(ReportError, match="no output doc"):
+        write(result, tmp_path, ("rst", "doc"))
+    monkeypatch.setattr("os.replace", lambda *args: (_ for _ in ()).throw(OSError(28, "No space left on device", "x")))
+    with pytest.raises(ReportError, match="No space left"):
+        write(KINDS["stopped"], tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_importing_the_report_room_is_cheap() -> None:
+    """matplotlib, rst2pdf, docutils, pypdf and jinja2 are loaded when a report is written, not before."""
+    script = "import sys, snia_pts.report; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(OUTPUTS) == {"rst", "pdf", "html"}
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not loaded & {"matplotlib", "numpy", "rst2pdf", "reportlab", "docutils", "pypdf", "jinja2", "lxml"}

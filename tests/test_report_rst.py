@@ -1,0 +1,148 @@
+"""The report as RST: whatever a device, a host or an operator says, it is text and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from docutils import nodes
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from snia_pts.errors import ReportError
+from snia_pts.report import rst
+from snia_pts.report.building import build
+from snia_pts.report.tables import Column, Table
+from snia_pts.result import RunWarning, TestResult
+from snia_pts.spec import Deviation
+from tests import samples
+
+MARKUP = [
+    ".. raw:: html\n\n   <script>alert(1)</script>", ".. include:: /etc/passwd", "*emphasis* **strong** ``literal``",
+    "`role`:sub: :sup:`x` `text`_ word_ word__ |sub| [1]_ [#]_ _`target`", "http://example.org",
+    "mailto:a@b.c a@b.c h323:5",
+    "- a", "1. a", "(a) b", "A. b", "#. c", "iv) d", ":field: x", "-o option", "--long=x", "/V", ">>> 1", "| line",
+    "+---+\n| a |\n+---+", "====", "----", "....", "::", "text::", ":", "a: b", "::x", "__ anonymous", ".. _t: x",
+    "\\", "\\\\", "a\\", '"', '""', '","', "a, b", "'", "  indented", "\ttab", "a\x00b\x1b[31m", "\ud800", "\u202eevil",
+    "\u2028", "\u00a0x", "x\u202f", "###Page###", "_", "_x", "x_", "x_y_", "x_\u00e9", "*", "**", "`", "``", "|", "||",
+    "\u2022 b",
+    "\u4e2d\u6587", "e\u0301", "5\u0301.", "@", "user@host", "a:b", "12:30", "12:30:", "(1)", "i.", "1.", "#.",
+    "\ufeff",
+]  # fmt: skip
+
+
+def texts(strategy: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[str]:
+    """Return texts that look for trouble: any at all, and markup glued together."""
+    pieces = st.lists(st.sampled_from([*MARKUP, " ", "a", "1", "\n", "\n\n"]), max_size=4).map("".join)
+    return st.one_of(strategy or st.text(), pieces)
+
+
+def read(text: str) -> nodes.document:
+    return rst.parse(text)
+
+
+def only_text(paragraph: nodes.Element) -> bool:
+    return all(isinstance(child, nodes.Text) for child in paragraph.children)
+
+
+@pytest.mark.parametrize("text", MARKUP)
+def test_no_markup_survives_in_a_paragraph(text: str) -> None:
+    """Escaped, each kind of RST markup reads as the text that it is."""
+    document = read(f"Before.\n\n{rst.escape(text)}\n\nAfter.\n" if rst.plain(text) else "Before.\n\nAfter.\n")
+    paragraphs = [child for child in document.children if isinstance(child, nodes.paragraph)]
+    assert len(paragraphs) == len(document.children)
+    assert all(only_text(paragraph) for paragraph in paragraphs)
+    if rst.plain(text):
+        assert paragraphs[1].astext() == rst.plain(text)
+
+
+@given(texts())
+@settings(max_examples=300)
+def test_any_text_reads_back_as_itself(text: str) -> None:
+    """A paragraph, a title and a table's cell give back any text, on one line, and hold nothing but text."""
+    shown = rst.plain(text)
+    if not shown:
+        return
+    title = rst.escape(f"T {text}")
+    table = Table(kind="facts", columns=(Column(), Column()), rows=((text, text),), title=text, headed=False)
+    document = read(f"{title}\n{rst.underline(title)}\n\n{rst.escape(text)}\n\n{rst.csv(table)}\n")
+    section = document.children[0]
+    assert isinstance(section, nodes.section)
+    heading, paragraph, found = section.children
+    assert heading.astext() == rst.plain(f"T {text}")
+    assert isinstance(found, nodes.table)
+    cells = list(found.findall(nodes.paragraph))
+    assert [cell.astext() for cell in (paragraph, *cells)] == [shown] * 3
+    assert all(isinstance(each, nodes.Element) and only_text(each) for each in (heading, paragraph, *cells))
+
+
+@given(text=texts())
+@example(text=".. raw:: html\n\n   <script>alert(1)</script>")
+@example(text='", "\n   .. include:: /etc/passwd\n"')
+@settings(max_examples=40)
+def test_any_text_in_any_field_gives_a_valid_report(text: str) -> None:
+    """Model, serial, operator, paths, command line, deviations and warnings never become more than text."""
+    document = read(rst.render(build(with_text(text))))
+    allowed = {
+        "document", "decoration", "header", "section", "title", "paragraph", "table", "tgroup", "colspec", "thead",
+        "tbody", "row", "entry", "#text",
+    }  # fmt: skip
+    assert {getattr(node, "tagname", "") for node in document.findall()} <= allowed
+    assert len(list(document.findall(nodes.section))) == 2
+    cells = [cell.astext() for cell in document.findall(nodes.entry)]
+    assert cells.count(rst.plain(text) or "") >= 4
+
+
+def with_text(text: str) -> TestResult:
+    """Return a short result that says ``text`` wherever it can."""
+    result = samples.iops_result(stop_after=1, ending="device failed", ending_detail=text)
+    told = result.facts
+    return dataclasses.replace(
+        result,
+        facts=dataclasses.replace(
+            told,
+            operator=text,
+            command_line=("snia-pts", text),
+            run_id=text,
+            dut=dataclasses.replace(told.dut, model=text, serial=text, firmware=text, path=f"/dev/{text}", bus=text),
+            platform=dataclasses.replace(told.platform, hostname=text, cpu=text, kernel=text, motherboard=text),
+            deviations=(Deviation(what=text, standard=text, actual=text, clause=text),),
+            warnings=(RunWarning(what=text, detail=text),),
+        ),
+    )
+
+
+def test_control_characters_are_made_visible() -> None:
+    """Escape sequences, direction overrides and lone surrogates become U+FFFD; spaces of all kinds one space."""
+    assert rst.plain("a\x1b[31m\u202e\ud800b\r\n\t c") == "a\ufffd[31m\ufffd\ufffdb c"
+    assert rst.plain("12\u202f345") == "12\u202f345"
+
+
+def test_the_source_is_readable() -> None:
+    """Plain words stay plain: nothing is escaped that need not be."""
+    for text in ("EXAMPLE MZ7L3960HCJR-00A07", "Intel(R) Xeon(R) Gold 6330", "12:30", "5 - 9", "rounds.point_seconds",
+                 "Test Run Date Start:", "2.0.2 chapter 7, p. 26", "n/a", "100 %"):  # fmt: skip
+        assert rst.escape(text) == text
+
+
+def test_a_complaint_of_docutils_is_an_error() -> None:
+    """Even a notice of docutils stops the report; files and raw text cannot be pulled in."""
+    with pytest.raises(ReportError, match="docutils says"):
+        rst.parse("Title\n==\n")
+    with pytest.raises(ReportError, match="docutils says"):
+        rst.parse(".. include:: /etc/hostname\n")
+    with pytest.raises(ReportError, match="docutils says"):
+        rst.parse(".. raw:: html\n\n   <b>x</b>\n")
+
+
+def test_a_full_report_parses_without_a_word() -> None:
+    """All pages, tables and figures of a steady run are there, figures with captions and alt texts."""
+    report = build(samples.iops_result(rounds=9, found=samples.deviations(20)))
+    document = read(rst.render(report))
+    sections = [next(iter(section.findall(nodes.title))).astext() for section in document.findall(nodes.section)]
+    assert sections == [page.title for page in report.pages]
+    images = list(document.findall(nodes.image))
+    assert [image["uri"] for image in images] == [f"figures/{figure.name}.svg" for figure in report.figures]
+    assert all(len(image["alt"]) > 20 for image in images)
+    captions = [caption.astext() for caption in document.findall(nodes.caption)]
+    assert captions == [figure.caption for figure in report.figures]

@@ -1,0 +1,265 @@
+"""The numbers and words of a report: tables, matrices, verdicts, and which pages a result has."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts.report import matrices, summary
+from snia_pts.report.building import build
+from snia_pts.report.header import LONGEST_EM, header, short, steady_rounds, when, width_em
+from snia_pts.report.iops import determination_table, line
+from snia_pts.report.pages import Page, Prose
+from snia_pts.report.tables import Column, Table, aligned, thousands
+from snia_pts.result import RunWarning, TestResult
+from snia_pts.spec import Deviation, read_specification
+from snia_pts.steadystate import determine
+from snia_pts.steps import Cell
+from tests import samples
+
+RULE = read_specification("iops", "2.0.2", "enterprise").spec.steady_state
+CONVERGENCE = "IOPS Steady State Convergence Plot"
+THIN = "\N{NARROW NO-BREAK SPACE}"
+
+
+def titles(result: TestResult) -> list[str]:
+    return [page.title for page in build(result).pages]
+
+
+def words(page: Page) -> str:
+    parts = [block.text for block in page.blocks if isinstance(block, Prose)]
+    for block in page.blocks:
+        if isinstance(block, Table):
+            parts += [block.title, *(cell for row in block.rows for cell in row)]
+    return "\n".join(parts)
+
+
+def cells_of(page: Page, title: str) -> tuple[tuple[str, ...], ...]:
+    return next(block.rows for block in page.blocks if isinstance(block, Table) and title in block.title)
+
+
+@given(st.lists(st.floats(1e-4, 1e9), min_size=1))
+def test_aligned_numbers_have_as_many_decimals_each(values: list[float]) -> None:
+    """Right-aligned, a column's numbers stand on their decimals: each has the same count, four at most."""
+    decimals = {len(text.partition(".")[2]) for text in aligned(values)}
+    assert len(decimals) == 1
+    assert decimals <= {0, 1, 2, 3, 4}
+
+
+def test_what_is_no_number_is_shown_as_such() -> None:
+    """None, nan and infinity are n/a, and do not disturb the numbers beside them."""
+    assert aligned([None, math.nan, math.inf, 1234.5, 32.7]) == ("n/a", "n/a", "n/a", f"1{THIN}234.5", "32.7")
+    assert thousands(-1234567, 0) == f"-1{THIN}234{THIN}567"
+
+
+def test_a_table_whose_rows_do_not_fit_is_refused() -> None:
+    """Every row has a cell a column."""
+    with pytest.raises(ValueError, match="every row has 2 cells"):
+        Table(kind="facts", columns=(Column(), Column()), rows=(("a",),))
+
+
+def test_the_determination_block_tells_the_published_figures() -> None:
+    """The block of golden case G3 (TP 128K W) carries its published average, excursions and best fit."""
+    found = determine([262.69, 269.38, 271.73, 272.63, 273.07], RULE)
+    rows = {row[0]: row[1:] for row in determination_table(found, RULE).rows}
+    assert rows["Average"] == ("269.900", "100", "")
+    assert rows["Measured data excursion"] == ("10.380", "3.846", "pass")
+    assert rows["Measured slope excursion"] == ("9.604", "3.558", "pass")
+    assert rows["Least squares line"][0] == "2.401 x R + 262.697"
+    assert rows["Verdict"] == ("STEADY", "", "pass")
+
+
+def test_the_best_fit_is_the_least_squares_line() -> None:
+    """The formula is the published one of golden case G4's kind: not the line from the first to the last point."""
+    found = determine([287.6, 287.36, 285.91, 272.66, 278.9], RULE)
+    assert line(found) == "-3.210 x R + 292.116"
+    assert (found.values[-1] - found.values[0]) / 4 != pytest.approx(found.slope, rel=0.1)
+
+
+def test_allowed_excursions_come_from_the_specification() -> None:
+    """A changed rule is the rule that the block prints and judges by."""
+    rule = dataclasses.replace(RULE, data_excursion_percent=3.0)
+    found = determine([262.69, 269.38, 271.73, 272.63, 273.07], rule)
+    rows = {row[0]: row[1:] for row in determination_table(found, rule).rows}
+    assert rows["Allowed maximum data excursion"][1] == "3"
+    assert rows["Measured data excursion"][2] == "FAIL"
+    assert rows["Verdict"] == ("NOT ACHIEVED", "", "FAIL")
+
+
+def test_a_window_without_an_average_is_not_evaluable() -> None:
+    """A device that did nothing gives no figures, and no verdict but NOT ACHIEVED."""
+    table = determination_table(determine([0.0] * 5, RULE), RULE)
+    assert "NOT ACHIEVED (not evaluable" in table.rows[-1][1]
+
+
+def test_a_steady_run_has_all_pages_in_the_standards_order() -> None:
+    """PTS 2.0.2: summary, convergence, three windows, rounds, tables, 2D, 3D, provenance."""
+    assert titles(samples.iops_result(rounds=9)) == [
+        "Summary",
+        "IOPS Steady State Convergence Plot - All Block Sizes",
+        "IOPS Steady State Measurement Window - RND/4KiB RW0",
+        "IOPS Steady State Measurement Window - RND/64KiB RW65",
+        "IOPS Steady State Measurement Window - RND/1024KiB RW100",
+        "Tracked Variables by Round",
+        "IOPS - All RW Mix & BS - Tabular Data",
+        "Response Time and Throughput - Tabular Data",
+        "IOPS - All RW Mix & BS - 2D Plot",
+        "IOPS - All RW Mix & BS - 3D Columns",
+        "Provenance",
+    ]
+
+
+def test_pts_1_1_has_one_window_page() -> None:
+    """PTS 1.1 tracks one variable."""
+    windows = [title for title in titles(samples.iops_result(pts="1.1")) if "Measurement Window" in title]
+    assert windows == ["IOPS Steady State Measurement Window - RND/4KiB RW0"]
+
+
+def test_a_run_that_is_not_steady_says_so_on_every_page_of_its_window() -> None:
+    """NOT ACHIEVED stands in the verdict, the header, the windows' titles and blocks, and the tables' titles."""
+    result = samples.iops_result(steady=False)
+    report = build(result)
+    assert summary.verdict(result) == "STEADY STATE NOT ACHIEVED (last window: rounds 21 - 25)"
+    assert steady_rounds(result) == "21 - 25 (NOT ACHIEVED)"
+    assert any("21 - 25 (NOT ACHIEVED)" in row for row in report.header.blocks.rows)
+    windows = [page for page in report.pages if "Measurement Window" in page.title]
+    assert len(windows) == 3
+    assert all(page.title.endswith("NOT ACHIEVED") and "STEADY STATE NOT ACHIEVED" in words(page) for page in windows)
+    tables = [page for page in report.pages if "Tabular Data" in page.title]
+    assert all("rounds 21 - 25, NOT ACHIEVED" in words(page) for page in tables)
+
+
+@pytest.mark.parametrize(
+    ("stop_after", "pages", "said"),
+    [
+        (0, ["Summary", "Provenance"], "No complete round of the 5"),
+        (1, ["Summary", "Provenance"], "No complete round of the 5"),
+        (2 + 3, ["Summary", "Provenance"], "No complete round of the 5"),
+        (
+            2 + 3 * 56 + 20,
+            ["Summary", f"{CONVERGENCE} - All Block Sizes", "Tracked Variables by Round", "Provenance"],
+            "3 complete rounds of the 5",
+        ),
+    ],
+)  # fmt: skip
+def test_a_stopped_run_shows_what_it_has_and_says_what_it_has_not(stop_after: int, pages: list[str], said: str) -> None:
+    """Pages without data are left out; the summary says INCOMPLETE, why, and what is left out."""
+    result = samples.iops_result(
+        rounds=9, stop_after=stop_after, ending="interrupted", ending_detail="Ctrl-C in round 4"
+    )  # fmt: skip
+    report = build(result)
+    assert [page.title for page in report.pages] == pages
+    text = words(report.pages[0])
+    assert "INCOMPLETE (interrupted)" in text
+    assert "Ctrl-C in round 4" in text
+    assert said in text
+    assert "NOT PTS conformant: the run did not finish" in text
+    assert any("none (INCOMPLETE)" in row for row in report.header.blocks.rows)
+
+
+def test_deviations_come_first_and_undo_conformance() -> None:
+    """Deviations stand before the key figures, each with its clause; without any the run is PTS conformant."""
+    told = Deviation(what="cache", standard="disabled", actual="enabled", clause="2.0.2 section 3.7")
+    warned = RunWarning(what="temperature", detail="71 degrees")
+    page = build(samples.iops_result(found=[told], warnings=[warned])).pages[0]
+    names = [block.title for block in page.blocks if isinstance(block, Table)]
+    assert [name.partition(",")[0] for name in names] == [
+        "Deviations from the standard", "Warnings", "Key figures", "The run"
+    ]  # fmt: skip
+    assert cells_of(page, "Deviations") == (("cache", "disabled", "enabled", "2.0.2 section 3.7"),)
+    assert "NOT PTS conformant: 1 deviation" in words(page)
+    assert "PTS conformant: no deviation" in words(build(samples.iops_result()).pages[0])
+
+
+def test_blocks_that_the_sectors_cannot_hold_are_not_applicable() -> None:
+    """On 4096-byte sectors the row of 0.5 KiB is n/a, the others are not, and the page says why."""
+    page = next(page for page in build(samples.iops_result(sector_bytes=4096)).pages if "Tabular" in page.title)
+    rows = cells_of(page, "IOPS")
+    assert rows[0] == ("0.5", *["n/a"] * 7)
+    assert not any("n/a" in row for row in rows[1:])
+    assert "sectors cannot hold 0.5 KiB" in words(page)
+
+
+def test_the_matrix_is_the_mean_of_the_window_in_the_standards_order() -> None:
+    """Block sizes ascend down, R/W mixes go from 0/100 to 100/0, and cells are what the window says."""
+    result = samples.iops_result()
+    (table,) = matrices.matrix_tables(result.facts.spec, result.matrix, title="IOPS")
+    assert [row[0] for row in table.rows] == ["0.5", "4", "8", "16", "32", "64", "128", "1024"]
+    mixes = ("0/100", "5/95", "35/65", "50/50", "65/35", "95/5", "100/0")
+    assert tuple(column.heading for column in table.columns) == ("Block size (KiB)", *(f"R/W {mix}" for mix in mixes))
+    cell = Cell(read_percent=65, block_size_bytes=65536)
+    assert float(table.rows[5][5].replace(THIN, "")) == pytest.approx(result.matrix[cell], abs=0.05)
+
+
+def test_response_times_are_weighted_by_count_and_throughput_is_bytes_over_time() -> None:
+    """ART of two measurements of 1 and 3 I/Os lies nearer the second; MB/s come from totals."""
+    one = samples.iops_result().rounds[0].measurements[0]
+    write = dataclasses.replace(one.read, ios=3, response_mean_ns=4e6, transferred_bytes=6 * 10**6, runtime_ms=2000)
+    read = dataclasses.replace(one.read, ios=1, response_mean_ns=8e6, transferred_bytes=2 * 10**6, runtime_ms=2000)
+    mixed = dataclasses.replace(one, read=read, write=write)
+    assert matrices.average_response_ms([mixed]) == 5.0
+    assert matrices.throughput_mb_per_second([mixed, mixed]) == 4.0
+    assert math.isnan(matrices.average_response_ms([]))
+    assert math.isnan(matrices.throughput_mb_per_second([]))
+
+
+def test_percentiles_come_from_merged_bins() -> None:
+    """Five nines of few I/Os are not told; of a window's merged histogram they are."""
+    result = samples.iops_result()
+    cell = Cell(read_percent=0, block_size_bytes=4096)
+    measured = matrices.over(result.rounds, cell)
+    assert math.isnan(matrices.percentile_response_ms(measured[:1], 99.99999999))
+    assert matrices.percentile_response_ms(measured, 99.999) <= matrices.maximum_response_ms(measured)
+
+
+def test_the_rounds_table_judges_the_window_that_ends_with_each_round() -> None:
+    """The first rounds have no window; only the last one ends a steady one: there the test ended."""
+    result = samples.iops_result(rounds=9)
+    page = next(page for page in build(result).pages if page.title == "Tracked Variables by Round")
+    rows = next(block.rows for block in page.blocks if isinstance(block, Table))
+    assert [row[0] for row in rows] == [str(number) for number in range(1, 10)]
+    assert {row[4] for row in rows[:4]} == {""}
+    assert [row[4] == row[8] == row[12] == "yes" for row in rows] == [False] * 8 + [True]
+    assert result.window is not None
+    assert float(rows[-1][2]) == pytest.approx(result.window.determinations[0][1].data_excursion_percent, abs=0.006)
+
+
+def test_written_data_counts_everything_since_the_purge() -> None:
+    """TGBW holds preconditioning and incomplete rounds too."""
+    result = samples.iops_result(stop_after=2 + 56 + 3, ending="interrupted")
+    written, _ = summary.moved_bytes(result)
+    rounds = sum(each.write.transferred_bytes for measured in result.rounds for each in measured.measurements)
+    assert result.preconditioned is not None
+    assert written == rounds + result.preconditioned.write.transferred_bytes
+    assert len(result.rounds[-1].measurements) == 3
+
+
+def test_the_header_invents_nothing() -> None:
+    """What nobody knows is an en dash; every other field says what the result says."""
+    device = samples.dut(serial="", firmware="")
+    blocks = {name: value for row in header(samples.iops_result(device=device)).blocks.rows
+              for name, value in zip(row[::2], row[1::2], strict=True)}  # fmt: skip
+    for name in ("Mfgr", "S/N", "Firmware ver", "NAND Type", "PCIe/NVMe", "HBA", "PCIe"):
+        assert blocks[name] == "\N{EN DASH}"
+    assert blocks["Model No."] == "EXAMPLE MZ7L3960HCJR-00A07"
+    assert blocks["Write Cache"] == "disabled (WCD)"
+    assert blocks["Test Stimulus 2"] == "n/a"
+
+
+@given(st.text())
+def test_header_values_are_short(text: str) -> None:
+    """No value takes more than its room in the header, and none is empty."""
+    shown = short(text)
+    assert shown
+    assert sum(map(width_em, shown)) <= LONGEST_EM
+
+
+def test_times_are_shown_with_their_zone() -> None:
+    """ISO 8601 is made readable; what is no time is shown as it is."""
+    assert when("2026-11-03T01:46:00+00:00") == "2026-11-03 01:46:00 UTC"
+    assert when("2026-11-03T01:46:00+08:00") == "2026-11-03 01:46:00 UTC+0800"
+    assert when("yesterday") == "yesterday"

@@ -1,0 +1,123 @@
+"""Sizes, times and counts as people read and write them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts.errors import UsageError
+from snia_pts.units import block_size, capacity, duration, number, parse_size
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("512", 512), ("512B", 512), ("4k", 4096), ("4K", 4096), ("4 KiB", 4096), ("4kB", 4000), ("0.5K", 512),
+        ("1M", 2**20), ("1MB", 10**6), ("1.5G", 3 * 2**29), ("1GB", 10**9), ("2T", 2**41), ("2TiB", 2**41),
+        ("2TB", 2 * 10**12), (" 1G ", 2**30), ("1.005kB", 1005),
+    ],
+)  # fmt: skip
+def test_size_is_read(text: str, size: int) -> None:
+    """K, M, G and T are binary, kB, MB, GB and TB decimal, case and spaces do not matter."""
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "K",
+        "0",
+        "0.0G",
+        "-1K",
+        "1.0001",
+        "0.3K",
+        "1X",
+        "1KK",
+        "1 2",
+        "1e3",
+        "inf",
+        "nan",
+        "4\N{FULLWIDTH DIGIT FOUR}K",
+        "1" * 5000,
+        "{}",
+    ],
+)
+def test_nonsense_is_no_size(text: str) -> None:
+    """What is no whole, positive number of bytes is refused with the text and a remedy."""
+    with pytest.raises(UsageError) as caught:
+        parse_size(text)
+
+    assert repr(text) in str(caught.value)
+    assert "Write a number" in caught.value.hint
+
+
+@given(st.integers(1, 10**19))
+def test_bytes_are_exact(size: int) -> None:
+    """A size in bytes is read to the byte, however large."""
+    assert parse_size(str(size)) == size
+    assert parse_size(f"{size}K") == size * 1024
+
+
+@given(st.text())
+def test_any_text_is_a_size_or_refused(text: str) -> None:
+    """There is no text that fails in another way."""
+    try:
+        size = parse_size(text)
+    except UsageError:
+        return
+    assert size >= 1
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(512, "0.5 KiB"), (4096, "4 KiB"), (1536, "1.5 KiB"), (131072, "128 KiB"), (2**20, "1024 KiB")]
+)
+def test_block_sizes_are_in_kib(size: int, text: str) -> None:
+    """Transfer sizes are written in KiB, as the standard writes them."""
+    assert block_size(size) == text
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (960_197_124_096, "960.2 GB"), (1e12, "1 TB"), (2.5e15, "2.5 PB")],
+)
+def test_capacity_is_decimal(size: float, text: str) -> None:
+    """Amounts of data are written in decimal units."""
+    assert capacity(size) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"), (0.5, "0.5 s"), (59, "59 s"), (60, "1 min 00 s"), (65.4, "1 min 05 s"), (3599.7, "1 h 00 min"),
+        (16800, "4 h 40 min"), (86400, "1 d 00 h"), (93600, "1 d 02 h"),
+    ],
+)  # fmt: skip
+def test_duration_has_two_units(seconds: float, text: str) -> None:
+    """Times are written in their two largest units, rounded before they are split."""
+    assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"), (12345.4, "12\N{NARROW NO-BREAK SPACE}345"), (812.8, "812.8"), (0.1497, "0.1497"),
+        (-6.4, "-6.400"), (1000, "1\N{NARROW NO-BREAK SPACE}000"), (1e-9, "0.000000"), (math.nan, "n/a"),
+        (math.inf, "n/a"),
+    ],
+)  # fmt: skip
+def test_number_has_about_four_digits(value: float, text: str) -> None:
+    """Values keep about four significant digits, thousands stand apart, and what is no number says so."""
+    assert number(value) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_number_is_close_to_its_value(value: float) -> None:
+    """What is written differs from the value by less than a thousandth of it, or by less than a millionth."""
+    written = float(number(value).replace("\N{NARROW NO-BREAK SPACE}", ""))
+
+    assert written == pytest.approx(value, rel=1e-3, abs=1e-6)
