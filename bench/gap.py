@@ -1,8 +1,8 @@
 """The time between two points: the suite's own, and the device's idle time as the block layer sees it.
 
-``python bench/gap.py [--folder DIR] [--point-seconds 0.3]`` (root) makes a loop device on a file in DIR, runs the suite on it, and
-then the same points as a plain loop that starts fio with its default clock, as the peers do.  A process of its own samples
-/sys/block/loopN/stat all the while.
+``python bench/gap.py [--folder DIR] [--point-seconds 0.3]`` (root) makes a loop device on a file in DIR, runs the
+suite on it, and then the same points as a plain loop that starts fio with its default clock, as the peers do.
+A process of its own samples /sys/block/loopN/stat all the while.
 """
 
 from __future__ import annotations

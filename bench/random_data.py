@@ -1,7 +1,7 @@
 """Scrambled or refilled random buffers: what each costs the host, and what it writes.
 
-``python bench/random_data.py [--seconds 2] [--folder DIR]`` runs fio's null engine (the host's cost alone) with both, side by
-side, and then looks at what scrambled buffers leave in a file: how far it compresses, and how many of its blocks repeat.
+``python bench/random_data.py [--seconds 2] [--folder DIR]`` runs fio's null engine (the host's cost alone) with both,
+side by side, and then looks at what they leave in a file: how far it compresses, and how many blocks repeat.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ import tempfile
 import zlib
 from pathlib import Path
 
-COMMON = ("--name=x", "--thread", "--clocksource=clock_gettime", "--randrepeat=0", "--norandommap", "--output-format=json")
+COMMON = (
+    "--name=x",
+    "--thread",
+    "--clocksource=clock_gettime",
+    "--randrepeat=0",
+    "--norandommap",
+    "--output-format=json",
+)
 SHAPES = (("4 KiB", 4096), ("128 KiB", 131072), ("1024 KiB", 1048576))
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from snia_pts.cli.main import main
@@ -202,19 +202,16 @@ def test_a_damaged_journal_is_told(junk: bytes, stored: RunFolder, capsys: pytes
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12), max_size=5))
 def test_any_words_give_a_code(words: list[str]) -> None:
     """Whatever is typed after --plan, the answer is an exit code, never an exception."""
-    try:
-        code = main(["iops", "--plan", *(word for word in words if word not in ("-h", "--help"))])
-    except SystemExit as left:
-        assert left.code == 0  # --help and --version
-    else:
-        assert code in (0, 2, 3, 6, 10)
+    assume(not {"-h", "--help"} & set(words))
+
+    assert main(["iops", "--plan", *words]) in (0, 2, 3, 6, 10)
 
 
 def snia_pts(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command line as a process."""
     return subprocess.run(
-        [sys.executable, "-m", "snia_pts", *argv], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), **environment},
+        [sys.executable, "-m", "snia_pts", *argv], capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), **environment},
     )  # fmt: skip
 
 
@@ -223,7 +220,7 @@ def test_the_help_imports_nothing_heavy() -> None:
     code = (
         "import sys; from snia_pts.cli.main import main\n"
         "try: main(['--help'])\n"
-        "except SystemExit: print([name for name in ('numpy', 'pydantic', 'lxml', 'matplotlib') if name in sys.modules])"
+        "except SystemExit: print([name for name in {'numpy', 'pydantic', 'lxml', 'matplotlib'} & set(sys.modules)])"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)

@@ -14,6 +14,7 @@ import pytest
 from tests.drives import loop_device
 
 ROOT = Path(__file__).parent.parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 SMALL = (
     "--point-seconds", "0.1", "--set", "steady_state.window_rounds=2", "--max-rounds", "2",
     "--set", "rounds.read_percents=[100, 65, 0]", "--set", "rounds.block_sizes_kib=[1024, 64, 4]",
@@ -22,7 +23,10 @@ SMALL = (
 
 def snia_pts(folder: Path, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run the command line in ``folder``."""
-    done = subprocess.run(command(*argv), capture_output=True, text=True, check=False, cwd=folder, **process())
+    done = subprocess.run(
+        command(*argv), capture_output=True, text=True, check=False,
+        cwd=folder, stdin=subprocess.DEVNULL, env=ENVIRONMENT,
+    )  # fmt: skip
     assert not check or done.returncode == 0, done.stderr
     return done
 
@@ -30,11 +34,6 @@ def snia_pts(folder: Path, *argv: str, check: bool = True) -> subprocess.Complet
 def command(*argv: str) -> list[str]:
     """Return the command line of this checkout."""
     return [sys.executable, "-m", "snia_pts", *argv]
-
-
-def process() -> dict[str, object]:
-    """How a command line of this checkout is started."""
-    return {"stdin": subprocess.DEVNULL, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
 
 
 @pytest.fixture(scope="module")
@@ -167,12 +166,9 @@ def test_our_own_file_is_used_again_without_a_question(place: Path) -> None:
 def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A run on a file that has begun its rounds."""
     argv = command("iops", "drive.img", "--size", "16M", "--point-seconds", "20", "--run-dir", "run")
-    with subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.PIPE, text=True, **process()) as child:  # type: ignore[call-overload]
-        assert child.stderr is not None
-        for _ in range(400):
-            if list((tmp_path / "run" / "evidence").glob("00002-*.process.json")) or len(fio_of(tmp_path)) > 0:
-                break
-            time.sleep(0.05)
+    with subprocess.Popen(
+        argv, cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+    ) as child:
         deadline = time.monotonic() + 30
         while "00002-" not in " ".join(fio_of(tmp_path)) and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -62,7 +62,12 @@ def test_an_entry_is_on_disk_when_append_returns(tmp_path: Path, monkeypatch: py
     """Each entry is one whole line in the file, and was synced, before the run goes on."""
     synced: list[int] = []
     sync = os.fdatasync
-    monkeypatch.setattr(os, "fdatasync", lambda descriptor: (synced.append(descriptor), sync(descriptor)))
+
+    def noted(descriptor: int) -> None:
+        sync(descriptor)
+        synced.append(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", noted)
     path = tmp_path / "journal.jsonl"
 
     with Journal(path) as journal:
@@ -144,7 +149,7 @@ def test_a_missing_line_is_noticed(drop: int, whole: bytes, tmp_path: Path) -> N
     path = tmp_path / "journal.jsonl"
     path.write_bytes(b"".join(lines[:drop] + lines[drop + 1 :]))
 
-    with pytest.raises(RecordError, match="damaged|missing"):
+    with pytest.raises(RecordError, match=r"damaged|missing"):
         read_journal(path)
 
 

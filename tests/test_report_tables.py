@@ -207,6 +207,13 @@ def test_response_times_are_weighted_by_count_and_throughput_is_bytes_over_time(
     assert math.isnan(matrices.throughput_mb_per_second([]))
 
 
+def test_a_device_that_did_nothing_has_no_response_times() -> None:
+    """Without one I/O there is no ART and no MRT: the cells are n/a, not 0."""
+    page = next(page for page in build(samples.iops_result(scale=0.0)).pages if "Response Time" in page.title)
+    for title in ("Average response time", "Maximum response time"):
+        assert {cell for row in cells_of(page, title) for cell in row[1:]} == {"n/a"}
+
+
 def test_percentiles_come_from_merged_bins() -> None:
     """Five nines of few I/Os are not told; of a window's merged histogram they are."""
     result = samples.iops_result()

@@ -88,7 +88,7 @@ def _run(
     facts = RunFacts(
         run_id=folder.path.name,
         started=started,
-        command_line=tuple(sys.argv),
+        command_line=("snia-pts", *sys.argv[1:]),
         operator=arguments.operator,
         seed=seed,
         test_class=specification.test_class,

@@ -55,7 +55,7 @@ class FioEngine:
         self.io_engine = f"{io_engine}, random buffers {'refilled' if refill else 'scrambled'}"
         self._io_engine = io_engine
         self._refill = refill
-        self.version = fio_version(evidence)
+        self.version = fio_version(evidence).removeprefix("fio-")
         self._path = path
         self._evidence = evidence
         self._seed = seed

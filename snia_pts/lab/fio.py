@@ -33,8 +33,12 @@ from ..steps import Stimulus
 
 IoEngine = Literal["io_uring", "libaio"]
 OLDEST = (3, 25)
+#: fio reads lines of 4095 bytes, and takes the rest of a longer one for another option.
+_LONGEST_NAME_BYTES = 4000
 
 _HOST_ERRORS = {errno.ENOMEM, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENOSPC, errno.EINVAL, errno.ENOENT}
+#: The kernel itself takes a command for lost that is not answered by then.
+_LONGEST_COMMAND_SECONDS = 30
 _UNSPEAKABLE = re.compile(r"[\x00-\x1f\x7f$\\\"'#;]|^\s|\s$")
 
 
@@ -65,7 +69,7 @@ def command(job: str, output: str) -> tuple[str, ...]:
 def job_file(stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int, *, refill: bool = False) -> str:
     """Return the fio job file of a stimulus; whoever has it can repeat the stimulus by hand."""
     options: dict[str, object] = {
-        "filename": speakable(path).replace(":", r"\:"),
+        "filename": _escaped(speakable(path)),
         "allow_file_create": 0,
         "direct": 1,
         "ioengine": io_engine,
@@ -113,13 +117,19 @@ def sections(stimulus: Stimulus) -> Iterator[Section]:
 
 
 def speakable(path: str) -> str:
-    """Return ``path`` if fio reads it as written; raises TargetUnfit for characters fio takes for something else."""
-    if _UNSPEAKABLE.search(path):
+    """Return ``path`` if fio reads it as written; raises TargetUnfit for one that fio takes for something else."""
+    if _UNSPEAKABLE.search(path) or any("\ud800" <= letter <= "\udfff" for letter in path):
         raise TargetUnfit(
             path=repr(path), reason="its name holds characters that fio would read as something else",
-            hint="Use a name without quotes, backslash, $, #, ; and control characters.",
+            hint="Use a name of UTF-8 without quotes, backslash, $, #, ; and control characters.",
         )  # fmt: skip
+    if not path.startswith("/") or len(_escaped(path).encode()) > _LONGEST_NAME_BYTES:
+        raise TargetUnfit(path=path, reason="fio would not read its name as a whole", hint="Use a shorter name.")
     return path
+
+
+def _escaped(path: str) -> str:
+    return path.replace(":", r"\:")
 
 
 def timeout_seconds(stimulus: Stimulus) -> float:
@@ -144,10 +154,10 @@ def accept(stimulus: Stimulus, exit_code: int, timed_out: bool, output: str) -> 
         if len(document["jobs"]) != 1:
             raise Refused("host", f"fio answered with {len(document['jobs'])} groups instead of one")
         read, write = _transfers(job["read"]), _transfers(job["write"])
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        _amounts(stimulus, read, write)
+        _runtime(stimulus, read, write)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise Refused("host", f"fio's output is not understood ({error!r})") from error
-    _amounts(stimulus, read, write)
-    _runtime(stimulus, read, write)
     return read, write
 
 
@@ -155,6 +165,11 @@ def parse_version(text: str) -> tuple[int, int]:
     """Return (major, minor) of ``fio --version``; (0, 0) when it says nothing of the kind."""
     match = re.search(r"fio-(\d+)\.(\d+)", text)
     return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def blame(error_number: int) -> Literal["device", "host"]:
+    """Return whom an error number speaks of; where it may be either, the device."""
+    return "host" if error_number in _HOST_ERRORS else "device"
 
 
 def _pattern(stimulus: Stimulus) -> Mapping[str, object]:
@@ -187,7 +202,7 @@ def _document(output: str, exit_code: int) -> dict[str, Any]:
 def _no_error(job: Mapping[str, Any], exit_code: int, output: str) -> None:
     error = int(job["error"]) or int(job.get("total_err", 0) and job.get("first_error", 5))
     if error:
-        raise Refused("host" if error in _HOST_ERRORS else "device", f"fio reports error {error}, {os.strerror(error)}")
+        raise Refused(blame(error), f"fio reports error {error}, {os.strerror(error)}")
     if "terminating on signal" in output[: output.find("{")]:
         raise Refused("host", "fio was stopped from outside")
     if exit_code != 0:
@@ -201,7 +216,7 @@ def _transfers(side: Mapping[str, Any]) -> Transfers:
     bins = response["bins"]
     if sum(bins.values()) != side["total_ios"]:
         raise Refused("host", f"fio counts {side['total_ios']} I/Os, but not as many response times")
-    return Transfers(
+    transfers = Transfers(
         ios=int(side["total_ios"]),
         transferred_bytes=int(side["io_bytes"]),
         runtime_ms=int(side["runtime"]),
@@ -210,6 +225,10 @@ def _transfers(side: Mapping[str, Any]) -> Transfers:
         response_max_ns=int(response["max"]),
         histogram=Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()])),
     )
+    numbers = (transfers.ios, transfers.transferred_bytes, transfers.runtime_ms, transfers.response_min_ns)
+    if min(numbers) < 0 or not math.isfinite(transfers.response_mean_ns):
+        raise ValueError("an amount below zero, or none")
+    return transfers
 
 
 def _amounts(stimulus: Stimulus, read: Transfers, write: Transfers) -> None:
@@ -232,7 +251,7 @@ def _runtime(stimulus: Stimulus, read: Transfers, write: Transfers) -> None:
         return
     runtime = max(read.runtime_ms, write.runtime_ms) / 1000
     iops = read.iops + write.iops
-    drain = 2 * stimulus.total_oio / iops if iops else math.inf
+    drain = min(2 * stimulus.total_oio / iops if iops else math.inf, _LONGEST_COMMAND_SECONDS)
     if runtime < 0.99 * stimulus.seconds:
         raise Refused("host", f"the stimulus ran {runtime:g} s instead of {stimulus.seconds:g} s")
     if runtime > 1.05 * stimulus.seconds + drain + 0.25:

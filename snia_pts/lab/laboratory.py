@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..dut import Dut
-from ..errors import DeviceFailed, HostFailed
+from ..errors import DeviceFailed, HostFailed, SniaPtsError
 from ..measurement import Outcome
 from ..spec import Deviation, IopsSpec
 from ..steps import Purge, Step
@@ -30,20 +30,29 @@ class Laboratory:
     def perform(self, step: Step) -> Iterator[Outcome]:
         """Perform a step, giving each outcome as it comes.
 
-        Raises PurgeFailed, DeviceFailed or HostFailed, and TargetBusy when the target is no longer what was held.
+        Raises PurgeFailed, DeviceFailed or HostFailed; that the target is still what was held is looked at before
+        each stimulus.
         """
-        self._target.require_same()
+        parts = [stimulus.label for stimulus in step.stimuli] or [self._purge_method]
+        outcomes = self._outcomes(step)
+        for part in parts:
+            self._target.require_same(step.label, part)
+            try:
+                outcome = next(outcomes)
+            except Refused as refusal:
+                failed = DeviceFailed if refusal.blame == "device" else HostFailed
+                raise failed(step=step.label, what=part, reason=refusal.reason) from refusal
+            except SniaPtsError:
+                raise
+            except OSError as error:
+                raise HostFailed(step=step.label, what=part, reason=str(error)) from error
+            yield outcome
+
+    def _outcomes(self, step: Step) -> Iterator[Outcome]:
         if isinstance(step, Purge):
             yield purge(self._target, self._purge_method, self._seed, self._evidence / "00000-purge")
-            return
-        done = 0
-        try:
-            for measurement in self._engine.measure(step.stimuli):
-                yield measurement
-                done += 1
-        except Refused as refusal:
-            failed = DeviceFailed if refusal.blame == "device" else HostFailed
-            raise failed(step=step.label, what=step.stimuli[done].label, reason=refusal.reason) from refusal
+        else:
+            yield from self._engine.measure(step.stimuli)
 
 
 def target_deviations(dut: Dut, spec: IopsSpec) -> tuple[Deviation, ...]:

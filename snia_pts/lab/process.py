@@ -101,7 +101,8 @@ def run(
                 _end(process)
                 finished = Finished(
                     argv=tuple(argv), exit_code=_exit_code(process), timed_out=timed_out, started=wall,
-                    started_monotonic_ns=began, ended_monotonic_ns=time.monotonic_ns(), stdout=_text(out), stderr=_text(err),
+                    started_monotonic_ns=began, ended_monotonic_ns=time.monotonic_ns(),
+                    stdout=_text(out), stderr=_text(err),
                 )  # fmt: skip
                 content = {field.name: getattr(finished, field.name) for field in fields(finished)}
                 record.write(json.dumps(content).encode())
@@ -140,7 +141,7 @@ def _wait(process: subprocess.Popen[bytes], began: int, timeout_seconds: float, 
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program that still runs: SIGTERM to its group, patience, SIGKILL, patience.
+    """End a program that still runs: SIGTERM to its group, patience (Ctrl-C ends it), SIGKILL to what is left.
 
     One that hangs in the kernel is left behind.
     """
@@ -149,9 +150,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
+        with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             process.wait(timeout=_GRACE_SECONDS)
-            return
+            break
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int:

@@ -6,6 +6,7 @@ over blocks spread over the whole range before, and must be gone after.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import random
@@ -16,10 +17,11 @@ from datetime import datetime
 from pathlib import Path
 
 from ..dut import Dut
-from ..errors import DeviceFailed, PurgeFailed, TargetUnfit
+from ..errors import DeviceFailed, HostFailed, PurgeFailed, TargetUnfit
 from ..measurement import Purged
 from ..spec import Deviation
 from . import process
+from .fio import blame
 from .safety import Target
 
 _STANDARD = "ATA Security Erase or Sanitize, SCSI Format Unit or Sanitize, NVMe Format or Sanitize, or the vendor's own"
@@ -80,7 +82,8 @@ def choose(dut: Dut, wanted: str) -> str:
 def purge(target: Target, method: str, seed: int, evidence: Path) -> Purged:
     """Purge a held target and prove it; ``evidence`` is the base name of the evidence files.
 
-    Raises PurgeFailed when the method fails or the proof does, DeviceFailed when the proof cannot be read or written.
+    Raises PurgeFailed when the method fails or the proof does, DeviceFailed or HostFailed when the proof cannot be
+    read or written.
     """
     dut = target.dut
     started = datetime.now().astimezone().isoformat(timespec="milliseconds")
@@ -145,7 +148,7 @@ def _write(descriptor: int, dut: Dut, offset: int, pattern: bytes) -> None:
     try:
         written = os.pwritev(descriptor, [buffer], offset)
     except OSError as error:
-        raise _failed(dut, f"writing the pattern at byte {offset}: {error.strerror}") from None
+        raise _failed(dut, f"writing the pattern at byte {offset}: {error.strerror}", error.errno) from None
     if written != _BLOCK_BYTES:
         raise _failed(dut, f"writing the pattern at byte {offset}: {written} of {_BLOCK_BYTES} bytes")
 
@@ -155,9 +158,10 @@ def _read(descriptor: int, dut: Dut, offset: int) -> bytes:
     try:
         os.preadv(descriptor, [buffer], offset)
     except OSError as error:
-        raise _failed(dut, f"reading back at byte {offset}: {error.strerror}") from None
+        raise _failed(dut, f"reading back at byte {offset}: {error.strerror}", error.errno) from None
     return bytes(buffer)
 
 
-def _failed(dut: Dut, reason: str) -> DeviceFailed:
-    return DeviceFailed(step="purge", what=dut.path, reason=reason)
+def _failed(dut: Dut, reason: str, number: int | None = None) -> DeviceFailed | HostFailed:
+    failed = HostFailed if blame(number or errno.EIO) == "host" else DeviceFailed
+    return failed(step="purge", what=dut.path, reason=reason)

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..dut import Dut
-from ..errors import NotConfirmed, TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
+from ..errors import DeviceFailed, HostFailed, NotConfirmed, TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
 from . import process
-from .device import ROOT, attribute, block_directory, read_dut
+from .device import ROOT, attribute, block_directory, direct_sector_bytes, read_dut
+from .fio import speakable
 
 _OURS = "user.snia-pts.target"
+_GONE = "is no longer there"
+_ELSE = "leads to something else than when it was checked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +29,12 @@ class Target:
     dut: Dut
     descriptor: int
 
-    def require_same(self) -> None:
-        """Raise TargetBusy when the path no longer leads to what was held."""
-        held = os.fstat(self.descriptor)
-        try:
-            now = Path(self.dut.path).stat()
-        except OSError as error:
-            raise TargetBusy(path=self.dut.path, reason=f"it went away during the run ({error.strerror})") from None
-        if (now.st_dev, now.st_ino, now.st_rdev) != (held.st_dev, held.st_ino, held.st_rdev):
-            raise TargetBusy(path=self.dut.path, reason="its name leads to something else than when the run began")
+    def require_same(self, step: str, what: str) -> None:
+        """Raise DeviceFailed or HostFailed, in ``step``, when the path no longer leads to what was held."""
+        changed = _changed(Path(self.dut.path), os.fstat(self.descriptor))
+        if changed:
+            failed = DeviceFailed if changed == _GONE and self.dut.kind != "file" else HostFailed
+            raise failed(step=step, what=what, reason=f"{self.dut.path} {changed}")
 
 
 def confirm(dut: Dut, typed: str) -> None:
@@ -50,18 +50,24 @@ def hold(path: Path, *, size_bytes: int | None, overwrite: bool, root: Path = RO
 
     Raises TargetMissing, TargetBusy, TargetNotOurs, TargetUnfit.
     """
-    real = Path(os.path.realpath(path))
-    if real.exists() and stat.S_ISBLK(real.stat().st_mode):
-        check_block(real, block_directory(real.stat().st_rdev, root), root)
-        descriptor = _open(real, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+    real = Path(speakable(os.path.realpath(path)))
+    read_dut(real, size_bytes=size_bytes, root=root)  # refuses what is no target at all
+    if real.is_block_device():
+        checked = real.stat()
+        check_block(real, block_directory(checked.st_rdev, root), root)
+        descriptor = _open(real, os.O_EXCL, checked)
     else:
         descriptor = _hold_file(real, size_bytes, overwrite, root)
     try:
         _lock(descriptor, real)
         _require_no_opener(descriptor, real, root)
         if size_bytes is not None and stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.ftruncate(descriptor, size_bytes)
-        yield Target(dut=read_dut(real, root=root), descriptor=descriptor)
+            _resize(descriptor, real, size_bytes)
+        target = Target(dut=read_dut(real, root=root), descriptor=descriptor)
+        changed = _changed(real, os.fstat(descriptor))
+        if changed:
+            raise TargetBusy(path=real, reason=f"it {changed}")
+        yield target
     finally:
         os.close(descriptor)
 
@@ -92,8 +98,15 @@ def _mounted(path: Path, block: Path, root: Path) -> str:
 
 def _swap(path: Path, root: Path) -> str:
     lines = attribute(root / "proc/swaps").splitlines()[1:]
-    names = [os.path.realpath(line.split()[0]) for line in lines if line.split()]
-    return "it is swap space" if str(path) in names else ""
+    names = [line.split()[0].replace(r"\040", " ") for line in lines if line.split()]
+    return "it is swap space" if any(_is_same(path, name) for name in names) else ""
+
+
+def _is_same(path: Path, name: str) -> bool:
+    """Do both names lead to the same file?"""
+    with suppress(OSError):
+        return str(path) == os.path.realpath(name) or path.samefile(name)
+    return False
 
 
 def _partitions(block: Path) -> str:
@@ -108,25 +121,44 @@ def _holders(block: Path) -> str:
 
 
 def _hold_file(path: Path, size_bytes: int | None, overwrite: bool, root: Path) -> int:
-    if path.is_relative_to("/dev") or path.is_relative_to("/proc") or path.is_relative_to("/sys"):
-        raise TargetMissing(path=path)
+    for tree in ("/dev", "/proc", "/sys"):
+        if _lies_in(path, tree):
+            raise TargetUnfit(path=path, reason=f"a file under {tree} is no drive", hint="Choose a file on a disk.")
     if not path.exists():
         return _create(path, size_bytes)
-    if not path.is_file():
-        raise TargetUnfit(path=path, reason="it is neither a block device nor a regular file")
-    for loop in (root / "sys/block").glob("loop*/loop/backing_file"):
-        if attribute(loop) == str(path):
-            raise TargetBusy(path=path, reason=f"/dev/{loop.parent.parent.name} is made of it")
-    descriptor = _open(path, os.O_RDWR | os.O_CLOEXEC)
+    checked = path.stat()
+    _check_file(path, checked, root)
+    descriptor = _open(path, 0, checked)
     try:
         if not overwrite and not _is_ours(descriptor):
             raise TargetNotOurs(path=path)
-        if size_bytes is not None:
-            _require_space(path, size_bytes - os.fstat(descriptor).st_blocks * 512)
+        wanted = checked.st_size if size_bytes is None else size_bytes
+        _require_space(path, wanted - checked.st_blocks * 512)
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _lies_in(path: Path, tree: str) -> bool:
+    """Does a path lie in a tree of the kernel's, also where that is mounted once more somewhere else?"""
+    if path.is_relative_to(tree):
+        return True
+    parent = path.parent
+    return os.path.ismount(tree) and parent.is_dir() and parent.stat().st_dev == Path(tree).stat().st_dev
+
+
+def _check_file(path: Path, checked: os.stat_result, root: Path) -> None:
+    """Refuse a file that something else is made of, or that has a second name."""
+    for loop in (root / "sys/block").glob("loop*/loop/backing_file"):
+        if _is_same(path, attribute(loop)):
+            raise TargetBusy(path=path, reason=f"/dev/{loop.parent.parent.name} is made of it")
+    swap = _swap(path, root)
+    if swap:
+        raise TargetBusy(path=path, reason=swap)
+    if checked.st_nlink > 1:
+        reason = f"it has {checked.st_nlink} names (hard links), and all of them would lose their content"
+        raise TargetUnfit(path=path, reason=reason)
 
 
 def _create(path: Path, size_bytes: int | None) -> int:
@@ -135,12 +167,26 @@ def _create(path: Path, size_bytes: int | None) -> int:
     if not path.parent.is_dir():
         raise TargetMissing(path=path.parent, hint="Make the folder first.")
     _require_space(path.parent, size_bytes)
-    descriptor = _open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC)
-    # Where the file system takes no attributes, the next run just asks for --overwrite.
-    with suppress(OSError):
-        os.setxattr(descriptor, _OURS, b"1")
-    os.ftruncate(descriptor, size_bytes)
+    descriptor = _open(path, os.O_CREAT | os.O_EXCL, None)
+    try:
+        # Where the file system takes no attributes, the next run just asks for --overwrite.
+        with suppress(OSError):
+            os.setxattr(descriptor, _OURS, b"1")
+        _resize(descriptor, path, size_bytes)
+        direct_sector_bytes(path)
+    except BaseException:
+        os.close(descriptor)
+        path.unlink()
+        raise
     return descriptor
+
+
+def _resize(descriptor: int, path: Path, size_bytes: int) -> None:
+    try:
+        os.ftruncate(descriptor, size_bytes)
+    except OSError as error:
+        reason = f"it cannot be made {size_bytes} bytes long ({error.strerror})"
+        raise TargetUnfit(path=path, reason=reason, hint="Give a smaller --size.") from None
 
 
 def _is_ours(descriptor: int) -> bool:
@@ -159,15 +205,34 @@ def _require_space(path: Path, needed_bytes: int) -> None:
         )  # fmt: skip
 
 
-def _open(path: Path, flags: int) -> int:
+def _open(path: Path, flags: int, checked: os.stat_result | None) -> int:
+    """Open what was ``checked`` at ``path`` (None: a new file), and nothing that took its place since."""
     try:
-        return os.open(path, flags, 0o600)
+        descriptor = os.open(path, flags | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if error.errno == errno.EBUSY:
             reason = "somebody holds it exclusively (a mount in a container, RAID, device mapper, another run)"
             raise TargetBusy(path=path, reason=reason) from None
         hint = "Run as root, or as a user who may write to it." if error.errno == errno.EACCES else None
         raise TargetUnfit(path=path, reason=f"it cannot be opened for writing ({error.strerror})", hint=hint) from None
+    if checked is not None and _identity(os.fstat(descriptor)) != _identity(checked):
+        os.close(descriptor)
+        raise TargetBusy(path=path, reason=f"it {_ELSE}")
+    return descriptor
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
+    """What tells a file or device node from every other: kind, place, and of a device its number."""
+    return stat.S_IFMT(status.st_mode), status.st_dev, status.st_ino, status.st_rdev
+
+
+def _changed(path: Path, held: os.stat_result) -> str:
+    """Return what became of a name since ``held`` was opened by it; nothing where it is as it was."""
+    try:
+        now = path.lstat()
+    except OSError:
+        return _GONE
+    return "" if _identity(now) == _identity(held) else _ELSE
 
 
 def _lock(descriptor: int, path: Path) -> None:
@@ -200,7 +265,7 @@ def _entries(folder: Path) -> list[str]:
 def _leads_to(link: Path, path: Path, held: os.stat_result) -> bool:
     try:
         name = str(link.readlink())
-        if name != str(path) and not name.startswith("/dev/"):
+        if not name.startswith("/dev/") and Path(name).name != path.name:
             return False
         there = link.stat()
     except OSError:

@@ -22,7 +22,10 @@ def finite(values: Iterable[float]) -> list[float]:
 
 
 def tick_label(value: float) -> str:
-    """Return a round number as an axis shows it: ``20 000``, ``0.5``."""
+    """Return a round number as an axis shows it: ``20 000``, ``0.5``, ``50 M``."""
+    for size, unit in ((1e9, "G"), (1e6, "M")):
+        if abs(value) >= 10 * size:
+            return f"{thousands(value / size, decimals_for([value / size], most=2))} {unit}"
     text = f"{value:.6g}"
     if "e" in text:
         return thousands(value, 0) if abs(value) >= 1 else text
@@ -88,7 +91,8 @@ def set_linear_y(axes: Axes, values: Iterable[float]) -> None:
     ticks = linear_ticks(min(shown), max(shown))
     decimals = decimals_for([ticks[1] - ticks[0]], digits=2, most=6)
     axes.set_ylim(ticks[0], ticks[-1])
-    axes.set_yticks(ticks, [thousands(tick, decimals) for tick in ticks])
+    wide = max(map(abs, ticks)) >= 1e8
+    axes.set_yticks(ticks, [tick_label(tick) if wide else thousands(tick, decimals) for tick in ticks])
 
 
 def set_rounds(axes: Axes, first: int, last: int) -> None:

@@ -14,6 +14,7 @@ from ..steps import Cell, mix
 from ..units import KIB
 from . import axes as ax
 from .figures import canvas
+from .pages import FIGURE_HEIGHT
 from .style import GRID, QUIET, looks
 
 if TYPE_CHECKING:
@@ -45,15 +46,15 @@ class _Room:
 
 
 def columns(
-    matrix: Mapping[Cell, float], sizes: Sequence[int], mixes: Sequence[int], *, height: float = 3.7
+    matrix: Mapping[Cell, float], sizes: Sequence[int], mixes: Sequence[int], *, height: float = FIGURE_HEIGHT
 ) -> Figure:
-    """Draw IOPS as columns over block sizes (bytes, ascending) and R/W mixes (read shares, ascending, 0/100 in front)."""
+    """Draw IOPS as columns over block sizes (bytes, ascending) and R/W mixes (read shares, 0/100 in front)."""
     figure = canvas(height=height)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
     ticks = ax.linear_ticks(0.0, max(matrix.values(), default=0.0) or 1.0)
     room = _Room(columns=len(sizes), rows=len(mixes), top=ticks[-1])
-    axes.set_xlim(-1.3, _WIDTH + _DEPTH_SHIFT + 1.15)
+    axes.set_xlim(-1.3, _WIDTH + _DEPTH_SHIFT + 1.75)
     axes.set_ylim(-0.85, _DEPTH_RISE + _HEIGHT + 0.3)
     _walls(axes, room, ticks)
     _labels(axes, room, sizes, mixes)
@@ -120,4 +121,3 @@ def _lit(colour: str, light: float) -> tuple[float, float, float]:
     if light <= 1:
         return red * light, green * light, blue * light
     return tuple(1 - (1 - part) * (2 - light) for part in (red, green, blue))  # type: ignore[return-value]
-

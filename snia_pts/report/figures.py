@@ -14,8 +14,12 @@ from .pages import FIGURE_HEIGHT, FIGURE_WIDTH
 from .style import BAD, BAND, INK, QUIET, looks
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+#: Lower than the others: the determination data stand below it.
+WINDOW_HEIGHT = 3.4
 
 #: IOPS by round number.
 Series = Mapping[int, float]
@@ -65,7 +69,7 @@ def _as_they_end(series: Mapping[int, Series]) -> list[int]:
     return sorted(series, key=lambda size: -series[size][max(series[size])])
 
 
-def _legend_beside(axes: Axes, handles: Sequence[object], labels: Sequence[str], title: str) -> None:
+def _legend_beside(axes: Axes, handles: Sequence[Artist], labels: Sequence[str], title: str) -> None:
     size = 8 if len(labels) <= 16 else max(3.5, 8 * 16 / len(labels))
     axes.legend(
         handles, labels, title=title, loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0,
@@ -78,7 +82,7 @@ def measurement_window(determination: SteadyState, data_excursion_percent: float
 
     The band is as wide as the allowed data excursion (20 %: 90 % to 110 % of the average).
     """
-    figure = canvas(height=3.6)
+    figure = canvas(height=WINDOW_HEIGHT)
     axes = plot(figure, left=0.85, right=0.75, bottom=0.95, top=0.3)
     ax.dress(axes)
     rounds, values = determination.rounds, determination.values
@@ -95,7 +99,9 @@ def measurement_window(determination: SteadyState, data_excursion_percent: float
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=3, columnspacing=2.2)
     if not determination.steady:
         word = "NOT ACHIEVED" if determination.evaluable else "NOT EVALUABLE"
-        axes.set_title(f"STEADY STATE {word} in rounds {rounds[0]} - {rounds[-1]}", color=BAD, fontsize=9, weight="bold")
+        axes.set_title(
+            f"STEADY STATE {word} in rounds {rounds[0]} - {rounds[-1]}", color=BAD, fontsize=9, weight="bold"
+        )
     return figure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from itertools import zip_longest
+import itertools
 
 from ..result import TestResult
 from ..spec import IopsSpec
@@ -11,8 +11,10 @@ from ..units import KIB, capacity
 from .pages import Header
 from .tables import NOT_APPLICABLE, UNKNOWN, Align, Column, Kind, Table
 
-#: Longer values are cut in the header, and stand in full on the page Provenance.
-LONGEST = 56
+#: Longer values are cut in the header, and stand in full on the page Provenance: about three lines, in em.
+LONGEST_EM = 27.0
+_NARROW = frozenset("fijlrtI1 .,:;|!'()[]/-")
+_WIDE = frozenset("mwMWOQG@%&")
 
 _HEADS = ("Test Platform", "Device Under Test", "Setup Parameters", "Test Parameters")
 #: rst2pdf puts the numbers in; other outputs leave the field out.
@@ -23,15 +25,15 @@ def header(result: TestResult) -> Header:
     """Return the header of a report on ``result``; what nobody knows is an en dash, what has no meaning ``n/a``."""
     spec = result.facts.spec
     return Header(
-        test=f"{spec.title} Test - Report Page",
+        test=_row("test", ("center", 100))(f"{spec.title} Test - Report Page"),
         dates=_row("banner", ("right", 22), ("left", 28), ("right", 22), ("left", 28))(
             "Test Run Date Start:", when(result.facts.started), "Test Run Date Finish:", when(result.finished)
         ),
         standard=_row(
             "standard", ("center", 12), ("center", 23), ("center", 33), ("center", 6), ("center", 12),
             ("center", 6), ("center", 8),
-        )("SNIA SSS TWG", "Solid State Storage Performance Test Spec", spec.subtitle, "Rev.", spec.revision,
-          "Page", PAGE_OF_TOTAL),
+        )("SNIA SSS TWG", "Solid State Storage Performance Test Spec", short(spec.subtitle),
+          "Rev.", short(spec.revision), "Page", PAGE_OF_TOTAL),
         names=_row("names", ("right", 8), ("left", 17), ("right", 11), ("left", 34), ("right", 10), ("left", 20))(
             "Vendor:", UNKNOWN, "SSD Model:", short(result.facts.dut.model), "Tested By:",
             short(result.facts.operator),
@@ -54,7 +56,18 @@ def when(text: str) -> str:
 def short(text: str) -> str:
     """Return a value cut to the room it has in the header."""
     shown = " ".join(text.split())
-    return (f"{shown[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}" if len(shown) > LONGEST else shown) or UNKNOWN
+    ends = list(itertools.accumulate(map(width_em, shown)))
+    if not ends or ends[-1] <= LONGEST_EM:
+        return shown or UNKNOWN
+    kept = sum(end <= LONGEST_EM - 1 for end in ends)
+    return f"{shown[:kept]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def width_em(sign: str) -> float:
+    """Return about how wide a letter is, for a sans serif face; what is not ASCII is taken for a wide one."""
+    if sign in _NARROW:
+        return 0.4
+    return 1.0 if sign in _WIDE or not sign.isascii() else 0.63
 
 
 def steady_rounds(result: TestResult) -> str:
@@ -89,7 +102,7 @@ def _blocks(result: TestResult) -> Table:
     blocks = (_platform(result), _device(result), _setup(result), _parameters(result))
     rows = tuple(
         tuple(cell for name, value in line for cell in (name, short(value) if name else ""))
-        for line in zip_longest(*blocks, fillvalue=("", ""))
+        for line in itertools.zip_longest(*blocks, fillvalue=("", ""))
     )
     columns = tuple(Column(width=width, align="left") for width in (12, 14, 10, 15, 12, 13, 11, 13))
     return Table(kind="blocks", columns=columns, rows=rows, headed=False)

@@ -37,7 +37,7 @@ def _dress_tables(document: nodes.document) -> None:
 
     for table in list(document.findall(nodes.table)):
         kind, aligns = described(table)
-        table["classes"] = [kind]
+        table["classes"] = [kind, "colwidths-given"]
         for row in table.findall(nodes.row):
             for entry, align in zip(row.children, aligns, strict=True):
                 if isinstance(entry, nodes.Element):
@@ -49,7 +49,7 @@ def _dress_tables(document: nodes.document) -> None:
 def _drop_last_columns(table: nodes.table, count: int) -> None:
     from docutils import nodes
 
-    for parts in (list(table.findall(nodes.row)), [group for group in table.findall(nodes.tgroup)]):
+    for parts in (list(table.findall(nodes.row)), list(table.findall(nodes.tgroup))):
         for parent in parts:
             cells = [child for child in parent.children if isinstance(child, nodes.entry | nodes.colspec)]
             for child in cells[-count:]:

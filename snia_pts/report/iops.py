@@ -41,7 +41,7 @@ def _left_out(result: TestResult) -> str:
     if not complete:
         pages = f"convergence plot, tracked variables by round, {pages}"
     ran = f"{complete} complete round{'s' * (complete != 1)}" if complete else "No complete round"
-    return f"{ran} of the {needed} that a measurement window needs: there are no pages {pages}."
+    return f"{ran} of the {needed} that a measurement window needs. Left out for want of data: {pages}."
 
 
 def _convergence(result: TestResult) -> Iterator[Page]:
@@ -85,19 +85,19 @@ def _window_blocks(result: TestResult, tracked: Tracked, determination: SteadySt
     rule, rounds = result.facts.spec.steady_state, determination.rounds
     first, last = rounds[0], rounds[-1]
     if result.window is not None and not result.window.steady:
-        yield Prose(text=_not_achieved(result, determination), kind="bad")
+        yield Prose(text=_not_achieved(determination), kind="bad")
     yield Figure(
         name=f"window-{tracked.block_size_bytes}-{tracked.read_percent}",
-        caption=f"{_label(tracked)}, rounds {first} - {last}. The axis does not start at zero.",
+        caption=f"{_label(tracked)}, rounds {first} - {last}. The axis shows the range of the window.",
         alt=f"Line plot: IOPS of {_label(tracked)} in rounds {first} to {last}, with their average, the band of the "
         "allowed data excursion and the least squares line.",
         draw=partial(figures.measurement_window, determination, rule.data_excursion_percent),
-        height=3.6,
+        height=figures.WINDOW_HEIGHT,
     )
     yield determination_table(determination, rule)
 
 
-def _not_achieved(result: TestResult, determination: SteadyState) -> str:
+def _not_achieved(determination: SteadyState) -> str:
     if not determination.evaluable:
         return "STEADY STATE NOT ACHIEVED: this variable is not evaluable (its average is not a positive number)."
     if not determination.steady:
@@ -164,7 +164,7 @@ def _by_round(result: TestResult) -> Iterator[Page]:
     groups = [rule.tracked[at : at + _ABREAST] for at in range(0, len(rule.tracked), _ABREAST)]
     note = (
         f"Excursions are those of the {rule.window_rounds} rounds that end with the line's round, in percent of their "
-        f"average; allowed are {rule.data_excursion_percent:g} % (data) and {rule.slope_excursion_percent:g} % (slope). "
+        f"average; allowed are {rule.data_excursion_percent:g} % (data), {rule.slope_excursion_percent:g} % (slope). "
         "The test ends with the first round in which all tracked variables are steady."
     )
     tables = (round_table(rounds, group, rule) for group in groups)
@@ -173,7 +173,7 @@ def _by_round(result: TestResult) -> Iterator[Page]:
 
 def round_table(rounds: Sequence[MeasuredRound], tracked: Sequence[Tracked], rule: SteadyStateRule) -> Table:
     """Return the tracked variables round by round, each with the excursions of the window that ends there."""
-    headings = [Column(heading="Round", align="right", width=6)]
+    headings = [Column(heading="Round", align="right", width=9)]
     cells: list[Sequence[str]] = [[str(measured.number) for measured in rounds]]
     for variable in tracked:
         headings += [
@@ -222,9 +222,10 @@ def _matrix(result: TestResult) -> Iterator[Page]:
     name = f"{spec.title} - All RW Mix & BS"
     missing = [size for size in sizes if not any(cell.block_size_bytes == size for cell in matrix)]
     none = f" n/a: the device's sectors cannot hold {', '.join(map(block_size, missing))}." if missing else ""
+    flows = not matrices.fits_a_page(spec)
     measured = [size for size in sizes if size not in missing]
-    table = matrices.matrix_table(spec, matrix, title=f"IOPS, mean over {window}")
-    yield Page(title=f"{name} - Tabular Data", blocks=(table, Prose(text=_how_iops(none))), flows=len(sizes) > 20)
+    tables = matrices.matrix_tables(spec, matrix, title=f"IOPS, mean over {window}")
+    yield Page(title=f"{name} - Tabular Data", blocks=(*tables, Prose(text=_how_iops(none))), flows=flows)
     yield _times_page(result, window)
     yield Page(
         title=f"{name} - 2D Plot",
@@ -260,8 +261,9 @@ def _times_page(result: TestResult, window: str) -> Page:
         ("Throughput (MB/s, decimal), all bytes over all time", matrices.throughput_mb_per_second),
     )
     tables = tuple(
-        matrices.matrix_table(spec, matrices.reduced(result, reduce), title=f"{title}, {window}")
+        table
         for title, reduce in reductions
+        for table in matrices.matrix_tables(spec, matrices.reduced(result, reduce), title=f"{title}, {window}")
     )
-    flows = len(matrices.sizes(spec)) > 8
+    flows = not matrices.fits_a_page(spec)
     return Page(title="Response Time and Throughput - Tabular Data", blocks=tables, flows=flows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import io
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -17,7 +18,7 @@ from typing import Any
 import matplotlib
 from docutils import nodes
 from reportlab import rl_config
-from reportlab.pdfbase.ttfonts import TTFont
+from reportlab.pdfbase import pdfmetrics
 from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, Paragraph
 from rst2pdf.basenodehandler import NodeHandler
 from rst2pdf.createpdf import RstToPdf
@@ -34,15 +35,15 @@ _FIRST_ROWS = 75
 FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 
 
-class page_title(nodes.General, nodes.Element):  # noqa: N801  # docutils names nodes so
+class page_title(nodes.General, nodes.Element):
     """A page's title bar."""
 
 
-class planned_figure(nodes.General, nodes.Element):  # noqa: N801
+class planned_figure(nodes.General, nodes.Element):
     """A figure with its caption."""
 
 
-class enough_room(nodes.General, nodes.Element):  # noqa: N801
+class enough_room(nodes.General, nodes.Element):
     """Begins a new page where there is no room for a table's title and its first rows."""
 
 
@@ -52,7 +53,9 @@ class TitleBar(Heading):  # type: ignore[misc]  # rst2pdf has no types
     def __init__(self, node: nodes.Element, style: Any) -> None:
         self.sheet: Sheet = node["sheet"]
         self.title: str = node["title"]
-        Heading.__init__(self, html.escape(self.title, quote=False), style, level=0, parent_id=f"page-{node['number']}", node=node)
+        Heading.__init__(
+            self, html.escape(self.title, quote=False), style, level=0, parent_id=f"page-{node['number']}", node=node
+        )
 
     def draw(self) -> None:
         self.sheet.on(self.canv).titles.append((self.title, self.canv.getPageNumber()))
@@ -68,7 +71,7 @@ class PlacedFigure(Flowable):
         self.width, self.height = figure.width * POINTS, figure.height * POINTS
         self.hAlign = "CENTER"
 
-    def wrap(self, aW: float, aH: float) -> tuple[float, float]:  # noqa: N803  # reportlab's names
+    def wrap(self, aW: float, aH: float) -> tuple[float, float]:  # noqa: ARG002  # reportlab's names
         """Return the planned size, whatever is offered: what does not fit goes to the next page, never shrinks."""
         return self.width, self.height
 
@@ -78,7 +81,7 @@ class PlacedFigure(Flowable):
             page=self.canv.getPageNumber(), x=x, y=y, width=self.width, height=self.height
         )  # fmt: skip
         self.sheet.on(self.canv).figures.append((self.figure.name, placement))
-        frame = self._frame
+        frame: Any = self._frame  # type: ignore[attr-defined]  # reportlab gives it for the time of drawing
         self.sheet.frame = (frame.x1, frame.y1, frame.x1 + frame.width, frame.y1 + frame.height)
 
 
@@ -86,6 +89,7 @@ class SetTitle(NodeHandler, page_title):  # type: ignore[misc]  # registers itse
     """Begins a page with its title bar."""
 
     def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
+        del style
         return [MyPageBreak(breakTo="any"), TitleBar(node, client.styles["heading1"])]
 
 
@@ -93,6 +97,7 @@ class SetFigure(NodeHandler, planned_figure):  # type: ignore[misc]
     """Sets a figure with its caption below, both on one page."""
 
     def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
+        del style
         figure: Figure = node["figure"]
         caption = Paragraph(html.escape(printable(figure.caption), quote=False), client.styles["figure-caption"])
         return [KeepTogether([PlacedFigure(figure, node["sheet"]), caption])]
@@ -102,6 +107,7 @@ class SetRoom(NodeHandler, enough_room):  # type: ignore[misc]
     """Keeps a table's title and first rows together."""
 
     def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
+        del client, node, style
         return [CondPageBreak(_FIRST_ROWS)]
 
 
@@ -112,10 +118,6 @@ def lay_out(report: Report, document: nodes.document, sheet: Sheet) -> bytes:
     """
     from reportlab.platypus.doctemplate import LayoutError
 
-    document = document.deepcopy()
-    _exchange(report, document, sheet)
-    hand_down_classes(document)
-    _only_printable(document)
     output = io.BytesIO()
     try:
         with _settled():
@@ -123,6 +125,10 @@ def lay_out(report: Report, document: nodes.document, sheet: Sheet) -> bytes:
                 stylesheets=[str(TEMPLATES / "report.yaml")], font_path=[str(FONTS)], breaklevel=0, breakside="any",
                 repeat_table_rows=True, splittables=True, basedir=str(TEMPLATES), smarty="0", custom_cover="cover.tmpl",
             )  # fmt: skip
+            document = document.deepcopy()
+            _exchange(report, document, sheet)
+            hand_down_classes(document)
+            _only_printable(document)
             maker.mustMultiBuild = True  # the number of pages is known after the first pass
             failed = maker.createPdf(doctree=document, output=output, compressed=True)
     except SystemExit as error:
@@ -140,7 +146,9 @@ def _settled() -> Iterator[None]:
     before = rl_config.invariant, rl_config.useA85
     rl_config.invariant, rl_config.useA85 = 1, 0
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # rst2pdf leaves the closing of its style sheets to Python
+            yield
     finally:
         rl_config.invariant, rl_config.useA85 = before
 
@@ -195,5 +203,6 @@ def printable(text: str) -> str:
 
 @cache
 def _glyphs() -> frozenset[int]:
-    faces = [TTFont(name, str(FONTS / f"{name}.ttf")).face for name in ("DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique")]
-    return frozenset.intersection(*(frozenset(face.charToGlyph) for face in faces))
+    """Return the signs that all faces can show; the style sheet has registered them."""
+    fonts: list[Any] = [pdfmetrics.getFont(name) for name in ("DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique")]
+    return frozenset.intersection(*(frozenset(font.face.charToGlyph) for font in fonts))

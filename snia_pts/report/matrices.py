@@ -15,6 +15,9 @@ from ..steps import Cell, mix
 from ..units import KIB, MB
 from .tables import Column, Table, aligned
 
+#: So many R/W mixes stand abreast in a table, and so many block sizes below each other leave room for three tables.
+ABREAST = 8
+
 
 def sizes(spec: IopsSpec) -> list[int]:
     """Return the matrix' block sizes in bytes, ascending."""
@@ -39,8 +42,8 @@ def average_response_ms(measurements: Sequence[Measurement]) -> float:
 
 
 def maximum_response_ms(measurements: Sequence[Measurement]) -> float:
-    """Return the MRT of all ``measurements`` in ms; nan of none."""
-    return max((measurement.maximum_response_us / 1000 for measurement in measurements), default=math.nan)
+    """Return the MRT of all ``measurements`` in ms; nan when no I/O was done."""
+    return max((each.maximum_response_us / 1000 for each in measurements if each.ios), default=math.nan)
 
 
 def percentile_response_ms(measurements: Sequence[Measurement], percent: float) -> float:
@@ -66,16 +69,27 @@ def reduced(result: TestResult, reduce: Callable[[Sequence[Measurement]], float]
     return {cell: reduce(over(window.rounds, cell)) for cell in result.matrix} if window else {}
 
 
-def matrix_table(spec: IopsSpec, values: Mapping[Cell, float], *, title: str, digits: int = 3) -> Table:
-    """Return a matrix as the standard prints it: block sizes down, R/W mixes across; ``n/a`` where none was run."""
+def matrix_tables(spec: IopsSpec, values: Mapping[Cell, float], *, title: str, digits: int = 3) -> tuple[Table, ...]:
+    """Return a matrix as the standard prints it: block sizes down, R/W mixes across; ``n/a`` where none was run.
+
+    More mixes than stand abreast go into further tables.
+    """
     shares = mixes(spec)
-    lines = [
-        [values.get(Cell(read_percent=share, block_size_bytes=size)) for share in shares] for size in sizes(spec)
-    ]
+    groups = [shares[at : at + ABREAST] for at in range(0, len(shares), ABREAST)]
+    return tuple(_matrix_table(spec, values, group, title, digits) for group in groups)
+
+
+def fits_a_page(spec: IopsSpec) -> bool:
+    """Tell whether a matrix is no larger than the standard's."""
+    return len(sizes(spec)) <= ABREAST and len(mixes(spec)) <= ABREAST
+
+
+def _matrix_table(
+    spec: IopsSpec, values: Mapping[Cell, float], shares: Sequence[int], title: str, digits: int
+) -> Table:
+    lines = [[values.get(Cell(read_percent=share, block_size_bytes=size)) for share in shares] for size in sizes(spec)]
     text = iter(aligned([value for line in lines for value in line], digits=digits))
-    rows = tuple(
-        (f"{size / KIB:g}", *(next(text) for _ in shares)) for size in sizes(spec)
-    )  # fmt: skip
+    rows = tuple((f"{size / KIB:g}", *(next(text) for _ in shares)) for size in sizes(spec))
     columns = (
         Column(heading="Block size (KiB)", align="right", width=16),
         *(Column(heading=f"R/W {mix(share)}", align="right", width=12) for share in shares),

@@ -57,11 +57,12 @@ class Page:
 class Header:
     """What stands on top of every page (PTS 2.0.2 chapter 5).
 
-    ``dates``, ``standard`` and ``names`` are the banner's rows, ``heads`` and ``blocks`` the four blocks of facts.
+    ``dates``, ``test``, ``standard`` and ``names`` are the banner's rows, ``heads`` and ``blocks`` the four
+    blocks of facts.
     """
 
-    test: str
     dates: Table
+    test: Table
     standard: Table
     names: Table
     heads: Table

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from ..errors import ReportError
 from .pages import Figure, Page, Report
@@ -67,28 +67,30 @@ def make(report: Report, document: nodes.document, drawn: Mapping[str, bytes]) -
 
     sheet = Sheet()
     with _quiet() as said:
-        laid_out = lay_out(report, document, sheet)
+        made = _finish(report, lay_out(report, document, sheet), sheet, drawn)
     if said:
         raise ReportError(reason=f"rst2pdf says: {'; '.join(said)}")
-    return _finish(report, laid_out, sheet, drawn)
+    return made
 
 
 @contextmanager
 def _quiet() -> Iterator[list[str]]:
-    """Collect what rst2pdf and its helpers log as warning or worse, instead of printing it."""
+    """Collect what rst2pdf and pypdf log as warning or worse, instead of letting it be printed."""
     said: list[str] = []
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             said.append(record.getMessage())
 
-    logger, listener = logging.getLogger("rst2pdf"), Listener(logging.WARNING)
-    before = logger.handlers[:], logger.propagate
-    logger.handlers, logger.propagate = [listener], False
+    loggers, listener = [logging.getLogger(name) for name in ("rst2pdf", "pypdf")], Listener(logging.WARNING)
+    before = [(logger, logger.handlers[:], logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.handlers, logger.propagate = [listener], False
     try:
         yield said
     finally:
-        logger.handlers, logger.propagate = before
+        for logger, handlers, propagate in before:
+            logger.handlers, logger.propagate = handlers, propagate
 
 
 def _finish(report: Report, laid_out: bytes, sheet: Sheet, drawn: Mapping[str, bytes]) -> bytes:
@@ -119,10 +121,9 @@ def _stamp(writer: PdfWriter, figure: PageObject, placement: Placement, name: st
     form.set_data(contents.get_data())
     form[NameObject("/Type")], form[NameObject("/Subtype")] = NameObject("/XObject"), NameObject("/Form")
     form[NameObject("/BBox")] = ArrayObject(NumberObject(side) for side in (0, 0, *_ceiled(placement)))
-    form[NameObject("/Resources")] = figure["/Resources"].get_object().clone(writer)
+    form[NameObject("/Resources")] = cast("DictionaryObject", figure["/Resources"].get_object()).clone(writer)
     page, key = writer.pages[placement.page - 1], NameObject(f"/{name}")
-    resources = page["/Resources"].get_object()
-    assert isinstance(resources, DictionaryObject)  # noqa: S101  # what reportlab writes
+    resources = cast("DictionaryObject", page["/Resources"].get_object())
     forms = resources.setdefault(NameObject("/XObject"), DictionaryObject()).get_object()
     forms[key] = writer._add_object(form.flate_encode())
     stamp = DecodedStreamObject()

@@ -91,7 +91,7 @@ def _gaps(result: TestResult) -> str:
     if not idle or not own:
         return NOT_APPLICABLE
     return (
-        f"at most {_median_and_worst(idle)}; the suite's own share: {_median_and_worst(own)} "
+        f"{_median_and_worst(idle)}; the suite's own share: {_median_and_worst(own)} "
         f"(over {thousands(len(idle), 0)} points)"
     )
 
@@ -118,8 +118,8 @@ def _evidence(result: TestResult) -> Iterator[str]:
 def _steps(result: TestResult) -> Table:
     told, platform = result.facts, result.facts.platform
     steps = (
-        f"Take the same device (serial number {told.dut.serial or 'unknown'}, firmware {told.dut.firmware or 'unknown'}) "
-        "on the same kind of host; everything on the device will be lost.",
+        f"Take the same device (serial number {told.dut.serial or 'unknown'}, "
+        f"firmware {told.dut.firmware or 'unknown'}) on the same kind of host; everything on the device will be lost.",
         f"Install snia-pts {platform.suite_version} and {platform.engine} {platform.engine_version}.",
         f"Run: {shlex.join(told.command_line)}",
         "Compare the measurement windows. To make this report again from the stored run, without the device: "

@@ -1,8 +1,8 @@
 """The report as reStructuredText: readable by itself, and the source of PDF and HTML.
 
 Every text that is set passes through ``escape``: no device, host or operator can say anything that becomes markup,
-a directive, a link, or breaks a table.  ``parse`` reads it back with file insertion and raw text disabled, and takes any
-message of docutils for a failure.
+a directive, a link, or breaks a table.  ``parse`` reads it back with file insertion and raw text disabled, and takes
+any message of docutils for a failure.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ def escape(text: str) -> str:
     escaped = _MARKUP.sub(r"\\\g<0>", shown)
     escaped = _UNDERSCORE.sub(r"\\_", escaped)
     escaped = _COLON.sub(_escape_colon, escaped)
+    if escaped and not escaped.strip("\\"):
+        return f"\\ {escaped}"  # nothing but backslashes would be a title's line
     at_risk = bool(escaped) and escaped[0] in _SIGNS and not escaped.startswith("\\")
     return f"\\{escaped}" if at_risk or _ENUMERATOR.match(escaped) else escaped
 

@@ -22,7 +22,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 _DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
 
 #: matplotlib settings of every figure, on top of its own defaults (whatever the user's matplotlibrc says).
-SETTINGS: Mapping[str, Any] = {
+SETTINGS: Mapping[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 8,
     "axes.labelsize": 8.5,

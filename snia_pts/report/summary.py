@@ -54,7 +54,7 @@ def verdict(result: TestResult) -> str:
 def _conformance(result: TestResult) -> str:
     count = len(result.deviations)
     if result.conformant:
-        return f"PTS conformant: no deviation from {result.facts.spec.publication}"
+        return f"PTS conformant: no deviation from {result.facts.spec.revision}"
     reasons = [f"{count} deviation{'s' * (count != 1)}"] if count else []
     reasons += ["the run did not finish"] if result.ending != "finished" else []
     return f"NOT PTS conformant: {', '.join(reasons)}"

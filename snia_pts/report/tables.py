@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 Align = Literal["left", "center", "right"]
 
 #: What a table is for; the style sheets in ``reports/`` know these names.
-Kind = Literal["facts", "texts", "numbers", "banner", "standard", "names", "blocks"]
+Kind = Literal["facts", "texts", "numbers", "banner", "test", "standard", "names", "blocks"]
 
 NOT_APPLICABLE = "n/a"
 UNKNOWN = "\N{EN DASH}"
