@@ -15,7 +15,7 @@ from snia_pts.record.folder import RunFolder
 from snia_pts.runner import run
 from tests import samples
 
-CONTENT = b"somebody's data" * 1000
+CONTENT = b"somebody's data" * 300_000
 
 
 @pytest.fixture(autouse=True)

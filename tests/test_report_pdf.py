@@ -19,6 +19,7 @@ import pytest
 from snia_pts.errors import ReportError
 from snia_pts.report import OUTPUTS, building, drawing, layout, pdf, rst, write
 from snia_pts.report.pages import Figure, Page, Report
+from snia_pts.report.sheet import Placement, Sheet
 from snia_pts.result import TestResult
 from tests import samples
 
@@ -54,8 +55,8 @@ def make(report: Report) -> bytes:
     return pdf.make(report, rst.parse(rst.render(report)), drawing.draw(report, ("pdf",))["pdf"])
 
 
-def laid_out(result: TestResult) -> tuple[Report, pdf.Sheet]:
-    report, sheet = building.build(result), pdf.Sheet()
+def laid_out(result: TestResult) -> tuple[Report, Sheet]:
+    report, sheet = building.build(result), Sheet()
     layout.lay_out(report, rst.parse(rst.render(report)), sheet)
     return report, sheet
 
@@ -190,14 +191,14 @@ def test_an_empty_figure_is_an_error() -> None:
         pdf.make(report, rst.parse(rst.render(report)), {**drawn, "convergence": output.getvalue()})
 
 
-def sheet_of(report: Report) -> pdf.Sheet:
+def sheet_of(report: Report) -> Sheet:
     """Return a sheet on which all is well."""
-    sheet = pdf.Sheet(frame=(40, 30, 560, 600))
+    sheet = Sheet(frame=(40, 30, 560, 600))
     for number, page in enumerate(report.pages, start=1):
         sheet.titles.append((page.title, number))
         for figure in page.blocks:
             if isinstance(figure, Figure):
-                at = pdf.Placement(page=number, x=50, y=200, width=72 * figure.width, height=72 * figure.height)
+                at = Placement(page=number, x=50, y=200, width=72 * figure.width, height=72 * figure.height)
                 sheet.figures.append((figure.name, at))
     return sheet
 
@@ -208,7 +209,7 @@ def test_what_is_missing_doubled_shrunk_or_outside_is_told() -> None:
     good = sheet_of(report)
     pdf.check(report, good, pages=len(report.pages))
 
-    def said(figures: Sequence[tuple[str, pdf.Placement]]) -> str:
+    def said(figures: Sequence[tuple[str, Placement]]) -> str:
         with pytest.raises(ReportError) as raised:
             pdf.check(report, dataclasses.replace(good, figures=list(figures)), pages=len(report.pages))
         return str(raised.value)
@@ -244,7 +245,7 @@ def test_a_complaint_of_rst2pdf_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
     logger = logging.getLogger("rst2pdf")
     before = logger.handlers[:]
 
-    def complaining(report: Report, document: object, sheet: pdf.Sheet) -> bytes:
+    def complaining(report: Report, document: object, sheet: Sheet) -> bytes:
         logger.warning("this image looks odd")
         return lay_out(report, document, sheet)  # type: ignore[arg-type]
 

@@ -135,7 +135,7 @@ def _wait(process: subprocess.Popen[bytes], began: int, timeout_seconds: float, 
                 process.wait()
                 return True
             if tick is not None:
-                tick(elapsed, _written_bytes(process.pid))
+                tick((time.monotonic_ns() - began) / 1e9, _written_bytes(process.pid))
     finally:
         os.close(descriptor)
 

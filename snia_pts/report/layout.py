@@ -27,8 +27,8 @@ from rst2pdf.flowables import Heading, MyPageBreak
 from ..errors import ReportError
 from .header import PAGE_OF_TOTAL
 from .pages import Figure, Report
-from .pdf import POINTS, Placement, Sheet
 from .rst import TEMPLATES, described
+from .sheet import POINTS, Placement, Sheet
 
 #: Points that a table's title, its head and three rows take.
 _FIRST_ROWS = 75

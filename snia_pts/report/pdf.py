@@ -12,50 +12,20 @@ import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from ..errors import ReportError
 from .pages import Figure, Page, Report
+from .sheet import POINTS, Placement, Sheet
 
 if TYPE_CHECKING:
     from docutils import nodes
     from pypdf import PageObject, PdfWriter
 
-POINTS = 72.0
 #: Layout arithmetic is float; a hundredth of a point is nothing on paper.
 _TOLERANCE = 0.01
 #: matplotlib rounds a page to whole points.
 _ROUNDING = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """Where something was drawn: page (from 1), lower left corner and size in points."""
-
-    page: int
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-@dataclass(slots=True)
-class Sheet:
-    """What one build drew where.  rst2pdf builds more than once; only the last pass counts."""
-
-    canvas: object = None
-    figures: list[tuple[str, Placement]] = field(default_factory=list)
-    titles: list[tuple[str, int]] = field(default_factory=list)
-    frame: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-
-    def on(self, canvas: object) -> Sheet:
-        """Forget what an earlier pass drew."""
-        if canvas is not self.canvas:
-            self.canvas = canvas
-            self.figures.clear()
-            self.titles.clear()
-        return self
 
 
 def make(report: Report, document: nodes.document, drawn: Mapping[str, bytes]) -> bytes:
