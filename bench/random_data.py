@@ -1,16 +1,20 @@
 """Scrambled or refilled random buffers: what each costs the host, and what it writes.
 
-``python bench/random_data.py [--seconds 2] [--folder DIR]`` runs fio's null engine (the host's cost alone) with both,
-side by side, and then looks at what they leave in a file: how far it compresses, and how many blocks repeat.
+``python bench/random_data.py [--seconds 1] [--fast DIR]`` writes with both, in turns, to nowhere (fio's null engine:
+the host's limit) and to a file in memory (DIR, /dev/shm unless told otherwise: a target as fast as they come), and
+then looks at what they leave behind: how far it compresses, and how many blocks repeat.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import statistics
 import subprocess
 import tempfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 COMMON = (
@@ -24,24 +28,37 @@ COMMON = (
 SHAPES = (("4 KiB", 4096), ("128 KiB", 131072), ("1024 KiB", 1048576))
 
 
-def mb_per_second(block_bytes: int, seconds: float, refill: bool) -> float:
-    """Return the decimal MB/s of random writes to nowhere, four threads, queue depth 32."""
+NOWHERE = ("--ioengine=null", "--size=1g")
+
+
+def mb_per_second(target: Sequence[str], block_bytes: int, seconds: float, refill: bool) -> float:
+    """Return the decimal MB/s of random writes to ``target``, one thread, queue depth 32."""
     argv = [
-        "fio", *COMMON, "--ioengine=null", "--size=1g", "--rw=randwrite", f"--bs={block_bytes}", "--iodepth=32",
-        "--numjobs=4", "--group_reporting", "--time_based", f"--runtime={round(1000 * seconds)}ms",
-        f"--refill_buffers={int(refill)}",
+        "fio", *COMMON, *target, "--rw=randwrite", f"--bs={block_bytes}", "--iodepth=32", "--time_based",
+        f"--runtime={round(1000 * seconds)}ms", f"--refill_buffers={int(refill)}",
     ]  # fmt: skip
     answer = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
     return float(answer["jobs"][0]["write"]["bw_bytes"]) / 1e6
 
 
+def compare(name: str, target: Sequence[str], seconds: float) -> None:
+    """Print the medians of three turns of both, for each block size."""
+    for shape, block_bytes in SHAPES:
+        mb_per_second(target, block_bytes, seconds, refill=False)  # warms up; not counted
+        turns = [[mb_per_second(target, block_bytes, seconds, refill) for refill in (False, True)] for _ in range(3)]
+        scrambled, refilled = (statistics.median(turn[which] for turn in turns) for which in (0, 1))
+        print(f"{name + ' ' + shape:>34} {scrambled:14.0f} {refilled:14.0f} {refilled / scrambled:10.2f}")
+
+
 def content(folder: Path, refill: bool) -> tuple[float, float, float]:
-    """Return compressed size, unique 4 KiB blocks and unique 512-byte sectors of 64 MiB written, as shares of one."""
+    """Return what 64 MiB written are, in shares of one: compressed by 4 KiB, unique 4 KiB blocks, unique 512 bytes."""
     with tempfile.NamedTemporaryFile(dir=folder) as file:
         argv = ["fio", *COMMON, "--ioengine=psync", f"--filename={file.name}", "--size=64m", "--rw=write", "--bs=128k"]
         subprocess.run([*argv, f"--refill_buffers={int(refill)}"], check=True, capture_output=True)
         data = Path(file.name).read_bytes()
-    return len(zlib.compress(data, 1)) / len(data), unique(data, 4096), unique(data, 512)
+    pages = [data[start : start + 4096] for start in range(0, len(data), 4096)]
+    compressed = sum(len(zlib.compress(page, 9)) for page in pages) / len(data)
+    return compressed, unique(data, 4096), unique(data, 512)
 
 
 def unique(data: bytes, size: int) -> float:
@@ -53,17 +70,18 @@ def unique(data: bytes, size: int) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--fast", type=Path, default=Path("/dev/shm"))  # noqa: S108 - memory is what is wanted
     arguments = parser.parse_args()
-    print("host's limit, random writes, MB/s    scrambled     refilled    ratio")
-    for name, block_bytes in SHAPES:
-        scrambled = mb_per_second(block_bytes, arguments.seconds, refill=False)
-        refilled = mb_per_second(block_bytes, arguments.seconds, refill=True)
-        print(f"{name:>34} {scrambled:12.0f} {refilled:12.0f} {scrambled / refilled:8.1f}")
-    print("64 MiB written, shares of one       compressed to   unique 4 KiB   unique 512 B")
+    print(f"{'random writes, MB/s':>34}      scrambled       refilled      ratio")
+    compare("nowhere", NOWHERE, arguments.seconds)
+    with tempfile.NamedTemporaryFile(dir=arguments.fast) as file:
+        os.posix_fallocate(file.fileno(), 0, 1 << 30)
+        memory = (f"--filename={file.name}", "--size=1g", "--direct=1", "--ioengine=io_uring")
+        compare("memory", memory, arguments.seconds)
+    print(f"{'64 MiB written, shares of one':>34}  compressed to   unique 4 KiB   unique 512 B")
     for name, refill in (("scrambled", False), ("refilled", True)):
-        compressed, blocks, sectors = content(arguments.folder, refill)
+        compressed, blocks, sectors = content(arguments.fast, refill)
         print(f"{name:>34} {compressed:14.4f} {blocks:14.4f} {sectors:14.4f}")
 
 
