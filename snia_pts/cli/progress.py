@@ -88,7 +88,8 @@ class Progress:
             self._tracked = ", ".join(f"{number(done.value(tracked))} IOPS" for tracked in rule.tracked)
         else:
             self._tracked = ("" if window.steady else "not ") + f"steady: {excursions(window.determinations)}"
-        eta = "" if window is not None and window.steady else self._eta(step)
+        over = step.number == self._spec.rounds.maximum or (window is not None and window.steady)
+        eta = "" if over else self._eta(step)
         self._line(f"round {step.number} of at most {self._spec.rounds.maximum}: {self._tracked}{eta}")
 
     def _state(self) -> str:

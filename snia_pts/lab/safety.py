@@ -208,7 +208,7 @@ def _require_space(path: Path, needed_bytes: int) -> None:
 def _open(path: Path, flags: int, checked: os.stat_result | None) -> int:
     """Open what was ``checked`` at ``path`` (None: a new file), and nothing that took its place since."""
     try:
-        descriptor = os.open(path, flags | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, flags | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if error.errno == errno.EBUSY:
             reason = "somebody holds it exclusively (a mount in a container, RAID, device mapper, another run)"

@@ -1,0 +1,215 @@
+"""What a target says of itself, from sysfs trees of every kind, real loop devices and files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.errors import TargetMissing, TargetUnfit
+from snia_pts.lab.device import block_directory, block_dut, direct_sector_bytes, read_dut
+from tests.drives import MIB, filled, loop_device
+
+NVME = {
+    "size": "1875385008\n", "dev": "259:0\n", "ro": "0\n",
+    "queue/logical_block_size": "512\n", "queue/physical_block_size": "4096\n", "queue/rotational": "0\n",
+    "queue/write_cache": "write back\n", "queue/discard_max_bytes": "2199023255040\n",
+    "device/model": "SAMSUNG MZQL2960HCJR-00A07              \n", "device/serial": "S64HNE0R500001      \n",
+    "device/firmware_rev": "GDC5302Q\n",
+}  # fmt: skip
+SATA: Mapping[str, str | bytes] = {
+    "size": "1875385008\n", "dev": "8:16\n", "queue/logical_block_size": "512\n",
+    "queue/physical_block_size": "4096\n", "queue/rotational": "0\n", "queue/write_cache": "write through\n",
+    "queue/discard_max_bytes": "2147450880\n", "device/vendor": "ATA     \n", "device/model": "INTEL SSDSC2KB96\n",
+    "device/rev": "0132\n", "device/vpd_pg80": b"\0\x80\0\x14BTYF9382047Q960CGN  \0",
+}  # fmt: skip
+
+
+def tree(root: Path, place: str, attributes: Mapping[str, str | bytes], device_number: str = "8:16") -> Path:
+    """Make a sysfs tree with one block device at ``place``; return the root."""
+    block = root / "sys" / place
+    for name, value in attributes.items():
+        (block / name).parent.mkdir(parents=True, exist_ok=True)
+        (block / name).write_bytes(value if isinstance(value, bytes) else value.encode())
+    numbers = root / "sys/dev/block"
+    numbers.mkdir(parents=True)
+    (numbers / device_number).symlink_to(block)
+    return root
+
+
+def told(root: Path, place: str, attributes: Mapping[str, str | bytes]) -> dict[str, Any]:
+    """Return what the device of a made-up tree says of itself."""
+    tree(root, place, attributes)
+    dut = block_dut(Path("/dev/sdx"), block_directory(os.makedev(8, 16), root), root)
+    return {name: getattr(dut, name) for name in dut.__slots__}
+
+
+def test_nvme(tmp_path: Path) -> None:
+    """An NVMe drive tells all, with the kernel's padding taken away."""
+    assert told(tmp_path, "devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1", NVME) == {
+        "path": "/dev/sdx", "kind": "drive", "model": "SAMSUNG MZQL2960HCJR-00A07", "serial": "S64HNE0R500001",
+        "firmware": "GDC5302Q", "bus": "NVMe", "capacity_bytes": 960_197_124_096, "logical_sector_bytes": 512,
+        "physical_sector_bytes": 4096, "rotational": False, "write_cache": "enabled", "discard": True,
+    }  # fmt: skip
+
+
+def test_sata(tmp_path: Path) -> None:
+    """A SATA drive has its serial number in a SCSI page, its firmware as rev, and ATA is no vendor."""
+    found = told(tmp_path, "devices/pci0000:00/ata2/host1/target1:0:0/1:0:0:0/block/sdb", SATA)
+
+    assert (found["model"], found["serial"], found["firmware"]) == ("INTEL SSDSC2KB96", "BTYF9382047Q960CGN", "0132")
+    assert (found["bus"], found["write_cache"]) == ("SATA", "disabled")
+
+
+def test_a_serial_page_without_text_is_none(tmp_path: Path) -> None:
+    """A USB bridge that answers with an empty page has no serial number, and no garbage one."""
+    found = told(tmp_path, "devices/pci0/usb1/1-1/host2/block/sdb", {**SATA, "device/vpd_pg80": b"\0\x80\0\0"})
+
+    assert (found["serial"], found["bus"]) == ("", "USB")
+
+
+def test_scsi_names_its_vendor(tmp_path: Path) -> None:
+    """A SAS drive's model begins with its vendor."""
+    found = told(tmp_path, "devices/pci0/host1/block/sdb", {**SATA, "device/vendor": "SEAGATE \n"})
+
+    assert (found["model"], found["bus"]) == ("SEAGATE INTEL SSDSC2KB96", "SCSI")
+
+
+def test_udev_knows_a_serial_number(tmp_path: Path) -> None:
+    """Where sysfs has no serial number, udev's is taken."""
+    plain = {name: value for name, value in SATA.items() if name != "device/vpd_pg80"}
+    (tmp_path / "run/udev/data").mkdir(parents=True)
+    (tmp_path / "run/udev/data/b8:16").write_text("E:ID_MODEL=x\nE:ID_SERIAL=x_y\nE:ID_SERIAL_SHORT=Z9 \n")
+
+    assert told(tmp_path, "devices/ata2/block/sdb", plain)["serial"] == "Z9"
+
+
+def test_virtio(tmp_path: Path) -> None:
+    """A virtual disk has a number for a vendor, a serial of its own place, and no model."""
+    found = told(
+        tmp_path, "devices/pci0/virtio1/block/vdb",
+        {"size": "2048\n", "dev": "253:16\n", "serial": "disk-7\n", "device/vendor": "0x1af4\n"},
+    )  # fmt: skip
+
+    assert (found["model"], found["serial"], found["bus"]) == ("", "disk-7", "virtio")
+
+
+def test_what_is_missing_stays_empty(tmp_path: Path) -> None:
+    """A kernel that says nothing but a size leaves empty strings and unknowns, never guesses."""
+    assert told(tmp_path, "devices/odd/block/odd0", {"size": "8\n"}) == {
+        "path": "/dev/sdx", "kind": "drive", "model": "", "serial": "", "firmware": "", "bus": "unknown",
+        "capacity_bytes": 4096, "logical_sector_bytes": 512, "physical_sector_bytes": 512, "rotational": None,
+        "write_cache": "unknown", "discard": False,
+    }  # fmt: skip
+
+
+def test_a_4kn_drive_counts_its_size_in_512_bytes(tmp_path: Path) -> None:
+    """sysfs counts 512-byte units whatever the sector: a 4Kn drive is not eight times as large."""
+    found = told(tmp_path, "devices/nvme/nvme0n1", {"size": "800\n", "queue/logical_block_size": "4096\n"})
+
+    assert (found["capacity_bytes"], found["logical_sector_bytes"]) == (409_600, 4096)
+
+
+def test_a_rotating_drive_says_so(tmp_path: Path) -> None:
+    """The kernel's word on rotation is kept, and no discard is no discard."""
+    found = told(tmp_path, "d/sdb", {"size": "8", "queue/rotational": "1\n", "queue/discard_max_bytes": "0\n"})
+
+    assert (found["rotational"], found["discard"]) == (True, False)
+
+
+@pytest.mark.parametrize("size", ["0\n", "", "what\n", "-8\n"])
+def test_a_device_without_a_size_is_unfit(tmp_path: Path, size: str) -> None:
+    """No medium, no test."""
+    with pytest.raises(TargetUnfit, match="no size"):
+        told(tmp_path, "devices/block/sdb", {"size": size})
+
+
+def test_text_that_is_no_utf8_is_read(tmp_path: Path) -> None:
+    """A drive with garbage for a name does not stop the suite."""
+    assert told(tmp_path, "d/sdb", {"size": "8", "device/model": b"X\xff\xfeY\n"})["model"] == "X��Y"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("sector_bytes", [512, 4096])
+def test_loop_devices(tmp_path: Path, sector_bytes: int) -> None:
+    """A real loop device tells its file, sector and capacity; its identity is its name."""
+    image = tmp_path / "disk.img"
+    with loop_device(image, 8 * MIB + sector_bytes, sector_bytes=sector_bytes) as device:
+        dut = read_dut(device)
+
+        assert (dut.kind, dut.bus, dut.model) == ("loop device", "loop", f"loop device on {image}")
+        assert (dut.capacity_bytes, dut.logical_sector_bytes) == (8 * MIB + sector_bytes, sector_bytes)
+        assert (dut.serial, dut.identity, dut.path, dut.discard) == ("", device.name, str(device), True)
+        assert read_dut(device, size_bytes=5).capacity_bytes == dut.capacity_bytes
+
+
+@pytest.mark.root
+def test_a_link_leads_to_its_device(tmp_path: Path) -> None:
+    """A name as /dev/disk/by-id has it is followed, and the report names the device itself."""
+    with loop_device(tmp_path / "disk.img", MIB) as device:
+        (tmp_path / "by-id").symlink_to(device)
+
+        assert read_dut(tmp_path / "by-id") == read_dut(device)
+
+
+@pytest.mark.root
+def test_a_file_takes_the_sector_of_its_disk(tmp_path: Path) -> None:
+    """A file's sector is what direct I/O takes there, and its capacity whole sectors; its content is only read."""
+    image = filled(tmp_path / "x.img", 3 * 4096 + 700)
+    before = image.read_bytes()
+    dut = read_dut(image)
+
+    assert dut.logical_sector_bytes == direct_sector_bytes(image) in (512, 4096)
+    assert dut.capacity_bytes == (3 * 4096 + 700) // dut.logical_sector_bytes * dut.logical_sector_bytes
+    assert (dut.kind, dut.model, dut.identity, dut.path) == ("file", "file x.img", "x.img", str(image))
+    assert image.read_bytes() == before
+
+
+def test_a_file_to_be_made(tmp_path: Path) -> None:
+    """A file that is not there yet has the size told, and looking at it does not make it."""
+    dut = read_dut(tmp_path / "new.img", size_bytes=MIB + 100)
+
+    assert (dut.capacity_bytes, dut.kind) == (MIB, "file")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_target_is_missing(tmp_path: Path) -> None:
+    """Without a size, or under /dev with one too, a name that is not there is refused, and not created."""
+    with pytest.raises(TargetMissing):
+        read_dut(tmp_path / "gone.img")
+    for mistyped in ("/dev/nvme77n1", "/dev/../dev/nvme77n1", "/dev/no/such"):
+        with pytest.raises(TargetMissing) as missing:
+            read_dut(Path(mistyped), size_bytes=MIB)
+        assert missing.value.exit_code == 6
+    (tmp_path / "link").symlink_to("/dev/nvme77n1")
+    with pytest.raises(TargetMissing):
+        read_dut(tmp_path / "link", size_bytes=MIB)
+
+    assert not Path("/dev/nvme77n1").exists()
+
+
+def test_what_is_no_target(tmp_path: Path) -> None:
+    """Folders, pipes, sockets' kin, character devices, links in a circle, empty and tiny files are refused as such."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty").touch()
+    (tmp_path / "tiny").write_bytes(b"x" * 100)
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    reasons = {
+        tmp_path: "neither", tmp_path / "pipe": "neither", Path("/dev/null"): "neither",
+        Path("/dev/zero"): "neither", tmp_path / "empty": "empty", tmp_path / "tiny": "smaller than one sector",
+        tmp_path / "a": "cannot be looked at", tmp_path / "tiny" / "x": "cannot be looked at",
+    }  # fmt: skip
+    for path, reason in reasons.items():
+        with pytest.raises(TargetUnfit, match=reason):
+            read_dut(path)
+
+
+def test_a_size_of_nothing_is_unfit(tmp_path: Path) -> None:
+    """A size below one sector makes no target."""
+    for size in (0, 1, 511):
+        with pytest.raises(TargetUnfit):
+            read_dut(tmp_path / "new.img", size_bytes=size)

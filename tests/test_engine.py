@@ -1,0 +1,369 @@
+"""Real fio behind the engine's seam: amounts, places, seeds, gaps, and what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts.errors import TargetUnfit, ToolMissing
+from snia_pts.lab import fio, process
+from snia_pts.lab.engine import IO_ENGINES, FioEngine, choose_io_engine, stimulus_seed
+from snia_pts.measurement import Measurement
+from snia_pts.steps import Stimulus
+from tests.drives import MIB, allocated_bytes, data_map, filled, loop_device, mounted
+
+RUN_SEED = 4711
+
+
+@pytest.fixture
+def evidence(tmp_path: Path) -> Path:
+    """A folder for evidence."""
+    (tmp_path / "evidence").mkdir()
+    return tmp_path / "evidence"
+
+
+def engine(target: Path, evidence: Path, seed: int = RUN_SEED, **how: Any) -> FioEngine:
+    """Return fio on a target."""
+    return FioEngine(str(target), evidence, seed=seed, io_engine="libaio", **how)
+
+
+def stimulus(size: int = 16 * MIB, **changes: Any) -> Stimulus:
+    """Return a stimulus of a tenth of a second, 4 KiB random writes."""
+    facts: dict[str, Any] = {
+        "access": "RND", "read_percent": 0, "block_size_bytes": 4096, "thread_count": 2, "queue_depth": 4,
+        "range_offset_bytes": 0, "range_bytes": size, "seconds": None if "passes" in changes else 0.1,
+    }  # fmt: skip
+    return Stimulus(**{**facts, **changes})
+
+
+def sparse(path: Path, size_bytes: int = 16 * MIB) -> Path:
+    """Make a new sparse file."""
+    with path.open("xb") as file:
+        file.truncate(size_bytes)
+    return path
+
+
+def measured(target: Path, evidence: Path, *asked: Stimulus, **how: Any) -> list[Measurement]:
+    """Measure stimuli one after the other."""
+    return list(engine(target, evidence, **how).measure(asked))
+
+
+# -- amounts and places -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 3, 4])
+@pytest.mark.parametrize("size", [8 * MIB, 8 * MIB + 3 * 512, 131072 * 5 + 4096])
+def test_wipc_writes_exactly_twice_the_capacity(tmp_path: Path, evidence: Path, threads: int, size: int) -> None:
+    """Sequential preconditioning is 2.000 x the capacity over all LBAs, whatever the threads and the odd end."""
+    target = sparse(tmp_path / "x.img", size)
+    asked = stimulus(size, access="SEQ", block_size_bytes=131072, thread_count=threads, passes=2)
+    (measurement,) = measured(target, evidence, asked)
+    data = target.read_bytes()
+
+    assert measurement.write.transferred_bytes == 2 * size
+    assert measurement.read.ios == 0
+    assert allocated_bytes(target) >= size
+    assert data_map(target) == ((0, size),)
+    assert not [place for place in range(0, size, 512) if data[place : place + 512] == bytes(512)]
+    assert target.stat().st_size == size
+
+
+def test_each_round_touches_new_lbas(tmp_path: Path, evidence: Path) -> None:
+    """The room of a sparse file grows with each round: nobody repeats the same LBAs, as all peers but one do."""
+    target = sparse(tmp_path / "x.img", 256 * MIB)
+    asked = stimulus(256 * MIB, thread_count=4, queue_depth=1, seconds=0.1)
+    rooms = []
+    for _ in measure_paced(engine(target, evidence), asked, 4):
+        rooms.append(sum(end - start for start, end in data_map(target)))
+    grown = [after - before for before, after in itertools.pairwise(rooms)]
+
+    assert min(grown) > 0.2 * rooms[0]
+
+
+def measure_paced(laboratory: FioEngine, asked: Stimulus, rounds: int) -> Iterator[Measurement]:
+    """Measure a stimulus some times, each in a round of its own."""
+    for _ in range(rounds):
+        yield from laboratory.measure([asked])
+
+
+def test_the_seed_of_a_run_decides_every_lba(tmp_path: Path, evidence: Path) -> None:
+    """Two runs of one seed write the same blocks in the same rounds; a run of another seed writes elsewhere."""
+    # A range that one thread goes over once in blocks of 4 KiB: as many I/Os each time, whatever the speed.
+    asked = stimulus(MIB, thread_count=1, passes=1)
+    maps: dict[str, list[tuple[tuple[int, int], ...]]] = {}
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        (evidence / name).mkdir()
+        target = sparse(tmp_path / f"{name}.img", MIB)
+        laboratory = engine(target, evidence / name, seed=seed)
+        maps[name] = [data_map(target) for _ in measure_paced(laboratory, asked, 2)]
+
+    assert maps["a"] == maps["b"]
+    assert maps["a"][0] != maps["c"][0]
+    assert maps["a"][0] != maps["a"][1]
+    assert len(maps["a"][0]) > 10
+
+
+def test_every_stimulus_has_its_own_large_seed(tmp_path: Path, evidence: Path) -> None:
+    """Seeds are beyond 2^60, no two alike, recorded, and the ones that fio was told."""
+    asked = [stimulus(seconds=0.05)] * 3
+    laboratory = engine(sparse(tmp_path / "x.img"), evidence)
+    found = [*laboratory.measure(asked[:2]), *laboratory.measure(asked[2:])]
+    told = [
+        int(re.findall(r"^randseed=(\d+)$", (evidence / f"{each.evidence}.fio").read_text(), re.MULTILINE)[0])
+        for each in found
+    ]
+
+    assert [each.seed for each in found] == told == [stimulus_seed(RUN_SEED, number) for number in (1, 2, 3)]
+    assert len(set(told)) == 3
+    assert min(told) >= 1 << 60
+
+
+@given(st.integers(0, (1 << 63) - 1), st.integers(1, 2000), st.integers(1, 2000))
+def test_seeds(run_seed: int, one: int, other: int) -> None:
+    """A seed fits what fio takes, is large, and is nobody else's: neither that of the next stimulus nor run."""
+    seed = stimulus_seed(run_seed, one)
+
+    assert 1 << 60 <= seed < 1 << 63
+    assert seed == stimulus_seed(run_seed, one)
+    assert (seed == stimulus_seed(run_seed, other)) == (one == other)
+    assert seed != stimulus_seed(run_seed + 1, one)
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def test_mixed_points_are_reads_and_writes(tmp_path: Path, evidence: Path) -> None:
+    """A mixed point holds both sides, near the mix asked; its IOPS is their sum, as in fio's own answer."""
+    target = filled(tmp_path / "x.img", 4 * MIB)
+    asked = stimulus(4 * MIB, read_percent=65, seconds=0.3)
+    (found,) = measured(target, evidence, asked)
+    job = json.loads((evidence / f"{found.evidence}.json").read_text())["jobs"][0]
+
+    assert found.ios == job["read"]["total_ios"] + job["write"]["total_ios"]
+    assert found.iops == pytest.approx(job["read"]["iops"] + job["write"]["iops"], rel=0.001)
+    assert found.read.ios / found.ios == pytest.approx(0.65, abs=0.05)
+    assert found.histogram.count == found.ios
+    assert 300 <= found.runtime_ms < 400
+
+
+@pytest.mark.parametrize("access", ["RND", "SEQ"])
+@pytest.mark.parametrize("read_percent", [0, 50, 100])
+@pytest.mark.parametrize("block_size_bytes", [512, MIB])
+@pytest.mark.parametrize("io_engine", IO_ENGINES)
+def test_every_kind_of_point_is_measured(
+    tmp_path: Path, evidence: Path, access: Any, read_percent: int, block_size_bytes: int, io_engine: fio.IoEngine
+) -> None:
+    """Every access, mix and block size runs on both I/O engines and is believed."""
+    target = filled(tmp_path / "x.img", 4 * MIB + 512)
+    asked = stimulus(
+        4 * MIB + 512, access=access, read_percent=read_percent, block_size_bytes=block_size_bytes, seconds=0.05
+    )
+    laboratory = FioEngine(str(target), evidence, seed=1, io_engine=io_engine)
+    (found,) = laboratory.measure([asked])
+
+    assert found.ios > 0
+    assert found.read.transferred_bytes + found.write.transferred_bytes == found.ios * block_size_bytes
+    assert (found.read.ios > 0, found.write.ios > 0) == (read_percent > 0, read_percent < 100)
+
+
+def test_gaps_are_measured(tmp_path: Path, evidence: Path) -> None:
+    """The first stimulus has no gap; each later one tells the suite's own time and the device's idle time."""
+    target = sparse(tmp_path / "x.img")
+    laboratory = engine(target, evidence)
+    found = []
+    for each in laboratory.measure([stimulus(seconds=0.05)] * 3):
+        found.append(each.clocking)
+        time.sleep(0.02)  # what others do between two outcomes counts as the suite's own time
+
+    assert (found[0].own_gap_us, found[0].idle_gap_ms) == (None, None)
+    for before, after in itertools.pairwise(found):
+        own_us = (after.started_monotonic_ns - before.ended_monotonic_ns) / 1000
+        assert after.own_gap_us == own_us
+        assert 20_000 < own_us < 200_000
+        assert after.idle_gap_ms is not None
+        length_ms = (after.ended_monotonic_ns - after.started_monotonic_ns) / 1e6
+        assert own_us / 1000 < after.idle_gap_ms <= own_us / 1000 + length_ms - 50
+
+
+def test_evidence_is_whole(tmp_path: Path, evidence: Path) -> None:
+    """Job file, answer and process of each stimulus are kept under its name, the answer with its digest."""
+    (found,) = measured(sparse(tmp_path / "x.img"), evidence, stimulus())
+    name = found.evidence
+
+    assert name == "00001-rnd-4096b-r0"
+    assert hashlib.sha256((evidence / f"{name}.json").read_bytes()).hexdigest() == found.evidence_sha256
+    assert json.loads((evidence / f"{name}.process.json").read_text())["exit_code"] == 0
+    assert f"filename={tmp_path}/x.img" in (evidence / f"{name}.fio").read_text()
+
+
+def test_refilled_buffers_are_told_and_recorded(tmp_path: Path, evidence: Path) -> None:
+    """What the operator chose for the data is in the job and in what the report says of the engine."""
+    laboratory = engine(sparse(tmp_path / "x.img"), evidence, refill=True)
+    (found,) = laboratory.measure([stimulus()])
+
+    assert "refill_buffers=1" in (evidence / f"{found.evidence}.fio").read_text()
+    assert laboratory.io_engine == "libaio, random buffers refilled"
+    assert engine(tmp_path / "x.img", evidence).io_engine == "libaio, random buffers scrambled"
+
+
+# -- refusals -----------------------------------------------------------------------------------------------------
+
+
+def refused(laboratory: FioEngine, asked: Stimulus) -> fio.Refused:
+    """Measure, and return the refusal."""
+    with pytest.raises(fio.Refused) as caught:
+        list(laboratory.measure([asked]))
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(signal.SIGTERM, "stopped from outside"), (signal.SIGKILL, "left no result")]
+)
+def test_a_fio_ended_from_outside_is_refused(
+    tmp_path: Path, evidence: Path, number: signal.Signals, reason: str
+) -> None:
+    """Somebody who ends fio gets no point out of it, though it says success; the host is to blame."""
+    laboratory = engine(sparse(tmp_path / "x.img"), evidence)
+
+    def end() -> None:
+        for pid in fio_processes(evidence):
+            os.kill(pid, number)
+
+    ending = threading.Timer(0.6, end)
+    ending.start()
+    refusal = refused(laboratory, stimulus(seconds=8.0))
+    ending.join()
+
+    assert (refusal.blame, reason in refusal.reason) == ("host", True)
+
+
+def fio_processes(evidence: Path) -> list[int]:
+    """Return the fio processes that work for this folder."""
+    found = []
+    for owner in Path("/proc").iterdir():
+        try:
+            words = (owner / "cmdline").read_text().split("\0") if owner.name.isdigit() else [""]
+        except OSError:
+            continue
+        if words[0].endswith("fio") and any(str(evidence) in word for word in words):
+            found.append(int(owner.name))
+    return found
+
+
+def test_a_file_that_vanished_is_refused_and_not_made_again(tmp_path: Path, evidence: Path) -> None:
+    """A target that is gone when its stimulus begins is the host's failure, and fio does not create it."""
+    target = sparse(tmp_path / "x.img")
+    laboratory = engine(target, evidence)
+    answers = laboratory.measure([stimulus(), stimulus()])
+    next(answers)
+    target.unlink()
+    with pytest.raises(fio.Refused) as caught:
+        next(answers)
+
+    assert caught.value.blame == "host"
+    assert not target.exists()
+
+
+@pytest.mark.root
+def test_a_full_disk_is_refused(tmp_path: Path, evidence: Path) -> None:
+    """Where the room under a loop device ends, fio's error is taken, with fio's own words."""
+    with (
+        mounted("none", tmp_path / "full", "-t", "tmpfs", "-o", "size=1M") as full,
+        loop_device(full / "x.img", 16 * MIB) as device,
+    ):
+        refusal = refused(engine(device, evidence), stimulus(access="SEQ", block_size_bytes=65536, passes=1))
+
+    assert "fio reports error" in refusal.reason
+    assert f"io_u error on file {device}" in refusal.reason
+
+
+@pytest.mark.root
+def test_a_block_smaller_than_the_sector_is_the_hosts_mistake(tmp_path: Path, evidence: Path) -> None:
+    """512 bytes on a 4Kn device: the request was wrong, and the device is not blamed."""
+    with loop_device(tmp_path / "x.img", 16 * MIB, sector_bytes=4096) as device:
+        refusal = refused(engine(device, evidence), stimulus(block_size_bytes=512, seconds=0.05))
+
+    assert (refusal.blame, "Invalid argument" in refusal.reason) == ("host", True)
+
+
+def test_a_hung_fio_is_the_device(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fio that goes on beyond the limit is ended, and the device is blamed."""
+    monkeypatch.setattr(fio, "timeout_seconds", lambda stimulus: 0.4)
+    refusal = refused(engine(sparse(tmp_path / "x.img"), evidence), stimulus(seconds=20.0))
+
+    assert (refusal.blame, "no answer within" in refusal.reason) == ("device", True)
+    assert fio_processes(evidence) == []
+
+
+def test_ctrl_c_ends_fio(tmp_path: Path, evidence: Path) -> None:
+    """An exception of the tick ends fio and goes on upwards."""
+
+    def tick(seconds: float, written: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(engine(sparse(tmp_path / "x.img"), evidence, tick=tick).measure([stimulus(seconds=20.0)]))
+
+    assert fio_processes(evidence) == []
+
+
+# -- fio itself -----------------------------------------------------------------------------------------------------
+
+
+def test_the_preferred_engine_is_chosen(tmp_path: Path, evidence: Path) -> None:
+    """The first engine that works is taken, and the target only read."""
+    target = filled(tmp_path / "x.img")
+    before = target.read_bytes()
+
+    assert choose_io_engine(str(target), 512, evidence, ["libaio", "io_uring"]) == "libaio"
+    assert target.read_bytes() == before
+
+
+def test_an_engine_that_does_not_work_is_passed_over(tmp_path: Path, evidence: Path) -> None:
+    """Where the first engine fails, the next is taken (an engine that fio does not know stands for a blocked one)."""
+    wanted: Any = ("no-such-engine", "libaio")
+
+    assert choose_io_engine(str(filled(tmp_path / "x.img")), 512, evidence, wanted) == "libaio"
+    assert (evidence / "00000-probe-no-such-engine.fio").exists()
+
+
+def test_no_engine_at_all_is_explained(tmp_path: Path, evidence: Path) -> None:
+    """Where none works, each is named with its reason, and nothing was made."""
+    with pytest.raises(TargetUnfit) as unfit:
+        choose_io_engine(str(tmp_path / "gone.img"), 512, evidence, IO_ENGINES)
+
+    assert "io_uring: fio " in str(unfit.value)
+    assert "libaio: fio " in str(unfit.value)
+    assert not (tmp_path / "gone.img").exists()
+
+
+@pytest.mark.parametrize("said", ["fio-3.24", "fio-2.21", "something else"])
+def test_an_old_fio_is_refused(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    """A fio that is too old, or no fio, is told with what was found and what is needed."""
+    old = tmp_path / "bin" / "fio"
+    old.parent.mkdir()
+    old.write_text(f"#!/bin/sh\necho {said}\n")
+    old.chmod(0o755)
+    monkeypatch.setattr(process, "find", lambda program: str(old))
+    with pytest.raises(ToolMissing) as missing:
+        engine(tmp_path / "x.img", evidence)
+
+    assert f"fio 3.25 or newer (found: {said})" in str(missing.value)
+
+
+def test_the_version_is_known(tmp_path: Path, evidence: Path) -> None:
+    """The engine tells which fio it is."""
+    assert re.fullmatch(r"\d+\.\d+.*", engine(tmp_path / "x.img", evidence).version)

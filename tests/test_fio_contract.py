@@ -1,0 +1,237 @@
+"""What the suite relies on in fio, held against the fio that is installed."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.drives import MIB, content, data_map, filled, loop_device, mounted
+
+BLOCK = 4096
+OPTIONS = (
+    "--direct=1", "--ioengine=libaio", "--thread", "--group_reporting", "--norandommap", "--allow_file_create=0",
+    "--clat_percentiles=0", "--lat_percentiles=1", "--clocksource=clock_gettime",
+)  # fmt: skip
+
+
+def fio(folder: Path, *options: str, common: tuple[str, ...] = OPTIONS) -> subprocess.CompletedProcess[str]:
+    """Run fio with one job; its answer goes to ``out.json``."""
+    command = ["fio", "--name=x", "--output-format=json+", f"--output={folder / 'out.json'}", *common, *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, timeout=60)
+
+
+def job(folder: Path) -> dict[str, Any]:
+    """Return fio's answer for its one group."""
+    text = (folder / "out.json").read_text()
+    document = json.loads(text[text.index("{") :])
+    assert len(document["jobs"]) == 1
+    found = document["jobs"][0]
+    assert isinstance(found, dict)
+    return found
+
+
+def sparse(path: Path, size_bytes: int = 64 * MIB) -> Path:
+    """Make a new sparse file, whose allocated blocks then tell what was written."""
+    with path.open("xb") as file:
+        file.truncate(size_bytes)
+    return path
+
+
+def written(folder: Path, name: str, *options: str) -> tuple[tuple[int, int], ...]:
+    """Return where 40 random writes of a block go in a new sparse file."""
+    target = sparse(folder / name)
+    done = fio(folder, f"--filename={target}", "--rw=randwrite", "--bs=4k", "--number_ios=40", *options)
+    assert done.returncode == 0, done.stderr
+    return data_map(target)
+
+
+def test_a_missing_path_is_made_by_default_and_refused_when_told(tmp_path: Path) -> None:
+    """fio creates a mistyped path, folders and all; allow_file_create=0 makes no file (but the folders still)."""
+    by_default = fio(tmp_path, f"--filename={tmp_path / 'new/x'}", "--size=64k", "--rw=read", common=())
+    refused = fio(tmp_path, f"--filename={tmp_path / 'no/x'}", "--size=64k", "--rw=write")
+    refused_too = fio(tmp_path, f"--filename={tmp_path / 'y'}", "--size=64k", "--rw=write")
+
+    assert (by_default.returncode, (tmp_path / "new/x").exists()) == (0, True)
+    assert (refused.returncode, (tmp_path / "no/x").exists()) == (1, False)
+    assert (refused_too.returncode, (tmp_path / "y").exists()) == (1, False)
+
+
+def test_reads_and_writes_add_up(tmp_path: Path) -> None:
+    """In a mixed job each side tells its own IOPS over the same runtime, and the sum is what was done."""
+    target = filled(tmp_path / "x", 4 * MIB)
+    fio(tmp_path, f"--filename={target}", "--rw=randrw", "--rwmixread=65", "--bs=4k", "--time_based", "--runtime=200ms")
+    found = job(tmp_path)
+    read, write = found["read"], found["write"]
+
+    assert 0.5 < read["total_ios"] / (read["total_ios"] + write["total_ios"]) < 0.8
+    for each in (read, write):
+        assert each["io_bytes"] == each["total_ios"] * BLOCK
+        assert each["iops"] == pytest.approx(1000 * each["total_ios"] / each["runtime"], rel=0.01)
+        assert 200 <= each["runtime"] < 300
+
+
+def test_the_bins_of_lat_ns_are_all_ios_and_give_fios_percentiles(tmp_path: Path) -> None:
+    """json+ bins of submission plus completion count every I/O, ascend, and hold the percentiles that fio tells."""
+    target = filled(tmp_path / "x", 4 * MIB)
+    fio(tmp_path, f"--filename={target}", "--rw=randread", "--bs=4k", "--time_based", "--runtime=200ms", "--iodepth=4")
+    read = job(tmp_path)["read"]
+    bins = [(int(edge), count) for edge, count in read["lat_ns"]["bins"].items()]
+
+    assert sum(count for _, count in bins) == read["total_ios"] > 100
+    assert bins == sorted(bins)
+    assert read["lat_ns"]["mean"] >= read["clat_ns"]["mean"] > 0
+    assert "bins" not in read["clat_ns"]
+    for percent, told in read["lat_ns"]["percentile"].items():
+        assert percentile(bins, float(percent)) == told
+
+
+def percentile(bins: list[tuple[int, int]], percent: float) -> int:
+    """Return the first bin up to which ``percent`` of the I/Os lie."""
+    wanted, seen = math.ceil(sum(count for _, count in bins) * percent / 100), 0
+    for edge, count in bins:
+        seen += count
+        if seen >= wanted:
+            return edge
+    raise AssertionError("the bins hold too few I/Os")
+
+
+def test_sigterm_leaves_text_before_a_whole_answer(tmp_path: Path) -> None:
+    """A fio that is stopped writes a line before its JSON, which looks like success but for the exit code."""
+    target = filled(tmp_path / "x")
+    output = tmp_path / "out.json"
+    command = ["fio", "--name=x", "--output-format=json+", f"--output={output}", *OPTIONS]
+    options = [f"--filename={target}", "--rw=randread", "--bs=4k", "--time_based", "--runtime=30"]
+    with subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL) as running:
+        time.sleep(0.7)
+        running.send_signal(signal.SIGTERM)
+        code = running.wait(timeout=20)
+    text = output.read_text()
+    answer = json.loads(text[text.index("{") :])["jobs"][0]
+
+    assert code == 128
+    assert "terminating on signal 15" in text[: text.index("{")]
+    assert (answer["error"], answer["read"]["total_ios"] > 0) == (0, True)
+
+
+def test_sigkill_of_a_threaded_fio_leaves_nothing_running(tmp_path: Path) -> None:
+    """With thread a killed fio does no more I/O."""
+    target = filled(tmp_path / "x")
+    options = [f"--filename={target}", "--rw=randwrite", "--bs=4k", "--time_based", "--runtime=30", "--numjobs=2"]
+    with subprocess.Popen(["fio", "--name=x", *OPTIONS, *options], stdout=subprocess.DEVNULL) as running:
+        time.sleep(0.7)
+        assert len(list(Path(f"/proc/{running.pid}/task").iterdir())) > 2
+        running.kill()
+        running.wait(timeout=20)
+    before = content(target)
+    time.sleep(0.2)
+
+    assert content(target) == before
+
+
+def test_by_default_every_start_repeats_the_same_lbas(tmp_path: Path) -> None:
+    """Without a seed of its own each round writes where the last one did: why the suite gives one."""
+    assert written(tmp_path, "a") == written(tmp_path, "b")
+
+
+def test_a_seed_is_a_place(tmp_path: Path) -> None:
+    """The same seed gives the same LBAs; another one others, whether it differs in its first bits or its last."""
+    seed = random.Random(1).getrandbits(61) | 1 << 61
+    ours = ("--randrepeat=0", "--random_generator=tausworthe64")
+    first, again, *others = (
+        set(written(tmp_path, f"{number}", *ours, f"--randseed={each}"))
+        for number, each in enumerate((seed, seed, seed ^ 1, seed ^ 1 << 40, seed ^ 1 << 60))
+    )
+
+    assert first == again
+    assert len(first) > 30
+    assert all(len(first & other) <= 5 for other in others)
+
+
+def test_threads_of_one_large_seed_do_not_repeat_each_other(tmp_path: Path) -> None:
+    """Four threads with one large seed touch four times the LBAs of one thread."""
+    ours = ("--randrepeat=0", "--random_generator=tausworthe64", f"--randseed={(1 << 61) + 12345}")
+    counts = []
+    for number in (1, 4):
+        places = written(tmp_path, f"{number}", *ours, f"--numjobs={number}")
+        counts.append(sum(end - start for start, end in places) // BLOCK)
+
+    assert counts[0] >= 39
+    assert counts[1] >= 4 * 39 - 4
+
+
+def test_a_last_partial_block_is_left_out(tmp_path: Path) -> None:
+    """fio does not touch a tail that is shorter than the block size: why the suite gives it a section of its own."""
+    target = sparse(tmp_path / "x", 3 * 65536 + 512 * 20)
+    done = fio(tmp_path, f"--filename={target}", "--rw=write", "--bs=64k")
+
+    assert done.returncode == 0
+    assert job(tmp_path)["write"]["io_bytes"] == 3 * 65536
+    assert data_map(target) == ((0, 3 * 65536),)
+
+
+def test_each_start_of_a_sequential_job_begins_at_its_offset(tmp_path: Path) -> None:
+    """Two starts write the same LBAs: what goes on after a stimulus must be told."""
+    target = sparse(tmp_path / "x")
+    for _ in range(2):
+        fio(tmp_path, f"--filename={target}", "--rw=write", "--bs=64k", "--offset=1m", "--number_ios=4")
+
+    assert data_map(target) == ((MIB, MIB + 4 * 65536),)
+
+
+def test_several_jobs_share_their_lbas(tmp_path: Path) -> None:
+    """numjobs alone lets every thread write the same range: why sequential threads get sections of their own."""
+    target = sparse(tmp_path / "x")
+    fio(tmp_path, f"--filename={target}", "--rw=write", "--bs=64k", "--number_ios=4", "--numjobs=3")
+
+    assert job(tmp_path)["write"]["total_ios"] == 12
+    assert data_map(target) == ((0, 4 * 65536),)
+
+
+def test_loops_go_over_the_range_again(tmp_path: Path) -> None:
+    """loops=2 transfers the range twice."""
+    target = sparse(tmp_path / "x", MIB)
+    fio(tmp_path, f"--filename={target}", "--rw=write", "--bs=64k", "--loops=2")
+
+    assert job(tmp_path)["write"]["io_bytes"] == 2 * MIB
+
+
+@pytest.mark.root
+def test_a_full_disk_is_error_28_with_a_short_runtime(tmp_path: Path) -> None:
+    """A write beyond a limit of the host ends fio with its error number in the answer."""
+    with (
+        mounted("none", tmp_path / "full", "-t", "tmpfs", "-o", "size=1M") as full,
+        loop_device(full / "x.img", 8 * MIB) as device,
+    ):
+        done = fio(tmp_path, f"--filename={device}", "--rw=write", "--bs=64k", "--time_based", "--runtime=2")
+
+    assert done.returncode == 1
+    assert job(tmp_path)["error"] in (5, 28)
+    assert job(tmp_path)["write"]["runtime"] < 1900
+
+
+def test_the_data_is_random_and_no_sector_repeats(tmp_path: Path) -> None:
+    """Without refilling, no two sectors of what is written are alike."""
+    target = sparse(tmp_path / "x", 4 * MIB)
+    fio(tmp_path, f"--filename={target}", "--rw=write", "--bs=128k", "--iodepth=8")
+    data = target.read_bytes()
+    sectors = {data[place : place + 512] for place in range(0, len(data), 512)}
+
+    assert len(sectors) == len(data) // 512
+    assert bytes(512) not in sectors
+
+
+@pytest.mark.root
+def test_a_device_that_takes_no_such_block_is_error_22(tmp_path: Path) -> None:
+    """512 bytes on a 4Kn device fail with EINVAL: the request was wrong, not the device."""
+    with loop_device(tmp_path / "x.img", 8 * MIB, sector_bytes=4096) as device:
+        done = fio(tmp_path, f"--filename={device}", "--rw=randread", "--bs=512", "--number_ios=4")
+
+    assert (done.returncode, job(tmp_path)["error"]) == (1, 22)

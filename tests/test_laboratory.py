@@ -1,0 +1,229 @@
+"""Steps on a held target: outcomes in order, failures with their place and blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.errors import DeviceFailed, HostFailed, PurgeFailed, ToolMissing
+from snia_pts.lab import purge as purging
+from snia_pts.lab.engine import FioEngine
+from snia_pts.lab.fio import Refused
+from snia_pts.lab.laboratory import Laboratory, target_deviations
+from snia_pts.lab.safety import Target, hold
+from snia_pts.measurement import Measurement, Purged
+from snia_pts.spec import read_specification
+from snia_pts.steps import Precondition, Purge, Round, Stimulus
+from tests import samples, strategies
+from tests.drives import MIB, filled, loop_device
+
+SPEC = read_specification("iops", "2.0.2", "enterprise").spec
+SETUP = SPEC.setup
+
+
+def stimulus(block_size_bytes: int, **changes: Any) -> Stimulus:
+    """Return a stimulus of 50 ms."""
+    facts: dict[str, Any] = {
+        "access": "RND", "read_percent": 0, "block_size_bytes": block_size_bytes, "thread_count": 1, "queue_depth": 1,
+        "range_offset_bytes": 0, "range_bytes": 4 * MIB, "seconds": None if "passes" in changes else 0.05,
+    }  # fmt: skip
+    return Stimulus(**{**facts, **changes})
+
+
+ROUND = Round(number=3, stimuli=(stimulus(4096), stimulus(8192), stimulus(16384)))
+
+
+class Scripted:
+    """An engine that answers until it comes to something to raise or to do."""
+
+    name, version, io_engine = "scripted", "1", "none"
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    def measure(self, stimuli: Sequence[Stimulus]) -> Iterator[Measurement]:
+        """Answer each stimulus by the script."""
+        for each, answer in zip(stimuli, self.answers, strict=False):
+            self.asked.append(each.label)
+            if isinstance(answer, BaseException):
+                raise answer
+            if answer is not None:
+                answer()
+            yield strategies.measurement(each)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[Target]:
+    """A held file."""
+    with hold(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as held:
+        yield held
+
+
+def laboratory(target: Target, engine: Any, evidence: Path, method: str = "punch-hole") -> Laboratory:
+    """Return a laboratory on a held target."""
+    return Laboratory(target, engine, purge_method=method, seed=1, evidence=evidence)
+
+
+def test_outcomes_come_one_by_one(target: Target, tmp_path: Path) -> None:
+    """Each outcome is there before the next stimulus is begun, in the order asked."""
+    engine = Scripted(None, None, None)
+    seen = []
+    for outcome in laboratory(target, engine, tmp_path).perform(ROUND):
+        assert isinstance(outcome, Measurement)
+        seen.append(outcome.stimulus)
+        assert len(engine.asked) == len(seen)
+
+    assert tuple(seen) == ROUND.stimuli
+
+
+def test_a_purge_gives_its_proof(target: Target, tmp_path: Path) -> None:
+    """A purge step is done by the chosen method, and its only outcome is the proof."""
+    (outcome,) = laboratory(target, Scripted(), tmp_path).perform(Purge())
+
+    assert isinstance(outcome, Purged)
+    assert (outcome.method, outcome.samples) == ("punch-hole", 64)
+
+
+@pytest.mark.parametrize(
+    ("blame", "failure", "code"), [("device", DeviceFailed, 12), ("host", HostFailed, 13)]
+)  # fmt: skip
+def test_a_refusal_is_a_failure_with_its_place(
+    target: Target, tmp_path: Path, blame: Any, failure: type[Exception], code: int
+) -> None:
+    """What is not believed ends the step with step and stimulus named, after the outcomes before it."""
+    engine = Scripted(None, Refused(blame, "it stalled"), None)
+    seen: list[object] = []
+    with pytest.raises(failure) as failed:
+        seen.extend(laboratory(target, engine, tmp_path).perform(ROUND))
+
+    assert len(seen) == 1
+    assert "failed in step Round 3 (RND 8 KiB 0/100): it stalled" in str(failed.value)
+    assert getattr(failed.value, "exit_code", None) == code
+    assert engine.asked == ["RND 4 KiB 0/100", "RND 8 KiB 0/100"]
+
+
+@pytest.mark.parametrize("by", ["another file", "nothing"])
+def test_a_target_that_changes_within_a_round_ends_it(target: Target, tmp_path: Path, by: str) -> None:
+    """The next stimulus is not begun on something else than what is held, though the round was begun on it."""
+
+    def swap() -> None:
+        (tmp_path / "x.img").rename(tmp_path / "moved.img")
+        if by == "another file":
+            filled(tmp_path / "x.img")
+
+    engine = Scripted(None, swap, None)
+    with pytest.raises(HostFailed, match=r"Round 3 \(RND 16 KiB 0/100\)") as failed:
+        list(laboratory(target, engine, tmp_path).perform(ROUND))
+
+    assert engine.asked == ["RND 4 KiB 0/100", "RND 8 KiB 0/100"]
+    assert "Nothing was written" not in str(failed.value)
+
+
+def test_real_fio_does_not_write_to_what_took_the_name(target: Target, tmp_path: Path) -> None:
+    """A file of somebody's that takes the target's name within a round keeps every byte."""
+    (tmp_path / "evidence").mkdir()
+    engine = FioEngine(target.dut.path, tmp_path / "evidence", seed=1, io_engine="libaio")
+    outcomes = laboratory(target, engine, tmp_path).perform(ROUND)
+    next(outcomes)
+    (tmp_path / "x.img").unlink()
+    precious = filled(tmp_path / "x.img", 4 * MIB).read_bytes()
+    with pytest.raises(HostFailed):
+        next(outcomes)
+
+    assert (tmp_path / "x.img").read_bytes() == precious
+
+
+def test_a_purge_is_not_begun_on_something_else(target: Target, tmp_path: Path) -> None:
+    """A purge goes by name too: it is refused where the name leads elsewhere."""
+    (tmp_path / "x.img").unlink()
+    precious = filled(tmp_path / "x.img", 4 * MIB).read_bytes()
+    with pytest.raises(HostFailed, match=r"step Purge \(punch-hole\)"):
+        list(laboratory(target, Scripted(), tmp_path).perform(Purge()))
+
+    assert (tmp_path / "x.img").read_bytes() == precious
+
+
+def test_a_failed_purge_stays_one(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The purge's own failure goes on upwards as it is."""
+    method = purging.Method(name="lie", offered=lambda dut: True, command=lambda dut: ("true",))
+    monkeypatch.setattr(purging, "METHODS", {"lie": method})
+    with pytest.raises(PurgeFailed, match="lie"):
+        list(laboratory(target, Scripted(), tmp_path, "lie").perform(Purge()))
+
+
+def test_evidence_that_cannot_be_written_is_the_hosts_failure(target: Target, tmp_path: Path) -> None:
+    """A run folder that is full or gone in the middle of a run ends it with a sentence, not a traceback."""
+    (tmp_path / "evidence").mkdir()
+    engine = FioEngine(target.dut.path, tmp_path / "evidence", seed=1, io_engine="libaio")
+    outcomes = laboratory(target, engine, tmp_path).perform(ROUND)
+    next(outcomes)
+    (tmp_path / "evidence").rename(tmp_path / "away")
+    with pytest.raises(HostFailed, match=r"Round 3 \(RND 8 KiB 0/100\): .*No such file"):
+        list(outcomes)
+
+
+@pytest.mark.parametrize(
+    "stopped", [KeyboardInterrupt(), RuntimeError("a bug"), ToolMissing(program="fio", package="fio")]
+)
+def test_what_is_no_failure_of_the_laboratory_goes_on(target: Target, tmp_path: Path, stopped: BaseException) -> None:
+    """Ctrl-C, mistakes of the suite, and errors with a sentence of their own are not blamed on device or host."""
+    with pytest.raises(type(stopped)):
+        list(laboratory(target, Scripted(stopped), tmp_path).perform(ROUND))
+
+
+@pytest.mark.root
+def test_a_whole_line_on_a_loop_device(tmp_path: Path) -> None:
+    """Purge, preconditioning and a round on a real block device with real fio."""
+    (tmp_path / "evidence").mkdir()
+    wipc = stimulus(131072, access="SEQ", passes=2)
+    with (
+        loop_device(filled(tmp_path / "disk.img", 4 * MIB)) as device,
+        hold(device, size_bytes=None, overwrite=False) as target,
+    ):
+        engine = FioEngine(target.dut.path, tmp_path / "evidence", seed=1, io_engine="libaio")
+        lab = laboratory(target, engine, tmp_path / "evidence", "blkdiscard")
+        (proof,) = lab.perform(Purge())
+        (filling,) = lab.perform(Precondition(stimulus=wipc))
+        points = list(lab.perform(ROUND))
+
+    assert isinstance(proof, Purged)
+    assert (proof.method, proof.survivors) == ("blkdiscard", 0)
+    assert isinstance(filling, Measurement)
+    assert filling.write.transferred_bytes == 8 * MIB
+    assert [point.stimulus for point in points if isinstance(point, Measurement)] == list(ROUND.stimuli)
+
+
+# -- what differs from the standard -----------------------------------------------------------------------------------
+
+
+def deviations(**changes: Any) -> dict[str, str]:
+    """Return the deviations of a target, by what differs."""
+    wanted = {"write_cache": SETUP.write_cache, **changes}
+    found = target_deviations(samples.dut(**wanted), SPEC)
+    assert all(deviation.clause and deviation.standard for deviation in found)
+    return {deviation.what: deviation.actual for deviation in found}
+
+
+def test_a_raw_drive_as_asked_has_none() -> None:
+    """A solid state drive with the write cache of its class is what the standard tests."""
+    assert deviations() == {}
+
+
+def test_each_difference_is_told() -> None:
+    """A file, a loop device, another write cache, an unknown one, and rotating media are deviations."""
+    other = "enabled" if SETUP.write_cache == "disabled" else "disabled"
+
+    assert deviations(kind="file") == {"device under test": "a file through a file system"}
+    assert deviations(kind="loop device", model="loop device on /x") == {"device under test": "loop device on /x"}
+    assert deviations(write_cache=other)["write cache"].startswith(other)
+    assert deviations(write_cache="unknown")["write cache"].startswith("unknown")
+    assert list(deviations(rotational=True)) == ["media"]
+    assert deviations(rotational=None) == {}
+    assert deviations(sector_bytes=4096) == {"block sizes": "left out: sectors of 4096 bytes cannot hold them"}
+    assert list(deviations(kind="file", write_cache="unknown", rotational=True)) == [
+        "device under test", "write cache", "media",
+    ]  # fmt: skip

@@ -1,0 +1,324 @@
+"""The one place that starts programs: ends, limits, evidence."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.errors import ToolMissing
+from snia_pts.lab import process
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(evidence: Path, *argv: str, **how: Any) -> process.Finished:
+    """Run a program with ten seconds of patience."""
+    return process.run(argv, evidence=evidence, **{"timeout_seconds": 10, **how})
+
+
+def script(evidence: Path, text: str, **how: Any) -> process.Finished:
+    """Run a small shell script."""
+    return run(evidence, "sh", "-c", text, **how)
+
+
+def record(evidence: Path) -> dict[str, Any]:
+    """Return what was kept of a program."""
+    kept = json.loads(evidence.with_suffix(".process.json").read_text(encoding="utf-8"))
+    assert isinstance(kept, dict)
+    return kept
+
+
+def lives(pid: int) -> bool:
+    """Does a process run (and is it no zombie)?"""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def gone(pid: int, seconds: float = 5) -> bool:
+    """Is a process gone within some seconds?"""
+    until = time.monotonic() + seconds
+    while lives(pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not lives(pid)
+
+
+def pid_in(file: Path) -> int:
+    """Return the process number that a program writes into a file."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        if file.exists() and file.read_text().endswith("\n"):
+            return int(file.read_text())
+        time.sleep(0.01)
+    raise AssertionError(f"{file} was never written")
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let SIGTERM have a third of a second."""
+    monkeypatch.setattr(process, "_GRACE_SECONDS", 0.3)
+
+
+@pytest.mark.parametrize("code", [0, 1, 42, 255])
+def test_exit_code(tmp_path: Path, code: int) -> None:
+    """The exit code is the program's, and it did not time out."""
+    finished = script(tmp_path / "e", f"exit {code}")
+
+    assert (finished.exit_code, finished.timed_out) == (code, False)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
+def test_a_signal_is_a_negative_code(tmp_path: Path, number: signal.Signals) -> None:
+    """A program that dies of a signal has that signal, negative, as its code."""
+    assert script(tmp_path / "e", f"ulimit -c 0; kill -{number.value} $$").exit_code == -number
+
+
+def test_evidence(tmp_path: Path) -> None:
+    """Command, code, times and both outputs are kept, each output in its own place, bytes that are no text too."""
+    finished = script(tmp_path / "00001-x.fio", r"printf 'out \377'; echo err >&2; exit 3")
+
+    assert (finished.stdout, finished.stderr) == ("out �", "err\n")
+    assert record(tmp_path / "00001-x.fio") == {
+        "argv": ["sh", "-c", r"printf 'out \377'; echo err >&2; exit 3"], "exit_code": 3, "timed_out": False,
+        "started": finished.started, "started_monotonic_ns": finished.started_monotonic_ns,
+        "ended_monotonic_ns": finished.ended_monotonic_ns, "stdout": "out �", "stderr": "err\n",
+    }  # fmt: skip
+    assert [path.name for path in tmp_path.iterdir()] == ["00001-x.process.json"]
+
+
+def test_a_flood_of_output_neither_blocks_nor_breaks(tmp_path: Path) -> None:
+    """A program that says more than a pipe holds ends, and its beginning is kept."""
+    finished = script(tmp_path / "e", "head -c 3000000 /dev/zero | tr '\\0' x")
+
+    assert finished.exit_code == 0
+    assert finished.stdout == "x" * len(finished.stdout)
+    assert 65536 <= len(finished.stdout) <= 3_000_000
+
+
+def test_the_last_line_is_the_complaint(tmp_path: Path) -> None:
+    """A sentence about a failure takes the last line of stderr, else of stdout, else the code."""
+    assert script(tmp_path / "a", "echo out; echo first >&2; echo ' last ' >&2").complaint == "last"
+    assert script(tmp_path / "b", "echo first; echo last").complaint == "last"
+    assert script(tmp_path / "c", "exit 7").complaint == "exit code 7, no message"
+
+
+def test_no_shell(tmp_path: Path) -> None:
+    """Arguments reach the program as they are, whatever a shell would do with them."""
+    words = ("$HOME", "a b", "; touch x", "*", "`id`", "-n", "--", "", "new\nline", "'\"\\")
+    finished = run(tmp_path / "e", sys.executable, "-c", "import sys; print(sys.argv[1:])", *words)
+
+    assert finished.stdout == f"{list(words)}\n"
+    assert not (tmp_path / "x").exists()
+
+
+def test_programs_speak_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs run with LC_ALL=C, whatever the operator's language, and with the rest of the environment."""
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    monkeypatch.setenv("SNIA_PTS_PROBE", "kept")
+
+    assert script(tmp_path / "e", "echo $LC_ALL $SNIA_PTS_PROBE").stdout == "C kept\n"
+
+
+def test_programs_have_no_input_and_their_own_group(tmp_path: Path) -> None:
+    """A program cannot wait for the keyboard, and Ctrl-C at the terminal does not reach it."""
+    keyboard, keys = os.pipe()
+    before = os.dup(0)
+    try:
+        os.dup2(keyboard, 0)
+        finished = script(tmp_path / "e", "cat; ps -o pgid= -p $$; echo $$", timeout_seconds=3)
+    finally:
+        os.dup2(before, 0)
+        for descriptor in (keyboard, keys, before):
+            os.close(descriptor)
+    assert not finished.timed_out
+    group, number = finished.stdout.split()
+
+    assert group == number
+    assert int(group) != os.getpgrp()
+
+
+def test_a_missing_program_is_named_with_its_package(tmp_path: Path) -> None:
+    """ToolMissing tells the program and what to install, before anything is kept."""
+    process.find.cache_clear()
+    with pytest.raises(ToolMissing) as missing:
+        run(tmp_path / "e", "no-such-program-here", "x")
+
+    assert "no-such-program-here is needed" in str(missing.value)
+    assert "apt install no-such-program-here" in missing.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_package_is_not_always_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """blkdiscard comes in util-linux, and that is what the remedy says."""
+    process.find.cache_clear()
+    monkeypatch.setattr(shutil, "which", lambda program, path: None)
+    with pytest.raises(ToolMissing) as missing:
+        process.find("blkdiscard")
+
+    assert "apt install util-linux" in missing.value.hint
+
+
+def test_the_end_is_seen_at_once(tmp_path: Path) -> None:
+    """The end of a program is seen within milliseconds: with a poll of 50 ms the median would be ten times that."""
+    late = []
+    for number in range(9):
+        finished = run(
+            tmp_path / f"{number}", sys.executable, "-c",
+            "import time; time.sleep(0.06); print(time.monotonic_ns())",
+        )  # fmt: skip
+        late.append((finished.ended_monotonic_ns - int(finished.stdout)) / 1e6)
+
+    assert 0 < sorted(late)[4] < 25  # most of it is Python's own end
+
+
+def test_times_embrace_the_program(tmp_path: Path) -> None:
+    """Start and end are the program's: what it slept is its seconds."""
+    before = time.monotonic_ns()
+    finished = run(tmp_path / "e", "sleep", "0.2")
+
+    assert before <= finished.started_monotonic_ns < finished.ended_monotonic_ns <= time.monotonic_ns()
+    assert 0.2 <= finished.seconds < 1
+
+
+def test_a_hung_program_is_ended_at_the_limit(tmp_path: Path) -> None:
+    """A program that goes on beyond the limit gets SIGTERM first, and counts as timed out."""
+    text = "trap 'echo asked; kill $!; exit 9' TERM; sleep 60 & wait"
+    finished = script(tmp_path / "e", text, timeout_seconds=0.3)
+
+    assert (finished.timed_out, finished.exit_code, finished.stdout) == (True, 9, "asked\n")
+    assert 0.3 <= finished.seconds < 5
+    assert record(tmp_path / "e")["timed_out"] is True
+
+
+def test_a_program_deaf_to_sigterm_is_killed(tmp_path: Path, impatient: None) -> None:
+    """After the patience comes SIGKILL."""
+    finished = script(tmp_path / "e", "trap '' TERM; echo $$; while :; do sleep 0.1; done", timeout_seconds=0.2)
+
+    assert (finished.timed_out, finished.exit_code) == (True, -signal.SIGKILL)
+    assert not Path(f"/proc/{int(finished.stdout)}").exists()
+
+
+@pytest.mark.parametrize("trap", ["", "trap '' TERM; "], ids=["plain", "deaf"])
+def test_the_whole_group_is_ended(tmp_path: Path, impatient: None, trap: str) -> None:
+    """Children of a program that hangs are ended with it, those deaf to SIGTERM too."""
+    child = tmp_path / "child"
+    text = f"({trap}echo $(exec sh -c 'echo $PPID') > {child}; while :; do sleep 0.1; done) & wait"
+    finished = script(tmp_path / "e", text, timeout_seconds=0.4)
+
+    assert finished.timed_out
+    assert gone(pid_in(child))
+
+
+def test_an_exception_while_waiting_ends_the_program(tmp_path: Path) -> None:
+    """Ctrl-C while a program runs: the program is ended, its evidence kept, and the exception goes on upwards."""
+    seen: list[float] = []
+
+    def tick(seconds: float, written: int) -> None:
+        seen.append(seconds)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        script(tmp_path / "e", f"echo begun; echo $$ > {tmp_path / 'pid'}; exec sleep 60", tick=tick)
+
+    assert 0.9 < seen[0] < 5
+    assert gone(pid_in(tmp_path / "pid"))
+    kept = record(tmp_path / "e")
+    assert (kept["stdout"], kept["exit_code"], kept["timed_out"]) == ("begun\n", -signal.SIGTERM, False)
+
+
+def test_an_exception_at_the_start_ends_the_program(tmp_path: Path) -> None:
+    """What fails while the next job is made ready does not leave the running program behind."""
+
+    def started() -> None:
+        pid_in(tmp_path / "pid")
+        raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        script(tmp_path / "e", f"echo $$ > {tmp_path / 'pid'}; exec sleep 60", started=started)
+
+    assert gone(pid_in(tmp_path / "pid"), 0.1)
+    assert record(tmp_path / "e")["exit_code"] == -signal.SIGTERM
+
+
+def test_a_second_ctrl_c_ends_the_patience(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C pressed again while a deaf program is being ended: it is killed at once, and its evidence kept."""
+
+    def started() -> None:
+        pid_in(tmp_path / "pid")
+        signal.signal(signal.SIGALRM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGALRM)
+    began = time.monotonic()
+    try:
+        text = f"trap '' TERM; echo $$ > {tmp_path / 'pid'}; while :; do sleep 0.1; done"
+        with pytest.raises(KeyboardInterrupt):
+            script(tmp_path / "e", text, started=started)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+    assert time.monotonic() - began < 5
+    assert gone(pid_in(tmp_path / "pid"), 0.1)
+    assert record(tmp_path / "e")["exit_code"] == -signal.SIGKILL
+
+
+def test_evidence_that_cannot_be_kept_leaves_no_program(tmp_path: Path) -> None:
+    """Where the evidence cannot be written, the program is ended before the exception goes on."""
+    marker = f"60.{os.getpid()}"
+    with pytest.raises(OSError, match="No such file"):
+        run(tmp_path / "no" / "e", "sleep", marker)
+
+    assert not [
+        owner
+        for owner in Path("/proc").iterdir()
+        if owner.name.isdigit() and lives(int(owner.name)) and marker in _command_line(owner)
+    ]
+
+
+def _command_line(owner: Path) -> str:
+    try:
+        return (owner / "cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def test_tick_tells_time_and_bytes(tmp_path: Path) -> None:
+    """About once a second the seconds since the start and the bytes written are told."""
+    told: list[tuple[float, int]] = []
+    target = tmp_path / "written"
+    text = f"dd if=/dev/zero of={target} bs=1M count=3 conv=fsync 2>&1; exec sleep 1.3"
+    script(tmp_path / "e", text, tick=lambda seconds, written: told.append((seconds, written)))
+
+    assert len(told) == 1
+    assert 0.9 < told[0][0] < 1.3
+    assert told[0][1] >= 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_program_dies_with_the_suite(tmp_path: Path, number: signal.Signals) -> None:
+    """Even SIGKILL of the suite leaves no program behind that goes on writing to the drive."""
+    pid = tmp_path / "pid"
+    code = (
+        "from pathlib import Path\nfrom snia_pts.lab import process\n"
+        f"process.run(['sh', '-c', 'echo $$ > {pid}; exec sleep 60'], evidence=Path({str(tmp_path / 'e')!r}), "
+        "timeout_seconds=60)"
+    )
+    suite = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    program = pid_in(pid)
+    assert lives(program)
+    suite.send_signal(number)
+    suite.wait()
+
+    assert gone(program)

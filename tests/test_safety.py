@@ -1,0 +1,708 @@
+"""May the suite write here?  Every refusal leaves its target as it was."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.errors import (
+    DeviceFailed,
+    HostFailed,
+    NotConfirmed,
+    SniaPtsError,
+    TargetBusy,
+    TargetMissing,
+    TargetNotOurs,
+    TargetUnfit,
+)
+from snia_pts.lab import safety
+from snia_pts.lab.safety import check_block, confirm, contents, hold
+from tests import samples
+from tests.drives import MIB, content, filled, loop_device, mounted
+
+ROOT = Path(__file__).parent.parent
+
+
+def held(path: Path, size_bytes: int | None = None, *, overwrite: bool = False, root: Path = Path("/")) -> Any:
+    """Hold a target."""
+    return hold(path, size_bytes=size_bytes, overwrite=overwrite, root=root)
+
+
+def refused(path: Path, kind: type[SniaPtsError], reason: str, size_bytes: int | None = None, **how: Any) -> None:
+    """A target is refused with a type and reason of its own, and has not changed by a byte."""
+    before = content(path) if path.is_file() or path.is_block_device() else ""
+    with pytest.raises(kind, match=reason) as caught, held(path, size_bytes, **how):
+        raise AssertionError("it was held")
+    assert type(caught.value) is kind
+    assert caught.value.hint
+    if before:
+        assert content(path) == before
+
+
+@contextmanager
+def other_program(code: str, *argv: str) -> Iterator[subprocess.Popen[str]]:
+    """Another Python program, which has done its code and then waits for its end."""
+    command = [sys.executable, "-c", f"{code}\nprint('ready', flush=True)\nimport sys; sys.stdin.read()", *argv]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        yield running
+        running.kill()
+
+
+OPENS = "import os, sys\nkept = os.open(sys.argv[1], getattr(os, sys.argv[2]) | getattr(os, sys.argv[3]))"
+HOLDS = (
+    "import sys\nfrom pathlib import Path\nfrom snia_pts.lab.safety import hold\n"
+    "kept = hold(Path(sys.argv[1]), size_bytes=None, overwrite=True)\nkept.__enter__()"
+)
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Iterator[Path]:
+    """A loop device full of somebody's data."""
+    with loop_device(filled(tmp_path / "disk.img", 4 * MIB)) as path:
+        yield path
+
+
+# -- devices ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.root
+def test_a_free_device_is_held_and_not_written(device: Path) -> None:
+    """A device that nobody uses is held exclusively for the whole time, not written, and free again afterwards."""
+    before = content(device)
+    with held(device) as target:
+        assert (target.dut.path, target.dut.capacity_bytes) == (str(device), 4 * MIB)
+        with pytest.raises(OSError, match="busy"):
+            os.open(device, os.O_RDONLY | os.O_EXCL)
+        target.require_same("here", "this")
+    os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
+
+    assert content(device) == before
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("link", [False, True], ids=["device", "link"])
+def test_a_mounted_device_is_refused(tmp_path: Path, link: bool) -> None:
+    """A file system in use is refused with its place, also by a link's name; its data is safe."""
+    with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
+        subprocess.run(["mkfs.ext4", "-q", path], check=True, capture_output=True)
+        (tmp_path / "link").symlink_to(path)
+        with mounted(path, tmp_path / "mnt", "-o", "ro") as place:
+            refused(tmp_path / "link" if link else path, TargetBusy, f"mounted on {place}")
+
+
+@pytest.mark.root
+def test_a_mount_in_another_namespace_is_refused(tmp_path: Path) -> None:
+    """A device that only a container has mounted is refused: the kernel's exclusive open knows."""
+    mount = tmp_path / "mnt"
+    mount.mkdir()
+    with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
+        subprocess.run(["mkfs.ext4", "-q", path], check=True, capture_output=True)
+        script = 'mount -o ro "$1" "$2" && echo ready && read x'
+        command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(path), str(mount)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as container:
+            assert container.stdout is not None
+            if container.stdout.readline() != "ready\n":
+                pytest.skip("no mount namespaces here")
+            assert str(mount) not in Path("/proc/self/mountinfo").read_text()
+            refused(path, TargetBusy, "holds it exclusively")
+            container.communicate("\n")
+
+
+@pytest.mark.root
+def test_swap_is_refused(tmp_path: Path) -> None:
+    """A device that the kernel swaps to is refused as such."""
+    with loop_device(tmp_path / "disk.img", 4 * MIB) as path:
+        subprocess.run(["mkswap", path], check=True, capture_output=True)
+        on = subprocess.run(["swapon", path], check=False, capture_output=True, text=True)
+        if on.returncode:
+            pytest.skip(f"no swap here: {on.stderr.strip()}")
+        try:
+            refused(path, TargetBusy, "it is swap space")
+        finally:
+            subprocess.run(["swapoff", path], check=True)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("mode", "exclusive", "reason"),
+    [("O_RDONLY", "O_CLOEXEC", r"\(process {pid}\) has it open"), ("O_RDWR", "O_CLOEXEC", r"\(process {pid}\) has it"),
+     ("O_RDONLY", "O_EXCL", "holds it exclusively")],
+)  # fmt: skip
+def test_an_open_device_is_refused(device: Path, mode: str, exclusive: str, reason: str) -> None:
+    """A device that another program has open, exclusively or not, is refused, and named where it can be."""
+    with other_program(OPENS, str(device), mode, exclusive) as other:
+        refused(device, TargetBusy, reason.format(pid=other.pid))
+
+
+@pytest.mark.root
+def test_a_device_open_by_another_node_is_refused(device: Path, tmp_path: Path) -> None:
+    """A program in a container has the same device by a node of its own place; it is found by its number."""
+    node = tmp_path / device.name
+    subprocess.run(["mknod", node, "b", "7", device.name.removeprefix("loop")], check=True)
+    with other_program(OPENS, str(node), "O_RDONLY", "O_CLOEXEC") as other:
+        refused(device, TargetBusy, f"process {other.pid}")
+
+
+@pytest.mark.root
+def test_a_second_run_is_refused(device: Path) -> None:
+    """Two runs never share a device: the second is refused."""
+    with other_program(HOLDS, str(device)):
+        refused(device, TargetBusy, "holds it exclusively")
+    with held(device):
+        refused(device, TargetBusy, "holds it exclusively")
+
+
+@pytest.mark.root
+def test_a_locked_device_is_refused(device: Path) -> None:
+    """A device that a partitioner has locked is refused (and the suite's own lock keeps udev away from it)."""
+    with device.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        refused(device, TargetBusy, "locked")
+
+
+@pytest.mark.root
+def test_a_read_only_device_is_refused(tmp_path: Path) -> None:
+    """A write-protected device is told as such."""
+    with loop_device(filled(tmp_path / "disk.img"), read_only=True) as path:
+        refused(path, TargetUnfit, "it is read-only")
+
+
+@pytest.mark.root
+def test_a_device_on_a_read_only_file_system_is_refused(tmp_path: Path) -> None:
+    """A loop device whose file cannot be written is read-only, and so refused."""
+    with mounted("none", tmp_path / "ro", "-t", "tmpfs") as place:
+        filled(place / "disk.img")
+        subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+        with loop_device(place / "disk.img", read_only=True) as path:
+            refused(path, TargetUnfit, "it is read-only")
+
+
+@pytest.mark.root
+def test_an_unbound_device_is_refused(tmp_path: Path) -> None:
+    """A block device without a medium has nothing to test."""
+    with loop_device(filled(tmp_path / "disk.img")) as path:
+        pass
+    if path.exists() and Path(f"/sys/block/{path.name}/size").read_text().strip() == "0":
+        with pytest.raises(TargetUnfit, match="no size"), held(path):
+            raise AssertionError("it was held")
+
+
+@pytest.mark.root
+def test_a_partitioned_device_is_refused(tmp_path: Path) -> None:
+    """A disk with a partition in use by nobody still holds somebody's data; the partition itself is no whole drive."""
+    with loop_device(tmp_path / "disk.img", 16 * MIB) as path:
+        with path.open("r+b") as file:  # a partition table of one Linux partition, from sector 2048 on
+            file.seek(446)
+            file.write(struct.pack("<B3sB3sII", 0, b"", 0x83, b"", 2048, 4096))
+            file.seek(510)
+            file.write(b"\x55\xaa")
+        if subprocess.run(["partx", "--add", path], check=False, capture_output=True).returncode:
+            pytest.skip("no partitions on loop devices here")
+        try:
+            refused(path, TargetBusy, f"it has partitions \\({path.name}p1\\)")
+            part = Path(f"{path}p1")
+            until = time.monotonic() + 2
+            while not part.exists() and time.monotonic() < until:
+                time.sleep(0.02)
+            if part.exists():
+                refused(part, TargetUnfit, f"it is a partition of {path}")
+        finally:
+            subprocess.run(["partx", "--delete", path], check=False, capture_output=True)
+
+
+@pytest.mark.root
+def test_a_device_below_device_mapper_is_refused(tmp_path: Path, device: Path) -> None:
+    """A device that LVM, RAID or device mapper is made of is refused with the name of what is made of it."""
+    name = f"snia-pts-test-{os.getpid()}"
+    table = f"0 2048 linear {device} 0"
+    made = subprocess.run(["dmsetup", "create", name, "--table", table], check=False, capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"no device mapper here: {made.stderr.strip()}")
+    try:
+        refused(device, TargetBusy, "it is held by dm-")
+    finally:
+        subprocess.run(["dmsetup", "remove", name], check=True, capture_output=True)
+
+
+def disk(root: Path, **files: str) -> Path:
+    """Make a sysfs folder of a disk sdx with number 8:240; names have ``__`` for the slash."""
+    block = root / "sys/block/sdx"
+    for name, text in {"dev": "8:240\n", "size": "2048\n", "ro": "0\n", **files}.items():
+        path = block / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return block
+
+
+def proc(root: Path, **files: str) -> None:
+    """Make files of /proc; names have ``__`` for the slash."""
+    for name, text in files.items():
+        path = root / "proc" / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+MOUNT = "36 25 {number} / {place} rw,relatime shared:1 - {kind} {source} rw\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "tables", "kind", "reason"),
+    [
+        ({"holders__dm-0": ""}, {}, TargetBusy, r"held by dm-0 \(LVM"),
+        ({"holders__md127": "", "holders__dm-3": ""}, {}, TargetBusy, "held by dm-3, md127"),
+        ({"sdx1__partition": "1\n", "sdx2__partition": "2\n"}, {}, TargetBusy, r"partitions \(sdx1, sdx2\)"),
+        ({"ro": "1\n"}, {}, TargetUnfit, "read-only"),
+        ({"partition": "1\n"}, {}, TargetUnfit, "partition of /dev/block"),
+        ({}, {"swaps": "Filename Type\n/dev/sdx partition 1 0 -2\n"}, TargetBusy, "swap space"),
+        (
+            {}, {"self__mountinfo": MOUNT.format(number="8:240", place="/data", kind="ext4", source="/dev/root")},
+            TargetBusy, "mounted on /data",
+        ),
+        (
+            {}, {"self__mountinfo": MOUNT.format(number="0:45", place="/b", kind="btrfs", source="/dev/sdx")},
+            TargetBusy, "mounted on /b",
+        ),
+        (
+            {}, {"1__mountinfo": MOUNT.format(number="8:240", place="/host", kind="xfs", source="/dev/sdx")},
+            TargetBusy, "mounted on /host",
+        ),
+    ],
+)  # fmt: skip
+def test_disks_in_use_are_refused(
+    tmp_path: Path, files: dict[str, str], tables: dict[str, str], kind: type[SniaPtsError], reason: str
+) -> None:
+    """Mounts by number and by source, in our namespace and the host's, swap, partitions, holders, write protection."""
+    proc(tmp_path, **tables)
+    with pytest.raises(kind, match=reason):
+        check_block(Path("/dev/sdx"), disk(tmp_path, **files), tmp_path)
+
+
+def test_a_disk_that_nobody_uses_passes(tmp_path: Path) -> None:
+    """Mounts and swap of other disks, and of nothing, are no reason."""
+    table = MOUNT.format(number="8:24", place="/", kind="ext4", source="/dev/sdx1") + "garbage\n36 25\n - \n"
+    proc(tmp_path, self__mountinfo=table, swaps="Filename\n/dev/sdx1 partition\n/swap\\040file file\n\n")
+
+    check_block(Path("/dev/sdx"), disk(tmp_path, queue__holders="", slaves__dm=""), tmp_path)
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_file_is_made_and_ours_ever_after(tmp_path: Path) -> None:
+    """A new file has its size, is only for its owner, and is taken again without --overwrite."""
+    path = tmp_path / "new.img"
+    with held(path, MIB) as target:
+        assert (target.dut.kind, target.dut.capacity_bytes) == ("file", MIB)
+    assert path.stat().st_size == MIB
+    assert path.stat().st_mode & 0o777 == 0o600
+    with held(path) as target:
+        assert target.dut.capacity_bytes == MIB
+    with held(path, 2 * MIB) as target:
+        assert target.dut.capacity_bytes == 2 * MIB == path.stat().st_size
+
+
+def test_a_file_of_somebody_is_refused(tmp_path: Path) -> None:
+    """A file that the suite did not make is refused, by link and with a size too, and neither cut nor grown."""
+    path = filled(tmp_path / "data.img")
+    (tmp_path / "link").symlink_to(path)
+
+    refused(path, TargetNotOurs, "did not create")
+    refused(path, TargetNotOurs, "did not create", 4096)
+    refused(path, TargetNotOurs, "did not create", 4 * MIB)
+    refused(tmp_path / "link", TargetNotOurs, "did not create")
+    refused(tmp_path / ".." / tmp_path.name / "data.img", TargetNotOurs, "did not create")
+
+
+def test_overwrite_takes_a_file_of_somebody(tmp_path: Path) -> None:
+    """With --overwrite it is held, and looking at it changes nothing yet; it does not become ours by that."""
+    path = filled(tmp_path / "data.img")
+    before = content(path)
+    with held(path, overwrite=True) as target:
+        assert target.dut.capacity_bytes == MIB
+
+    assert content(path) == before
+    refused(path, TargetNotOurs, "did not create")
+
+
+def test_a_file_with_two_names_is_refused(tmp_path: Path) -> None:
+    """A hard link is somebody else's name for the same data: not even --overwrite takes it."""
+    path = filled(tmp_path / "data.img")
+    (tmp_path / "backup.img").hardlink_to(path)
+
+    refused(path, TargetUnfit, r"2 names \(hard links\)", overwrite=True)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["itself", "link", "bind mount"])
+def test_a_file_below_a_loop_device_is_refused(tmp_path: Path, name: str) -> None:
+    """A file that a loop device is made of is refused, by whatever name it is reached."""
+    (tmp_path / "a").mkdir()
+    path = filled(tmp_path / "a" / "disk.img")
+    with loop_device(path) as device:
+        if name == "itself":
+            refused(path, TargetBusy, f"{device} is made of it", overwrite=True)
+        elif name == "link":
+            (tmp_path / "link").symlink_to(path)
+            refused(tmp_path / "link", TargetBusy, f"{device} is made of it", overwrite=True)
+        else:
+            with mounted(tmp_path / "a", tmp_path / "b", "--bind") as place:
+                refused(place / "disk.img", TargetBusy, f"{device} is made of it", overwrite=True)
+
+
+@pytest.mark.root
+def test_a_swap_file_is_refused(tmp_path: Path) -> None:
+    """A file that the kernel swaps to is refused as such, with --overwrite too."""
+    path = filled(tmp_path / "swap file", 4 * MIB)
+    path.chmod(0o600)
+    subprocess.run(["mkswap", path], check=True, capture_output=True)
+    on = subprocess.run(["swapon", path], check=False, capture_output=True, text=True)
+    if on.returncode:
+        pytest.skip(f"no swap here: {on.stderr.strip()}")
+    try:
+        refused(path, TargetBusy, "it is swap space", overwrite=True)
+    finally:
+        subprocess.run(["swapoff", path], check=True)
+
+
+@pytest.mark.parametrize("mode", ["O_RDONLY", "O_RDWR"])
+def test_an_open_file_is_refused(tmp_path: Path, mode: str) -> None:
+    """A file that a virtual machine (here: a small program) has open is refused, and the program named."""
+    path = filled(tmp_path / "vm.img")
+    with other_program(OPENS, str(path), mode, "O_CLOEXEC") as other:
+        refused(path, TargetBusy, f"process {other.pid}", overwrite=True)
+
+
+def test_a_file_in_another_run_is_refused(tmp_path: Path) -> None:
+    """Two runs never share a file."""
+    path = filled(tmp_path / "x.img")
+    with held(path, overwrite=True):
+        refused(path, TargetBusy, "locked", overwrite=True)
+    with other_program(HOLDS, str(path)):
+        refused(path, TargetBusy, "locked|has it open", overwrite=True)
+
+
+def test_a_file_beyond_the_room_is_refused(tmp_path: Path) -> None:
+    """What the disk has no room for is refused before it is made, grown, or filled in the middle of a run."""
+    huge = 1 << 60
+    refused(tmp_path / "new.img", TargetUnfit, "no room", huge)
+    assert list(tmp_path.iterdir()) == []
+
+    path = filled(tmp_path / "data.img")
+    refused(path, TargetUnfit, "no room", huge, overwrite=True)
+
+    sparse = tmp_path / "sparse.img"
+    with sparse.open("wb") as file:
+        file.truncate(8 << 40)
+    with pytest.raises(TargetUnfit, match="no room"), held(sparse, overwrite=True):
+        raise AssertionError("it was held")
+
+
+def test_a_limit_of_the_shell_is_told(tmp_path: Path) -> None:
+    """Where a file may not become so long (ulimit -f), nothing is left behind."""
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom snia_pts.lab.safety import hold\n"
+        "hold(Path(sys.argv[1]), size_bytes=1 << 20, overwrite=False).__enter__()"
+    )
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -f 100; exec "$@"', "bash", sys.executable, "-c", code, str(tmp_path / "new.img")],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+    assert "TargetUnfit" in done.stderr
+    assert "cannot be made 1048576 bytes long" in done.stderr
+    assert not (tmp_path / "new.img").exists()
+
+
+def test_a_file_system_without_direct_io_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no direct I/O, the new file is taken away again."""
+
+    def no_direct_io(path: Path) -> int:
+        raise TargetUnfit(path=path, reason="its file system takes no direct I/O")
+
+    monkeypatch.setattr(safety, "direct_sector_bytes", no_direct_io)
+    refused(tmp_path / "new.img", TargetUnfit, "no direct I/O", MIB)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def mistyped() -> Iterator[str]:
+    """The name of no drive, which is free again after a test that failed."""
+    name = f"nvme99n{os.getpid()}"
+    yield name
+    if (Path("/dev") / name).is_file():
+        (Path("/dev") / name).unlink()
+
+
+@pytest.mark.parametrize("way", ["/dev", "/dev/../dev", "/dev/disk/..", "/etc/../dev"])
+def test_no_file_is_made_among_the_devices(mistyped: str, way: str) -> None:
+    """A mistyped drive with --size is a mistake, not a file in the memory of the host."""
+    refused(Path(way) / mistyped, TargetMissing, "does not exist", MIB)
+
+    assert not (Path("/dev") / mistyped).exists()
+
+
+@pytest.mark.root
+def test_a_file_in_the_memory_of_the_host_is_refused() -> None:
+    """A file under /dev that somebody made there is no drive, though it is another file system."""
+    shared = Path("/dev") / "shm"
+    if not shared.is_dir():
+        pytest.skip("no /dev/shm here")
+    path = filled(shared / f"snia-pts-test-{os.getpid()}.img")
+    try:
+        refused(path, TargetUnfit, "under /dev is no drive", overwrite=True)
+    finally:
+        path.unlink()
+
+
+@pytest.mark.parametrize("name", ["/proc/snia-pts-x", "/sys/snia-pts-x", "/proc/self/snia-pts-x"])
+def test_no_file_is_made_in_the_kernel(name: str) -> None:
+    """Nothing is made under /proc and /sys."""
+    refused(Path(name), TargetUnfit, "is no drive", MIB)
+
+
+@pytest.mark.parametrize("name", ["/proc/sys/vm/drop_caches", "/proc/self/mem", "/sys/power/state"])
+def test_files_of_the_kernel_are_refused(name: str) -> None:
+    """Regular files that are none: writing to them does something to the machine."""
+    if Path(name).exists():
+        with pytest.raises(TargetUnfit), held(Path(name), overwrite=True):
+            raise AssertionError("it was held")
+
+
+@pytest.mark.root
+def test_the_devices_are_known_by_another_name(tmp_path: Path, mistyped: str) -> None:
+    """/dev mounted once more, as in a chroot, is no place for a file either."""
+    if not os.path.ismount("/dev"):
+        pytest.skip("/dev is no mount of its own here")
+    with mounted("/dev", tmp_path / "dev", "--bind") as place:
+        refused(place / mistyped, TargetUnfit, "under /dev is no drive", MIB)
+        assert not (place / mistyped).exists()
+
+
+def test_what_is_no_target_is_refused(tmp_path: Path) -> None:
+    """Folders, pipes, character devices and names in nowhere: each has its sentence."""
+    os.mkfifo(tmp_path / "pipe")
+
+    refused(tmp_path, TargetUnfit, "neither")
+    refused(tmp_path / "pipe", TargetUnfit, "neither", overwrite=True)
+    refused(Path("/dev/null"), TargetUnfit, "neither", overwrite=True)
+    refused(tmp_path / "gone.img", TargetMissing, "does not exist")
+    refused(tmp_path / "no" / "new.img", TargetMissing, "no does not exist", MIB)
+    refused(tmp_path / "new.img", TargetUnfit, "smaller than one sector", 100)
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+@pytest.mark.parametrize("name", ["a$b", "a#b", "q'", "new\nline", "a\\b", "\udcff"])
+def test_a_name_that_fio_would_read_otherwise_is_refused(tmp_path: Path, name: str) -> None:
+    """A name that fio takes for another is refused before the file is made."""
+    refused(tmp_path / name, TargetUnfit, "something else", MIB)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def descriptors() -> int:
+    """Return how many descriptors this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+# -- what changes between looking and writing -----------------------------------------------------------------------
+
+
+def swap_at_open(monkeypatch: pytest.MonkeyPatch, swap: Callable[[], object]) -> None:
+    """Let somebody change a name in the moment between the last look and the open for writing."""
+    opened = os.open
+
+    def late(path: Any, flags: int, *rest: Any, **how: Any) -> int:
+        if flags & os.O_RDWR:
+            monkeypatch.setattr(os, "open", opened)
+            swap()
+        return opened(path, flags, *rest, **how)
+
+    monkeypatch.setattr(os, "open", late)
+
+
+@pytest.mark.parametrize("by", ["file", "link", "pipe"])
+def test_a_file_swapped_before_the_open_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
+    """What took the place of the file that was checked is not held, not cut to a size, and keeps its content."""
+    path = tmp_path / "ours.img"
+    with held(path, MIB):
+        pass
+    precious = filled(tmp_path / "precious.img")
+    before = content(precious)
+
+    def swap() -> None:
+        path.unlink()
+        if by == "file":
+            precious.rename(path)
+        elif by == "link":
+            path.symlink_to(precious)
+        else:
+            os.mkfifo(path)
+
+    swap_at_open(monkeypatch, swap)
+    still_open = descriptors()
+    # A link is not even followed.
+    with pytest.raises(TargetUnfit if by == "link" else TargetBusy), held(path, 4096, overwrite=True):
+        raise AssertionError("it was held")
+
+    assert descriptors() == still_open
+    assert content(path if by == "file" else precious) == before
+
+
+def test_a_file_swapped_after_the_open_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What took the name in the moment after the open is not tested instead: fio would be given that name."""
+    path = filled(tmp_path / "x.img")
+
+    def swap(*_: object) -> None:
+        path.rename(tmp_path / "moved.img")
+        filled(path, seed=8)
+
+    monkeypatch.setattr(safety, "_require_no_opener", swap)
+    with pytest.raises(TargetBusy, match="something else"), held(path, overwrite=True):
+        raise AssertionError("it was held")
+
+
+@pytest.mark.root
+def test_a_device_swapped_before_the_open_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Path
+) -> None:
+    """A node that leads to another disk a moment later is not held: checks and descriptor are of one device."""
+    with loop_device(filled(tmp_path / "other.img")) as other:
+        nodes = [tmp_path / "node", tmp_path / "next"]
+        for node, leads_to in zip(nodes, (device, other), strict=True):
+            subprocess.run(["mknod", node, "b", "7", leads_to.name.removeprefix("loop")], check=True)
+        swap_at_open(monkeypatch, lambda: nodes[1].rename(nodes[0]))
+        with pytest.raises(TargetBusy, match="something else"), held(nodes[0]):
+            raise AssertionError("it was held")
+
+
+@pytest.mark.root
+def test_a_link_retargeted_after_the_look_does_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Path
+) -> None:
+    """A link is followed once: what is held, named and tested is the device that was checked."""
+    with loop_device(filled(tmp_path / "other.img")) as other:
+        link = tmp_path / "by-id"
+        link.symlink_to(device)
+
+        def swap() -> None:
+            link.unlink()
+            link.symlink_to(other)
+
+        swap_at_open(monkeypatch, swap)
+        with held(link) as target:
+            assert target.dut.path == str(device)
+            assert os.fstat(target.descriptor).st_rdev == device.stat().st_rdev
+            target.require_same("here", "this")
+
+
+def test_a_file_made_by_somebody_in_the_same_moment_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new file is made, never opened: one that appears in between is somebody else's and stays whole."""
+    path = tmp_path / "new.img"
+    swap_at_open(monkeypatch, lambda: filled(path))
+    with pytest.raises(TargetUnfit, match="exists"), held(path, 4096):
+        raise AssertionError("it was held")
+
+    assert path.stat().st_size == MIB
+
+
+# -- while it is held -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["nothing", "file", "link"])
+def test_a_file_that_changes_during_the_run_is_noticed(tmp_path: Path, by: str) -> None:
+    """A target that goes, or is another one, ends the run before the next byte, with the step's name."""
+    path = tmp_path / "x.img"
+    with held(path, MIB) as target:
+        target.require_same("Round 2", "RND 4 KiB 0/100")
+        path.rename(tmp_path / "moved.img")
+        if by == "file":
+            filled(path)
+        elif by == "link":
+            path.symlink_to(tmp_path / "moved.img")
+        with pytest.raises(HostFailed) as failed:
+            target.require_same("Round 2", "RND 4 KiB 0/100")
+
+    told = "no longer there" if by == "nothing" else "leads to something else"
+    assert f"in step Round 2 (RND 4 KiB 0/100): {path} {'is ' if by == 'nothing' else ''}{told}" in str(failed.value)
+
+
+@pytest.mark.root
+def test_a_node_that_changes_during_the_run_is_noticed(tmp_path: Path, device: Path) -> None:
+    """A device node that is gone is the device's failure; one with another device behind it the host's."""
+    with loop_device(filled(tmp_path / "other.img")) as other:
+        node = tmp_path / "node"
+        subprocess.run(["mknod", node, "b", "7", device.name.removeprefix("loop")], check=True)
+        with held(node) as target:
+            target.require_same("a", "b")
+            node.unlink()
+            with pytest.raises(DeviceFailed, match="no longer there"):
+                target.require_same("a", "b")
+            subprocess.run(["mknod", node, "b", "7", other.name.removeprefix("loop")], check=True)
+            with pytest.raises(HostFailed, match="something else"):
+                target.require_same("a", "b")
+
+
+def test_nothing_stays_open(tmp_path: Path) -> None:
+    """Held, refused and failed targets leave no descriptor behind."""
+    path = filled(tmp_path / "x.img")
+    before = descriptors()
+    for _ in range(3):
+        refused(path, TargetNotOurs, "did not create")
+        refused(path, TargetUnfit, "no room", 1 << 60, overwrite=True)
+        with held(path, overwrite=True):
+            pass
+        with pytest.raises(RuntimeError), held(path, overwrite=True):
+            raise RuntimeError
+
+    assert descriptors() == before
+
+
+# -- the operator -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("typed", ["", "S6KMNE0T50012", "s6kmne0t500123", "yes", "sdb", "S6KMNE0T500123 "])
+def test_only_the_serial_number_confirms(typed: str) -> None:
+    """Nothing but the whole serial number, as it is, goes on; the remedy tells it."""
+    with pytest.raises(NotConfirmed, match="is not its serial number") as refusal:
+        confirm(samples.dut(), typed)
+
+    assert "S6KMNE0T500123" in refusal.value.hint
+    assert refusal.value.exit_code == 9
+    confirm(samples.dut(), "S6KMNE0T500123")
+
+
+def test_a_drive_without_a_serial_number_is_confirmed_by_its_name() -> None:
+    """Where there is no serial number, an empty answer is not one."""
+    for typed in ("", "/dev/sdb"):
+        with pytest.raises(NotConfirmed, match="is not its name"):
+            confirm(samples.dut(serial=""), typed)
+    confirm(samples.dut(serial=""), "sdb")
+
+
+@pytest.mark.root
+def test_the_operator_sees_what_is_on_it(tmp_path: Path) -> None:
+    """A file system without a mount is told with its label; an empty device has nothing to tell; nothing is changed."""
+    with loop_device(tmp_path / "disk.img", 8 * MIB) as path, held(path) as target:
+        assert contents(target, tmp_path) == ()
+    with loop_device(tmp_path / "disk.img") as path:
+        subprocess.run(["mkfs.ext4", "-q", "-L", "photos", path], check=True, capture_output=True)
+        before = content(path)
+        with held(path) as target:
+            assert contents(target, tmp_path) == ("ext4 photos",)
+        assert content(path) == before
