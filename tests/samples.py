@@ -17,7 +17,8 @@ from snia_pts.dut import Dut
 from snia_pts.measurement import NOTHING, Clocking, Histogram, Measurement, Outcome, Purged, Transfers
 from snia_pts.procedures import TESTS, drive
 from snia_pts.result import Ending, RunFacts, RunWarning, TestResult, fold
-from snia_pts.spec import Deviation, IopsSpec, TestClass, read_specification
+from snia_pts.spec import Deviation, IopsSpec, TestClass
+from snia_pts.specfile import read_specification
 from snia_pts.steps import Purge, Round, Step, Stimulus
 from snia_pts.testplatform import TestPlatform
 from snia_pts.units import KIB, MB

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from snia_pts.dut import Dut
 from snia_pts.measurement import NOTHING, Clocking, Histogram, MeasuredRound, Measurement, Outcome, Purged, Transfers
-from snia_pts.spec import IopsSpec, Specification, SteadyStateRule, TestClass, read_specification
+from snia_pts.spec import IopsSpec, SteadyStateRule, TestClass
+from snia_pts.specfile import Specification, read_specification
 from snia_pts.steps import Cell, Purge, Round, Step, Stimulus
 from snia_pts.units import GB, KIB
 

@@ -23,7 +23,7 @@ FLOORS = (
     {"errors"},
     {"units"},
     {"spec", "dut", "testplatform"},
-    {"steps"},
+    {"steps", "specfile"},
     {"measurement"},
     {"steadystate"},
     {"window"},
@@ -145,10 +145,8 @@ def test_imports_go_down(path: Path) -> None:
 
 @each(*(path for path in FILES if room(path) in PURE))
 def test_pure_rooms_do_not_touch_the_world(path: Path) -> None:
-    """What can be computed without a clock, a file, a program or chance cannot reach one; spec reads its files."""
-    allowed = {"pathlib"} if room(path) == "spec" else set()
-
-    assert [name for _, name in imported(path) if name.split(".")[0] in WORLD - allowed] == []
+    """What can be computed without a clock, a file, a program or chance cannot reach one."""
+    assert [name for _, name in imported(path) if name.split(".")[0] in WORLD] == []
 
 
 def test_one_module_starts_programs() -> None:

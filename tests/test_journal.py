@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from snia_pts.errors import HostFailed, RecordError
 from snia_pts.record.journal import Asked, Begun, Came, Ended, Entry, Journal, read_journal
-from snia_pts.spec import read_specification
+from snia_pts.specfile import read_specification
 from tests import samples
 
 SPECIFICATION = read_specification(

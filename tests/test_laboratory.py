@@ -15,7 +15,7 @@ from snia_pts.lab.fio import Refused
 from snia_pts.lab.laboratory import Laboratory, target_deviations
 from snia_pts.lab.safety import Target, hold
 from snia_pts.measurement import Measurement, Purged
-from snia_pts.spec import read_specification
+from snia_pts.specfile import read_specification
 from snia_pts.steps import Precondition, Purge, Round, Stimulus
 from tests import samples, strategies
 from tests.drives import MIB, filled, loop_device

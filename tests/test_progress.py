@@ -6,7 +6,7 @@ import pytest
 
 from snia_pts.cli.progress import Progress, choose_mode
 from snia_pts.runner import OutcomeCame, StepBegun
-from snia_pts.spec import read_specification
+from snia_pts.specfile import read_specification
 from tests import samples
 
 SPEC = read_specification("iops", "2.0.2", "enterprise", overrides=[("rounds.maximum", 9)]).spec

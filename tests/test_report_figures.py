@@ -18,7 +18,7 @@ from matplotlib.transforms import Bbox
 from snia_pts.report import axes, columns, drawing, figures, style
 from snia_pts.report.building import build
 from snia_pts.result import TestResult
-from snia_pts.spec import read_specification
+from snia_pts.specfile import read_specification
 from snia_pts.steadystate import determine
 from snia_pts.steps import Cell
 from tests import samples

@@ -16,7 +16,8 @@ from snia_pts.report.iops import determination_table, line
 from snia_pts.report.pages import Page, Prose
 from snia_pts.report.tables import Column, Table, aligned, thousands
 from snia_pts.result import RunWarning, TestResult
-from snia_pts.spec import Deviation, read_specification
+from snia_pts.spec import Deviation
+from snia_pts.specfile import read_specification
 from snia_pts.steadystate import determine
 from snia_pts.steps import Cell
 from tests import samples

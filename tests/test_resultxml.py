@@ -11,7 +11,7 @@ from lxml import etree
 from snia_pts.errors import RecordError
 from snia_pts.record.resultxml import differences, parse, result_xml
 from snia_pts.result import TestResult
-from snia_pts.spec import SPECS
+from snia_pts.specfile import SPECS
 from tests import samples
 
 RESULT = samples.iops_result(rounds=6)
@@ -160,7 +160,7 @@ def test_a_window_that_is_not_evaluable_is_valid() -> None:
     assert window is not None
     from dataclasses import replace
 
-    from snia_pts.spec import read_specification
+    from snia_pts.specfile import read_specification
     from snia_pts.steadystate import determine
 
     rule = read_specification("iops", "2.0.2", "enterprise").spec.steady_state

@@ -12,7 +12,7 @@ from snia_pts.record.journal import read_journal
 from snia_pts.record.resultxml import differences, parse
 from snia_pts.result import RunFacts
 from snia_pts.runner import Event, OutcomeCame, assess, run
-from snia_pts.spec import read_specification
+from snia_pts.specfile import read_specification
 from snia_pts.steps import Step
 from tests import samples
 

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ..errors import Interrupted, SniaPtsError
+from ..errors import HostFailed, Interrupted, SniaPtsError
 from .parser import build_parser
 
 
@@ -31,6 +31,10 @@ def main(argv: Sequence[str]) -> int:
         # The reader of our output is gone (snia-pts assess RUN | head): nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        return _say(
+            HostFailed(step="running", what=str(error.filename or "a file"), reason=error.strerror or str(error))
+        )
 
 
 def _speak_plainly() -> None:

@@ -25,7 +25,7 @@ from ..lab.safety import Target, confirm, contents, hold
 from ..plan import Assumptions, plan
 from ..record.folder import RunFolder, default_name
 from ..result import RunFacts, TestResult
-from ..spec import Specification, parse_override, read_specification, versions
+from ..specfile import Specification, parse_override, read_specification, versions
 from ..units import parse_size
 from .progress import Progress, choose_mode, standard_stream
 from .show import destruction_lines, plan_json, plan_lines, result_lines

@@ -16,7 +16,8 @@ from .. import __version__
 from ..errors import RecordError
 from ..measurement import FIVE_NINES, Measurement, Transfers
 from ..result import TestResult
-from ..spec import SPECS, Tracked, shown
+from ..spec import Tracked
+from ..specfile import SPECS, shown
 from ..steadystate import SteadyState
 from ..window import Window
 
