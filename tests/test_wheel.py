@@ -1,5 +1,6 @@
 """What is installed is whole: the wheel holds every specification and every template."""
 
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -10,7 +11,8 @@ ROOT = Path(__file__).parent.parent
 
 def test_the_wheel_holds_all_data(tmp_path: Path) -> None:
     """Each file of specs/ and reports/ is in the wheel, where the installed suite looks for it."""
-    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(tmp_path / "clone")], check=True)
+    left_out = shutil.ignore_patterns(".*", "runs", "build", "*.img", "*.egg-info")
+    shutil.copytree(ROOT, tmp_path / "clone", symlinks=True, ignore=left_out)
     build = [
         sys.executable,
         "-m",
