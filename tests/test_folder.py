@@ -37,15 +37,16 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_that_never_began_leaves_no_folder(tmp_path: Path) -> None:
-    """Discarding removes a folder without a journal, and keeps one with it."""
+    """Discarding removes what was looked up before a run, and no folder that holds anything else."""
     never, begun = RunFolder.create(tmp_path / "never"), RunFolder.create(tmp_path / "begun")
-    begun.journal.write_text("begun")
+    (never.evidence / "00000-probe-io_uring.json").write_text("{}")
+    (begun.evidence / "00001-rnd-4096b-r0.json").write_text("precious")
 
-    never.discard()
-    begun.discard()
+    for folder in (never, begun, never):
+        folder.discard()
 
     assert not never.path.exists()
-    assert begun.journal.read_text() == "begun"
+    assert (begun.evidence / "00001-rnd-4096b-r0.json").read_text() == "precious"
 
 
 def test_a_folder_without_a_journal_is_no_run(tmp_path: Path) -> None:

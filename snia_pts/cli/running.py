@@ -61,8 +61,10 @@ def _test(test: str, arguments: argparse.Namespace) -> int:
     try:
         with _stoppable(), hold(arguments.target, size_bytes=size_bytes, overwrite=arguments.overwrite) as target:
             result = _run(specification, target, folder, arguments, method, seed, started)
-    finally:
-        folder.discard()
+    except BaseException:
+        if not folder.journal.exists():
+            folder.discard()
+        raise
     return _finish(result, folder)
 
 

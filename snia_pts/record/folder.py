@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,9 +46,12 @@ class RunFolder:
         return folder
 
     def discard(self) -> None:
-        """Remove the folder of a run that never began; one with a journal stays."""
-        if not self.journal.exists():
-            shutil.rmtree(self.path)
+        """Remove the folder of a run that never began: what was looked up beforehand, and nothing else."""
+        with suppress(OSError):  # what holds anything else stays
+            for looked_up in self.evidence.glob("00000-*"):
+                looked_up.unlink()
+            self.evidence.rmdir()
+            self.path.rmdir()
 
     @classmethod
     def existing(cls, path: Path) -> RunFolder:

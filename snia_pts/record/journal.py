@@ -26,6 +26,8 @@ from ..steps import Precondition, Purge, Round, Step
 if TYPE_CHECKING:
     from typing import Self
 
+#: Bytes of a line before and after its entry.
+_BEFORE, _AFTER = len(b'{"crc32":"01234567","entry":'), len(b"}\n")
 _LONGEST_LINE = 64 * 1024 * 1024
 
 
@@ -92,8 +94,10 @@ class Journal:
         """Write an entry and wait until it is durable; raises HostFailed when the disk does not take it."""
         payload = _adapter().dump_json(entry)
         checksum = zlib.crc32(payload, self._checksum)
-        line = b'{"crc32":"%08x","entry":%b}\n' % (checksum, payload)
+        line = _line(checksum, payload)
         try:
+            if os.fstat(self._descriptor).st_nlink == 0:
+                raise OSError(errno.ENOENT, "the journal was removed while the run wrote it")
             written = os.write(self._descriptor, line)
             if written != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -153,15 +157,19 @@ def _entries(path: Path) -> tuple[list[Entry], bool]:
     for number, line in enumerate(_lines(path), start=1):
         if not line.endswith(b"\n"):
             return entries, True
-        payload = line[len(b'{"crc32":"01234567","entry":') : -len(b"}\n")]
+        payload = line[_BEFORE:-_AFTER]
         checksum = zlib.crc32(payload, checksum)
-        if line[: len(line) - len(payload) - 2] != b'{"crc32":"%08x","entry":' % checksum:
+        if line != _line(checksum, payload):
             raise RecordError(path=path, reason=f"line {number} is damaged, or a line before it is missing")
         try:
             entries.append(_adapter().validate_json(payload, strict=True))
         except ValidationError as error:
             raise RecordError(path=path, reason=f"line {number}: {_first(error)}") from None
     return entries, False
+
+
+def _line(checksum: int, payload: bytes) -> bytes:
+    return b'{"crc32":"%08x","entry":%b}\n' % (checksum, payload)
 
 
 def _lines(path: Path) -> Iterator[bytes]:
