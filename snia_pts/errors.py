@@ -45,10 +45,10 @@ class UsageError(SniaPtsError, ValueError):
 
 
 class SpecError(SniaPtsError, ValueError):
-    """The specification {path} has {count} mistake(s):\n{mistakes}"""
+    """The specification {path} has {count}:\n{mistakes}"""
 
     exit_code = 3
-    hint = "Correct the lines above; the files under specs/ show every key with its clause."
+    hint = "Correct them there; specs/ shows every key, its form and its clause."
 
 
 class ToolMissing(SniaPtsError, FileNotFoundError):

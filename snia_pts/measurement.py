@@ -7,7 +7,7 @@ writes, its average response time is weighted by I/O count, percentiles come fro
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import lt
 from typing import Literal
@@ -69,6 +69,8 @@ class Histogram:
         """
         bins = self.bins
         total = sum(count for _, count in bins)
+        if not 0 < percent < 100:
+            raise ValueError("a percentile lies between 0 and 100")
         if total == 0 or total < round(100 / (100 - percent)):
             return None
         wanted, seen = math.ceil(total * percent / 100), 0
@@ -170,7 +172,23 @@ class Measurement:
 
     @property
     def histogram(self) -> Histogram:
+        """Response times of reads and writes together."""
         return self.read.histogram.merge(self.write.histogram)
+
+
+def percentile_response_us(measurements: Sequence[Measurement], percent: float) -> float | None:
+    """Return a percentile of the response times of all ``measurements`` together in us; None when they are too few.
+
+    It comes from merged bins, and is never above the greatest response time, which is known exactly: a bin's value
+    stands for all in it.
+    """
+    merged = Histogram()
+    for measurement in measurements:
+        merged = merged.merge(measurement.histogram)
+    found = merged.percentile_ns(percent)
+    if found is None:
+        return None
+    return min(found / 1000, max(measurement.maximum_response_us for measurement in measurements))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +211,7 @@ class Purged:
     def label(self) -> str:
         """For the report's header."""
         if not self.samples:
-            return f"{self.method} (not proven)"
+            return "not purged" if self.method == "none" else f"{self.method} (not proven)"
         return f"{self.method} (proven on {self.samples} blocks)"
 
 
@@ -212,7 +230,11 @@ class MeasuredRound:
 
     @property
     def by_cell(self) -> Mapping[Cell, Measurement]:
-        return {measurement.stimulus.cell: measurement for measurement in self.measurements}
+        """The measurements by their place in the matrix; raises ValueError when two have the same."""
+        cells = {measurement.stimulus.cell: measurement for measurement in self.measurements}
+        if len(cells) != len(self.measurements):
+            raise ValueError(f"round {self.number} measured a cell twice")
+        return cells
 
     def value(self, tracked: Tracked) -> float:
         """Return a tracked variable, found by its key; raises KeyError when the round did not measure it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,6 +59,7 @@ class TestResult:
     ending: Ending
     ending_detail: str
     finished: str
+    running: bool = False
 
     @property
     def deviations(self) -> tuple[Deviation, ...]:
@@ -67,11 +68,18 @@ class TestResult:
 
     @property
     def warnings(self) -> tuple[RunWarning, ...]:
-        return self.facts.warnings
+        """What a reader must know besides: pauses between stimuli, points that took another time or mix than asked."""
+        points = [point for measured in self.rounds for point in measured.measurements]
+        return (*self.facts.warnings, *_pauses(points), *_overruns(points), *_mixes(points))
 
     @property
     def steady(self) -> bool:
         return self.window is not None and self.window.steady
+
+    @property
+    def altered_rules(self) -> bool:
+        """Whether steady state was judged by other numbers than the standard's."""
+        return any(deviation.what.startswith("steady_state.") for deviation in self.facts.deviations)
 
     @property
     def conformant(self) -> bool:
@@ -82,12 +90,55 @@ class TestResult:
         """The steady state verdict in the standard's words."""
         if self.ending != "finished":
             return f"INCOMPLETE ({self.ending})"
-        return "STEADY STATE" if self.steady else "STEADY STATE NOT ACHIEVED"
+        by = " BY ALTERED RULES" if self.altered_rules else ""
+        return f"STEADY STATE{by}" if self.steady else f"STEADY STATE NOT ACHIEVED{by}"
 
     @property
     def matrix(self) -> Mapping[Cell, float]:
         """IOPS of every cell, averaged over the last window; empty while there is none."""
         return self.window.cell_means() if self.window else {}
+
+
+#: The standard asks for no pause between stimuli (PTS 2.0.2 chapter 4); a longer one may let a drive recover.
+_LONGEST_IDLE_MS = 3000.0
+#: A stimulus may end late by the time its outstanding I/Os take; more than this share of it is worth a word.
+_LONGEST_OVERRUN = 1.05
+#: Reads in percent of all I/Os, off by what chance cannot explain in so many I/Os.
+_MIX_PERCENT, _MIX_IOS = 3.0, 2000
+
+
+def _pauses(points: Sequence[Measurement]) -> Iterator[RunWarning]:
+    gaps = [point.clocking.idle_gap_ms or 0.0 for point in points]
+    long = [gap for gap in gaps if gap > _LONGEST_IDLE_MS]
+    if long:
+        detail = (
+            f"{len(long)} time(s) the drive was left idle between points, for {max(long) / 1000:.3g} s at the longest"
+        )
+        yield RunWarning(what="pause", detail=detail)
+
+
+def _overruns(points: Sequence[Measurement]) -> Iterator[RunWarning]:
+    late = [
+        point.runtime_ms / 1000 / point.stimulus.seconds
+        for point in points
+        if point.stimulus.seconds and point.runtime_ms / 1000 > _LONGEST_OVERRUN * point.stimulus.seconds
+    ]
+    if late:
+        detail = (
+            f"{len(late)} of {len(points)} points took longer than asked, {max(late):.2f} times as long at the most"
+        )
+        yield RunWarning(what="time a point", detail=detail)
+
+
+def _mixes(points: Sequence[Measurement]) -> Iterator[RunWarning]:
+    off = [
+        point.stimulus.label
+        for point in points
+        if point.ios >= _MIX_IOS and abs(100 * point.read.ios / point.ios - point.stimulus.read_percent) > _MIX_PERCENT
+    ]
+    if off:
+        detail = f"{len(off)} of {len(points)} points did not keep to their mix, {off[0]} among them"
+        yield RunWarning(what="R/W mix", detail=detail)
 
 
 def fold(
@@ -97,6 +148,7 @@ def fold(
     ending: Ending,
     ending_detail: str,
     finished: str,
+    running: bool = False,
 ) -> TestResult:
     """Fold steps and their outcomes, in the order they happened, into a result.
 
@@ -118,5 +170,5 @@ def fold(
     return TestResult(
         facts=facts, purged=purged, preconditioned=preconditioned, rounds=tuple(rounds),
         window=window_ending(whole, facts.spec.steady_state),
-        ending=ending, ending_detail=ending_detail, finished=finished,
+        ending=ending, ending_detail=ending_detail, finished=finished, running=running,
     )  # fmt: skip

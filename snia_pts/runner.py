@@ -11,7 +11,7 @@ from .errors import DeviceFailed, Interrupted, PurgeFailed, RecordError, SniaPts
 from .measurement import Outcome
 from .procedures import TESTS, Answer, drive
 from .record.folder import RunFolder, replace_file
-from .record.journal import Asked, Begun, Came, Ended, Journal, Recorded, read_journal
+from .record.journal import Asked, Begun, Came, Ended, Journal, Recorded, is_written, read_journal, uninterrupted
 from .record.resultxml import result_xml
 from .result import Ending, RunFacts, TestResult, fold
 from .steps import Step
@@ -40,8 +40,9 @@ Emit = Callable[[Event], None]
 def run(facts: RunFacts, perform: Answer, folder: RunFolder, emit: Emit) -> TestResult:
     """Run a test to its end and leave journal and result.xml in ``folder``.
 
-    Whatever stops it, what was measured is journaled, the end is recorded with its reason, and result.xml is written;
-    then the reason goes on upwards: Interrupted, PurgeFailed, DeviceFailed, HostFailed and the other errors.
+    When it is stopped or something fails, what was measured is in the journal, the end is recorded with its reason, and
+    result.xml is written; then the reason goes on upwards: Interrupted, PurgeFailed, DeviceFailed, HostFailed.
+    A mistake of the suite itself leaves a journal without an end, which reads as unfinished.
     """
     with Journal(folder.journal) as journal:
         journal.append(Begun(facts=facts))
@@ -54,18 +55,16 @@ def run(facts: RunFacts, perform: Answer, folder: RunFolder, emit: Emit) -> Test
         try:
             drive(TESTS[facts.spec.test](facts.spec, facts.dut), answer)
         except KeyboardInterrupt:
-            what = current[0].label if current else "the beginning"
-            stopped = Interrupted(step=what, what=facts.dut.path)
-            _end(journal, "interrupted", str(stopped))
-            _store(folder)
+            stopped = Interrupted(step=current[0].label if current else "the beginning", what=facts.dut.path)
+            _close(journal, folder, "interrupted", stopped)
             raise stopped from None
         except SniaPtsError as error:
-            ending: Ending = "device failed" if isinstance(error, DeviceFailed | PurgeFailed) else "host failed"
-            _end(journal, ending, str(error))
-            _store(folder)
+            device = isinstance(error, DeviceFailed | PurgeFailed)
+            _close(journal, folder, "device failed" if device else "host failed", error)
             raise
-        _end(journal, "finished", "")
-    return _store(folder)
+        with uninterrupted():
+            _end(journal, "finished", "")
+            return store(folder)
 
 
 def assess(folder: RunFolder) -> TestResult:
@@ -76,12 +75,15 @@ def assess(folder: RunFolder) -> TestResult:
     recorded = read_journal(folder.journal)
     _replay(folder, recorded)
     ended = recorded.ended
+    running = ended is None and is_written(folder.journal)
+    died = "the journal has no end: the suite or the host died" + (" while it wrote a line" if recorded.torn else "")
     return fold(
         recorded.facts,
         recorded.answered,
         ending=ended.ending if ended else "unfinished",
-        ending_detail=ended.detail if ended else "the journal has no end: the suite or the host died",
+        ending_detail=ended.detail if ended else "it still goes on" if running else died,
         finished=ended.at if ended else "",
+        running=running,
     )
 
 
@@ -124,12 +126,22 @@ def _journaled(step: Step, perform: Answer, journal: Journal, emit: Emit) -> Ite
         yield outcome
 
 
+def _close(journal: Journal, folder: RunFolder, ending: Ending, reason: SniaPtsError) -> None:
+    """Record why a run ends early; what goes wrong meanwhile is told beside the reason, not in its place."""
+    try:
+        with uninterrupted():
+            _end(journal, ending, str(reason))
+            store(folder)
+    except (SniaPtsError, OSError) as second:
+        reason.hint += f" Besides: {second}"
+
+
 def _end(journal: Journal, ending: Ending, detail: str) -> None:
     at = datetime.now().astimezone().isoformat(timespec="milliseconds")
     journal.append(Ended(ending=ending, detail=detail, at=at))
 
 
-def _store(folder: RunFolder) -> TestResult:
+def store(folder: RunFolder) -> TestResult:
     """Make result.xml from the journal, so that the first report and every later one come from the same source."""
     result = assess(folder)
     replace_file(folder.result, result_xml(result))

@@ -126,6 +126,8 @@ class IopsSpec:
             raise ValueError(
                 f"rounds.maximum of at least steady_state.window_rounds ({self.steady_state.window_rounds})"
             )
+        if len(set(self.steady_state.tracked)) != len(self.steady_state.tracked):
+            raise ValueError("steady_state.tracked without repetition")
         for tracked in self.steady_state.tracked:
             if (
                 tracked.block_size_kib not in self.rounds.block_sizes_kib

@@ -58,7 +58,7 @@ def read_specification(
         mistakes += _override(plain, key, value)
     spec, more = _validate(test, plain)
     if spec is None or mistakes or more:
-        raise _spec_error(str(path or standard.path.name), mistakes + more)
+        raise _spec_error(str(path or f"{standard.path.name} with your options"), mistakes + more)
     departures = dict.fromkeys((*standard.departures, *chosen.departures))
     deviations = (*_differences(standard, plain), *departures, *_foreign(standard, chosen))
     return Specification(spec=spec, test_class=test_class, deviations=deviations)
@@ -206,7 +206,11 @@ def _sentence(detail: ErrorDetails) -> str:
 
 
 def _spec_error(path: str, mistakes: Sequence[str]) -> SpecError:
-    return SpecError(path=path, count=len(mistakes), mistakes="\n".join(f"  {path}: {line}" for line in mistakes))
+    return SpecError(
+        path=path,
+        count=f"{len(mistakes)} mistake{'s' * (len(mistakes) != 1)}",
+        mistakes="\n".join(f"  {path}: {line}" for line in mistakes),
+    )
 
 
 def _differences(standard: _File, plain: Mapping[str, Any]) -> Iterable[Deviation]:
@@ -232,4 +236,4 @@ def shown(value: Any) -> str:
         return " ".join(f"{key}={shown(item)}" for key, item in value.items())
     if isinstance(value, list):
         return ", ".join(shown(item) for item in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

@@ -11,12 +11,18 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 
-def fio_iops(path: Path) -> float:
-    """Return reads and writes a second, counted from fio's totals and runtimes."""
+def fio_figures(path: Path) -> dict[str, float]:
+    """Return a point's figures from fio's own totals, reads and writes together."""
     text = path.read_text(encoding="utf-8")
     (job,) = json.loads(text[text.index("{") :])["jobs"]
-    sides = (job["read"], job["write"])
-    return float(sum(1000 * side["total_ios"] / side["runtime"] for side in sides if side["runtime"]))
+    sides = [job[side] for side in ("read", "write") if job[side]["total_ios"]]
+    ios = sum(side["total_ios"] for side in sides)
+    return {
+        "iops": sum(1000 * side["total_ios"] / side["runtime"] for side in sides),
+        "mb_per_second": sum(side["io_bytes"] / side["runtime"] / 1000 for side in sides),
+        "average_response_us": sum(side["lat_ns"]["mean"] * side["total_ios"] for side in sides) / ios / 1000,
+        "maximum_response_us": max(side["lat_ns"]["max"] for side in sides) / 1000,
+    }
 
 
 def main(run: Path) -> int:
@@ -27,11 +33,12 @@ def main(run: Path) -> int:
     for measured in root.findall("round"):
         for point in measured.findall("measurement"):
             evidence = run / "evidence" / f"{point.get('evidence')}.json"
-            iops = fio_iops(evidence)
+            figures = fio_figures(evidence)
             key = (point.get("read_percent"), point.get("block_size_bytes"))
-            points[measured.get("number", ""), key] = iops
-            if iops != float(point.get("iops", "nan")):
-                wrong.append(f"round {measured.get('number')} {key}: {point.get('iops')} stored, fio counted {iops}")
+            points[measured.get("number", ""), key] = figures["iops"]
+            for name, value in figures.items():
+                if not abs(float(point.get(name, "nan")) - value) <= 1e-12 * value:
+                    wrong.append(f"round {measured.get('number')} {key}: {name} {point.get(name)} stored, fio: {value}")
             if hashlib.sha256(evidence.read_bytes()).hexdigest() != point.get("evidence_sha256"):
                 wrong.append(f"{evidence.name}: its SHA-256 is not the one stored")
     cells = [(window, cell) for window in root.findall("window") for cell in window.findall("cell")]

@@ -169,7 +169,7 @@ class _Device:
         self.now_ns += 42_500_000_000
         return Purged(
             method="ATA SANITIZE BLOCK ERASE", samples=64, survivors=0, started=STARTED.isoformat(), seconds=42.5,
-            evidence="evidence/0001-purge",
+            evidence="00000-purge",
         )  # fmt: skip
 
     def _factor(self, number: int) -> float:
@@ -190,7 +190,7 @@ class _Device:
         self.now_ns = started_ns + round(1e9 * seconds)
         reads = round(ios * stimulus.read_percent / 100)
         mean_ns = 1e9 * stimulus.total_oio * seconds / max(1, ios)
-        name = f"evidence/{self.count + 1:04}"
+        name = f"{self.count + 1:05}-point"
         return Measurement(
             stimulus=stimulus, seed=self.noise.getrandbits(32),
             read=_transfers(stimulus, reads, seconds, 0.8 * mean_ns),

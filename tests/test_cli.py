@@ -1,9 +1,12 @@
 """The command line: every failure a sentence, a remedy and a code of its own, and the target untouched."""
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +14,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from snia_pts.cli.main import main
+from snia_pts.measurement import Measurement, Outcome
 from snia_pts.record.folder import RunFolder
 from snia_pts.runner import run
+from snia_pts.steps import Step
 from tests import samples
 
 CONTENT = b"somebody's data" * 300_000
@@ -148,7 +153,8 @@ def test_the_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert plan["shortest"]["rounds"] == 5
     assert plan["longest"]["rounds"] == 7
     assert plan["shortest"]["steps"][1]["written_bytes"] == 2 << 30
-    assert [deviation["what"] for deviation in plan["deviations"]] == ["rounds.maximum"]
+    whats = [deviation["what"] for deviation in plan["deviations"]]
+    assert whats == ["rounds.maximum", "device under test", "write cache", "purge"]
 
 
 @pytest.fixture
@@ -157,7 +163,17 @@ def stored(tmp_path: Path) -> RunFolder:
     facts = samples.run_facts(samples.iops_result().facts.spec)
     told = dict(samples.answers(facts.spec, facts.dut, rounds=5))
     folder = RunFolder.create(tmp_path / "run")
-    run(facts, lambda step: iter(told[step]), folder, lambda event: None)
+
+    def perform(step: Step) -> Iterator[Outcome]:
+        for outcome in told[step]:
+            if isinstance(outcome, Measurement):
+                (folder.evidence / f"{outcome.evidence}.json").write_text(outcome.evidence)
+                digest = hashlib.sha256(outcome.evidence.encode()).hexdigest()
+                yield replace(outcome, evidence_sha256=digest)
+            else:
+                yield outcome
+
+    run(facts, perform, folder, lambda event: None)
     return folder
 
 
@@ -166,7 +182,7 @@ def test_assess_needs_no_device(stored: RunFolder, capsys: pytest.CaptureFixture
     assert main(["assess", str(stored.path)]) == 0
 
     out = capsys.readouterr().out
-    for told in ("STEADY STATE (5 complete rounds)", "rounds 1 - 5", "best fit", "agrees with the journal"):
+    for told in ("STEADY STATE (5 complete rounds)", "rounds 1 - 5", "best fit", "agree with the journal"):
         assert told in out
 
 
@@ -174,9 +190,36 @@ def test_assess_tells_a_forged_result(stored: RunFolder, capsys: pytest.CaptureF
     """A result.xml whose verdict or number was changed is told, with both values."""
     stored.result.write_bytes(stored.result.read_bytes().replace(b'steady="true"', b'steady="false"', 1))
 
-    assert main(["assess", str(stored.path)]) == 0
+    assert main(["assess", str(stored.path)]) == 14
 
-    assert "result.xml differs from the journal" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "What is stored differs from the journal:" in out
+    assert "true is stored, the journal gives" not in out
+    assert "false is stored, the journal gives true" in out
+
+
+def test_assess_tells_forged_and_missing_evidence(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """Evidence that was changed, or is gone, is told by name, with the exit code of a record that cannot be trusted."""
+    first, second = sorted(stored.evidence.glob("*.json"))[:2]
+    first.write_text("forged")
+    second.unlink()
+
+    assert main(["assess", str(stored.path)]) == 14
+
+    out = capsys.readouterr().out
+    assert f"{first.name}: its SHA-256 is not the one that was journaled" in out
+    assert f"{second.name}: No such file or directory" in out
+
+
+def test_a_missing_result_is_made_again(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """report makes result.xml from the journal where it is gone, byte for byte."""
+    before = stored.result.read_bytes()
+    stored.result.unlink()
+
+    assert main(["report", str(stored.path)]) == 0
+
+    assert stored.result.read_bytes() == before
+    assert "there is no result.xml" in capsys.readouterr().err
 
 
 def test_assess_as_json(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,7 +230,7 @@ def test_assess_as_json(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -
     assert told["steady"] is True
     assert len(told["matrix"]) == 56
     assert len(told["determinations"]) == 3
-    assert told["result_xml_differs"] == []
+    assert told["differs_from_journal"] == []
 
 
 @pytest.mark.parametrize("junk", [b"", b"\x00" * 100, b'{"crc32":"00000000","entry":{}}\n'])

@@ -1,6 +1,7 @@
 """The journal: durable, checked line by line, and never a source of surprises."""
 
 import os
+import signal
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snia_pts.errors import HostFailed, RecordError
-from snia_pts.record.journal import Asked, Begun, Came, Ended, Entry, Journal, read_journal
+from snia_pts.record.journal import Asked, Begun, Came, Ended, Entry, Journal, is_written, read_journal
 from snia_pts.specfile import read_specification
 from tests import samples
 
@@ -103,6 +104,35 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.Monk
         journal.append(ENTRIES[1])
 
     assert [step for step, _ in read_journal(path).answered] == [ENTRIES[1].step]  # type: ignore[union-attr]
+
+
+def test_a_signal_within_an_entry_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while an entry is synced comes after it: the entry is whole, and the next one follows it."""
+    sync = os.fdatasync
+
+    def interrupted(descriptor: int) -> None:
+        monkeypatch.setattr(os, "fdatasync", sync)
+        signal.raise_signal(signal.SIGINT)
+        sync(descriptor)
+
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        journal.append(ENTRIES[0])
+        monkeypatch.setattr(os, "fdatasync", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            journal.append(ENTRIES[1])
+        journal.append(ENTRIES[2])
+
+    recorded = read_journal(tmp_path / "journal.jsonl")
+    assert [len(outcomes) for _, outcomes in recorded.answered] == [1]
+
+
+def test_a_journal_says_that_it_is_written(tmp_path: Path) -> None:
+    """Whether a run still goes on can be told from its journal."""
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal:
+        journal.append(ENTRIES[0])
+        assert is_written(path)
+    assert not is_written(path)
 
 
 def test_a_removed_journal_is_noticed(tmp_path: Path) -> None:

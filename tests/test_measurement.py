@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.measurement import FIVE_NINES, NOTHING, Histogram, mean
+from snia_pts.measurement import FIVE_NINES, NOTHING, Histogram, MeasuredRound, mean, percentile_response_us
 from snia_pts.spec import Tracked
 from snia_pts.steps import Cell
 from tests.strategies import cells, histograms, measured_round, measurement, rule, transfers
@@ -123,3 +123,26 @@ def test_mean() -> None:
     assert mean([0.1] * 10) == 0.1
     assert mean([1e16, 1.0, -1e16]) == pytest.approx(1 / 3)
     assert math.isnan(mean([]))
+
+
+def test_no_percentile_is_above_the_maximum() -> None:
+    """A bin's value may lie above the greatest response time that was measured, a percentile may not."""
+    side = transfers(histogram=Histogram(counted="1000 200000,2100 2"), response_max_ns=2000, ios=200_002)
+    point = measurement(write=side)
+
+    assert percentile_response_us([point], FIVE_NINES) == 1.0
+    assert percentile_response_us([point], 99.9995) == 2.0
+    assert percentile_response_us([], FIVE_NINES) is None
+
+
+@pytest.mark.parametrize("percent", [0, 100, -1, 101])
+def test_a_percentile_lies_between(percent: float) -> None:
+    """0 and 100 percent are no percentiles."""
+    with pytest.raises(ValueError, match="between 0 and 100"):
+        Histogram(counted="1 1").percentile_ns(percent)
+
+
+def test_a_cell_measured_twice_is_refused() -> None:
+    """Two measurements at one place of the matrix cannot be told apart there, and are not."""
+    with pytest.raises(ValueError, match="a cell twice"):
+        _ = MeasuredRound(number=1, measurements=(measurement(), measurement()), complete=True).by_cell

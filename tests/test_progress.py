@@ -92,3 +92,33 @@ def test_a_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert choose_mode("auto", io.StringIO()) == "log"
     assert choose_mode("line", io.StringIO()) == "line"
+
+
+def test_a_reader_that_is_gone_stops_no_test() -> None:
+    """When nobody listens any more, progress falls silent and the run goes on."""
+
+    class Gone(io.StringIO):
+        def write(self, _text: str, /) -> int:
+            raise BrokenPipeError
+
+    progress = Progress(SPEC, "log", Gone())
+    for step, outcomes in samples.answers(SPEC, samples.dut(), rounds=5):
+        progress.event(StepBegun(step=step))
+        for position, outcome in enumerate(outcomes):
+            progress.event(OutcomeCame(step=step, position=position, outcome=outcome))
+    progress.close()
+
+
+def test_what_is_certain_is_promised() -> None:
+    """After five rounds that are not steady, one more is certain: the least remaining time is a whole round."""
+    unsteady = read_specification("iops", "2.0.2", "enterprise", overrides=[("rounds.maximum", 9)]).spec
+    stream, now = io.StringIO(), [0.0]
+    progress = Progress(unsteady, "log", stream, clock=lambda: now[0])
+    for step, outcomes in samples.answers(unsteady, samples.dut(), steady=False):
+        progress.event(StepBegun(step=step))
+        for position, outcome in enumerate(outcomes):
+            now[0] += 60
+            progress.event(OutcomeCame(step=step, position=position, outcome=outcome))
+
+    (line,) = [line for line in stream.getvalue().splitlines() if "round 5 of" in line]
+    assert "ETA 56 min 00 s to 3 h 44 min" in line

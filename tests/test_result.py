@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from snia_pts.result import Ending, RunFacts, RunWarning, TestResult, fold
 from snia_pts.spec import Deviation
 from snia_pts.steps import Cell, Precondition, Purge, Round, Step
 from snia_pts.testplatform import TestPlatform
+from tests import samples
 from tests.strategies import answering, cells, dut, standard
 
 SHORTENED = Deviation(what="rounds.point_seconds", standard="60", actual="1", clause="x")
@@ -157,7 +159,7 @@ def test_every_deviation_spoils_conformance() -> None:
     assert not folded(happened, deviations=(SHORTENED,)).conformant
     assert not folded(with_purge).conformant
     assert folded(with_purge, deviations=(SHORTENED,)).deviations == (SHORTENED, UNPROVEN)
-    assert unproven.label == "none (not proven)"
+    assert unproven.label == "not purged"
 
 
 def test_warnings_do_not_spoil_conformance() -> None:
@@ -165,8 +167,43 @@ def test_warnings_do_not_spoil_conformance() -> None:
     warning = RunWarning(what="idle gap", detail="300 ms")
     result = folded(answered(constant), warnings=(warning,))
 
-    assert result.warnings == (warning,)
+    assert result.warnings[0] == warning
     assert result.conformant
+
+
+def told(result: TestResult) -> dict[str, str]:
+    """Return a result's warnings by what they are about."""
+    return {warning.what: warning.detail for warning in result.warnings}
+
+
+def with_first_point(result: TestResult, **changes: Any) -> TestResult:
+    """Return a result whose first point was measured otherwise."""
+    first, *others = result.rounds
+    point = replace(first.measurements[0], **changes)
+    return replace(result, rounds=(replace(first, measurements=(point, *first.measurements[1:])), *others))
+
+
+def test_what_a_run_should_not_do_is_warned_of() -> None:
+    """A long pause, a point that took too long, and one that left its mix are told; a clean run has no warning."""
+    clean = samples.iops_result()
+    point = clean.rounds[0].measurements[0]
+    paused = with_first_point(clean, clocking=replace(point.clocking, idle_gap_ms=12_006.0))
+    late = with_first_point(clean, read=replace(point.read, runtime_ms=90_000))
+    other_mix = with_first_point(clean, write=replace(point.read, ios=10 * point.read.ios))
+
+    assert clean.warnings == ()
+    assert "12 s at the longest" in told(paused)["pause"]
+    assert "1.50 times" in told(late)["time a point"]
+    assert point.stimulus.label in told(other_mix)["R/W mix"]
+
+
+def test_steady_by_other_rules_is_not_plainly_steady() -> None:
+    """Where the rule's numbers are not the standard's, the verdict says so."""
+    altered = samples.iops_result(overrides=[("steady_state.data_excursion_percent", 50)])
+
+    assert altered.steady
+    assert altered.verdict == "STEADY STATE BY ALTERED RULES"
+    assert samples.iops_result().verdict == "STEADY STATE"
 
 
 def test_window_is_the_procedure_s() -> None:

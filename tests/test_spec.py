@@ -66,7 +66,8 @@ def mistakes(path: Path) -> list[str]:
         read_specification("iops", "2.0.2", "enterprise", path=path)
     lines = str(caught.value).splitlines()
 
-    assert lines[0] == f"The specification {path} has {len(lines) - 1} mistake(s):"
+    count = len(lines) - 1
+    assert lines[0] == f"The specification {path} has {count} mistake{'s' * (count != 1)}:"
     assert all(line.startswith(f"  {path}: ") for line in lines[1:])
     return [line.removeprefix(f"  {path}: ") for line in lines[1:]]
 
@@ -285,7 +286,7 @@ def test_wrong_overrides_are_told_together() -> None:
     with pytest.raises(SpecError) as caught:
         read_specification("iops", "2.0.2", "enterprise", overrides=overrides)
 
-    assert "has 3 mistake(s)" in str(caught.value)
+    assert "has 3 mistakes" in str(caught.value)
     assert "rounds.maximum: 'many': expected a valid integer" in str(caught.value)
     assert "setup.thread_count: 0: expected greater than or equal to 1" in str(caught.value)
     assert "--set rounds.minimum: expected one of" in str(caught.value)

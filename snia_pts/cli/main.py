@@ -22,11 +22,13 @@ def main(argv: Sequence[str]) -> int:
     _speak_plainly()
     try:
         arguments = build_parser().parse_args(argv)
-        return int(arguments.verb(arguments))
+        code = int(arguments.verb(arguments))
+        sys.stdout.flush()
+        return code
     except SniaPtsError as error:
         return _say(error)
     except KeyboardInterrupt:
-        return _say(Interrupted(step="the beginning", what="nothing had begun", hint="Nothing was written."))
+        return _say(Interrupted(step="the preparation", what="no test had begun", hint="Nothing was tested."))
     except BrokenPipeError:
         # The reader of our output is gone (snia-pts assess RUN | head): nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -14,7 +14,7 @@ from ..spec import IopsSpec
 from ..steps import Precondition, Purge, Round, Step
 from ..units import capacity, duration, number
 from ..window import window_ending
-from .show import excursions
+from .show import excursions, variable
 
 _HEARTBEAT_SECONDS = 300.0
 
@@ -85,7 +85,9 @@ class Progress:
         self._rounds = (*self._rounds, done)[-rule.window_rounds :]
         window = window_ending(self._rounds, rule)
         if window is None:
-            self._tracked = ", ".join(f"{number(done.value(tracked))} IOPS" for tracked in rule.tracked)
+            self._tracked = ", ".join(
+                f"{variable(tracked)} {number(done.value(tracked))} IOPS" for tracked in rule.tracked
+            )
         else:
             self._tracked = ("" if window.steady else "not ") + f"steady: {excursions(window.determinations)}"
         over = step.number == self._spec.rounds.maximum or (window is not None and window.steady)
@@ -108,7 +110,8 @@ class Progress:
         if not self._points:
             return ""
         each = (self._clock() - self._loop_began) / self._points
-        least = max(self._spec.steady_state.window_rounds, step.number) * len(step.stimuli) - self._points
+        certain = step.number + (len(self._current) == len(step.stimuli))
+        least = max(self._spec.steady_state.window_rounds, certain) * len(step.stimuli) - self._points
         most = self._spec.rounds.maximum * len(step.stimuli) - self._points
         if least == most:
             return f", ETA {duration(most * each)}"
@@ -131,8 +134,11 @@ class Progress:
             self._line(text())
 
     def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:
+            self._mode = "none"  # whoever listened is gone; that is no reason to stop a test
 
     def _width(self) -> int:
         try:

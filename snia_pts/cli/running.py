@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from .. import runner
-from ..errors import NotConfirmed, SniaPtsError, UsageError
+from ..errors import Interrupted, NotConfirmed, SniaPtsError, UsageError
 from ..lab import purge
 from ..lab.device import read_dut
 from ..lab.engine import IO_ENGINES, FioEngine, choose_io_engine
@@ -47,20 +47,19 @@ def iops(arguments: argparse.Namespace) -> int:
 
 def _test(test: str, arguments: argparse.Namespace) -> int:
     specification = _specification(test, arguments)
-    size_bytes = parse_size(arguments.size) if arguments.size else None
+    size_bytes = _size(arguments)
+    seed = _seed(arguments.seed)
     if arguments.plan:
         return _plan(specification, arguments, size_bytes)
-    seed = _seed(arguments.seed)
     find("fio")
     dut = read_dut(arguments.target, size_bytes=size_bytes)
     method = purge.choose(dut, arguments.purge)
     plan(specification.spec, dut, Assumptions(mb_per_second=1, overhead_seconds=0))  # refuses what it cannot hold
-    started = datetime.now().astimezone().isoformat(timespec="milliseconds")
-    name = default_name(test, _subject(arguments.target), started)
+    name = default_name(test, _subject(arguments.target), datetime.now().astimezone().isoformat())
     folder = RunFolder.create(arguments.run_dir or Path("runs") / name)
     try:
         with _stoppable(), hold(arguments.target, size_bytes=size_bytes, overwrite=arguments.overwrite) as target:
-            result = _run(specification, target, folder, arguments, method, seed, started)
+            result = _run(specification, target, folder, arguments, method, seed)
     except BaseException:
         if not folder.journal.exists():
             folder.discard()
@@ -75,7 +74,6 @@ def _run(
     arguments: argparse.Namespace,
     method: str,
     seed: int,
-    started: str,
 ) -> TestResult:
     """Everything between holding the target and its result."""
     spec, dut, evidence = specification.spec, target.dut, folder.evidence
@@ -84,6 +82,7 @@ def _run(
     io_engine = choose_io_engine(dut.path, dut.logical_sector_bytes, evidence, wanted)
     stream = standard_stream()
     progress = Progress(spec, choose_mode(arguments.progress, stream), stream)
+    started = datetime.now().astimezone().isoformat(timespec="milliseconds")
     engine = FioEngine(
         dut.path, evidence, seed=seed, io_engine=io_engine, refill=arguments.refill_buffers, tick=progress.tick
     )
@@ -103,7 +102,7 @@ def _run(
     try:
         return runner.run(facts, laboratory.perform, folder, progress.event)
     except SniaPtsError as error:
-        error.hint += f" The run folder is {folder.path}."
+        error.hint += f" snia-pts report {folder.path} reports it."
         raise
     finally:
         progress.close()
@@ -112,7 +111,11 @@ def _run(
 def _finish(result: TestResult, folder: RunFolder) -> int:
     from ..report import write
 
-    written = write(result, folder.path)
+    try:
+        written = write(result, folder.path)
+    except KeyboardInterrupt:
+        hint = f"The test is finished and its result safe; snia-pts report {folder.path} makes the report."
+        raise Interrupted(step="the report", what=folder.path, hint=hint) from None
     for line in result_lines(result):
         print(line)
     print()
@@ -130,7 +133,8 @@ def _plan(specification: Specification, arguments: argparse.Namespace, size_byte
     if not 0 < speed < float("inf"):
         raise UsageError(detail=f"--assume {arguments.assume}: not a speed in MB/s.", hint="For example --assume 500.")
     dut = read_dut(arguments.target, size_bytes=size_bytes)
-    spec, deviations = specification.spec, specification.deviations
+    spec, method = specification.spec, purge.choose(dut, arguments.purge)
+    deviations = (*specification.deviations, *target_deviations(dut, spec), purge.deviation(method))
     planned = plan(spec, dut, Assumptions(mb_per_second=speed, overhead_seconds=_OVERHEAD_SECONDS))
     if arguments.json:
         print(json.dumps(plan_json(spec, dut, planned, deviations), indent=1))
@@ -152,6 +156,15 @@ def _specification(test: str, arguments: argparse.Namespace) -> Specification:
         if value is not None:
             overrides.append(parse_override(f"{key}={value}"))
     return read_specification(test, arguments.pts, arguments.test_class, path=arguments.spec, overrides=overrides)
+
+
+def _size(arguments: argparse.Namespace) -> int | None:
+    """Return --size in bytes; refuses options that would be ignored."""
+    if arguments.json and not arguments.plan:
+        raise UsageError(detail="--json goes with --plan.", hint="After a run, snia-pts assess RUN --json.")
+    if arguments.size and arguments.target.is_block_device():
+        raise UsageError(detail="--size is for files; a drive is tested whole.", hint="Leave it out.")
+    return parse_size(arguments.size) if arguments.size else None
 
 
 def _seed(text: str | None) -> int:
@@ -192,7 +205,8 @@ def _stoppable() -> Iterator[None]:
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    heard = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heard}  # nohup keeps what it promises
     try:
         yield
     finally:

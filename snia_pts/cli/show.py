@@ -21,18 +21,19 @@ def plan_lines(spec: IopsSpec, dut: Dut, plan: Plan, deviations: tuple[Deviation
     yield ""
     yield "  step                               stimuli         time   writes at most"
     for step in plan.shortest.steps[:3]:
-        yield f"  {step.label:33} {step.stimuli:9} {duration(step.seconds):>12} {capacity(step.written_bytes):>16}"
+        time = duration(step.seconds) if step.stimuli else "the drive's"
+        yield f"  {step.label:33} {step.stimuli:9} {time:>12} {capacity(step.written_bytes):>16}"
     yield f"  ... rounds until steady state, {spec.steady_state.window_rounds} at least, {spec.rounds.maximum} at most"
     yield ""
     for word, estimate in (("shortest", plan.shortest), ("longest", plan.longest)):
         fills = estimate.written_bytes / dut.capacity_bytes
         yield (
             f"  {word}: {estimate.rounds} rounds, {duration(estimate.seconds)}, "
-            f"writes at most {capacity(estimate.written_bytes)} ({fills:.1f} drive fills)"
+            f"writes at most {capacity(estimate.written_bytes)} ({number(fills)} drive fills)"
         )
     yield (
         f"  supposing at most {plan.assumptions.mb_per_second:g} MB/s (--assume) and "
-        f"{plan.assumptions.overhead_seconds:g} s around each stimulus; the purge takes what it takes"
+        f"{plan.assumptions.overhead_seconds:g} s around each stimulus besides the purge"
     )
     yield from _deviation_lines(deviations)
 
@@ -60,7 +61,7 @@ def result_lines(result: TestResult) -> Iterator[str]:
     facts = result.facts
     yield f"{facts.spec.title} test, {facts.spec.revision}, on {facts.dut.path}: {dut_words(facts.dut)}"
     rounds = sum(measured.complete for measured in result.rounds)
-    yield f"{result.verdict} ({rounds} complete rounds)"
+    yield f"{result.verdict} ({rounds} complete round{'s' * (rounds != 1)})"
     if result.ending_detail:
         yield f"  {result.ending_detail}"
     if result.window:
@@ -93,7 +94,7 @@ def result_json(result: TestResult, disagreements: tuple[str, ...]) -> dict[str,
         "matrix": [{**asdict(cell), "iops": iops} for cell, iops in result.matrix.items()],
         "deviations": [asdict(deviation) for deviation in result.deviations],
         "warnings": [asdict(warning) for warning in result.warnings],
-        "result_xml_differs": list(disagreements),
+        "differs_from_journal": list(disagreements),
     }  # fmt: skip
 
 
@@ -123,7 +124,7 @@ def destruction_lines(dut: Dut, found: tuple[str, ...]) -> Iterator[str]:
 
 def excursions(determinations: tuple[tuple[Tracked, SteadyState], ...]) -> str:
     """The tracked variables' excursions in a few words."""
-    return "; ".join(f"{_variable(tracked)} {_percents(state)}" for tracked, state in determinations)
+    return "; ".join(f"{variable(tracked)} {_percents(state)}" for tracked, state in determinations)
 
 
 def _percents(state: SteadyState) -> str:
@@ -132,13 +133,14 @@ def _percents(state: SteadyState) -> str:
     return f"data {state.data_excursion_percent:.1f} %, slope {state.slope_excursion_percent:.1f} %"
 
 
-def _variable(tracked: Tracked) -> str:
+def variable(tracked: Tracked) -> str:
+    """A tracked variable in a few words: ``4 KiB 0/100``."""
     return f"{block_size(tracked.block_size_bytes)} {mix(tracked.read_percent)}"
 
 
 def _determination_lines(tracked: Tracked, state: SteadyState) -> Iterator[str]:
     verdict = "steady" if state.steady else "not steady" if state.evaluable else "not evaluable"
-    yield f"  {tracked.metric.upper()} {_variable(tracked)}: {verdict}"
+    yield f"  {tracked.metric.upper()} {variable(tracked)}: {verdict}"
     if state.evaluable:
         yield f"    average {number(state.average)}"
         for name, measured, percent, allowed in (
@@ -155,7 +157,7 @@ def _deviation_lines(deviations: tuple[Deviation, ...]) -> Iterator[str]:
     if not deviations:
         yield "No deviation from the standard."
         return
-    yield f"{len(deviations)} deviation(s) from the standard:"
+    yield f"{len(deviations)} deviation{'s' * (len(deviations) != 1)} from the standard:"
     for deviation in deviations:
         yield f"  {deviation.what}: {deviation.actual}; the standard: {deviation.standard} ({deviation.clause})"
 

@@ -29,7 +29,9 @@ def read_dut(path: Path, *, size_bytes: int | None = None, root: Path = ROOT) ->
     try:
         status = real.stat()
     except FileNotFoundError:
-        if size_bytes is None or real.is_relative_to("/dev"):
+        if real.is_relative_to("/dev"):
+            raise TargetMissing(path=path, hint="Check the name with lsblk; nothing is ever made below /dev.") from None
+        if size_bytes is None:
             raise TargetMissing(path=path) from None
         return _file(real, size_bytes, 512)
     except OSError as error:

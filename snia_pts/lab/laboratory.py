@@ -67,7 +67,7 @@ def target_deviations(dut: Dut, spec: IopsSpec) -> tuple[Deviation, ...]:
                 what="device under test",
                 standard="a solid state drive, raw",
                 actual="a file through a file system" if dut.kind == "file" else dut.model,
-                clause="2.0.2 chapter 1",
+                clause="PTS chapter 1",
             )
         )
     if dut.write_cache != setup.write_cache:
@@ -76,13 +76,13 @@ def target_deviations(dut: Dut, spec: IopsSpec) -> tuple[Deviation, ...]:
                 what="write cache",
                 standard=setup.write_cache,
                 actual=f"{dut.write_cache} (as the kernel reports it; not set by this suite)",
-                clause="2.0.2 section 3.7",
+                clause="PTS chapter 3, Caching",
             )
         )
     if dut.rotational:
         found.append(
             Deviation(
-                what="media", standard="solid state", actual="rotational, says the kernel", clause="2.0.2 chapter 1"
+                what="media", standard="solid state", actual="rotational, says the kernel", clause="PTS chapter 1"
             )
         )
     lost = [size for size in spec.rounds.block_sizes_bytes if size % dut.logical_sector_bytes]
@@ -92,7 +92,7 @@ def target_deviations(dut: Dut, spec: IopsSpec) -> tuple[Deviation, ...]:
                 what="block sizes",
                 standard=", ".join(map(block_size, lost)),
                 actual=f"left out: sectors of {dut.logical_sector_bytes} bytes cannot hold them",
-                clause="2.0.2 chapter 7, p. 26",
+                clause="PTS chapter 7, block sizes",
             )
         )
     return tuple(found)

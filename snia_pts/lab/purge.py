@@ -25,7 +25,7 @@ from .fio import blame
 from .safety import Target
 
 _STANDARD = "ATA Security Erase or Sanitize, SCSI Format Unit or Sanitize, NVMe Format or Sanitize, or the vendor's own"
-_CLAUSE = "2.0.2 section 3.2"
+_CLAUSE = "PTS chapter 3, Purge"
 _SAMPLES = 64
 _BLOCK_BYTES = 4096
 _TIMEOUT_SECONDS = 6 * 3600
@@ -64,12 +64,15 @@ AUTO = "auto"
 
 
 def choose(dut: Dut, wanted: str) -> str:
-    """Return the method for ``wanted`` (a name, ``auto`` or ``none``); raises TargetUnfit when it is not on offer."""
+    """Return the method for ``wanted`` (a name, ``auto`` or ``none``); raises TargetUnfit when it is not on offer,
+    ToolMissing when its program is not there.
+    """
     offers = [name for name, method in METHODS.items() if method.offered(dut)]
-    if wanted == NONE or wanted in offers:
-        return wanted
-    if wanted == AUTO and offers:
-        return offers[0]
+    chosen = offers[0] if wanted == AUTO and offers else wanted
+    if chosen in offers:
+        process.find(METHODS[chosen].command(dut)[0])
+    if chosen == NONE or chosen in offers:
+        return chosen
     raise TargetUnfit(
         path=dut.path,
         reason=f"purge method {wanted} is not on offer for it"
@@ -77,6 +80,12 @@ def choose(dut: Dut, wanted: str) -> str:
         else "no purge method is on offer for it",
         hint=f"On offer: {', '.join([*offers, NONE])} (--purge none is a Deviation that the report states).",
     )
+
+
+def deviation(method: str) -> Deviation:
+    """Return how a method differs from those that the standard names."""
+    actual = "not purged" if method == NONE else method
+    return Deviation(what="purge", standard=_STANDARD, actual=actual, clause=_CLAUSE)
 
 
 def purge(target: Target, method: str, seed: int, evidence: Path) -> Purged:
@@ -90,7 +99,7 @@ def purge(target: Target, method: str, seed: int, evidence: Path) -> Purged:
     if method == NONE:
         return Purged(
             method=NONE, samples=0, survivors=0, started=started, seconds=0.0, evidence="",
-            deviations=(Deviation(what="purge", standard=_STANDARD, actual="not purged", clause=_CLAUSE),),
+            deviations=(deviation(NONE),),
         )  # fmt: skip
     pattern = random.Random(seed).randbytes(_BLOCK_BYTES)  # noqa: S311 - a pattern, no secret
     with _direct(target) as descriptor:
@@ -109,7 +118,7 @@ def purge(target: Target, method: str, seed: int, evidence: Path) -> Purged:
     return Purged(
         method=method, samples=len(places), survivors=0, started=started, seconds=finished.seconds,
         evidence=evidence.name,
-        deviations=(Deviation(what="purge", standard=_STANDARD, actual=method, clause=_CLAUSE),),
+        deviations=(deviation(method),),
     )  # fmt: skip
 
 

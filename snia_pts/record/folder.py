@@ -14,9 +14,10 @@ from ..errors import RecordError, RunFolderError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFolder:
-    """The places in a run folder."""
+    """The places in a run folder; ``made`` tells that it was not there before."""
 
     path: Path
+    made: bool = False
 
     @property
     def journal(self) -> Path:
@@ -33,11 +34,12 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path) -> RunFolder:
         """Make a new run folder; an existing one is taken only if it is empty.  Raises RunFolderError."""
+        made = not path.exists()
         try:
             path.mkdir(parents=True, exist_ok=True)
             if any(path.iterdir()):
                 raise RunFolderError(path=path, reason="it is not empty, and no run overwrites another")
-            folder = cls(path=path.resolve())
+            folder = cls(path=path.resolve(), made=made)
             folder.evidence.mkdir()
         except RunFolderError:
             raise
@@ -51,7 +53,8 @@ class RunFolder:
             for looked_up in self.evidence.glob("00000-*"):
                 looked_up.unlink()
             self.evidence.rmdir()
-            self.path.rmdir()
+            if self.made:
+                self.path.rmdir()
 
     @classmethod
     def existing(cls, path: Path) -> RunFolder:

@@ -8,9 +8,12 @@ crash leaves; it is dropped, and said.  Entries are checked against the types of
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import signal
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 #: Bytes of a line before and after its entry.
 _BEFORE, _AFTER = len(b'{"crc32":"01234567","entry":'), len(b"}\n")
+_DAMAGED = "Take a copy from a backup; fio's own answers are still in evidence/."
 _LONGEST_LINE = 64 * 1024 * 1024
 
 
@@ -79,11 +83,22 @@ class Recorded:
     torn: bool
 
 
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold back Ctrl-C, SIGTERM and SIGHUP until something is whole; they come after it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Journal:
     """Appends entries; each is on stable storage when ``append`` returns."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)  # tells readers that the run goes on
         self._checksum = 0
         self._length = 0
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -94,7 +109,11 @@ class Journal:
         """Write an entry and wait until it is durable; raises HostFailed when the disk does not take it."""
         payload = _adapter().dump_json(entry)
         checksum = zlib.crc32(payload, self._checksum)
-        line = _line(checksum, payload)
+        with uninterrupted():
+            self._write(entry.kind, _line(checksum, payload))
+            self._checksum = checksum
+
+    def _write(self, kind: str, line: bytes) -> None:
         try:
             if os.fstat(self._descriptor).st_nlink == 0:
                 raise OSError(errno.ENOENT, "the journal was removed while the run wrote it")
@@ -105,10 +124,10 @@ class Journal:
         except OSError as error:
             os.ftruncate(self._descriptor, self._length)
             raise HostFailed(
-                step="journal", what=entry.kind, reason=error.strerror or str(error),
+                step="journal", what=kind, reason=error.strerror or str(error),
                 hint="Make room on the disk of the run folder; what was journaled before is safe.",
             ) from None  # fmt: skip
-        self._checksum, self._length = checksum, self._length + len(line)
+        self._length += len(line)
 
     def close(self) -> None:
         """Close the file."""
@@ -119,6 +138,16 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def is_written(path: Path) -> bool:
+    """Whether a run still writes this journal."""
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def read_journal(path: Path) -> Recorded:
@@ -160,11 +189,13 @@ def _entries(path: Path) -> tuple[list[Entry], bool]:
         payload = line[_BEFORE:-_AFTER]
         checksum = zlib.crc32(payload, checksum)
         if line != _line(checksum, payload):
-            raise RecordError(path=path, reason=f"line {number} is damaged, or a line before it is missing")
+            raise RecordError(
+                path=path, reason=f"line {number} is damaged, or a line before it is missing", hint=_DAMAGED
+            )
         try:
             entries.append(_adapter().validate_json(payload, strict=True))
         except ValidationError as error:
-            raise RecordError(path=path, reason=f"line {number}: {_first(error)}") from None
+            raise RecordError(path=path, reason=f"line {number}: {_first(error)}", hint=_DAMAGED) from None
     return entries, False
 
 

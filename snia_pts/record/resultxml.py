@@ -14,7 +14,7 @@ from lxml import etree
 
 from .. import __version__
 from ..errors import RecordError
-from ..measurement import FIVE_NINES, Measurement, Transfers
+from ..measurement import FIVE_NINES, Measurement, Transfers, percentile_response_us
 from ..result import TestResult
 from ..spec import Tracked
 from ..specfile import SPECS, shown
@@ -157,7 +157,6 @@ def _figures(determination: SteadyState) -> Mapping[str, object]:
 
 
 def _measurement(parent: etree._Element, measurement: Measurement) -> None:
-    five_nines = measurement.histogram.percentile_ns(FIVE_NINES)
     clocking = asdict(measurement.clocking)
     values: dict[str, object] = {
         **asdict(measurement.stimulus),
@@ -166,7 +165,7 @@ def _measurement(parent: etree._Element, measurement: Measurement) -> None:
         "mb_per_second": measurement.mb_per_second,
         "average_response_us": measurement.average_response_us,
         "maximum_response_us": measurement.maximum_response_us,
-        "five_nines_response_us": None if five_nines is None else five_nines / 1000,
+        "five_nines_response_us": percentile_response_us([measurement], FIVE_NINES),
         **_transfers("read", measurement.read),
         **_transfers("write", measurement.write),
         **{key: clocking[key] for key in ("started", "own_gap_us", "idle_gap_ms")},

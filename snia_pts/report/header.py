@@ -110,11 +110,11 @@ def _blocks(result: TestResult) -> Table:
 
 def _platform(result: TestResult) -> tuple[tuple[str, str], ...]:
     platform = result.facts.platform
-    cpus = f"{platform.cpus} x " if platform.cpus else ""
+    cpus = f" ({platform.cpus} CPUs)" if platform.cpus else ""
     return (
         ("Ref Test Platform", platform.hostname),
         ("Motherboard", platform.motherboard),
-        ("CPU", f"{cpus}{platform.cpu}"),
+        ("CPU", f"{platform.cpu}{cpus}"),
         ("Memory", capacity(platform.memory_bytes) if platform.memory_bytes else ""),
         ("Operating System", platform.operating_system),
         ("Test SW", f"snia-pts, {platform.engine}"),
@@ -153,11 +153,11 @@ def _setup(result: TestResult) -> tuple[tuple[str, str], ...]:
         ("AR Segments", NOT_APPLICABLE),
         ("Pre Condition 1", f"SEQ {conditioning.block_size_bytes / KIB:g} KiB W"),
         ("TOIO - TC/QD", demand(conditioning.thread_count, conditioning.queue_depth)),
-        ("Duration", f"{conditioning.capacities} x {amount}"),
+        ("Duration", f"{conditioning.capacities} x {amount}" if result.preconditioned else "NOT FINISHED"),
         ("Pre Condition 2", f"{spec.title} Loop"),
         ("TOIO - TC/QD", demand(spec.setup.thread_count, spec.setup.queue_depth)),
         ("SS Rounds", steady_rounds(result)),
-        ("Notes", f"{count} deviation{'s' * (count != 1)}: see Summary" if count else "no deviation"),
+        ("Notes", f"NOT PTS CONFORMANT: {count} deviation{'s' * (count != 1)}" if count else "no deviation"),
     )
 
 

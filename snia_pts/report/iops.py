@@ -74,7 +74,9 @@ def _windows(result: TestResult) -> Iterator[Page]:
     for tracked, determination in result.window.determinations:
         size = block_size(tracked.block_size_bytes).replace(" ", "")
         name = f"RND/{size} RW{tracked.read_percent}"
-        failed = "" if result.window.steady else " - NOT ACHIEVED"
+        failed = ("" if result.window.steady else " - NOT ACHIEVED") + (
+            " - ALTERED RULES" if result.altered_rules else ""
+        )
         yield Page(
             title=f"{result.facts.spec.title} Steady State Measurement Window - {name}{failed}",
             blocks=tuple(_window_blocks(result, tracked, determination)),

@@ -1,6 +1,7 @@
 """A test's matrix of R/W mix and block size, read from the rounds of a window.
 
-Response times and throughput come from the totals of all rounds, never from averages of averages.
+IOPS and throughput are means of the rounds' values, as the standard reports them; response times come from the counts
+and bins of all rounds, never from averages of averages.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from ..measurement import Histogram, MeasuredRound, Measurement
+from ..measurement import MeasuredRound, Measurement, mean, percentile_response_us
 from ..result import TestResult
 from ..spec import IopsSpec
 from ..steps import Cell, mix
-from ..units import KIB, MB
+from ..units import KIB
 from .tables import Column, Table, aligned
 
 #: So many R/W mixes stand abreast in a table, and so many block sizes below each other leave room for three tables.
@@ -48,19 +49,13 @@ def maximum_response_ms(measurements: Sequence[Measurement]) -> float:
 
 def percentile_response_ms(measurements: Sequence[Measurement], percent: float) -> float:
     """Return a percentile of the response times of all ``measurements`` in ms; nan when there are too few I/Os."""
-    merged = Histogram()
-    for measurement in measurements:
-        merged = merged.merge(measurement.histogram)
-    found = merged.percentile_ns(percent)
-    return math.nan if found is None else found / 1e6
+    found = percentile_response_us(measurements, percent)
+    return math.nan if found is None else found / 1000
 
 
 def throughput_mb_per_second(measurements: Sequence[Measurement]) -> float:
-    """Return the throughput of all ``measurements`` together in decimal MB/s: their bytes over their time."""
-    parts = [(measurement.read, measurement.write) for measurement in measurements]
-    seconds = math.fsum(measurement.runtime_ms for measurement in measurements) / 1000
-    moved = sum(read.transferred_bytes + write.transferred_bytes for read, write in parts)
-    return moved / MB / seconds if seconds else math.nan
+    """Return the mean throughput of ``measurements`` in decimal MB/s, averaged as their IOPS are."""
+    return mean(measurement.mb_per_second for measurement in measurements)
 
 
 def reduced(result: TestResult, reduce: Callable[[Sequence[Measurement]], float]) -> dict[Cell, float]:

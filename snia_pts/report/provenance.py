@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterator
 
 from ..measurement import Measurement
-from ..result import TestResult
+from ..result import RunFacts, TestResult
 from ..units import GB, capacity, duration
 from .header import when
 from .pages import Page
@@ -74,7 +74,7 @@ def _purge(result: TestResult) -> str:
 
 def _preconditioning(measured: Measurement | None) -> str:
     if measured is None:
-        return "none"
+        return "not finished; what it wrote before it was stopped is not counted"
     stimulus, written = measured.stimulus, measured.write.transferred_bytes
     seconds = measured.runtime_ms / 1000
     return (
@@ -115,13 +115,18 @@ def _evidence(result: TestResult) -> Iterator[str]:
         yield f"rounds {points[0]} to {points[-1]} ({thousands(len(points), 0)} points)"
 
 
+def _repeatable(told: RunFacts) -> tuple[str, ...]:
+    """Return the command line with the run's seed, so that the offsets are the same again."""
+    return told.command_line if "--seed" in told.command_line else (*told.command_line, "--seed", str(told.seed))
+
+
 def _steps(result: TestResult) -> Table:
     told, platform = result.facts, result.facts.platform
     steps = (
         f"Take the same device (serial number {told.dut.serial or 'unknown'}, "
         f"firmware {told.dut.firmware or 'unknown'}) on the same kind of host; everything on the device will be lost.",
         f"Install snia-pts {platform.suite_version} and {platform.engine} {platform.engine_version}.",
-        f"Run: {shlex.join(told.command_line)}",
+        f"Run, in a new --run-dir: {shlex.join(_repeatable(told))}",
         "Compare the measurement windows. To make this report again from the stored run, without the device: "
         "snia-pts report RUN.",
     )

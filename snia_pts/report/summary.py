@@ -25,8 +25,8 @@ def _blocks(result: TestResult, left_out: str) -> Iterator[Block]:
     yield Prose(text=verdict(result), kind="good" if result.steady and result.ending == "finished" else "bad")
     yield Prose(text=_conformance(result), kind="good" if result.conformant else "bad")
     if result.ending != "finished":
-        yield Prose(text=f"The run did not finish ({result.ending}): {result.ending_detail or 'no more is known'}.",
-                    kind="lead")  # fmt: skip
+        detail = (result.ending_detail or "no more is known").rstrip(".")
+        yield Prose(text=f"The run did not finish ({result.ending}): {detail}.", kind="lead")
     if left_out:
         yield Prose(text=left_out, kind="lead")
     if result.deviations:
@@ -107,14 +107,15 @@ def _course(result: TestResult) -> Table:
     partly = len(result.rounds) - complete
     written, read = moved_bytes(result)
     fills = thousands(written / result.facts.dut.capacity_bytes, 2)
+    least = "" if result.ending == "finished" else "at least "  # what was stopped wrote too, and was not counted
     rows = (
         ("Standard", f"{result.facts.spec.revision} ({result.facts.spec.publication})"),
         ("Measurement window (rounds)", steady_rounds(result)),
         ("Rounds run", f"{complete} complete{f', {partly} not complete' if partly else ''} "
                        f"(at most {result.facts.spec.rounds.maximum})"),
         ("Duration", elapsed(result)),
-        ("Data written (TGBW)", f"{thousands(written / GB, 1)} GB, {fills} x user capacity"),
-        ("Data read", f"{thousands(read / GB, 1)} GB"),
+        ("Data written (TGBW)", f"{least}{thousands(written / GB, 1)} GB, {fills} x user capacity"),
+        ("Data read", f"{least}{thousands(read / GB, 1)} GB"),
         ("User capacity", f"{capacity(result.facts.dut.capacity_bytes)} "
                           f"({thousands(result.facts.dut.capacity_bytes, 0)} bytes)"),
     )  # fmt: skip
