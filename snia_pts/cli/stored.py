@@ -33,7 +33,10 @@ def assess(arguments: argparse.Namespace) -> int:
         for line in result_lines(result):
             print(line)
         print()
-        print("\n".join(_told(disagreements)) or "result.xml and evidence agree with the journal.")
+        agreed = (
+            "result.xml and evidence agree" if folder.result.exists() else "There is no result.xml; evidence agrees"
+        )
+        print("\n".join(_told(disagreements)) or f"{agreed} with the journal.")
     return RecordError.exit_code if disagreements else 0
 
 
@@ -54,8 +57,8 @@ def report(arguments: argparse.Namespace) -> int:
 
 
 def _disagreements(folder: RunFolder, result: TestResult) -> tuple[str, ...]:
-    stored = differences(folder.result, result) if folder.result.exists() else ("there is no result.xml",)
-    return (*(() if result.running else stored), *evidence_differences(folder, result))
+    stored = differences(folder.result, result) if folder.result.exists() else ()
+    return (*stored, *evidence_differences(folder, result))
 
 
 def _told(disagreements: tuple[str, ...]) -> list[str]:
