@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 SPECS = Path(__file__).parent / "data" / "specs"
+#: What the end of a key says of its number.
+_UNITS = {"_seconds": " s", "_percent": " %", "_percents": " %", "_kib": " KiB"}
 _UNFIT = "expected numbers of fewer digits, lists nested less deep, texts of valid characters"
 
 
@@ -219,8 +221,14 @@ def _differences(standard: _File, plain: Mapping[str, Any]) -> Iterable[Deviatio
         for part in key.split("."):
             actual = actual.get(part) if isinstance(actual, dict) else None
         if actual != leaf.value and leaf.binding != "operator" and leaf.clause:
+            unit = next((unit for suffix, unit in _UNITS.items() if key.endswith(suffix)), "")
             recommends = " (recommended)" if leaf.binding == "recommended" else ""
-            yield Deviation(what=key, standard=shown(leaf.value) + recommends, actual=shown(actual), clause=leaf.clause)
+            yield Deviation(
+                what=key,
+                standard=shown(leaf.value) + unit + recommends,
+                actual=shown(actual) + unit,
+                clause=leaf.clause,
+            )
 
 
 def _foreign(standard: _File, chosen: _File) -> Iterable[Deviation]:

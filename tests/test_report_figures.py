@@ -122,6 +122,24 @@ def test_the_convergence_plot_shows_every_round_of_every_block_size() -> None:
     assert [word for word in words if word in ("1", "2")] == ["1", "2"]
 
 
+def test_every_plot_of_a_report_shows_the_results_own_numbers() -> None:
+    """Convergence: 100 % writes of every round.  2D: each mix's line is its row of the matrix, under its own name."""
+    result: TestResult = samples.iops_result(rounds=6)
+    planned = {figure.name: figure for figure in build(result).figures}
+    with drawing.settings():
+        convergence, matrix_2d = lines(planned["convergence"].draw()), lines(planned["matrix-2d"].draw())
+
+    for size in (512, 4096, 1024 * 1024):
+        cell = Cell(read_percent=0, block_size_bytes=size)
+        measured = [(each.number, each.by_cell[cell].iops) for each in result.rounds]
+        assert convergence[f"{size / 1024:g} KiB"] == measured
+    for share in (0, 35, 100):
+        row = sorted(
+            (cell.block_size_bytes, iops) for cell, iops in result.matrix.items() if cell.read_percent == share
+        )
+        assert [iops for _, iops in matrix_2d[f"{share}/{100 - share}"]] == [iops for _, iops in row]
+
+
 def test_the_window_plot_draws_the_least_squares_line_and_the_band() -> None:
     """Average, 110 % and 90 % are flat; the best fit goes through SteadyState.fit, not first to last point."""
     found = determine([287.6, 287.36, 285.91, 272.66, 278.9], RULE, first_round=4)

@@ -171,7 +171,8 @@ def test_changed_number_is_a_deviation(key: str) -> None:
         (deviation,) = changed.deviations
         assert deviation.what == key
         assert deviation.clause == leaf["clause"]
-        assert deviation.actual == shown(OTHERS[key])
+        unit = {"seconds": " s", "percent": " %", "percents": " %", "kib": " KiB"}.get(key.rpartition("_")[2], "")
+        assert deviation.actual == shown(OTHERS[key]) + unit
         assert deviation.standard.endswith("(recommended)") == (leaf.get("binding") == "recommended")
 
 
@@ -191,7 +192,7 @@ def test_deviation_reads_well() -> None:
 
     assert [(deviation.what, deviation.standard, deviation.actual) for deviation in changed.deviations] == [
         ("setup.thread_count", "4 (recommended)", "8"),
-        ("rounds.point_seconds", "60", "0.4"),
+        ("rounds.point_seconds", "60 s", "0.4 s"),
     ]
     assert shown([{"metric": "iops", "read_percent": 0}, {"metric": "x"}]) == "metric=iops read_percent=0, metric=x"
 

@@ -91,8 +91,8 @@ def _window_blocks(result: TestResult, tracked: Tracked, determination: SteadySt
     yield Figure(
         name=f"window-{tracked.block_size_bytes}-{tracked.read_percent}",
         caption=f"{_label(tracked)}, rounds {first} - {last}. The axis shows the range of the window.",
-        alt=f"Line plot: IOPS of {_label(tracked)} in rounds {first} to {last}, with their average, the band of the "
-        "allowed data excursion and the least squares line.",
+        alt=f"Line plot: IOPS of {_label(tracked)} in rounds {first} to {last}, with their average, lines "
+        f"{rule.data_excursion_percent / 2:g} % above and below it, and the least squares line.",
         draw=partial(figures.measurement_window, determination, rule.data_excursion_percent),
         height=figures.WINDOW_HEIGHT,
     )

@@ -63,10 +63,10 @@ def _conformance(result: TestResult) -> str:
 def deviations_table(result: TestResult) -> Table:
     """Return every difference from the standard with its clause."""
     columns = (
-        Column(heading="Deviation", width=20),
-        Column(heading="The standard asks", width=29),
-        Column(heading="What was done", width=31),
-        Column(heading="Clause", width=20),
+        Column(heading="Deviation", width=28),
+        Column(heading="The standard asks", width=26),
+        Column(heading="What was done", width=27),
+        Column(heading="Clause", width=19),
     )
     rows = tuple((each.what, each.standard, each.actual, each.clause) for each in result.deviations)
     return Table(kind="texts", columns=columns, rows=rows, title="Deviations from the standard")
