@@ -260,7 +260,7 @@ def _times_page(result: TestResult, window: str) -> Page:
     reductions = (
         ("Average response time (ms), weighted by I/O count", matrices.average_response_ms),
         ("Maximum response time (ms)", matrices.maximum_response_ms),
-        ("Throughput (MB/s, decimal), all bytes over all time", matrices.throughput_mb_per_second),
+        ("Throughput (MB/s, decimal)", matrices.throughput_mb_per_second),
     )
     tables = tuple(
         table
