@@ -15,7 +15,7 @@ shell sees.  One tree, one code each (``tests/test_errors.py`` proves the codes 
      |- TargetUnfit        10   the target cannot be tested
      |- PurgeFailed        11   a purge failed, or was not proven
      |- DeviceFailed       12   the device under test failed
-     |- HostFailed         13   the host or a tool failed: the device is not to blame
+     |- HostFailed         13   the host or a tool failed, as far as can be told
      |- RecordError        14   a stored run cannot be read
      |- ReportError        15   a report could not be made as it should look
     Interrupted           130   the operator stopped the run
@@ -115,7 +115,7 @@ class DeviceFailed(SniaPtsError):
 
 
 class HostFailed(SniaPtsError):
-    """The host failed in step {step} ({what}): {reason}. The device is not to blame."""
+    """The host failed in step {step} ({what}): {reason}."""
 
     exit_code = 13
     hint = "What was measured before is kept in the run folder; look at the evidence of this step."
