@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-TargetKind = Literal["drive", "loop device", "file"]
+TargetKind = Literal["drive", "loop device", "file", "simulated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,11 @@ class Dut:
     def __post_init__(self) -> None:
         if self.capacity_bytes < 1 or self.logical_sector_bytes < 1:
             raise ValueError(f"{self.path}: capacity and sector size must be positive")
+
+    @property
+    def simulated(self) -> bool:
+        """Whether there is no device at all."""
+        return self.kind == "simulated"
 
     @property
     def name(self) -> str:

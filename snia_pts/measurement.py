@@ -1,4 +1,4 @@
-"""What was measured: counts, times and response-time histograms of one stimulus, and rounds of them.
+"""What was measured: counts, times and response-time histograms of one stimulus, rounds and time lines of them.
 
 Statistics come from totals and histograms, never from averages of averages: a mixed point's IOPS is reads plus
 writes, its average response time is weighted by I/O count, percentiles come from merged bins.
@@ -7,16 +7,20 @@ writes, its average response time is weighted by I/O count, percentiles come fro
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import lt
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
-from .spec import Deviation, Tracked
-from .steps import Cell, Stimulus
+from .spec import Deviation, MetricName, Tracked
+from .steps import Stimulus
 from .units import MB
 
 FIVE_NINES = 99.999
+#: The confidence levels of the standard, in percent.
+NINES = (99.9, 99.99, FIVE_NINES)
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +134,10 @@ class Clocking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What came of one stimulus.  ``evidence`` names its files in the run folder, ``evidence_sha256`` their result."""
+    """What came of one stimulus.  ``evidence`` names its files in the run folder, ``evidence_sha256`` their result.
+
+    ``host_cpu_percent`` is how busy all CPUs of the host were together meanwhile.
+    """
 
     kind: Literal["measurement"] = "measurement"
     stimulus: Stimulus
@@ -140,6 +147,7 @@ class Measurement:
     clocking: Clocking
     evidence: str
     evidence_sha256: str
+    host_cpu_percent: float | None = None
 
     @property
     def ios(self) -> int:
@@ -174,6 +182,13 @@ class Measurement:
     def histogram(self) -> Histogram:
         """Response times of reads and writes together."""
         return self.read.histogram.merge(self.write.histogram)
+
+
+def average_response_us(measurements: Sequence[Measurement]) -> float:
+    """Return the ART of all ``measurements`` together in us, weighted by I/O count; nan of none."""
+    parts = [part for measurement in measurements for part in (measurement.read, measurement.write)]
+    ios = sum(part.ios for part in parts)
+    return math.fsum(part.ios * part.response_mean_ns for part in parts) / ios / 1000 if ios else math.nan
 
 
 def percentile_response_us(measurements: Sequence[Measurement], percent: float) -> float | None:
@@ -215,9 +230,90 @@ class Purged:
         return f"{self.method} (proven on {self.samples} blocks)"
 
 
-Outcome = Purged | Measurement
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One sample of a stretch: what was transferred since the sample before, by the engine's running totals.
 
-METRICS = {"iops": lambda measurement: measurement.iops}
+    ``ended_seconds`` is the stretch's I/O time until the sample's end, ``seconds`` the sample's own part of it.
+    Percentiles are None where the sample has too few I/Os to tell.  The greatest response time is exact where it is
+    the greatest of the stretch so far, and else the upper edge of the sample's highest bin.
+    """
+
+    kind: Literal["sample"] = "sample"
+    number: int
+    ended_seconds: float
+    seconds: float
+    read_ios: int
+    write_ios: int
+    read_bytes: int
+    write_bytes: int
+    average_response_us: float
+    maximum_response_us: float
+    three_nines_us: float | None
+    four_nines_us: float | None
+    five_nines_us: float | None
+
+    @property
+    def ios(self) -> int:
+        return self.read_ios + self.write_ios
+
+    @property
+    def iops(self) -> float:
+        """I/Os per second, reads and writes together."""
+        return self.ios / self.seconds if self.seconds else 0.0
+
+    @property
+    def mb_per_second(self) -> float:
+        """Throughput in decimal MB/s, reads and writes together."""
+        return (self.read_bytes + self.write_bytes) / self.seconds / MB if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idled:
+    """The device was left alone for so long; no program ran and nothing was asked of it."""
+
+    kind: Literal["idled"] = "idled"
+    started: str
+    seconds: float
+
+
+Outcome = Purged | Sample | Measurement | Idled
+
+
+class Measured(Protocol):
+    """What a metric is read from: a measurement, or a sample of one."""
+
+    @property
+    def iops(self) -> float: ...
+    @property
+    def mb_per_second(self) -> float: ...
+    @property
+    def average_response_us(self) -> float: ...
+    @property
+    def maximum_response_us(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """Something a test tracks: its name and unit as a report prints them, and how it is read."""
+
+    label: str
+    unit: str
+    of: Callable[[Measured], float]
+
+    @property
+    def heading(self) -> str:
+        """Name and unit: ``Throughput (MB/s)``, and just ``IOPS`` for what is its own unit."""
+        return self.label if self.label == self.unit else f"{self.label} ({self.unit})"
+
+
+METRICS: Mapping[MetricName, Metric] = {
+    "iops": Metric(label="IOPS", unit="IOPS", of=lambda measured: measured.iops),
+    "mb_per_second": Metric(label="Throughput", unit="MB/s", of=lambda measured: measured.mb_per_second),
+    "average_response_ms": Metric(
+        label="Average response time", unit="ms", of=lambda measured: measured.average_response_us / 1000
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,18 +324,58 @@ class MeasuredRound:
     measurements: tuple[Measurement, ...]
     complete: bool
 
-    @property
-    def by_cell(self) -> Mapping[Cell, Measurement]:
-        """The measurements by their place in the matrix; raises ValueError when two have the same."""
-        cells = {measurement.stimulus.cell: measurement for measurement in self.measurements}
-        if len(cells) != len(self.measurements):
-            raise ValueError(f"round {self.number} measured a cell twice")
-        return cells
+    def by(self, key: Callable[[Stimulus], Key]) -> Mapping[Key, Measurement]:
+        """The measurements by a key of their stimuli; raises ValueError when two have the same."""
+        keyed = {key(measurement.stimulus): measurement for measurement in self.measurements}
+        if len(keyed) != len(self.measurements):
+            raise ValueError(f"round {self.number} measured a point twice")
+        return keyed
+
+    def point(self, tracked: Tracked) -> Measurement:
+        """Return the measurement of a tracked variable, found by its key.
+
+        Raises KeyError when the round did not measure it, ValueError when more than one point answers to the key.
+        """
+        found = [measurement for measurement in self.measurements if _answers(measurement.stimulus, tracked)]
+        if not found:
+            raise KeyError(tracked)
+        if len(found) > 1:
+            raise ValueError(f"round {self.number} has {len(found)} points for a tracked variable")
+        return found[0]
 
     def value(self, tracked: Tracked) -> float:
-        """Return a tracked variable, found by its key; raises KeyError when the round did not measure it."""
-        cell = Cell(read_percent=tracked.read_percent, block_size_bytes=tracked.block_size_bytes)
-        return float(METRICS[tracked.metric](self.by_cell[cell]))
+        """Return a tracked variable; raises as ``point`` does."""
+        return METRICS[tracked.metric].of(self.point(tracked))
+
+
+def _answers(stimulus: Stimulus, tracked: Tracked) -> bool:
+    """Tell whether a stimulus is the tracked variable's: every key that is given agrees."""
+    return all(
+        asked is None or asked == given
+        for asked, given in (
+            (tracked.read_percent, stimulus.read_percent),
+            (tracked.block_size_bytes, stimulus.block_size_bytes),
+            (tracked.thread_count, stimulus.thread_count),
+            (tracked.queue_depth, stimulus.queue_depth),
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledRound:
+    """A sample that steady state is judged on, as the round it stands for; ``minute`` is when it ended."""
+
+    number: int
+    minute: float
+    sample: Sample
+
+    @property
+    def complete(self) -> bool:
+        return True
+
+    def value(self, tracked: Tracked) -> float:
+        """Return a tracked variable."""
+        return METRICS[tracked.metric].of(self.sample)
 
 
 def mean(values: Iterable[float]) -> float:

@@ -1,27 +1,32 @@
 """What a test would cost: drives its procedure with supposed answers instead of a device.
 
-Shortest is a device that is steady from the first round on, longest one that never is.
+Shortest is a device that is steady from the first round on, longest one that never is, and so slow besides that it does
+not reach what would end a stimulus before its time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .dut import Dut
-from .measurement import NOTHING, Clocking, Histogram, Measurement, Outcome, Purged, Transfers
-from .procedures import TESTS, drive
-from .spec import IopsSpec
-from .steps import Precondition, Purge, Round, Step, Stimulus
+from .measurement import NOTHING, Clocking, Histogram, Idled, Measurement, Outcome, Purged, Sample, Transfers
+from .procedures import drive, procedure
+from .spec import Settling, Spec, settling_rule
+from .steps import Idle, Purge, Round, Step, Stimulus, Stretch
 from .units import MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """What a plan supposes of device and engine: ``mb_per_second`` it moves at most, time lost around a stimulus."""
+    """What a plan supposes of device and engine: ``mb_per_second`` it moves at most, time lost around a stimulus.
+
+    A device that is not ``eager`` takes its whole time for a stimulus that ends with an amount or a time.
+    """
 
     mb_per_second: float
     overhead_seconds: float
+    eager: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +64,18 @@ class Plan:
     longest: Estimate
 
 
-def plan(spec: IopsSpec, dut: Dut, assumptions: Assumptions) -> Plan:
+def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
     """Return what the test would cost on ``dut``."""
 
-    def estimate(ios_of_round: Callable[[int], int]) -> Estimate:
+    def estimate(level_of: Callable[[int], int], assumptions: Assumptions) -> Estimate:
         asked: list[Step] = []
+        supposing = _Supposing(assumptions, settling_rule(spec), level_of)
 
         def suppose(step: Step) -> Iterable[Outcome]:
             asked.append(step)
-            return _answer(step, ios_of_round)
+            return supposing.answer(step)
 
-        drive(TESTS[spec.test](spec, dut), suppose)
+        drive(procedure(spec, dut), suppose)
         return Estimate(
             steps=tuple(_cost(step, assumptions) for step in asked),
             rounds=sum(isinstance(step, Round) for step in asked),
@@ -78,49 +84,105 @@ def plan(spec: IopsSpec, dut: Dut, assumptions: Assumptions) -> Plan:
     never_steady = 1000
     return Plan(
         assumptions=assumptions,
-        shortest=estimate(lambda _: 1),
-        longest=estimate(lambda number: 1 if number % 2 else never_steady),
+        shortest=estimate(lambda _: 1, assumptions),
+        longest=estimate(lambda number: 1 if number % 2 else never_steady, replace(assumptions, eager=False)),
     )
 
 
 def _cost(step: Step, assumptions: Assumptions) -> PlannedStep:
     seconds = [_seconds(stimulus, assumptions) for stimulus in step.stimuli]
-    written = sum(
-        time * assumptions.mb_per_second * MB * (100 - stimulus.read_percent) / 100
-        if stimulus.amount_bytes is None
-        else stimulus.amount_bytes
-        for time, stimulus in zip(seconds, step.stimuli, strict=True)
-    )
-    overhead = len(seconds) * assumptions.overhead_seconds
+    moved = (_moved(stimulus, time, assumptions) for time, stimulus in zip(seconds, step.stimuli, strict=True))
+    written = sum(_written(stimulus, amount) for amount, stimulus in zip(moved, step.stimuli, strict=True))
+    rest = step.seconds if isinstance(step, Idle) else len(seconds) * assumptions.overhead_seconds
     return PlannedStep(
-        label=step.label, stimuli=len(seconds), seconds=sum(seconds) + overhead, written_bytes=round(written)
+        label=step.label, stimuli=len(seconds), seconds=sum(seconds) + rest, written_bytes=round(written)
     )
 
 
 def _seconds(stimulus: Stimulus, assumptions: Assumptions) -> float:
-    if stimulus.seconds is not None:
-        return stimulus.seconds
-    return (stimulus.amount_bytes or 0) / (assumptions.mb_per_second * MB)
+    """Return how long a stimulus takes: its time, or less where a limit or its passes end it."""
+    amount = stimulus.amount_bytes if stimulus.seconds is None else stimulus.limit_bytes
+    least = amount / (assumptions.mb_per_second * MB) if amount is not None else None
+    if stimulus.seconds is None:
+        return least or 0.0
+    return min(stimulus.seconds, least) if least is not None and assumptions.eager else stimulus.seconds
 
 
-def _answer(step: Step, ios_of_round: Callable[[int], int]) -> Iterator[Outcome]:
-    if isinstance(step, Purge):
-        yield Purged(method="supposed", samples=0, survivors=0, started="", seconds=0, evidence="")
-    elif isinstance(step, Precondition):
-        yield _supposed(step.stimulus, 1)
-    elif isinstance(step, Round):
-        yield from (_supposed(stimulus, ios_of_round(step.number)) for stimulus in step.stimuli)
+def _moved(stimulus: Stimulus, seconds: float, assumptions: Assumptions) -> int:
+    """Return the bytes a stimulus moves at most."""
+    if stimulus.amount_bytes is not None:
+        return stimulus.amount_bytes
+    moved = round(seconds * assumptions.mb_per_second * MB)
+    return moved if stimulus.limit_bytes is None else min(moved, stimulus.limit_bytes)
 
 
-def _supposed(stimulus: Stimulus, ios: int) -> Measurement:
-    second = 1000
-    reads = Transfers(
-        ios=ios, transferred_bytes=ios * stimulus.block_size_bytes, runtime_ms=second, response_min_ns=1,
-        response_mean_ns=1.0, response_max_ns=1, histogram=Histogram(),
-    )  # fmt: skip
-    clocking = Clocking(
-        started="", started_monotonic_ns=0, ended_monotonic_ns=0, own_gap_us=None, idle_gap_ms=None
-    )  # fmt: skip
-    return Measurement(
-        stimulus=stimulus, seed=0, read=reads, write=NOTHING, clocking=clocking, evidence="", evidence_sha256=""
-    )
+def _written(stimulus: Stimulus, moved: int) -> float:
+    return moved * (100 - stimulus.read_percent) / 100
+
+
+class _Supposing:
+    """Answers steps as a device would that moves as much as is supposed.
+
+    ``level_of`` tells how I/Os and response times of a round, and of each sample from one that stands for a round to
+    the next, compare with others.
+    """
+
+    def __init__(self, assumptions: Assumptions, rule: Settling | None, level_of: Callable[[int], int]) -> None:
+        self._assumptions = assumptions
+        self._rule = rule
+        self._level_of = level_of
+        self._sampled = 0
+
+    def answer(self, step: Step) -> Iterator[Outcome]:
+        match step:
+            case Purge():
+                yield Purged(method="supposed", samples=0, survivors=0, started="", seconds=0, evidence="")
+            case Round():
+                yield from (self._whole(stimulus, self._level_of(step.number)) for stimulus in step.stimuli)
+            case Idle():
+                yield Idled(started="", seconds=step.seconds)
+            case Stretch():
+                yield from self._samples(step)
+                yield self._whole(step.stimulus, 1)
+
+    def _samples(self, step: Stretch) -> Iterator[Sample]:
+        seconds = _seconds(step.stimulus, self._assumptions)
+        for number in range(1, step.samples + 1):
+            ended = min(number * (step.sample_seconds or 0), seconds)
+            began = (number - 1) * (step.sample_seconds or 0)
+            if began >= seconds:
+                return
+            self._sampled += 1
+            level = self._level_of(self._round())
+            yield Sample(
+                number=number, ended_seconds=ended, seconds=ended - began,
+                read_ios=0, write_ios=level, read_bytes=0, write_bytes=level,
+                average_response_us=float(level), maximum_response_us=float(level),
+                three_nines_us=None, four_nines_us=None, five_nines_us=None,
+            )  # fmt: skip
+
+    def _round(self) -> int:
+        """Return the round that the present sample stands for, or follows."""
+        return 0 if self._rule is None else 1 + (self._sampled - self._rule.first_sample) // self._rule.stride_samples
+
+    def _whole(self, stimulus: Stimulus, level: int) -> Measurement:
+        seconds = _seconds(stimulus, self._assumptions)
+        moved = _moved(stimulus, seconds, self._assumptions)
+        if stimulus.limit_bytes is not None and not self._assumptions.eager:
+            moved = min(moved, stimulus.limit_bytes - stimulus.largest_block_bytes)
+        written = round(_written(stimulus, moved))
+        second_ms = 1000
+
+        def side(transferred_bytes: int) -> Transfers:
+            return Transfers(
+                ios=level, transferred_bytes=transferred_bytes // level, runtime_ms=round(seconds * second_ms),
+                response_min_ns=1, response_mean_ns=float(level), response_max_ns=level, histogram=Histogram(),
+            )  # fmt: skip
+
+        clocking = Clocking(
+            started="", started_monotonic_ns=0, ended_monotonic_ns=0, own_gap_us=None, idle_gap_ms=None
+        )  # fmt: skip
+        return Measurement(
+            stimulus=stimulus, seed=0, read=side(moved - written) if moved > written else NOTHING,
+            write=side(written) if written or not moved else NOTHING, clocking=clocking, evidence="", evidence_sha256="",
+        )  # fmt: skip

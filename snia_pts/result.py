@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from .dut import Dut
-from .measurement import MeasuredRound, Measurement, Outcome, Purged
-from .spec import Deviation, IopsSpec, TestClass
-from .steps import Cell, Round, Step
+from .measurement import MeasuredRound, Measurement, Purged, SampledRound
+from .procedures import Conclusion
+from .spec import (
+    CrossStimulusSpec,
+    Deviation,
+    Spec,
+    TestClass,
+    ThroughputSpec,
+    WriteSaturationSpec,
+    loop_rule,
+    settling_rule,
+)
+from .steps import Phase
 from .testplatform import TestPlatform
-from .window import Window, window_ending
+from .timeline import TimeLine
+from .units import block_size, duration
+from .window import Window
 
 Ending = Literal["finished", "interrupted", "device failed", "host failed", "unfinished"]
 
@@ -37,7 +49,7 @@ class RunFacts:
     operator: str
     seed: int
     test_class: TestClass
-    spec: IopsSpec
+    spec: Spec
     dut: Dut
     platform: TestPlatform
     deviations: tuple[Deviation, ...]
@@ -45,41 +57,143 @@ class RunFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestResult:
-    """One run of one test, as far as it came.
+class Loop:
+    """The rounds of a part of the test, and their last complete window: the Measurement Window when it is steady."""
 
-    ``window`` is the last complete window: the Measurement Window when it is steady.
-    """
-
-    facts: RunFacts
-    purged: Purged | None
-    preconditioned: Measurement | None
+    part: str
     rounds: tuple[MeasuredRound, ...]
     window: Window | None
-    ending: Ending
-    ending_detail: str
-    finished: str
-    running: bool = False
 
     @property
-    def deviations(self) -> tuple[Deviation, ...]:
-        """Every difference from the standard; a run is PTS conformant only with none."""
-        return self.facts.deviations + (self.purged.deviations if self.purged else ())
+    def complete(self) -> tuple[MeasuredRound, ...]:
+        """The rounds that were measured to their end."""
+        return tuple(measured for measured in self.rounds if measured.complete)
 
     @property
-    def warnings(self) -> tuple[RunWarning, ...]:
-        """What a reader must know besides: pauses between stimuli, points that took another time or mix than asked."""
-        points = [point for measured in self.rounds for point in measured.measurements]
-        return (*self.facts.warnings, *_pauses(points), *_overruns(points), *_mixes(points))
+    def window_rounds(self) -> tuple[MeasuredRound, ...]:
+        """The rounds of the window; empty while there is none."""
+        numbers = self.window.numbers if self.window else ()
+        return tuple(measured for measured in self.rounds if measured.number in numbers)
 
     @property
     def steady(self) -> bool:
         return self.window is not None and self.window.steady
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """The samples of a continuous stimulus that stand for rounds, and their last window."""
+
+    phase: Phase
+    rounds: tuple[SampledRound, ...]
+    window: Window | None
+
+    @property
+    def steady(self) -> bool:
+        return self.window is not None and self.window.steady
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """The device was left alone between two stimuli: ``asked_seconds`` where that was the test's wish.
+
+    ``own_us`` is the suite's own share of ``idle_ms``.
+    """
+
+    part: str
+    asked_seconds: float | None
+    idle_ms: float
+    own_us: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestResult:
+    """One run of one test, as far as it came."""
+
+    facts: RunFacts
+    purges: tuple[tuple[str, Purged], ...]
+    loops: tuple[Loop, ...]
+    sampling: Sampling | None
+    time_lines: tuple[TimeLine, ...]
+    gaps: tuple[Gap, ...]
+    conclusion: Conclusion
+    ending: Ending
+    ending_detail: str
+    finished: str
+    running: bool = False
+
+    def loop(self, part: str = "") -> Loop | None:
+        """Return the loop of a part of the test; None before its first round."""
+        return next((loop for loop in self.loops if loop.part == part), None)
+
+    def time_line(self, phase: Phase, part: str = "") -> TimeLine | None:
+        """Return what was measured in a phase of a part; None before its first stretch."""
+        found = (line for line in self.time_lines if (line.phase, line.part) == (phase, part))
+        return next(found, None)
+
+    def lines(self, phase: Phase) -> tuple[TimeLine, ...]:
+        """Return a phase's time lines of all parts, in the order they ran."""
+        return tuple(line for line in self.time_lines if line.phase == phase)
+
+    @property
+    def measurements(self) -> Iterator[Measurement]:
+        """Every measurement of the run."""
+        for line in self.time_lines:
+            yield from line.measurements
+        for loop in self.loops:
+            for measured in loop.rounds:
+                yield from measured.measurements
+
+    @property
+    def written_bytes(self) -> float:
+        """Bytes written since the first purge (TGBW), as far as they were counted."""
+        rounds = (each.write.transferred_bytes for loop in self.loops for r in loop.rounds for each in r.measurements)
+        return sum(rounds) + sum(line.written_bytes for line in self.time_lines)
+
+    @property
+    def read_bytes(self) -> float:
+        """Bytes read since the first purge, as far as they were counted."""
+        rounds = (each.read.transferred_bytes for loop in self.loops for r in loop.rounds for each in r.measurements)
+        return sum(rounds) + sum(sum(line.read_bytes) for line in self.time_lines)
+
+    @property
+    def deviations(self) -> tuple[Deviation, ...]:
+        """Every difference from the standard; a run is PTS conformant only with none."""
+        purged = (deviation for _, each in self.purges for deviation in each.deviations)
+        return tuple(dict.fromkeys((*self.facts.deviations, *purged)))
+
+    @property
+    def warnings(self) -> tuple[RunWarning, ...]:
+        """What a reader must know besides: pauses between stimuli, points that took another time or mix than asked."""
+        points = list(self.measurements)
+        return (*self.facts.warnings, *_early(self), *_pauses(self.gaps), *_overruns(points), *_mixes(points))
+
+    @property
+    def unsteady(self) -> tuple[str, ...]:
+        """The parts of the test that the standard wants steady and that are not; ``test loop`` where there is one."""
+        spec = self.facts.spec
+        expected = _parts(spec) if loop_rule(spec) else ()
+        found = [part or "test loop" for part in expected if not ((loop := self.loop(part)) and loop.steady)]
+        if settling_rule(spec) and not isinstance(spec, WriteSaturationSpec):
+            found += [] if self.sampling and self.sampling.steady else ["preconditioning"]
+        return tuple(found)
+
+    @property
+    def steady(self) -> bool:
+        """Whether everything that the standard wants steady is; of write saturation, whether that ended it."""
+        if isinstance(self.facts.spec, WriteSaturationSpec):
+            return self.sampling is not None and self.sampling.steady
+        return not self.unsteady
+
+    @property
+    def achieved(self) -> bool:
+        """Whether the test came to the end that the standard wants, whether or not that is a steady state."""
+        return self.ending == "finished" and (self.steady or isinstance(self.facts.spec, WriteSaturationSpec))
+
     @property
     def altered_rules(self) -> bool:
         """Whether steady state was judged by other numbers than the standard's."""
-        return any(deviation.what.startswith("steady_state.") for deviation in self.facts.deviations)
+        return any(deviation.what.startswith(("steady_state.", "settling.")) for deviation in self.facts.deviations)
 
     @property
     def conformant(self) -> bool:
@@ -87,16 +201,36 @@ class TestResult:
 
     @property
     def verdict(self) -> str:
-        """The steady state verdict in the standard's words."""
+        """The verdict in the standard's words."""
+        spec = self.facts.spec
         if self.ending != "finished":
             return f"INCOMPLETE ({self.ending})"
+        if isinstance(spec, CrossStimulusSpec):
+            return "COMPLETE (this test asks for no steady state)"
         by = " BY ALTERED RULES" if self.altered_rules else ""
-        return f"STEADY STATE{by}" if self.steady else f"STEADY STATE NOT ACHIEVED{by}"
+        if isinstance(spec, WriteSaturationSpec) and not self.steady:
+            return f"COMPLETE: {saturation_end(spec, self.conclusion)}, steady state not reached{by}"
+        if self.steady:
+            return f"STEADY STATE{by}"
+        which = f" ({', '.join(self.unsteady)})" if self.unsteady != ("test loop",) else ""
+        return f"STEADY STATE NOT ACHIEVED{by}{which}"
 
-    @property
-    def matrix(self) -> Mapping[Cell, float]:
-        """IOPS of every cell, averaged over the last window; empty while there is none."""
-        return self.window.cell_means() if self.window else {}
+
+def saturation_end(spec: WriteSaturationSpec, conclusion: Conclusion) -> str:
+    """Tell what ended a write saturation test."""
+    if conclusion is None:
+        return "not ended"
+    return {
+        "steady state": "steady state",
+        "written": f"{spec.saturation.capacities:g} x user capacity written",
+        "time": f"{duration(spec.saturation.seconds)} over",
+    }[conclusion.reason]
+
+
+def _parts(spec: Spec) -> tuple[str, ...]:
+    if isinstance(spec, ThroughputSpec):
+        return tuple(map(block_size, spec.rounds.block_sizes_bytes))
+    return ("",)
 
 
 #: The standard asks for no pause between stimuli (PTS 2.0.2 chapter 4); a longer one may let a drive recover.
@@ -107,9 +241,18 @@ _LONGEST_OVERRUN = 1.05
 _MIX_PERCENT, _MIX_IOS = 3.0, 2000
 
 
-def _pauses(points: Sequence[Measurement]) -> Iterator[RunWarning]:
-    gaps = [point.clocking.idle_gap_ms or 0.0 for point in points]
-    long = [gap for gap in gaps if gap > _LONGEST_IDLE_MS]
+def _early(result: TestResult) -> Iterator[RunWarning]:
+    """A purged drive is fast, and evenly so, until it has been filled: its first steady state may be that one."""
+    sampling = result.sampling
+    line = result.time_line(sampling.phase) if sampling and sampling.steady else None
+    if line is not None and line.written_bytes < line.stimulus.range_bytes:
+        share = line.written_bytes / line.stimulus.range_bytes
+        detail = f"it was found when {share:.0%} of the ActiveRange was written; the drive may still have been FOB"
+        yield RunWarning(what="early steady state", detail=detail)
+
+
+def _pauses(gaps: Sequence[Gap]) -> Iterator[RunWarning]:
+    long = [gap.idle_ms for gap in gaps if gap.asked_seconds is None and gap.idle_ms > _LONGEST_IDLE_MS]
     if long:
         detail = (
             f"{len(long)} time(s) the drive was left idle between points, for {max(long) / 1000:.3g} s at the longest"
@@ -139,36 +282,3 @@ def _mixes(points: Sequence[Measurement]) -> Iterator[RunWarning]:
     if off:
         detail = f"{len(off)} of {len(points)} points did not keep to their mix, {off[0]} among them"
         yield RunWarning(what="R/W mix", detail=detail)
-
-
-def fold(
-    facts: RunFacts,
-    answered: Iterable[tuple[Step, Sequence[Outcome]]],
-    *,
-    ending: Ending,
-    ending_detail: str,
-    finished: str,
-    running: bool = False,
-) -> TestResult:
-    """Fold steps and their outcomes, in the order they happened, into a result.
-
-    A step without all its outcomes is what a stopped run leaves; its round is kept, marked not complete, and no
-    window reaches into it.
-    """
-    purged: Purged | None = None
-    preconditioned: Measurement | None = None
-    rounds: list[MeasuredRound] = []
-    for step, outcomes in answered:
-        measurements = tuple(outcome for outcome in outcomes if isinstance(outcome, Measurement))
-        if isinstance(step, Round):
-            complete = len(measurements) == len(step.stimuli)
-            rounds.append(MeasuredRound(number=step.number, measurements=measurements, complete=complete))
-        elif measurements:
-            preconditioned = measurements[0]
-        purged = next((outcome for outcome in outcomes if isinstance(outcome, Purged)), purged)
-    whole = [measured for measured in rounds if measured.complete]
-    return TestResult(
-        facts=facts, purged=purged, preconditioned=preconditioned, rounds=tuple(rounds),
-        window=window_ending(whole, facts.spec.steady_state),
-        ending=ending, ending_detail=ending_detail, finished=finished, running=running,
-    )  # fmt: skip

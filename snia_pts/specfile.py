@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import SpecError, UsageError
-from .spec import SPEC_TYPES, Deviation, IopsSpec, TestClass
+from .spec import SPEC_TYPES, Deviation, Spec, TestClass, TestSpec
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 SPECS = Path(__file__).parent / "data" / "specs"
-#: What the end of a key says of its number.
-_UNITS = {"_seconds": " s", "_percent": " %", "_percents": " %", "_kib": " KiB"}
+#: What the last word of a key says of its number.
+_UNITS = {"seconds": " s", "ms": " ms", "percent": " %", "percents": " %", "kib": " KiB"}
+#: What names a specification, and is no number of the standard.
+_NAMES = {field.name for field in fields(TestSpec)}
 _UNFIT = "expected numbers of fewer digits, lists nested less deep, texts of valid characters"
 
 
@@ -28,7 +30,7 @@ _UNFIT = "expected numbers of fewer digits, lists nested less deep, texts of val
 class Specification:
     """A checked specification, and what it differs in from the standard."""
 
-    spec: IopsSpec
+    spec: Spec
     test_class: TestClass
     deviations: tuple[Deviation, ...]
 
@@ -54,15 +56,18 @@ def read_specification(
     """
     standard = _File.read(SPECS / f"{test}-{pts}.toml", test_class)
     chosen = _File.read(path, test_class) if path else standard
-    plain = chosen.values()
+    values = {key: leaf.value for key, leaf in chosen.leaves.items()}
     mistakes = list(chosen.mistakes)
     for key, value in overrides:
-        mistakes += _override(plain, key, value)
-    spec, more = _validate(test, plain)
+        if key in values.keys() - _NAMES:
+            values[key] = value
+        else:
+            mistakes.append(_unknown(key, values.keys() - _NAMES, test, pts, test_class))
+    spec, more = _validate(test, _nested(values))
     if spec is None or mistakes or more:
         raise _spec_error(str(path or f"{standard.path.name} with your options"), mistakes + more)
     departures = dict.fromkeys((*standard.departures, *chosen.departures))
-    deviations = (*_differences(standard, plain), *departures, *_foreign(standard, chosen))
+    deviations = (*_differences(standard, chosen, values), *departures, *_foreign(standard, chosen))
     return Specification(spec=spec, test_class=test_class, deviations=deviations)
 
 
@@ -113,16 +118,6 @@ class _File:
         _collect(table, "", test_class, leaves, mistakes)
         return cls(path, leaves, departures, tuple(mistakes))
 
-    def values(self) -> dict[str, Any]:
-        plain: dict[str, Any] = {}
-        for key, leaf in self.leaves.items():
-            *sections, name = key.split(".")
-            place = plain
-            for section in sections:
-                place = place.setdefault(section, {})
-            place[name] = leaf.value
-        return plain
-
 
 def _collect(
     table: Mapping[str, Any], prefix: str, test_class: TestClass, leaves: dict[str, _Leaf], mistakes: list[str]
@@ -168,30 +163,39 @@ def _departures(entries: object, test_class: TestClass, mistakes: list[str]) -> 
     return tuple(found)
 
 
-def _override(plain: dict[str, Any], key: str, value: Any) -> list[str]:
-    *sections, name = key.split(".")
-    place: Any = plain
-    for section in sections:
-        place = place.get(section) if isinstance(place, dict) else None
-    if not sections or not isinstance(place, dict) or name not in place:
-        keys = sorted(
-            f"{section}.{leaf}" for section, table in plain.items() if isinstance(table, dict) for leaf in table
-        )
-        return [f"--set {key}: expected one of {', '.join(keys)}"]
-    place[name] = value
-    return []
+def _unknown(key: str, known: Iterable[str], test: str, pts: str, test_class: TestClass) -> str:
+    others = (other for other in versions(test) if other != pts)
+    having = [f"PTS {each}" for each in others if key in _File.read(SPECS / f"{test}-{each}.toml", test_class).leaves]
+    elsewhere = f"only {' and '.join(having)} has it; " if having and key not in _NAMES else ""
+    return f"--set {key}: {elsewhere}expected one of {', '.join(sorted(known))}"
 
 
-def _validate(test: str, plain: Mapping[str, Any]) -> tuple[IopsSpec | None, list[str]]:
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for key, value in values.items():
+        *sections, name = key.split(".")
+        place = plain
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[name] = value
+    return plain
+
+
+def _validate(test: str, plain: Mapping[str, Any]) -> tuple[Spec | None, list[str]]:
     from pydantic import TypeAdapter, ValidationError
 
     try:
         text = json.dumps(plain, ensure_ascii=False, default=lambda date: [str(date)])
         return TypeAdapter(SPEC_TYPES[test]).validate_json(text, strict=True), []
     except ValidationError as error:
-        return None, [_sentence(detail) for detail in error.errors()]
+        return None, [_sentence(detail) for detail in error.errors() if not _follows(detail)]
     except (ValueError, RecursionError):
         return None, [_UNFIT]
+
+
+def _follows(detail: ErrorDetails) -> bool:
+    """Tell whether a list is called too short only because its entries are mistaken."""
+    return detail["type"] == "too_short" and bool(detail["input"])
 
 
 def _sentence(detail: ErrorDetails) -> str:
@@ -202,6 +206,8 @@ def _sentence(detail: ErrorDetails) -> str:
         return f"{key}: expected this key"
     if detail["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         return f"{key}: expected no such key"
+    if detail["type"] == "too_short":
+        return f"{key}: expected at least one entry"
     message = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     shown = "" if isinstance(detail["input"], dict) else f" {detail['input']!r}:"
     return f"{key}:{shown} expected {message}".removeprefix(":").strip()
@@ -215,20 +221,49 @@ def _spec_error(path: str, mistakes: Sequence[str]) -> SpecError:
     )
 
 
-def _differences(standard: _File, plain: Mapping[str, Any]) -> Iterable[Deviation]:
-    for key, leaf in standard.leaves.items():
-        actual: Any = plain
-        for part in key.split("."):
-            actual = actual.get(part) if isinstance(actual, dict) else None
-        if actual != leaf.value and leaf.binding != "operator" and leaf.clause:
-            unit = next((unit for suffix, unit in _UNITS.items() if key.endswith(suffix)), "")
+def _differences(standard: _File, chosen: _File, values: Mapping[str, Any]) -> Iterator[Deviation]:
+    for key, leaf in (chosen.leaves | standard.leaves).items():
+        asked = standard.leaves[key].value if key in standard.leaves else None
+        if not leaf.clause or (leaf.binding == "operator" and key in standard.leaves):
+            continue
+        for what, ours, theirs in _differing(key, asked, values.get(key)):
             recommends = " (recommended)" if leaf.binding == "recommended" else ""
             yield Deviation(
-                what=key,
-                standard=shown(leaf.value) + unit + recommends,
-                actual=shown(actual) + unit,
-                clause=leaf.clause,
+                what=what, standard=shown(ours, key) + recommends, actual=shown(theirs, key), clause=leaf.clause
             )
+
+
+def _differing(key: str, standard: Any, actual: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield what differs with both values: the whole, or of a list of named tables each that does."""
+    if standard == actual:
+        return
+    ours, theirs = _by_name(standard), _by_name(actual)
+    if not ours or not theirs:
+        yield key, standard, actual
+        return
+    if list(ours) != list(theirs):
+        yield key, list(ours), list(theirs)
+    for name, table in theirs.items():
+        if name not in ours:
+            yield f"{key}: {name}", None, {each: item for each, item in table.items() if each != "name"}
+        elif table != ours[name]:
+            yield f"{key}: {name}", _unlike(ours[name], table), _unlike(table, ours[name])
+
+
+def _by_name(value: Any) -> dict[str, dict[str, Any]]:
+    tables = [table for table in value if isinstance(table, dict)] if isinstance(value, list) else []
+    return {
+        table["name"]: {name: item for name, item in table.items() if item != []} for table in tables if "name" in table
+    }
+
+
+def _unlike(table: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a table has otherwise than ``other``; of lists the entries that ``other`` has not."""
+    unlike = {name: item for name, item in table.items() if other.get(name) != item}
+    for name, item in unlike.items():
+        if isinstance(item, list):
+            unlike[name] = [entry for entry in item if entry not in other.get(name, [])] or item
+    return unlike
 
 
 def _foreign(standard: _File, chosen: _File) -> Iterable[Deviation]:
@@ -238,10 +273,26 @@ def _foreign(standard: _File, chosen: _File) -> Iterable[Deviation]:
         )
 
 
-def shown(value: Any) -> str:
-    """Return a specification value as a reader writes it: lists with commas, tables as key=value."""
-    if isinstance(value, dict):
-        return " ".join(f"{key}={shown(item)}" for key, item in value.items())
-    if isinstance(value, list):
-        return ", ".join(shown(item) for item in value)
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
+def shown(value: Any, key: str = "") -> str:
+    """Return a specification value as a reader writes it: lists with commas, tables in words.
+
+    A number has the unit that ``key`` ends in: ``4 KiB 67 %`` is a table of ``kib`` and ``percent``.
+    """
+    if isinstance(value, Mapping):
+        return " ".join(_word(name, item) for name, item in value.items() if item not in (None, [], ())) or "none"
+    if value is None or value in ([], ()):
+        return "none"
+    unit = _UNITS.get(key.replace(".", "_").rpartition("_")[2], "")
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value)) + unit
+    return (f"{value:.15g}" if isinstance(value, float) else str(value)) + unit
+
+
+def _word(name: str, item: Any) -> str:
+    words = name.split("_")
+    said = " ".join(words[:-1] if words[-1] in _UNITS else words)
+    if isinstance(item, str):
+        return item.replace("_", " ")
+    if isinstance(item, list | tuple):
+        return f"{said} ({shown(item, name)})"
+    return f"{said} {shown(item, name)}".strip()

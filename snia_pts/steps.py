@@ -1,16 +1,41 @@
 """What a test procedure asks for: stimuli, and the steps made of them.
 
-A Stimulus is the key of a measurement.  A step says what shall happen, never what did.
+A Stimulus is the key of a measurement.  A step says what shall happen, never what did.  Every step carries the ``part``
+of the test it belongs to, empty where a test has one part only: results are found by phase and part.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
-from .units import block_size
+from .units import block_size, duration
 
 Access = Literal["RND", "SEQ"]
+
+#: What a stretch is for.  ``WIPC`` and ``PC`` precondition (workload independent; by the test's own writes).
+Phase = Literal["WIPC", "PC", "stimulus", "pre-write", "histogram", "access A", "access C"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockShare:
+    """One size of a block-size mix, and its share of the I/Os in percent."""
+
+    size_bytes: int
+    percent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zone:
+    """So many percent of the accesses go to the next so many percent of the ActiveRange."""
+
+    access_percent: int
+    range_percent: int
+
+
+#: The bytes of each I/O, or the shares in which sizes are mixed.
+BlockSize = int | tuple[BlockShare, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,29 +55,12 @@ class Cell:
         return f"{block_size(self.block_size_bytes)} {self.mix}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stimulus:
-    """A Test Stimulus: access, R/W mix, block size, demand, where, and how long or how much.
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Demand:
+    """One place in a test's matrix of Thread Count and Queue Depth."""
 
-    ``range_bytes`` bytes from ``range_offset_bytes`` on are the ActiveRange.  Just one of ``seconds`` and ``passes`` is
-    given: a stimulus with ``passes`` ends when it has gone over the range that often.
-    """
-
-    access: Access
-    read_percent: int
-    block_size_bytes: int
     thread_count: int
     queue_depth: int
-    range_offset_bytes: int
-    range_bytes: int
-    seconds: float | None = None
-    passes: int | None = None
-
-    def __post_init__(self) -> None:
-        if (self.seconds is None) == (self.passes is None):
-            raise ValueError("a stimulus takes either seconds or passes")
-        if self.range_bytes < self.block_size_bytes:
-            raise ValueError(f"an active range of {self.range_bytes} bytes holds no block of {self.block_size_bytes}")
 
     @property
     def total_oio(self) -> int:
@@ -60,7 +68,73 @@ class Stimulus:
         return self.thread_count * self.queue_depth
 
     @property
+    def label(self) -> str:
+        """As the standard writes it: ``T32Q4``."""
+        return f"T{self.thread_count}Q{self.queue_depth}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stimulus:
+    """A Test Stimulus: access, R/W mix, block size or sizes, demand, where, and how long or how much.
+
+    ``range_bytes`` bytes from ``range_offset_bytes`` on are the ActiveRange; ``skew`` shares the accesses out over it,
+    evenly where there is none.  A sequential stream begins ``start_bytes`` into the range.  Just one of ``seconds`` and
+    ``passes`` is given: a stimulus with ``passes`` ends when it has gone over the range that often, one with
+    ``seconds`` perhaps sooner, when it has transferred ``limit_bytes``.
+    """
+
+    access: Access
+    read_percent: int
+    block_size_bytes: BlockSize
+    thread_count: int
+    queue_depth: int
+    range_offset_bytes: int
+    range_bytes: int
+    skew: tuple[Zone, ...] = ()
+    start_bytes: int = 0
+    seconds: float | None = None
+    passes: int | None = None
+    limit_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.seconds is None) == (self.passes is None):
+            raise ValueError("a stimulus takes either seconds or passes")
+        if self.limit_bytes is not None and (self.seconds is None or self.limit_bytes < self.largest_block_bytes):
+            raise ValueError("a limit goes with seconds, and leaves room for one block")
+        if self.range_bytes < self.largest_block_bytes:
+            raise ValueError(f"an active range of {self.range_bytes} bytes holds no block of {self.block_label}")
+        if not 0 <= self.start_bytes < self.range_bytes:
+            raise ValueError("a stream begins within its range")
+        if self.block_shares and sum(share.percent for share in self.block_shares) != 100:
+            raise ValueError("the shares of a block-size mix add up to 100 %")
+        if self.skew and not 100 == sum(z.access_percent for z in self.skew) == sum(z.range_percent for z in self.skew):
+            raise ValueError("the zones of a skew add up to 100 %")
+
+    @property
+    def block_shares(self) -> tuple[BlockShare, ...]:
+        """The shares of a block-size mix; empty where every I/O has the same size."""
+        return () if isinstance(self.block_size_bytes, int) else self.block_size_bytes
+
+    @property
+    def largest_block_bytes(self) -> int:
+        if isinstance(self.block_size_bytes, int):
+            return self.block_size_bytes
+        return max(share.size_bytes for share in self.block_size_bytes)
+
+    @property
+    def total_oio(self) -> int:
+        """Outstanding I/Os over all threads (TC x QD)."""
+        return self.thread_count * self.queue_depth
+
+    @property
+    def demand(self) -> Demand:
+        return Demand(thread_count=self.thread_count, queue_depth=self.queue_depth)
+
+    @property
     def cell(self) -> Cell:
+        """Its place in a matrix of R/W mix and block size; raises ValueError where sizes are mixed."""
+        if not isinstance(self.block_size_bytes, int):
+            raise ValueError("a block-size mix has no place in a matrix of block sizes")
         return Cell(read_percent=self.read_percent, block_size_bytes=self.block_size_bytes)
 
     @property
@@ -69,9 +143,14 @@ class Stimulus:
         return None if self.passes is None else self.passes * self.range_bytes
 
     @property
+    def block_label(self) -> str:
+        """``4 KiB``, or what a mix is called: ``composite``."""
+        return block_size(self.block_size_bytes) if isinstance(self.block_size_bytes, int) else "composite"
+
+    @property
     def label(self) -> str:
         """For people: ``RND 4 KiB 0/100``."""
-        return f"{self.access} {self.cell.label}"
+        return f"{self.access} {self.block_label} {mix(self.read_percent)}"
 
 
 def mix(read_percent: int) -> str:
@@ -79,11 +158,16 @@ def mix(read_percent: int) -> str:
     return f"{read_percent}/{100 - read_percent}"
 
 
+def _labelled(part: str, text: str) -> str:
+    return f"{part}: {text}" if part else text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purge:
     """Return the device to the state before any host write (PTS 2.0.2 section 3.2)."""
 
     kind: Literal["purge"] = "purge"
+    part: str = ""
 
     @property
     def stimuli(self) -> tuple[Stimulus, ...]:
@@ -91,15 +175,32 @@ class Purge:
 
     @property
     def label(self) -> str:
-        return "Purge"
+        return _labelled(self.part, "Purge")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Precondition:
-    """Workload independent preconditioning (PTS 2.0.2 section 3.3)."""
+class Stretch:
+    """One stimulus without a break, cut into samples of ``sample_seconds``; a single whole where that is None.
 
-    kind: Literal["precondition"] = "precondition"
+    Its outcomes are a Sample each, in order, and at last the Measurement of the whole.
+    """
+
+    kind: Literal["stretch"] = "stretch"
+    part: str = ""
+    phase: Phase
     stimulus: Stimulus
+    sample_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.sample_seconds is not None and (self.stimulus.seconds or 0) < self.sample_seconds:
+            raise ValueError("samples are cut from a stimulus of at least one sample's time")
+
+    @property
+    def samples(self) -> int:
+        """How many samples it gives at most; 0 where it is not cut."""
+        if self.sample_seconds is None or self.stimulus.seconds is None:
+            return 0
+        return math.ceil(round(self.stimulus.seconds / self.sample_seconds, 6))
 
     @property
     def stimuli(self) -> tuple[Stimulus, ...]:
@@ -107,20 +208,38 @@ class Precondition:
 
     @property
     def label(self) -> str:
-        return f"Preconditioning {self.stimulus.label}"
+        return _labelled(self.part, f"{self.phase} {self.stimulus.label}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One pass over all points of the test loop, in the standard's order; numbered from 1."""
+    """One pass over all points of a test loop, in the standard's order; numbered from 1."""
 
     kind: Literal["round"] = "round"
+    part: str = ""
     number: int
     stimuli: tuple[Stimulus, ...]
 
     @property
     def label(self) -> str:
-        return f"Round {self.number}"
+        return _labelled(self.part, f"Round {self.number}")
 
 
-Step = Purge | Precondition | Round
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idle:
+    """No host I/O at all for so long, telemetry included (PTS 2.0.2 chapter 11, Access B)."""
+
+    kind: Literal["idle"] = "idle"
+    part: str = ""
+    seconds: float
+
+    @property
+    def stimuli(self) -> tuple[Stimulus, ...]:
+        return ()
+
+    @property
+    def label(self) -> str:
+        return _labelled(self.part, f"Idle {duration(self.seconds)}")
+
+
+Step = Purge | Stretch | Round | Idle

@@ -10,6 +10,9 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+#: What tells the points of a loop from each other.
+KEY = ("access", "read_percent", "block_size_bytes", "block_mix", "thread_count", "queue_depth")
+
 
 def fio_figures(path: Path) -> dict[str, float]:
     """Return a point's figures from fio's own totals, reads and writes together."""
@@ -29,27 +32,45 @@ def main(run: Path) -> int:
     """Compare; return the exit code."""
     root = ElementTree.parse(run / "result.xml").getroot()  # noqa: S314 - the suite's own parser is what is checked
     wrong: list[str] = []
-    points: dict[tuple[str, tuple[str | None, str | None]], float] = {}
-    for measured in root.findall("round"):
-        for point in measured.findall("measurement"):
-            evidence = run / "evidence" / f"{point.get('evidence')}.json"
-            figures = fio_figures(evidence)
-            key = (point.get("read_percent"), point.get("block_size_bytes"))
-            points[measured.get("number", ""), key] = figures["iops"]
-            for name, value in figures.items():
-                if not abs(float(point.get(name, "nan")) - value) <= 1e-12 * value:
-                    wrong.append(f"round {measured.get('number')} {key}: {name} {point.get(name)} stored, fio: {value}")
-            if hashlib.sha256(evidence.read_bytes()).hexdigest() != point.get("evidence_sha256"):
-                wrong.append(f"{evidence.name}: its SHA-256 is not the one stored")
-    cells = [(window, cell) for window in root.findall("window") for cell in window.findall("cell")]
-    for window, cell in cells:
-        key = (cell.get("read_percent"), cell.get("block_size_bytes"))
-        rounds = range(int(window.get("first", "")), int(window.get("last", "")) + 1)
-        mean = sum(points[str(number), key] for number in rounds) / len(rounds)
-        if abs(mean - float(cell.get("iops", "nan"))) > 1e-9 * mean:
-            wrong.append(f"cell {key}: {cell.get('iops')} stored, the mean of fio's counts is {mean}")
-    print("\n".join(wrong) or f"{len(points)} measurements and {len(cells)} cells agree")
+    measured = [*root.iter("measurement")]
+    for point in measured:
+        evidence = run / "evidence" / f"{point.get('evidence')}.json"
+        for name, value in fio_figures(evidence).items():
+            if not abs(float(point.get(name, "nan")) - value) <= 1e-12 * value:
+                wrong.append(f"{point.get('evidence')}: {name} {point.get(name)} stored, fio: {value}")
+        if hashlib.sha256(evidence.read_bytes()).hexdigest() != point.get("evidence_sha256"):
+            wrong.append(f"{evidence.name}: its SHA-256 is not the one stored")
+    cells = 0
+    for loop in root.findall("loop"):
+        window = loop.find("window")
+        for cell in [] if window is None else window.findall("point"):
+            cells += 1
+            wrong += compare(run, loop, cell)
+    print("\n".join(wrong) or f"{len(measured)} measurements and {cells} points agree")
     return bool(wrong)
+
+
+def compare(run: Path, loop: ElementTree.Element, cell: ElementTree.Element) -> list[str]:
+    """Hold the means of a point over its loop's window against fio's counts."""
+    window, key = loop.find("window"), [cell.get(name) for name in KEY]
+    numbers = range(int(window.get("first", "")), int(window.get("last", "")) + 1) if window is not None else ()
+    found = [
+        fio_figures(run / "evidence" / f"{point.get('evidence')}.json")
+        for measured in loop.findall("round")
+        for point in measured.findall("measurement")
+        if int(measured.get("number", "")) in numbers and [point.get(name) for name in KEY] == key
+    ]
+    wrong = (
+        [f"point {key}: {len(found)} measurements in a window of {len(numbers)}"] if len(found) != len(numbers) else []
+    )
+    for name in ("iops", "mb_per_second"):
+        mean = sum(figures[name] for figures in found) / len(numbers)
+        if abs(mean - float(cell.get(name, "nan"))) > 1e-9 * mean:
+            wrong.append(f"point {key}: {name} {cell.get(name)} stored, the mean of fio's counts is {mean}")
+    greatest = max(figures["maximum_response_us"] for figures in found)
+    if abs(greatest - float(cell.get("maximum_response_us", "nan"))) > 1e-9 * greatest:
+        wrong.append(f"point {key}: maximum_response_us {cell.get('maximum_response_us')} stored, fio: {greatest}")
+    return wrong
 
 
 if __name__ == "__main__":

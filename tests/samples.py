@@ -6,6 +6,7 @@ and a little seeded noise.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import itertools
 import math
@@ -14,12 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from snia_pts.dut import Dut
-from snia_pts.measurement import NOTHING, Clocking, Histogram, Measurement, Outcome, Purged, Transfers
-from snia_pts.procedures import TESTS, drive
-from snia_pts.result import Ending, RunFacts, RunWarning, TestResult, fold
-from snia_pts.spec import Deviation, IopsSpec, TestClass
+from snia_pts.folding import fold
+from snia_pts.measurement import NOTHING, Clocking, Histogram, Idled, Measurement, Outcome, Purged, Sample, Transfers
+from snia_pts.procedures import Conclusion, drive, procedure
+from snia_pts.result import Ending, RunFacts, RunWarning, TestResult
+from snia_pts.spec import Deviation, Settling, Spec, SteadyStateRule, TestClass, loop_rule, settling_rule
 from snia_pts.specfile import read_specification
-from snia_pts.steps import Purge, Round, Step, Stimulus
+from snia_pts.steps import Idle, Purge, Round, Step, Stimulus, Stretch
 from snia_pts.testplatform import TestPlatform
 from snia_pts.units import KIB, MB
 
@@ -75,7 +77,7 @@ def platform(**changes: str | int) -> TestPlatform:
 
 
 def deviations(count: int) -> tuple[Deviation, ...]:
-    """Return ``count`` deviations, some with long texts."""
+    """Return ``count`` different deviations, some with long texts."""
     known = (
         Deviation(what="rounds.point_seconds", standard="60", actual="1", clause="2.0.2 chapter 7, p. 26 (1 minute)"),
         Deviation(
@@ -89,11 +91,14 @@ def deviations(count: int) -> tuple[Deviation, ...]:
         ),
         Deviation(what="setup.queue_depth", standard="32 (recommended)", actual="16", clause="2.0.2 chapter 7, p. 27"),
     )  # fmt: skip
-    return tuple(known[number % len(known)] for number in range(count))
+    return tuple(
+        dataclasses.replace(known[number % len(known)], clause=f"{known[number % len(known)].clause}, no. {number + 1}")
+        for number in range(count)
+    )
 
 
 def run_facts(
-    spec: IopsSpec,
+    spec: Spec,
     *,
     test_class: TestClass = "enterprise",
     device: Dut | None = None,
@@ -101,40 +106,42 @@ def run_facts(
     found: Sequence[Deviation] = (),
     warnings: Sequence[RunWarning] = (),
     operator: str = "J. Doe",
-    command_line: Sequence[str] = ("snia-pts", "run", "iops", "/dev/sdb", "--serial", "S6KMNE0T500123"),
+    command_line: Sequence[str] = (),
 ) -> RunFacts:
     """Return what is fixed before the first step."""
     return RunFacts(
-        run_id="20261103-014600-iops-S6KMNE0T500123", started=STARTED.isoformat(), command_line=tuple(command_line),
+        run_id=f"{spec.test}-EXAMPLE-MZ7L3960HCJR-00A07-20261103T014600", started=STARTED.isoformat(),
+        command_line=tuple(command_line) or ("snia-pts", spec.test, "/dev/sdb", "--serial", "S6KMNE0T500123"),
         operator=operator, seed=4_711_202_611, test_class=test_class, spec=spec, dut=device or dut(),
         platform=host or platform(), deviations=tuple(found), warnings=tuple(warnings),
     )  # fmt: skip
 
 
 def answers(
-    spec: IopsSpec,
+    spec: Spec,
     device: Dut,
     *,
     rounds: int | None = None,
     steady: bool = True,
     stop_after: int | None = None,
     scale: float = 1.0,
-) -> tuple[tuple[Step, tuple[Outcome, ...]], ...]:
-    """Return the steps of a run of ``device`` with their outcomes.
+) -> tuple[tuple[tuple[Step, tuple[Outcome, ...]], ...], Conclusion]:
+    """Return the steps of a run of ``device`` with their outcomes, and what the procedure concluded.
 
-    The device leaves FOB in the first rounds and is steady so that the test ends after ``rounds`` (default: as
+    The device leaves FOB in the first rounds and is steady so that a loop of rounds ends after ``rounds`` (default: as
     soon as it may), or, unless ``steady``, keeps wandering until the maximum.  ``stop_after`` cuts the run after so
     many outcomes, as an interruption does; ``scale`` makes the device faster, slower, or (0) dead.
     """
-    source = _Device(device, spec, rounds or spec.steady_state.window_rounds, steady, scale)
+    rule = loop_rule(spec)
+    source = _Device(device, rounds or (rule.window_rounds if rule else 0), rule, settling_rule(spec), steady, scale)
     told: list[tuple[Step, tuple[Outcome, ...]]] = []
 
     def answer(step: Step) -> Iterable[Outcome]:
         told.append((step, tuple(source.answer(step))))
         return told[-1][1]
 
-    drive(TESTS[spec.test](spec, device), answer)
-    return tuple(_cut(told, stop_after))
+    conclusion = drive(procedure(spec, device), answer)
+    return tuple(_cut(told, stop_after)), conclusion if stop_after is None else None
 
 
 def _cut(
@@ -149,82 +156,210 @@ def _cut(
 
 
 class _Device:
-    """Answers steps like a drive: a clock that only goes forward, and noise from one seed."""
+    """Answers steps like a drive: a clock that only goes forward, noise from one seed, and a memory of its writes.
 
-    def __init__(self, device: Dut, spec: IopsSpec, rounds: int, steady: bool, scale: float) -> None:
-        self.device, self.spec, self.rounds, self.steady, self.scale = device, spec, rounds, steady, scale
+    ``fills`` is what was written since the purge, in capacities: random writes are fast until the drive is full.
+    ``scattered`` (0 to 1) is how much of it lies about at random: sequential writes are slow until that is put right.
+    ``rested`` is how many seconds of idle time the drive has had for its own work, and not used up.
+    """
+
+    def __init__(
+        self,
+        device: Dut,
+        rounds: int,
+        rule: SteadyStateRule | None,
+        settling: Settling | None,
+        steady: bool,
+        scale: float,
+    ) -> None:
+        self.device, self.rounds, self.rule, self.settling = device, rounds, rule, settling
+        self.steady, self.scale = steady, scale
         self.noise = random.Random(20261103)
         self.now_ns = 1_000_000_000_000
-        self.count = 0
+        self.count = self.sampled = 0
         self.fresh = True
+        self.idle_ms = 0.0
+        self.fills = self.scattered = self.rested = 0.0
 
     def answer(self, step: Step) -> Iterator[Outcome]:
-        if isinstance(step, Purge):
-            yield self._purged()
-        for stimulus in step.stimuli:
-            factor = self._factor(step.number) if isinstance(step, Round) else 1.0
-            yield self._measured(stimulus, factor)
+        match step:
+            case Purge():
+                yield self._purged()
+            case Round():
+                for stimulus in step.stimuli:
+                    yield self._measured(stimulus, self._factor(step.number), step)
+            case Idle():
+                yield self._idled(step.seconds)
+            case Stretch():
+                yield from self._stretch(step)
 
     def _purged(self) -> Purged:
         self.now_ns += 42_500_000_000
+        self.fills = self.scattered = self.rested = 0.0
+        self.fresh = True
         return Purged(
             method="ATA SANITIZE BLOCK ERASE", samples=64, survivors=0, started=STARTED.isoformat(), seconds=42.5,
-            evidence="00000-purge",
+            evidence=f"{self.count:05}-purge",
         )  # fmt: skip
+
+    def _idled(self, seconds: float) -> Idled:
+        self.rested = min(60.0, self.rested + seconds)
+        self.idle_ms += 1000 * seconds - 61
+        return Idled(started=self._clock(self.now_ns), seconds=seconds)
 
     def _factor(self, number: int) -> float:
         noise = 1 + self.noise.uniform(-0.02, 0.02)
-        window = self.spec.steady_state.window_rounds
+        window = self.rule.window_rounds if self.rule else 0
         if not self.steady:
             return noise * (1.35 if number % 2 else 0.8)
         transition = self.rounds - window
         return noise * (1 + 0.6 * (transition + 1 - number) / max(1, transition) if number <= transition else 1.0)
 
-    def _measured(self, stimulus: Stimulus, factor: float) -> Measurement:
-        self.count += 1
-        own_gap_us = None if self.fresh else 900 + self.noise.uniform(0, 400)
-        idle_gap_ms = None if self.fresh else 61 + self.noise.uniform(0, 30)
-        self.fresh = stimulus.access == "SEQ"
-        seconds, ios = self._amount(stimulus, factor * (1 + self.noise.uniform(-0.004, 0.004)))
-        started_ns = self.now_ns + round(1e6 * (idle_gap_ms or 0))
-        self.now_ns = started_ns + round(1e9 * seconds)
+    def _stretch(self, step: Stretch) -> Iterator[Outcome]:
+        """Give the samples of a stretch, and its whole, which is their sum."""
+        if not step.samples:
+            yield self._measured(step.stimulus, self._behaviour(step.stimulus), step)
+            return
+        samples: list[Sample] = []
+        left = step.stimulus.limit_bytes
+        for number in range(1, step.samples + 1):
+            seconds = min(
+                step.sample_seconds or 0, (step.stimulus.seconds or 0) - (step.sample_seconds or 0) * (number - 1)
+            )
+            samples.append(self._sample(step.stimulus, number, seconds, samples[-1].ended_seconds if samples else 0.0))
+            moved = samples[-1].read_bytes + samples[-1].write_bytes
+            yield samples[-1]
+            if left is not None and moved >= left:
+                break
+            left = None if left is None else left - moved
+        yield self._whole(step.stimulus, samples)
+
+    def _sample(self, stimulus: Stimulus, number: int, seconds: float, before: float) -> Sample:
+        self.sampled += 1
+        factor = self._behaviour(stimulus) * (1 + self.noise.uniform(-0.015, 0.015))
+        if not self.steady and self.settling:
+            factor *= 1.3 if (self.sampled // self.settling.stride_samples) % 2 else 0.8
+        ios = max(1, round(self.scale * factor * self._iops(stimulus) * seconds))
         reads = round(ios * stimulus.read_percent / 100)
-        mean_ns = 1e9 * stimulus.total_oio * seconds / max(1, ios)
-        name = f"{self.count + 1:05}-point"
-        return Measurement(
-            stimulus=stimulus, seed=self.noise.getrandbits(32),
-            read=_transfers(stimulus, reads, seconds, 0.8 * mean_ns),
-            write=_transfers(stimulus, ios - reads, seconds, mean_ns),
-            clocking=Clocking(
-                started=(STARTED + datetime.timedelta(microseconds=started_ns // 1000 - 10**9)).isoformat(),
-                started_monotonic_ns=started_ns, ended_monotonic_ns=self.now_ns,
-                own_gap_us=own_gap_us, idle_gap_ms=idle_gap_ms,
-            ),
-            evidence=name, evidence_sha256=f"{self.count:064x}",
+        size = _mean_bytes(stimulus)
+        mean_us = 1e6 * stimulus.total_oio * seconds / ios
+        self._wear(stimulus, (ios - reads) * size, seconds)
+        tail = 1 + self.noise.uniform(0, 0.6)
+        return Sample(
+            number=number, ended_seconds=before + seconds, seconds=seconds, read_ios=reads, write_ios=ios - reads,
+            read_bytes=reads * size, write_bytes=(ios - reads) * size, average_response_us=mean_us,
+            maximum_response_us=16 * mean_us * tail,
+            three_nines_us=4 * mean_us * tail if ios >= 1000 else None,
+            four_nines_us=8 * mean_us * tail if ios >= 10_000 else None,
+            five_nines_us=13 * mean_us * tail if ios >= 100_000 else None,
         )  # fmt: skip
 
-    def _amount(self, stimulus: Stimulus, factor: float) -> tuple[float, int]:
+    def _whole(self, stimulus: Stimulus, samples: Sequence[Sample]) -> Measurement:
+        seconds = samples[-1].ended_seconds
+        reads, writes = sum(each.read_ios for each in samples), sum(each.write_ios for each in samples)
+        mean_ns = 1e9 * stimulus.total_oio * seconds / max(1, reads + writes)
+        return self._measurement(stimulus, reads, writes, seconds, mean_ns)
+
+    def _behaviour(self, stimulus: Stimulus) -> float:
+        """Return how much faster than in steady state the drive is now."""
+        writes = (100 - stimulus.read_percent) / 100
+        if stimulus.access == "SEQ":
+            return 1 - 0.45 * self.scattered * writes
+        fresh = 6.0 if self.fills < 0.9 else 6.0 * math.exp(-5 * (self.fills - 0.9))
+        return 1 + writes * (fresh + 0.02 * self.rested)
+
+    def _wear(self, stimulus: Stimulus, written_bytes: float, seconds: float) -> None:
+        share = written_bytes / self.device.capacity_bytes
+        self.fills += share
+        self.rested = max(0.0, self.rested - 1.2 * seconds)
+        scattering = 3 * share if stimulus.access == "RND" else -2 * share
+        self.scattered = min(1.0, max(0.0, self.scattered + scattering))
+
+    def _iops(self, stimulus: Stimulus) -> float:
+        if stimulus.access == "SEQ":
+            speed = (480 + 0.6 * stimulus.read_percent) * MB * stimulus.total_oio / (stimulus.total_oio + 0.5)
+            return speed / stimulus.largest_block_bytes
+        busy = stimulus.total_oio / (stimulus.total_oio + 8) * 136 / 128
+        return busy * golden_iops(stimulus.read_percent, _mean_bytes(stimulus))
+
+    def _measured(self, stimulus: Stimulus, factor: float, step: Step) -> Measurement:
+        factor *= 1 + self.noise.uniform(-0.004, 0.004)
         if stimulus.amount_bytes is not None:
-            return stimulus.amount_bytes / (480 * MB), stimulus.amount_bytes // stimulus.block_size_bytes
-        seconds = stimulus.seconds or 0.0
-        iops = factor * golden_iops(stimulus.read_percent, stimulus.block_size_bytes)
-        return seconds, round(self.scale * iops * seconds)
+            seconds, ios = stimulus.amount_bytes / (480 * MB), stimulus.amount_bytes // stimulus.largest_block_bytes
+        else:
+            seconds = stimulus.seconds or 0.0
+            ios = round(self.scale * factor * self._iops(stimulus) * seconds)
+        reads = round(ios * stimulus.read_percent / 100)
+        self._wear(stimulus, (ios - reads) * _mean_bytes(stimulus), seconds)
+        mean_ns = 1e9 * stimulus.total_oio * seconds / max(1, ios)
+        fine = isinstance(step, Stretch) and step.phase == "histogram"
+        return self._measurement(stimulus, reads, ios - reads, seconds, mean_ns, fine=fine)
+
+    def _measurement(
+        self, stimulus: Stimulus, reads: int, writes: int, seconds: float, mean_ns: float, *, fine: bool = False
+    ) -> Measurement:
+        self.count += 1
+        own_gap_us = None if self.fresh else 900 + self.noise.uniform(0, 400)
+        idle_gap_ms = None if self.fresh else 61 + self.idle_ms + self.noise.uniform(0, 30)
+        self.fresh = stimulus.passes is not None
+        self.idle_ms = 0.0
+        started_ns = self.now_ns + round(1e6 * (idle_gap_ms or 0))
+        self.now_ns = started_ns + round(1e9 * seconds)
+        return Measurement(
+            stimulus=stimulus, seed=self.noise.getrandbits(32),
+            read=_transfers(stimulus, reads, seconds, 0.8 * mean_ns, fine),
+            write=_transfers(stimulus, writes, seconds, mean_ns, fine),
+            clocking=Clocking(
+                started=self._clock(started_ns), started_monotonic_ns=started_ns, ended_monotonic_ns=self.now_ns,
+                own_gap_us=own_gap_us, idle_gap_ms=idle_gap_ms,
+            ),
+            evidence=f"{self.count + 1:05}-point", evidence_sha256=f"{self.count:064x}",
+            host_cpu_percent=min(96.0, 2.5 + 0.5 * stimulus.thread_count + (reads + writes) / max(seconds, 1) / 2500),
+        )  # fmt: skip
+
+    def _clock(self, at_ns: int) -> str:
+        return (STARTED + datetime.timedelta(microseconds=at_ns // 1000 - 10**9)).isoformat()
 
 
-def _transfers(stimulus: Stimulus, ios: int, seconds: float, mean_ns: float) -> Transfers:
+def _mean_bytes(stimulus: Stimulus) -> int:
+    """Return a stimulus' mean transfer size, in whole sectors."""
+    if isinstance(stimulus.block_size_bytes, int):
+        return stimulus.block_size_bytes
+    mean = sum(share.size_bytes * share.percent for share in stimulus.block_size_bytes) / 100
+    return round(mean / 512) * 512
+
+
+def _transfers(stimulus: Stimulus, ios: int, seconds: float, mean_ns: float, fine: bool) -> Transfers:
     if not ios:
         return NOTHING
-    bins = {round(mean_ns * place): int(ios * share) for place, share in zip(_BINS_US, _BIN_SHARES, strict=True)}
+    shares = _fine_shares() if fine else dict(zip(_BINS_US, _BIN_SHARES, strict=True))
+    bins = {round(mean_ns * place): round(ios * share) for place, share in shares.items()}
     return Transfers(
-        ios=ios, transferred_bytes=ios * stimulus.block_size_bytes, runtime_ms=round(1000 * seconds),
+        ios=ios, transferred_bytes=ios * _mean_bytes(stimulus), runtime_ms=round(1000 * seconds),
         response_min_ns=round(0.25 * mean_ns), response_mean_ns=mean_ns, response_max_ns=round(14 * mean_ns),
-        histogram=Histogram.of(tuple(sorted(bins.items()))),
+        histogram=Histogram.of((edge, count) for edge, count in sorted(bins.items()) if count),
     )  # fmt: skip
 
 
-def iops_result(
+def _fine_shares() -> dict[float, float]:
+    """Return the shares of bins as fine as an engine counts: a bell on a log axis, and a long tail with a hump."""
+    places = [0.45 * 1.03**step for step in range(115)]
+    weights = [
+        math.exp(-((math.log(x / 0.93)) ** 2) / 0.02) + 4e-4 * math.exp(-((math.log(x / 5)) ** 2) / 0.1) for x in places
+    ]
+    total = sum(weights)
+    return {place: weight / total for place, weight in zip(places, weights, strict=True)}
+
+
+def iops_result(**changes: Any) -> TestResult:
+    """Return the result of an IOPS test; see ``result_of``."""
+    return result_of("iops", **{"rounds": 7, **changes})
+
+
+def result_of(
+    test: str,
     *,
-    rounds: int | None = 7,
+    rounds: int | None = None,
     steady: bool = True,
     pts: str = "2.0.2",
     test_class: TestClass = "enterprise",
@@ -238,18 +373,20 @@ def iops_result(
     device: Dut | None = None,
     host: TestPlatform | None = None,
     operator: str = "J. Doe",
-    command_line: Sequence[str] = ("snia-pts", "run", "iops", "/dev/sdb", "--serial", "S6KMNE0T500123"),
+    command_line: Sequence[str] = (),
     overrides: Iterable[tuple[str, Any]] = (),
 ) -> TestResult:
-    """Return the result of an IOPS test.
+    """Return the result of a test at full length.
 
     ``rounds`` is where a steady device ends it; one that is not steady runs to the maximum.  ``stop_after`` outcomes,
     with an ``ending`` other than finished, make a stopped run: 1 is the purge, 2 the preconditioning too.
     ``overrides`` change the specification as ``--set`` does.
     """
-    specification = read_specification("iops", pts, test_class, overrides=overrides)
-    device = device or dut(sector_bytes=sector_bytes)
-    answered = answers(specification.spec, device, rounds=rounds, steady=steady, stop_after=stop_after, scale=scale)
+    specification = read_specification(test, pts, test_class, overrides=overrides)
+    device = device or dut(sector_bytes=sector_bytes, write_cache="enabled" if test_class == "client" else "disabled")
+    answered, conclusion = answers(
+        specification.spec, device, rounds=rounds, steady=steady, stop_after=stop_after, scale=scale
+    )
     last = [outcome for _, outcomes in answered for outcome in outcomes if isinstance(outcome, Measurement)]
     ended_ns = last[-1].clocking.ended_monotonic_ns if last else 10**12
     return fold(
@@ -257,6 +394,6 @@ def iops_result(
             specification.spec, test_class=test_class, device=device, host=host, warnings=warnings, operator=operator,
             found=(*specification.deviations, *found), command_line=command_line,
         ),
-        answered, ending=ending, ending_detail=ending_detail,
+        answered, ending=ending, ending_detail=ending_detail, conclusion=conclusion,
         finished=(STARTED + datetime.timedelta(microseconds=(ended_ns - 10**12) // 1000)).isoformat(),
     )  # fmt: skip

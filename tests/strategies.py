@@ -3,42 +3,67 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime, time
 from functools import cache
+from itertools import product
 from typing import Any
 
 from hypothesis import strategies as st
 
 from snia_pts.dut import Dut
-from snia_pts.measurement import NOTHING, Clocking, Histogram, MeasuredRound, Measurement, Outcome, Purged, Transfers
-from snia_pts.spec import IopsSpec, SteadyStateRule, TestClass
+from snia_pts.measurement import (
+    NOTHING,
+    Clocking,
+    Histogram,
+    MeasuredRound,
+    Measurement,
+    Purged,
+    Sample,
+    Transfers,
+)
+from snia_pts.spec import SPEC_TYPES, SteadyStateRule, TestClass, loop_rule
 from snia_pts.specfile import Specification, read_specification
-from snia_pts.steps import Cell, Purge, Round, Step, Stimulus
+from snia_pts.steps import Cell, Stimulus
 from snia_pts.units import GB, KIB
 
+TESTS = tuple(SPEC_TYPES)
 CLASSES: tuple[TestClass, ...] = ("enterprise", "client")
 VERSIONS = ("2.0.2", "1.1")
-
-#: What a cell of the matrix gives in a round, as I/Os of one second.
-Ios = Callable[[Cell, int], int]
+#: Every test with every version and class.
+EVERY = tuple(product(TESTS, VERSIONS, CLASSES))
 
 
 @cache
-def standard(pts: str = "2.0.2", test_class: TestClass = "enterprise") -> Specification:
-    """Return the standard's IOPS specification."""
-    return read_specification("iops", pts, test_class)
+def standard(test: str = "iops", pts: str = "2.0.2", test_class: TestClass = "enterprise") -> Specification:
+    """Return the standard's specification of a test."""
+    return read_specification(test, pts, test_class)
 
 
-def iops_spec(pts: str = "2.0.2", test_class: TestClass = "enterprise", **changes: Any) -> IopsSpec:
-    """Return the IOPS specification with changes, whose keys have ``__`` for the dot: ``rounds__maximum=7``."""
-    overrides = [(key.replace("__", "."), value) for key, value in changes.items()]
-    return read_specification("iops", pts, test_class, overrides=overrides).spec
+def spec_of(test: str, pts: str = "2.0.2", test_class: TestClass = "enterprise", **changes: Any) -> Any:
+    """Return a test's specification with changes, whose keys have ``__`` for the dot: ``rounds__maximum=7``."""
+    return altered(standard(test, pts, test_class).spec, **changes)
+
+
+def altered(spec: Any, **changes: Any) -> Any:
+    """Return a specification, or a section of one, with changes."""
+    inner: dict[str, dict[str, Any]] = {}
+    here: dict[str, Any] = {}
+    for key, value in changes.items():
+        section, _, rest = key.partition("__")
+        if rest:
+            inner.setdefault(section, {})[rest] = value
+        else:
+            here[section] = value
+    return replace(spec, **here, **{name: altered(getattr(spec, name), **its) for name, its in inner.items()})
 
 
 def rule() -> SteadyStateRule:
-    """Return the standard's steady state rule."""
-    return standard().spec.steady_state
+    """Return the standard's steady state rule, with the IOPS test's tracked variables."""
+    found = loop_rule(standard().spec)
+    assert found is not None
+    return found
 
 
 def dut(**changes: Any) -> Dut:
@@ -80,6 +105,16 @@ def measurement(asked: Stimulus | None = None, *, read: Transfers = NOTHING, wri
     )
 
 
+def sample(number: int = 1, write_ios: int = 1000, **changes: Any) -> Sample:
+    """Return a sample of one minute in which 4 KiB were written so often."""
+    facts: dict[str, Any] = {
+        "number": number, "ended_seconds": 60.0 * number, "seconds": 60.0, "read_ios": 0, "write_ios": write_ios,
+        "read_bytes": 0, "write_bytes": write_ios * 4 * KIB, "average_response_us": 10.0,
+        "maximum_response_us": 20.0, "three_nines_us": None, "four_nines_us": None, "five_nines_us": None,
+    }  # fmt: skip
+    return Sample(**{**facts, **changes})
+
+
 def measured_round(number: int, ios: Mapping[Cell, int], *, complete: bool = True) -> MeasuredRound:
     """Return a round of writes in which each cell did its I/Os in one second."""
     return MeasuredRound(
@@ -95,23 +130,22 @@ def measured_round(number: int, ios: Mapping[Cell, int], *, complete: bool = Tru
 def cells(tracked_by: SteadyStateRule) -> tuple[Cell, ...]:
     """Return the cells that a rule tracks, in its order."""
     return tuple(
-        Cell(read_percent=tracked.read_percent, block_size_bytes=tracked.block_size_bytes)
+        Cell(read_percent=tracked.read_percent or 0, block_size_bytes=tracked.block_size_bytes or 0)
         for tracked in tracked_by.tracked
     )
 
 
-def answering(ios: Ios, asked: list[Step] | None = None) -> Callable[[Step], Iterable[Outcome]]:
-    """Return an answer to every step, which notes what was asked for in ``asked``."""
+@st.composite
+def series(draw: st.DrawFn, rounds: int = 25) -> list[int]:
+    """Draw a variable's values: wild for some rounds and calm after, or calm never."""
+    wild_rounds = draw(st.integers(0, rounds + 4))
+    wild = st.sampled_from([80, 90, 100, 110, 120, 500]) | st.integers(1, 10**6)
+    calm = st.sampled_from([100, 100, 100, 105, 110, 95, 90])
+    return [draw(wild if number < wild_rounds else calm) for number in range(rounds)]
 
-    def answer(step: Step) -> Iterable[Outcome]:
-        if asked is not None:
-            asked.append(step)
-        if isinstance(step, Purge):
-            return (PURGED,)
-        number = step.number if isinstance(step, Round) else 0
-        return tuple(measurement(each, write=transfers(ios(each.cell, number))) for each in step.stimuli)
 
-    return answer
+#: Never steady in any window.
+WILD = [100, 1000] * 12 + [100]
 
 
 def positive_values(size: int = 5) -> st.SearchStrategy[list[float]]:

@@ -8,10 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.measurement import FIVE_NINES, NOTHING, Histogram, MeasuredRound, mean, percentile_response_us
-from snia_pts.spec import Tracked
+from snia_pts.measurement import (
+    FIVE_NINES,
+    METRICS,
+    NOTHING,
+    Histogram,
+    MeasuredRound,
+    average_response_us,
+    mean,
+    percentile_response_us,
+)
+from snia_pts.spec import MetricName, Tracked
 from snia_pts.steps import Cell
-from tests.strategies import cells, histograms, measured_round, measurement, rule, transfers
+from tests.strategies import cells, histograms, measured_round, measurement, rule, sample, stimulus, transfers
 
 
 def test_mixed_iops_adds_up() -> None:
@@ -142,7 +151,63 @@ def test_a_percentile_lies_between(percent: float) -> None:
         Histogram(counted="1 1").percentile_ns(percent)
 
 
-def test_a_cell_measured_twice_is_refused() -> None:
-    """Two measurements at one place of the matrix cannot be told apart there, and are not."""
-    with pytest.raises(ValueError, match="a cell twice"):
-        _ = MeasuredRound(number=1, measurements=(measurement(), measurement()), complete=True).by_cell
+def test_a_point_measured_twice_is_refused() -> None:
+    """Two measurements with the same key cannot be told apart by it, and are not."""
+    twice = MeasuredRound(number=1, measurements=(measurement(), measurement()), complete=True)
+    with pytest.raises(ValueError, match="round 1 measured a point twice"):
+        twice.by(lambda stimulus: stimulus.cell)
+    with pytest.raises(ValueError, match="round 1 has 2 points for a tracked variable"):
+        twice.value(Tracked(metric="iops", read_percent=0, block_size_kib=4))
+
+
+def test_points_are_keyed_as_the_test_wants() -> None:
+    """The same round is a matrix of cells, or of demands."""
+    stimuli = [stimulus(thread_count=threads, queue_depth=depth) for threads in (2, 1) for depth in (2, 1)]
+    measured = MeasuredRound(number=1, measurements=tuple(map(measurement, stimuli)), complete=True)
+
+    assert [demand.label for demand in measured.by(lambda each: each.demand)] == ["T2Q2", "T2Q1", "T1Q2", "T1Q1"]
+    with pytest.raises(ValueError, match="twice"):
+        measured.by(lambda each: each.cell)
+
+
+def test_value_at_a_demand() -> None:
+    """A tracked variable of a demand loop is found by Thread Count and Queue Depth, not by their product."""
+    points = tuple(
+        measurement(stimulus(thread_count=threads, queue_depth=depth), write=transfers(ios))
+        for threads, depth, ios in ((2, 8, 1), (4, 4, 2), (8, 2, 3))
+    )
+    measured = MeasuredRound(number=1, measurements=points, complete=True)
+
+    assert measured.value(Tracked(metric="iops", thread_count=4, queue_depth=4)) == 2
+    assert measured.value(Tracked(metric="iops", thread_count=8, queue_depth=2)) == 3
+    with pytest.raises(KeyError):
+        measured.value(Tracked(metric="iops", thread_count=2, queue_depth=2))
+
+
+@pytest.mark.parametrize(("metric", "value"), [("iops", 1500), ("mb_per_second", 6.144), ("average_response_ms", 0.4)])
+def test_metrics(metric: MetricName, value: float) -> None:
+    """IOPS and decimal MB/s of reads and writes together, and their average response time in ms, by I/O count."""
+    point = measurement(
+        read=transfers(1000, response_mean_ns=100_000.0), write=transfers(500, response_mean_ns=1_000_000.0)
+    )
+    cut = sample(
+        seconds=1.0, read_ios=1000, write_ios=500, read_bytes=4_096_000, write_bytes=2_048_000, average_response_us=400
+    )
+
+    assert METRICS[metric].of(point) == pytest.approx(value)
+    assert METRICS[metric].of(cut) == pytest.approx(value)
+
+
+def test_response_time_of_several_measurements() -> None:
+    """The ART of several measurements counts each I/O once; of none it is nan."""
+    few = measurement(write=transfers(10, response_mean_ns=9_000_000.0))
+    many = measurement(read=transfers(90, response_mean_ns=1_000_000.0))
+
+    assert average_response_us([few, many]) == pytest.approx(1800)
+    assert math.isnan(average_response_us([]))
+    assert math.isnan(average_response_us([measurement()]))
+
+
+def test_sample_of_no_time() -> None:
+    """A sample without time has no rate."""
+    assert (sample(seconds=0.0).iops, sample(seconds=0.0).mb_per_second) == (0, 0)

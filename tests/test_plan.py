@@ -2,104 +2,256 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.plan import Assumptions, plan
-from snia_pts.spec import TestClass
+from snia_pts.plan import Assumptions, Estimate, Plan, plan
+from snia_pts.spec import MetricName, TestClass, Tracked
+from snia_pts.steps import Step, Stimulus
 from snia_pts.units import GB, MB
-from tests.strategies import CLASSES, VERSIONS, dut, iops_spec, standard
+from tests.courses import Behaviour, brief, course, whole_runs
+from tests.strategies import CLASSES, EVERY, TESTS, VERSIONS, dut, spec_of
 
 ASSUMED = Assumptions(mb_per_second=500, overhead_seconds=0)
+#: Twice 960 GB at 500 MB/s.
+WIPC_SECONDS = 3840
+PATTERNS = ("write-intensive", "oltp", "vod", "meta-data", "composite")
 
 
-@pytest.mark.parametrize("test_class", CLASSES)
-@pytest.mark.parametrize("pts", VERSIONS)
-def test_shortest_and_longest(pts: str, test_class: TestClass) -> None:
-    """Five rounds at least, twenty-five at most, after a purge and the preconditioning."""
-    planned = plan(standard(pts, test_class).spec, dut(), ASSUMED)
+def planned(test: str, pts: str = "2.0.2", test_class: TestClass = "enterprise", speed: float = 500) -> Plan:
+    """Return the plan of a full test on 960 GB."""
+    return plan(spec_of(test, pts, test_class), dut(), replace(ASSUMED, mb_per_second=speed))
 
-    assert (planned.shortest.rounds, planned.longest.rounds) == (5, 25)
-    assert [step.label for step in planned.shortest.steps] == [
-        "Purge", "Preconditioning SEQ 128 KiB 0/100", "Round 1", "Round 2", "Round 3", "Round 4", "Round 5",
+
+# -- time ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("test", "pts", "test_class", "shortest", "longest"),
+    [
+        *[("iops", *each, WIPC_SECONDS + 5 * 56 * 60, WIPC_SECONDS + 25 * 56 * 60)
+          for each in (("2.0.2", "enterprise"), ("2.0.2", "client"), ("1.1", "enterprise"), ("1.1", "client"))],
+        *[("throughput", *each, 2 * (WIPC_SECONDS + 5 * 120), 2 * (WIPC_SECONDS + 25 * 120))
+          for each in (("2.0.2", "enterprise"), ("2.0.2", "client"), ("1.1", "enterprise"))],
+        ("throughput", "1.1", "client", WIPC_SECONDS + 5 * 120, WIPC_SECONDS + 25 * 120),
+        ("latency", "2.0.2", "enterprise", WIPC_SECONDS + 5 * 540 + 1200, WIPC_SECONDS + 25 * 540 + 1200),
+        ("latency", "1.1", "enterprise", WIPC_SECONDS + 5 * 540, WIPC_SECONDS + 25 * 540),
+        ("wsat", "2.0.2", "enterprise", 121 * 60 + 1200, 6 * 3600 + 1200),
+        ("wsat", "1.1", "client", 121 * 60, 24 * 3600),
+        ("hir", "2.0.2", "client", (121 + 930) * 60, (721 + 930) * 60),
+        ("hir", "1.1", "enterprise", (121 + 930) * 60, (721 + 930) * 60),
+        ("xsr", "2.0.2", "enterprise", 22 * 3600, 22 * 3600),
+        ("xsr", "1.1", "client", 22 * 3600, 22 * 3600),
+        *[(test, pts, "enterprise", (121 + 5 * 54 + 3 * 70) * 60, (721 + 25 * 54 + 3 * 70) * 60)
+          for test in ("dirth", "composite") for pts in VERSIONS],
+    ],
+)  # fmt: skip
+def test_durations(test: str, pts: str, test_class: TestClass, shortest: int, longest: int) -> None:
+    """The least and the most that each test lasts on 960 GB at 500 MB/s, without purges."""
+    found = planned(test, pts, test_class)
+
+    assert found.shortest.seconds == pytest.approx(shortest)
+    assert found.longest.seconds == pytest.approx(longest)
+
+
+@pytest.mark.parametrize("speed", [10, 100, 500, 5000])
+@pytest.mark.parametrize(("pts", "hours"), [("2.0.2", 6), ("1.1", 24)])
+def test_the_longest_write_saturation_is_a_slow_drives(pts: str, hours: int, speed: float) -> None:
+    """However fast a drive may be, a slow one takes 6 hours, or 24 in 1.1; 4 x 960 GB are written at most."""
+    course_of = planned("wsat", pts, speed=speed).longest
+    stimulus = [step for step in course_of.steps if "stimulus" in step.label]
+
+    assert sum(step.seconds for step in stimulus) == pytest.approx(hours * 3600)
+    most = min(4 * dut().capacity_bytes, hours * 3600 * speed * 10**6)
+    assert sum(step.written_bytes for step in stimulus) == pytest.approx(most, rel=1e-6)
+
+
+@pytest.mark.parametrize(("speed", "seconds"), [(5000, 768), (500, 7260)])
+def test_the_shortest_write_saturation_is_the_sooner_of_amount_and_steady_state(speed: float, seconds: int) -> None:
+    """A fast drive writes 4 x 960 GB before minute 121, at which it may first be steady."""
+    course_of = planned("wsat", speed=speed).shortest
+
+    assert sum(step.seconds for step in course_of.steps if "stimulus" in step.label) == pytest.approx(seconds, rel=1e-3)
+
+
+def test_steps_of_the_iops_test() -> None:
+    """Shortest and longest are the procedure's own steps: the longest goes on where the shortest ends."""
+    found = planned("iops")
+
+    assert [step.label for step in found.shortest.steps] == [
+        "Purge", "WIPC SEQ 128 KiB 0/100", "Round 1", "Round 2", "Round 3", "Round 4", "Round 5",
     ]  # fmt: skip
-    assert planned.longest.steps[:7] == planned.shortest.steps
+    assert found.longest.steps[:7] == found.shortest.steps
 
 
-def test_time_by_hand() -> None:
-    """960 GB at 500 MB/s: 3840 s of preconditioning, then 56 minutes a round; 4.7 h and 23.3 h of pure rounds."""
-    planned = plan(standard().spec, dut(capacity_bytes=960 * GB), ASSUMED)
+@pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
+def test_longest_is_never_steady(test: str, pts: str, test_class: TestClass) -> None:
+    """Five rounds of each loop at least, 25 at most; tests without a loop have none."""
+    found = planned(test, pts, test_class)
+    loops = {"throughput": 1 if (pts, test_class) == ("1.1", "client") else 2, "wsat": 0, "hir": 0, "xsr": 0}
 
-    assert [step.seconds for step in planned.shortest.steps] == pytest.approx([0, 3840, *[56 * 60] * 5])
-    assert planned.shortest.seconds == pytest.approx(3840 + 5 * 3360)
-    assert planned.longest.seconds == pytest.approx(3840 + 25 * 3360)
+    assert found.shortest.rounds == 5 * loops.get(test, 1)
+    assert found.longest.rounds == 25 * loops.get(test, 1)
+
+
+@pytest.mark.parametrize("window", range(2, 12))
+@pytest.mark.parametrize("metric", ["iops", "mb_per_second", "average_response_ms"])
+def test_longest_is_never_steady_by_any_rule(window: int, metric: MetricName) -> None:
+    """Whatever the window and the metric, and however generous the limits, the longest course runs all rounds."""
+    generous: dict[str, Any] = {
+        "window_rounds": window, "data_excursion_percent": 100, "slope_excursion_percent": 100,
+    }  # fmt: skip
+    looped = spec_of("iops", steady_state=replace(
+        spec_of("iops").steady_state, **generous, tracked=(Tracked(metric=metric, read_percent=0, block_size_kib=4),)
+    ))  # fmt: skip
+    settled = brief(spec_of("hir", settling=replace(
+        spec_of("hir").settling, **generous, tracked=(Tracked(metric=metric),)
+    )))  # fmt: skip
+    rounds_of, samples_of = plan(looped, dut(), ASSUMED), plan(settled, dut(), ASSUMED)
+
+    assert (rounds_of.shortest.rounds, rounds_of.longest.rounds) == (window, 25)
+    assert conditioning(samples_of.shortest) == (30 * window - 29) * 60
+    assert conditioning(samples_of.longest) == 721 * 60
+
+
+def conditioning(course_of: Estimate) -> float:
+    return sum(step.seconds for step in course_of.steps if step.label.startswith("PC "))
 
 
 def test_overhead_is_counted_for_each_stimulus() -> None:
-    """The time lost around a stimulus is added to every one of them, and to no purge."""
+    """The time lost around a stimulus is added to every one of them, and to no purge or idle time."""
     lossy = Assumptions(mb_per_second=500, overhead_seconds=0.25)
-    steps = plan(standard().spec, dut(), lossy).shortest.steps
+    steps = plan(spec_of("iops"), dut(), lossy).shortest.steps
+    hir = [plan(spec_of("hir"), dut(), assumed).shortest for assumed in (lossy, ASSUMED)]
 
     assert [step.stimuli for step in steps] == [0, 1, *[56] * 5]
     assert [step.seconds for step in steps] == pytest.approx([0, 3840.25, *[56 * 60.25] * 5])
-
-
-def test_bytes_by_hand() -> None:
-    """WIPC writes exactly twice the capacity; a round at most the writing share of its minutes at full speed."""
-    planned = plan(standard().spec, dut(capacity_bytes=960_197_124_096), ASSUMED)
-    written_shares = 8 * sum([0, 5, 35, 50, 65, 95, 100]) / 100
-    by_round = round(written_shares * 60 * 500 * MB)
-
-    assert [step.written_bytes for step in planned.shortest.steps] == [0, 2 * 960_197_124_096, *[by_round] * 5]
-    assert planned.shortest.written_bytes == 2 * 960_197_124_096 + 5 * by_round
-    assert planned.longest.written_bytes == 2 * 960_197_124_096 + 25 * by_round
-
-
-def test_reads_write_nothing() -> None:
-    """A point's written bytes are its writing share: of 0/100 and 95/5 together 105 % of a minute."""
-    planned = plan(iops_spec("1.1", rounds__read_percents=[0, 95]), dut(), ASSUMED)
-
-    assert {step.written_bytes for step in planned.shortest.steps[2:]} == {round(8 * 1.05 * 60 * 500 * MB)}
+    assert hir[0].seconds - hir[1].seconds == pytest.approx(0.25 * (1 + 5 * 361))
 
 
 def test_shortened_test_costs_less() -> None:
     """Time a point and rounds are the specification's: what is shortened there is shorter in the plan."""
-    planned = plan(iops_spec(rounds__point_seconds=0.5, rounds__maximum=6), dut(), ASSUMED)
+    found = plan(spec_of("iops", rounds__point_seconds=0.5, rounds__maximum=6), dut(), ASSUMED)
 
-    assert planned.longest.rounds == 6
-    assert planned.longest.seconds == pytest.approx(3840 + 6 * 28)
-
-
-@pytest.mark.parametrize("window", range(2, 12))
-def test_longest_is_never_steady(window: int) -> None:
-    """Whatever the window and however generous the limits, the longest course runs all rounds."""
-    spec = iops_spec(
-        steady_state__window_rounds=window,
-        steady_state__data_excursion_percent=100,
-        steady_state__slope_excursion_percent=100,
-    )
-    planned = plan(spec, dut(), ASSUMED)
-
-    assert planned.shortest.rounds == window
-    assert planned.longest.rounds == 25
+    assert found.longest.rounds == 6
+    assert found.longest.seconds == pytest.approx(WIPC_SECONDS + 6 * 28)
 
 
 def test_sectors_of_4096_make_49_points() -> None:
     """The plan leaves out what the procedure leaves out."""
-    planned = plan(standard().spec, dut(logical_sector_bytes=4096), ASSUMED)
+    found = plan(spec_of("iops"), dut(logical_sector_bytes=4096), ASSUMED)
 
-    assert [step.stimuli for step in planned.shortest.steps[2:]] == [49] * 5
+    assert [step.stimuli for step in found.shortest.steps[2:]] == [49] * 5
 
 
-@given(st.integers(2**21, 2**45), st.integers(0, 2**40), st.sampled_from(CLASSES))
-def test_larger_devices_cost_no_less(capacity_bytes: int, more_bytes: int, test_class: TestClass) -> None:
-    """Time and bytes grow with the capacity, the rounds do not."""
-    spec = iops_spec("2.0.2", test_class, rounds__maximum=6, rounds__block_sizes_kib=[1024, 64, 4])
+# -- bytes -----------------------------------------------------------------------------------------------------------
+
+C = 960 * GB
+V = 500 * MB
+
+
+@pytest.mark.parametrize(
+    ("test", "shortest", "longest"),
+    [
+        # a round of the IOPS test writes the writing shares of its 56 minutes: 8 * 3.5 minutes
+        ("iops", 2 * C + 5 * 28 * 60 * V, 2 * C + 25 * 28 * 60 * V),
+        ("throughput", 2 * (2 * C + 5 * 60 * V), 2 * (2 * C + 25 * 60 * V)),
+        # three block sizes at 100/0, 65/35 and 0/100: 4.05 minutes
+        ("latency", 2 * C + 5 * 243 * V + 1200 * V, 2 * C + 25 * 243 * V + 1200 * V),
+        ("wsat", 121 * 60 * V + 1200 * V, 4 * C + 1200 * V),
+        ("hir", (121 * 60 + 5 * 3600) * V, (721 * 60 + 5 * 3600) * V),
+        ("xsr", 22 * 3600 * V, 22 * 3600 * V),
+        # 49 minutes at 65/35 write 1029 s
+        ("dirth", (121 * 60 + 5 * 1329 + 3 * 3810) * V, (721 * 60 + 25 * 1329 + 3 * 3810) * V),
+        # 49 minutes at 40/60 write 1764 s
+        ("composite", (121 * 60 + 5 * 2064 + 3 * 3960) * V, (721 * 60 + 25 * 2064 + 3 * 3960) * V),
+    ],
+)  # fmt: skip
+def test_bytes_by_hand(test: str, shortest: int, longest: int) -> None:
+    """What each test of 2.0.2 writes on 960 GB at 500 MB/s, but for some blocks of write saturation."""
+    found = planned(test)
+
+    assert found.shortest.written_bytes == shortest
+    assert longest <= found.longest.written_bytes < longest + (20 * 4096 if test == "wsat" else 1)
+
+
+def test_reads_write_nothing() -> None:
+    """A point's written bytes are its writing share: of 0/100 and 95/5 together 105 % of a minute."""
+    found = plan(spec_of("iops", "1.1", rounds__read_percents=(0, 95)), dut(), ASSUMED)
+
+    assert {step.written_bytes for step in found.shortest.steps[2:]} == {round(8 * 1.05 * 60 * V)}
+
+
+speeds = st.floats(0.5, 20_000)
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> Any:
+    """Draw a test of any version and class; write saturation and DIRTH with any pattern they have."""
+    test, pts, test_class = draw(st.sampled_from(EVERY))
+    spec = spec_of(test, pts, test_class)
+    if test in ("wsat", "dirth"):
+        spec = replace(spec, stimulus=replace(spec.stimulus, name=draw(st.sampled_from(spec.patterns)).name))
+    return brief(spec)
+
+
+@whole_runs
+@given(specs(), st.integers(2**30, 2**44), speeds, st.floats(0, 5))
+def test_shortest_is_no_longer_than_longest(
+    spec: Any, capacity_bytes: int, speed: float, overhead_seconds: float
+) -> None:
+    """Neither in time, nor in bytes, nor in rounds, whatever the test, the device and its speed."""
+    assumed = Assumptions(mb_per_second=speed, overhead_seconds=overhead_seconds)
+    found = plan(spec, dut(capacity_bytes=capacity_bytes), assumed)
+
+    assert found.shortest.seconds <= found.longest.seconds
+    assert found.shortest.written_bytes <= found.longest.written_bytes
+    assert found.shortest.rounds <= found.longest.rounds
+
+
+@whole_runs
+@given(specs(), st.integers(2**30, 2**44), speeds, st.integers(0, 10**6), st.sampled_from([0.0, 0.02, 0.1, 1.0]))
+def test_no_run_writes_more_than_planned(
+    spec: Any, capacity_bytes: int, speed: float, seed: int, spread: float
+) -> None:
+    """Whatever a drive of that speed does at the most, steady or not, it writes no more than the longest course.
+
+    The last block of write saturation may be one more.
+    """
+    device = dut(capacity_bytes=capacity_bytes)
+    found = plan(spec, device, Assumptions(mb_per_second=speed, overhead_seconds=0))
+    run = course(spec, device, up_to(speed, seed, spread))
+    written = sum(each.write.transferred_bytes for each in run.measurements)
+    largest = max(each.largest_block_bytes for step in run.steps for each in step.stimuli)
+
+    assert written <= found.longest.written_bytes + largest
+    assert found.shortest.rounds <= len(run.rounds) <= found.longest.rounds
+
+
+def up_to(speed: float, seed: int, spread: float) -> Behaviour:
+    """Return a behaviour that moves ``speed`` MB/s at the most, and ``spread`` of it less at times."""
+
+    def iops(step: Step, stimulus: Stimulus, number: int) -> float:
+        slower = (seed * number + stimulus.total_oio) % 97 / 97
+        return speed * MB / stimulus.largest_block_bytes * (1 - 0.99 * spread * slower)
+
+    return iops
+
+
+@whole_runs
+@given(st.sampled_from(TESTS), st.integers(2**30, 2**45), st.integers(0, 2**40), st.sampled_from(CLASSES))
+def test_larger_devices_cost_no_less(test: str, capacity_bytes: int, more_bytes: int, test_class: TestClass) -> None:
+    """Time and bytes do not fall with the capacity; the preconditioning's grow with it."""
+    spec = brief(spec_of(test, "2.0.2", test_class))
     small = plan(spec, dut(capacity_bytes=capacity_bytes), ASSUMED)
     large = plan(spec, dut(capacity_bytes=capacity_bytes + more_bytes), ASSUMED)
+    wipcs = {"iops": 1, "latency": 1, "throughput": 2}.get(test, 0)
 
     for less, more in ((small.shortest, large.shortest), (small.longest, large.longest)):
-        assert less.seconds <= more.seconds
-        assert more.written_bytes - less.written_bytes == 2 * more_bytes
+        assert more.seconds - less.seconds >= wipcs * 2 * more_bytes / V - 1e-3
+        assert more.written_bytes - less.written_bytes >= wipcs * 2 * more_bytes
         assert less.rounds == more.rounds

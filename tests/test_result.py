@@ -2,170 +2,310 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from snia_pts.measurement import Outcome, Purged
-from snia_pts.procedures import drive
-from snia_pts.procedures.iops import iops
-from snia_pts.result import Ending, RunFacts, RunWarning, TestResult, fold
-from snia_pts.spec import Deviation
-from snia_pts.steps import Cell, Precondition, Purge, Round, Step
-from snia_pts.testplatform import TestPlatform
+from snia_pts.folding import Folding, fold
+from snia_pts.measurement import Measurement, Outcome, Purged, Sample
+from snia_pts.procedures.settling import Settled
+from snia_pts.result import Ending, Gap, RunWarning, TestResult
+from snia_pts.spec import Deviation, TestClass
+from snia_pts.steps import Step, Stimulus, Stretch
 from tests import samples
-from tests.strategies import answering, cells, dut, standard
+from tests.courses import Behaviour, Course, ScriptedDrive, brief, constant, course, noisy, whole_runs, wild
+from tests.strategies import EVERY, PURGED, dut, measurement, spec_of, stimulus
 
 SHORTENED = Deviation(what="rounds.point_seconds", standard="60", actual="1", clause="x")
 UNPROVEN = Deviation(what="purge", standard="purged", actual="not proven", clause="x")
-PLATFORM = TestPlatform(
-    hostname="h", motherboard="", cpu="", cpus=2, memory_bytes=0, operating_system="", kernel="", python="",
-    suite_version="", engine="fio", engine_version="", io_engine="",
-)  # fmt: skip
-Answered = list[tuple[Step, Sequence[Outcome]]]
+ENDLESS = 10**18
+ENDINGS: tuple[Ending, ...] = ("interrupted", "device failed", "host failed", "unfinished")
+which = pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
 
 
-def facts(**changes: Any) -> RunFacts:
-    """Return the facts of a run that begins without deviations."""
-    known: dict[str, Any] = {
-        "run_id": "r", "started": "", "command_line": ("snia-pts",), "operator": "", "seed": 1,
-        "test_class": "enterprise", "spec": standard().spec, "dut": dut(), "platform": PLATFORM, "deviations": (),
-    }  # fmt: skip
-    return RunFacts(**{**known, **changes})
+@cache
+def iops_course(iops: Behaviour = constant) -> Course:
+    return course(spec_of("iops"), iops=iops)
 
 
-def constant(cell: Cell, number: int) -> int:
-    """Every cell does its block size's KiB, in every round."""
-    return cell.block_size_bytes // 512
+def iops_result(**changes: Any) -> TestResult:
+    """Return the result of a steady IOPS run, with other facts."""
+    return iops_course().result(**changes)
 
 
-def rising(cell: Cell, number: int) -> int:
-    """Every cell doubles from round to round."""
-    return int(2**number)
+# -- whole runs ------------------------------------------------------------------------------------------------------
 
 
-def answered(ios: Callable[[Cell, int], int]) -> Answered:
-    """Return all steps of a whole run with their outcomes."""
-    happened: Answered = []
-    perform = answering(ios)
-
-    def note(step: Step) -> Sequence[Outcome]:
-        outcomes = tuple(perform(step))
-        happened.append((step, outcomes))
-        return outcomes
-
-    drive(iops(standard().spec, dut()), note)
-    return happened
+def unsteady_parts(test: str, pts: str, test_class: TestClass) -> tuple[str, ...]:
+    """Return what is not steady of a test on a drive that never is."""
+    sizes = ("1024 KiB",) if (pts, test_class) == ("1.1", "client") else ("1024 KiB", "128 KiB")
+    return {
+        "iops": ("test loop",), "latency": ("test loop",), "throughput": sizes, "hir": ("preconditioning",),
+        "dirth": ("test loop", "preconditioning"), "composite": ("test loop", "preconditioning"),
+    }.get(test, ())  # fmt: skip
 
 
-def folded(happened: Answered, ending: Ending = "finished", **changes: Any) -> TestResult:
-    """Return the result of what happened."""
-    return fold(facts(**changes), happened, ending=ending, ending_detail="", finished="")
+@which
+def test_steady_run(test: str, pts: str, test_class: TestClass) -> None:
+    """A constant drive is steady wherever the test asks for it, at the first window."""
+    result = course(brief(spec_of(test, pts, test_class)), dut(capacity_bytes=ENDLESS)).result()
+    verdict = "COMPLETE (this test asks for no steady state)" if test == "xsr" else "STEADY STATE"
+
+    assert (result.verdict, result.unsteady, result.steady) == (verdict, (), True)
+    assert result.achieved
+    assert all(loop.window is not None and loop.window.numbers == (1, 2, 3, 4, 5) for loop in result.loops)
+    assert (result.sampling is not None) == (test in ("wsat", "hir", "dirth", "composite"))
 
 
-def test_whole_run() -> None:
+@which
+def test_run_that_is_never_steady(test: str, pts: str, test_class: TestClass) -> None:
+    """A finished run without steady state says so, and where; it has all 25 rounds, and the last five as its window."""
+    result = course(brief(spec_of(test, pts, test_class)), dut(capacity_bytes=ENDLESS), wild).result()
+    unsteady = unsteady_parts(test, pts, test_class)
+    where = f" ({', '.join(unsteady)})" if unsteady != ("test loop",) else ""
+    hours = "6 h 00 min" if pts == "2.0.2" else "1 d 00 h"
+    verdict = {
+        "xsr": "COMPLETE (this test asks for no steady state)",
+        "wsat": f"COMPLETE: {hours} over, steady state not reached",
+    }.get(test, f"STEADY STATE NOT ACHIEVED{where}")
+
+    assert (result.verdict, result.unsteady) == (verdict, unsteady)
+    assert result.steady == (test == "xsr")
+    assert result.achieved == (test in ("xsr", "wsat"))
+    for loop in result.loops:
+        assert [measured.number for measured in loop.rounds] == list(range(1, 26))
+        assert [measured.number for measured in loop.window_rounds] == [21, 22, 23, 24, 25]
+
+
+@which
+@pytest.mark.parametrize("iops", [constant, wild])
+def test_conformance_does_not_ask_for_steadiness(test: str, pts: str, test_class: TestClass, iops: Behaviour) -> None:
+    """A finished run without deviations is conformant, steady or not."""
+    assert course(brief(spec_of(test, pts, test_class)), iops=iops).result().conformant
+
+
+def test_parts_of_a_whole_run() -> None:
     """A finished run has its purge, its preconditioning, its rounds and its window."""
-    result = folded(answered(constant))
+    result = iops_result()
+    loop, wipc = result.loop(), result.time_line("WIPC")
 
-    assert result.purged is not None
-    assert result.purged.label == "supposed (proven on 4 blocks)"
-    assert result.preconditioned is not None
-    assert result.preconditioned.stimulus.access == "SEQ"
-    assert [measured.number for measured in result.rounds] == [1, 2, 3, 4, 5]
-    assert all(measured.complete for measured in result.rounds)
-    assert result.steady
-    assert result.verdict == "STEADY STATE"
-    assert result.conformant
-
-
-def test_matrix_has_every_cell_s_mean() -> None:
-    """The matrix holds the window's mean of all 56 cells, each its own."""
-    result = folded(answered(lambda cell, number: 1000 * cell.read_percent + cell.block_size_bytes // 512 + number % 2))
-
-    assert len(result.matrix) == 56
-    assert result.matrix == {
-        cell: 1000 * cell.read_percent + cell.block_size_bytes // 512 + 0.6 for cell in result.matrix
-    }
+    assert [purged.label for _, purged in result.purges] == ["supposed (proven on 4 blocks)"]
+    assert wipc is not None
+    assert wipc.stimulus.access == "SEQ"
+    assert loop is not None
+    assert [measured.number for measured in loop.complete] == [1, 2, 3, 4, 5]
+    assert result.sampling is None
+    assert result.loop("128 KiB") is None
+    assert result.time_line("histogram") is None
 
 
-def test_never_steady() -> None:
-    """25 rounds without steady state are a finished, conformant run that did not achieve it."""
-    result = folded(answered(rising))
-
-    assert len(result.rounds) == 25
-    assert not result.steady
-    assert result.verdict == "STEADY STATE NOT ACHIEVED"
-    assert result.conformant
-    assert result.window is not None
-    assert result.window.numbers == (21, 22, 23, 24, 25)
+def test_window_is_the_procedure_s() -> None:
+    """Folding what happened gives the same window as the procedure concluded while it ran."""
+    for device in (dut(capacity_bytes=ENDLESS), dut(capacity_bytes=10**10)):
+        for iops in (constant, wild, noisy(1, 0.15)):
+            run = course(spec_of("wsat"), device, iops)
+            sampling = run.result().sampling
+            assert isinstance(run.conclusion, Settled)
+            assert (sampling.window if sampling else None) == run.conclusion.window
 
 
-@pytest.mark.parametrize("ending", ["interrupted", "device failed", "host failed", "unfinished"])
+@pytest.mark.parametrize("altered", ["steady_state.data_excursion_percent", "settling.stride_samples"])
+def test_steady_by_other_rules_is_not_plainly_steady(altered: str) -> None:
+    """Where the rule's numbers are not the standard's, the verdict says so, steady or not."""
+    other = Deviation(what=altered, standard="20", actual="50", clause="x")
+
+    assert iops_result(deviations=(other,)).verdict == "STEADY STATE BY ALTERED RULES"
+    assert iops_course(wild).result(deviations=(other,)).verdict == "STEADY STATE NOT ACHIEVED BY ALTERED RULES"
+    assert iops_result(deviations=(SHORTENED,)).verdict == "STEADY STATE"
+
+
+# -- runs that did not finish ----------------------------------------------------------------------------------------
+
+
+def counted(told: Sequence[tuple[Step, Sequence[Outcome]]]) -> int:
+    """Return the bytes written, from the wholes, and from the samples of a stretch that has no whole."""
+    total = 0
+    for _, outcomes in told:
+        wholes = [each for each in outcomes if isinstance(each, Measurement)]
+        cut = [each for each in outcomes if isinstance(each, Sample)]
+        total += sum(each.write.transferred_bytes for each in wholes) or sum(each.write_bytes for each in cut)
+    return total
+
+
+behaviours = st.builds(noisy, st.integers(0, 10**6), st.sampled_from([0.0, 0.05, 0.12])) | st.just(wild)
+
+
+@whole_runs
+@given(st.sampled_from(EVERY), behaviours, st.floats(0, 1), st.sampled_from(ENDINGS), st.sampled_from([10**9, ENDLESS]))
+def test_any_beginning_of_a_run_is_a_result(
+    entry: tuple[str, str, TestClass], iops: Behaviour, share: float, ending: Ending, capacity_bytes: int
+) -> None:
+    """However many outcomes came before it was stopped, the run folds, is INCOMPLETE, and counts what it wrote."""
+    run = course(brief(spec_of(*entry)), dut(capacity_bytes=capacity_bytes), iops)
+    outcomes = round(share * sum(len(each) for _, each in run.told))
+    result = run.result(ending, outcomes)
+
+    assert result.verdict == f"INCOMPLETE ({ending})"
+    assert not result.conformant
+    assert not result.achieved
+    assert result.written_bytes == counted(list(beginning(run, outcomes)))
+    assert result.read_bytes >= 0
+    assert isinstance(result.steady, bool)
+    assert set(result.unsteady) <= {"test loop", "preconditioning", "1024 KiB", "128 KiB"}
+    assert len(list(result.measurements)) <= len(run.measurements)
+    assert {each.what for each in result.warnings} <= {"early steady state"}
+
+
+def beginning(run: Course, outcomes: int) -> Iterator[tuple[Step, Sequence[Outcome]]]:
+    """Give the first so many outcomes of a run, with their steps."""
+    for step, each in run.told:
+        yield step, each[:outcomes]
+        outcomes = max(0, outcomes - len(each))
+
+
+@whole_runs
+@given(st.sampled_from(EVERY), behaviours)
+def test_written_bytes_of_a_whole_run(entry: tuple[str, str, TestClass], iops: Behaviour) -> None:
+    """All that was written since the first purge is counted once: preconditioning, loops, stretches and histograms."""
+    run = course(brief(spec_of(*entry)), iops=iops)
+    result = run.result()
+
+    assert result.written_bytes == sum(each.write.transferred_bytes for each in run.measurements)
+    assert result.read_bytes == sum(each.read.transferred_bytes for each in run.measurements)
+    assert sorted(id(each) for each in result.measurements) == sorted(id(each) for each in run.measurements)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_run_that_did_not_finish(ending: Ending) -> None:
     """A run that ended early says how, keeps its window, and is not conformant, steady or not."""
-    result = folded(answered(constant), ending)
+    result = iops_course().result(ending)
 
     assert result.verdict == f"INCOMPLETE ({ending})"
     assert result.steady
     assert not result.conformant
 
 
-@pytest.mark.parametrize("done", [0, 1, 30, 55])
+@pytest.mark.parametrize("done", [1, 30, 55])
 def test_partial_round_is_kept_and_judged_by_nobody(done: int) -> None:
     """What was measured of a cut-off round stays, marked not complete, and no window reaches into it."""
-    happened = answered(rising)[:9]
-    step, outcomes = happened[-1]
-    result = folded([*happened[:-1], (step, outcomes[:done])], "interrupted")
+    result = iops_course(wild).result("interrupted", outcomes=2 + 6 * 56 + done)
+    loop = result.loop()
 
-    assert isinstance(step, Round)
-    assert step.number == 7
-    assert [measured.complete for measured in result.rounds] == [True] * 6 + [False]
-    assert len(result.rounds[-1].measurements) == done
-    assert result.window is not None
-    assert result.window.numbers == (2, 3, 4, 5, 6)
+    assert loop is not None
+    assert [measured.complete for measured in loop.rounds] == [True] * 6 + [False]
+    assert len(loop.rounds[-1].measurements) == done
+    assert loop.window is not None
+    assert loop.window.numbers == (2, 3, 4, 5, 6)
 
 
-@pytest.mark.parametrize("steps", range(7))
-def test_run_without_a_window(steps: int) -> None:
-    """A run that stopped before its fifth round has no window, no matrix, and is not steady."""
-    result = folded(answered(constant)[:steps], "interrupted")
+@pytest.mark.parametrize("rounds", range(5))
+def test_run_without_a_window(rounds: int) -> None:
+    """A run that stopped before its fifth round has no window and is not steady."""
+    result = iops_course().result("interrupted", outcomes=2 + rounds * 56)
+    loop = result.loop()
 
-    assert result.window is None
-    assert result.matrix == {}
-    assert not result.steady
-    assert (result.purged is not None) == (steps > 0)
-    assert (result.preconditioned is not None) == (steps > 1)
-    assert len(result.rounds) == max(0, steps - 2)
+    assert len(loop.rounds if loop else ()) == rounds
+    assert loop is None or (loop.window is None and loop.window_rounds == ())
+    assert result.unsteady == ("test loop",)
+
+
+@pytest.mark.parametrize("test", ["throughput", "dirth"])
+def test_every_part_must_be_steady(test: str) -> None:
+    """A run that is steady in one part and was stopped before another is not steady."""
+    run = course(brief(spec_of(test)))
+    first = next(place for place, (step, _) in enumerate(run.told) if step.kind == "round" and step.number == 5)
+    outcomes = sum(len(each) for _, each in run.told[: first + (test == "throughput")])
+
+    assert run.result("interrupted", outcomes).unsteady == ("128 KiB" if test == "throughput" else "test loop",)
+    assert not run.result("interrupted", outcomes).steady
 
 
 def test_step_without_outcome() -> None:
     """A purge or preconditioning that was asked for and never answered did not happen."""
-    purge, wipc = answered(constant)[:2]
+    (purge, _), (wipc, _) = iops_course().told[:2]
+    facts = samples.run_facts(spec_of("iops"))
+    result = fold(facts, [(purge, ()), (wipc, ())], ending="interrupted", ending_detail="", finished="")
+    line = result.time_line("WIPC")
 
-    assert isinstance(purge[0], Purge)
-    assert folded([(purge[0], ())], "interrupted").purged is None
-    assert isinstance(wipc[0], Precondition)
-    assert folded([purge, (wipc[0], ())], "interrupted").preconditioned is None
+    assert result.purges == ()
+    assert line is not None
+    assert (len(line), line.complete) == (0, False)
+    assert result.written_bytes == 0
+
+
+# -- samples that stand for rounds -----------------------------------------------------------------------------------
+
+
+@given(
+    st.sampled_from([("wsat", "stimulus"), ("hir", "PC"), ("dirth", "PC")]),
+    st.lists(st.integers(1, 200), min_size=1, max_size=6),
+)
+def test_rounds_are_counted_over_all_stretches(which_phase: tuple[str, Any], lengths: list[int]) -> None:
+    """However a stimulus is cut into stretches, its minutes 1, 31, 61, ... stand for rounds, and no others."""
+    test, phase = which_phase
+    folding, drive = Folding(samples.run_facts(spec_of(test))), ScriptedDrive(lambda step, each, number: number)
+    for minutes in lengths:
+        step = Stretch(phase=phase, stimulus=stimulus(seconds=60.0 * minutes), sample_seconds=60)
+        folding.add(step, drive(step))
+    sampling = folding.result(ending="unfinished", ending_detail="", finished="").sampling
+
+    assert sampling is not None
+    assert [each.minute for each in sampling.rounds] == list(range(1, sum(lengths) + 1, 30))
+    assert [each.sample.iops for each in sampling.rounds] == [each.minute for each in sampling.rounds]
+    assert (sampling.window is None) == (len(sampling.rounds) < 5)
+
+
+def test_other_phases_are_not_judged() -> None:
+    """Samples of pre-writes, of the return to baseline, and histograms stand for no round."""
+    for test in ("hir", "dirth", "wsat"):
+        run = course(brief(spec_of(test)), dut(capacity_bytes=ENDLESS))
+        sampling = run.result().sampling
+        assert sampling is not None
+        assert (sampling.phase, len(sampling.rounds)) == ("stimulus" if test == "wsat" else "PC", 5)
+
+
+def test_a_stopped_stretch_keeps_its_samples() -> None:
+    """The samples of a stretch that was stopped are in the time line and are judged as far as they came."""
+    run = course(spec_of("wsat"), dut(capacity_bytes=ENDLESS))
+    result = run.result("interrupted", outcomes=1 + 70)
+    line = result.time_line("stimulus")
+
+    assert line is not None
+    assert (len(line), line.complete) == (70, False)
+    assert result.sampling is not None
+    assert [each.minute for each in result.sampling.rounds] == [1, 31, 61]
+    assert result.written_bytes == 70 * 60 * 1000 * 4096
+
+
+# -- deviations ------------------------------------------------------------------------------------------------------
 
 
 def test_every_deviation_spoils_conformance() -> None:
-    """Deviations known from the start and those that came with the purge are all in the result, in that order."""
-    happened = answered(constant)
+    """Deviations known from the start and those that came with a purge are all in the result, in that order, once."""
     unproven = Purged(method="none", samples=0, survivors=0, started="", seconds=0, evidence="", deviations=(UNPROVEN,))
-    with_purge = [(happened[0][0], (unproven,)), *happened[1:]]
+    run = course(spec_of("throughput"))
+    told = tuple((step, (unproven,) if step.kind == "purge" else outcomes) for step, outcomes in run.told)
+    with_purges = replace(run, told=told)
 
-    assert not folded(happened, deviations=(SHORTENED,)).conformant
-    assert not folded(with_purge).conformant
-    assert folded(with_purge, deviations=(SHORTENED,)).deviations == (SHORTENED, UNPROVEN)
+    assert not iops_result(deviations=(SHORTENED,)).conformant
+    assert not with_purges.result().conformant
+    assert with_purges.result(deviations=(SHORTENED,)).deviations == (SHORTENED, UNPROVEN)
     assert unproven.label == "not purged"
+    assert replace(PURGED, samples=0).label == "supposed (not proven)"
+
+
+# -- warnings --------------------------------------------------------------------------------------------------------
 
 
 def test_warnings_do_not_spoil_conformance() -> None:
     """A warning is in the result and leaves a run conformant."""
     warning = RunWarning(what="idle gap", detail="300 ms")
-    result = folded(answered(constant), warnings=(warning,))
+    result = iops_result(warnings=(warning,))
 
     assert result.warnings[0] == warning
     assert result.conformant
@@ -176,47 +316,76 @@ def told(result: TestResult) -> dict[str, str]:
     return {warning.what: warning.detail for warning in result.warnings}
 
 
-def with_first_point(result: TestResult, **changes: Any) -> TestResult:
-    """Return a result whose first point was measured otherwise."""
-    first, *others = result.rounds
-    point = replace(first.measurements[0], **changes)
-    return replace(result, rounds=(replace(first, measurements=(point, *first.measurements[1:])), *others))
+def with_first_point(run: Course, **changes: Any) -> TestResult:
+    """Return the result of a run whose first point was measured otherwise."""
+    step, (first, *others) = run.told[2]
+    return replace(run, told=(*run.told[:2], (step, (replace(first, **changes), *others)), *run.told[3:])).result()
 
 
 def test_what_a_run_should_not_do_is_warned_of() -> None:
     """A long pause, a point that took too long, and one that left its mix are told; a clean run has no warning."""
-    clean = samples.iops_result()
-    point = clean.rounds[0].measurements[0]
-    paused = with_first_point(clean, clocking=replace(point.clocking, idle_gap_ms=12_006.0))
-    late = with_first_point(clean, read=replace(point.read, runtime_ms=90_000))
-    other_mix = with_first_point(clean, write=replace(point.read, ios=10 * point.read.ios))
+    run = iops_course()
+    point = run.measurements[1]
+    late_clock = replace(point.clocking, idle_gap_ms=12_006.0, own_gap_us=1.0)
 
-    assert clean.warnings == ()
-    assert "12 s at the longest" in told(paused)["pause"]
-    assert "1.50 times" in told(late)["time a point"]
-    assert point.stimulus.label in told(other_mix)["R/W mix"]
-
-
-def test_steady_by_other_rules_is_not_plainly_steady() -> None:
-    """Where the rule's numbers are not the standard's, the verdict says so."""
-    altered = samples.iops_result(overrides=[("steady_state.data_excursion_percent", 50)])
-
-    assert altered.steady
-    assert altered.verdict == "STEADY STATE BY ALTERED RULES"
-    assert samples.iops_result().verdict == "STEADY STATE"
+    assert iops_result().warnings == ()
+    assert with_first_point(run, write=replace(point.read, ios=1)).warnings == ()
+    assert "12 s at the longest" in told(with_first_point(run, clocking=late_clock))["pause"]
+    assert "1.50 times" in told(with_first_point(run, read=replace(point.read, runtime_ms=90_000)))["time a point"]
+    assert point.stimulus.label in told(with_first_point(run, write=point.read))["R/W mix"]
 
 
-def test_window_is_the_procedure_s() -> None:
-    """Folding what happened gives the same window as the procedure concluded while it ran."""
-    for ios in (constant, rising):
-        assert folded(answered(ios)).window == drive(iops(standard().spec, dut()), answering(ios))
+def test_pause_that_was_asked_for_is_no_warning() -> None:
+    """The idle times of host idle recovery are kept as gaps with what was asked, and are not warned of."""
+    run = course(brief(spec_of("hir")), dut(capacity_bytes=10**9))
+    waited: list[tuple[Step, tuple[Outcome, ...]]] = []
+    for (before, _), (step, outcomes) in zip(run.told, run.told[1:], strict=False):
+        whole = outcomes[-1]
+        if isinstance(whole, Measurement):
+            idle_ms = 1000 * before.seconds + 60 if before.kind == "idle" else 60
+            clock = replace(whole.clocking, idle_gap_ms=idle_ms, own_gap_us=900.0)
+            waited.append((step, (*outcomes[:-1], replace(whole, clocking=clock))))
+        else:
+            waited.append((step, outcomes))
+    result = replace(run, told=(run.told[0], *waited)).result()
+    asked = [gap for gap in result.gaps if gap.asked_seconds is not None]
+
+    assert [gap.asked_seconds for gap in asked] == [each for each in (5, 10, 15, 25, 50) for _ in range(2)]
+    assert asked[0] == Gap(part="Wait State 1", asked_seconds=5, idle_ms=5060, own_us=900)
+    assert "pause" not in told(result)
 
 
-def test_tracked_cells_are_in_the_matrix() -> None:
-    """The tracked variables' averages are the matrix's values of their cells."""
-    result = folded(answered(rising))
+def test_the_gap_after_a_purge_is_not_kept() -> None:
+    """What lies between a purge and the first stimulus is the purge's, and no pause."""
+    clock = replace(measurement().clocking, idle_gap_ms=60_000.0, own_gap_us=1.0)
+    (purge, purged), (step, outcomes), *rest = course(spec_of("wsat")).told
+    whole = outcomes[-1]
+    assert isinstance(whole, Measurement)
+    changed = (purge, purged), (step, (*outcomes[:-1], replace(whole, clocking=clock))), *rest
+    result = replace(course(spec_of("wsat")), told=changed).result()
 
-    assert result.window is not None
-    assert [state.average for _, state in result.window.determinations] == [
-        result.matrix[cell] for cell in cells(standard().spec.steady_state)
-    ]
+    assert result.gaps == ()
+
+
+@pytest.mark.parametrize(("fills", "warned"), [(0.5, True), (0.999, True), (1.001, False), (3.0, False)])
+def test_steady_before_the_range_was_written_is_warned_of(fills: float, warned: bool) -> None:
+    """A steady state that was found before the ActiveRange was written once is told; the drive may still be FOB."""
+    written = 121 * 60 * 1000 * 4096
+    result = course(spec_of("wsat"), dut(capacity_bytes=int(written / fills))).result()
+
+    assert result.steady
+    assert ("early steady state" in told(result)) == warned
+
+
+def test_unsteady_run_is_not_warned_of_an_early_steady_state() -> None:
+    """Where no steady state was found, none was found too early."""
+    assert "early steady state" not in told(course(spec_of("wsat"), dut(capacity_bytes=ENDLESS), wild).result())
+
+
+def test_latency_is_not_judged_by_what_it_does_not_track() -> None:
+    """The result finds a variable by its key: a wild neighbour of the tracked cell does not make it unsteady."""
+
+    def response_us(step: Step, each: Stimulus, number: int) -> float:
+        return 10 * number**3 if each.label == "RND 8 KiB 0/100" else 100
+
+    assert course(spec_of("latency"), response_us=response_us).result().verdict == "STEADY STATE"

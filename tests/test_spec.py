@@ -1,483 +1,454 @@
-"""The standard as data: what the bundled files say, what bad files are told, what counts as a deviation."""
+"""The standard's numbers: what the bundled files say of every test, and what no test could run with."""
 
 from __future__ import annotations
 
 import json
-import tomllib
+import pkgutil
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from snia_pts.errors import SpecError, UsageError
-from snia_pts.spec import TestClass, Tracked
-from snia_pts.specfile import SPECS, Specification, parse_override, read_specification, shown, versions
-from tests.strategies import CLASSES, VERSIONS, iops_spec, standard, toml_document, toml_values
+from snia_pts.errors import SpecError
+from snia_pts.spec import (
+    SPEC_TYPES,
+    DemandSpec,
+    HostIdleSpec,
+    LatencySpec,
+    PatternSpec,
+    RoundsSpec,
+    Spec,
+    TestClass,
+    ThroughputSpec,
+    WriteSaturationSpec,
+    loop_rule,
+    settling_rule,
+)
+from snia_pts.specfile import read_specification, versions
+from tests.strategies import CLASSES, VERSIONS
 
-EVERY = [(pts, test_class) for pts in VERSIONS for test_class in CLASSES]
-WRITE_4K = Tracked(metric="iops", block_size_kib=4, read_percent=0)
-MIXED_64K = Tracked(metric="iops", block_size_kib=64, read_percent=65)
-READ_1024K = Tracked(metric="iops", block_size_kib=1024, read_percent=100)
+TESTS = ("iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth")
+EVERY = tuple(product(TESTS, VERSIONS, CLASSES))
 
-#: Another valid value of every number of the specification.
-OTHERS: dict[str, Any] = {
-    "setup.write_cache": "enabled",
-    "setup.active_range_percent": 50,
-    "setup.thread_count": 8,
-    "setup.queue_depth": 64,
-    "preconditioning.block_size_kib": 256,
-    "preconditioning.capacities": 1,
-    "preconditioning.active_range_percent": 75,
-    "preconditioning.thread_count": 2,
-    "preconditioning.queue_depth": 16,
-    "rounds.read_percents": [0, 5, 35, 50, 65, 95, 100],
-    "rounds.block_sizes_kib": [0.5, 4, 8, 16, 32, 64, 128, 1024],
-    "rounds.point_seconds": 10,
-    "rounds.maximum": 5,
-    "steady_state.window_rounds": 4,
-    "steady_state.data_excursion_percent": 25,
-    "steady_state.slope_excursion_percent": 12.5,
-    "steady_state.tracked": [{"metric": "iops", "block_size_kib": 8, "read_percent": 0}],
-}
+# -- the standard, written down a second time -------------------------------------------------------------------------
 
-
-def table(pts: str = "2.0.2") -> dict[str, Any]:
-    """Return a bundled specification file as a table."""
-    return tomllib.loads((SPECS / f"iops-{pts}.toml").read_text(encoding="utf-8"))
-
-
-def leaves(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield every table of a file that holds no further table, with its dotted key."""
-    for name, child in entry.items():
-        if isinstance(child, dict):
-            if any(isinstance(grandchild, dict) for grandchild in child.values()):
-                yield from leaves(child, f"{prefix}{name}.")
-            else:
-                yield prefix + name, child
+SETUP = {"write_cache": "disabled", "active_range_percent": 100, "data_pattern": "random"}
+WINDOW = {"window_rounds": 5, "data_excursion_percent": 20, "slope_excursion_percent": 10}
+SETTLING = {**WINDOW, "tracked": [{"metric": "iops"}], "sample_seconds": 60, "first_sample": 1, "stride_samples": 30}
+WIPC = {"capacities": 2, "active_range_percent": 100, "thread_count": 1, "queue_depth": 32}
+WRITES = {"name": "write-intensive", "access": "RND", "read_percent": 0, "block_sizes": [{"kib": 4, "percent": 100}]}
+OLTP = {"name": "oltp", "access": "RND", "read_percent": 65, "block_sizes": [{"kib": 8, "percent": 100}]}
+VOD = {"name": "vod", "access": "SEQ", "read_percent": 90, "block_sizes": [{"kib": 128, "percent": 100}]}
+META = {"name": "meta-data", "access": "SEQ", "read_percent": 50, "block_sizes": [{"kib": 0.5, "percent": 100}]}
+MIX = {0.5: 4, 1: 1, 1.5: 1, 2: 1, 2.5: 1, 3: 1, 3.5: 1, 4: 67, 8: 10, 16: 7, 32: 3, 64: 3}
+SKEW = [(50, 5), (30, 15), (20, 80)]
+COMPOSITE = {
+    "name": "composite", "access": "RND", "read_percent": 40,
+    "block_sizes": [{"kib": kib, "percent": percent} for kib, percent in MIX.items()],
+    "skew": [{"access_percent": accesses, "range_percent": lbas} for accesses, lbas in SKEW],
+}  # fmt: skip
+DEMAND = {
+    "setup": SETUP,
+    "settling": SETTLING,
+    "conditioning": {"maximum": 25, "read_percent": 0, "thread_count": 32, "queue_depth": 32},
+    "demand": {
+        "pre_write_seconds": 300, "thread_counts": [32, 16, 8, 6, 4, 2, 1], "queue_depths": [32, 16, 8, 6, 4, 2, 1],
+        "order": "total-oio", "point_seconds": 60, "maximum": 25,
+    },
+    "steady_state": {**WINDOW, "tracked": [{"metric": "iops", "thread_count": 32, "queue_depth": 32}]},
+    "operating_points": {"maximum_art_ms": 5, "pre_write_seconds": 3600, "histogram_seconds": 600},
+}  # fmt: skip
 
 
-def mistakes(path: Path) -> list[str]:
-    """Return the lines that the operator is told about a bad file, each of which names the file."""
+def group(number: int, access: str, block_size_kib: float, hours: int, thread_count: int = 1) -> dict[str, Any]:
+    """Return an access group of cross stimulus recovery: writes at Queue Depth 32."""
+    return {
+        "name": f"AG {number}", "access": access, "read_percent": 0, "block_size_kib": block_size_kib,
+        "seconds": 3600 * hours, "thread_count": thread_count, "queue_depth": 32,
+    }  # fmt: skip
+
+
+#: PTS-E 2.0.2.
+STANDARD: Mapping[str, dict[str, Any]] = {
+    "iops": {
+        "setup": {**SETUP, "thread_count": 4, "queue_depth": 32},
+        "preconditioning": {"block_size_kib": 128, **WIPC},
+        "rounds": {
+            "read_percents": [100, 95, 65, 50, 35, 5, 0], "block_sizes_kib": [1024, 128, 64, 32, 16, 8, 4, 0.5],
+            "point_seconds": 60, "maximum": 25,
+        },
+        "steady_state": {**WINDOW, "tracked": [
+            {"metric": "iops", "read_percent": 0, "block_size_kib": 4},
+            {"metric": "iops", "read_percent": 65, "block_size_kib": 64},
+            {"metric": "iops", "read_percent": 100, "block_size_kib": 1024},
+        ]},
+    },
+    "throughput": {
+        "setup": {**SETUP, "thread_count": 1, "queue_depth": 32},
+        "preconditioning": WIPC,
+        "rounds": {"read_percents": [100, 0], "block_sizes_kib": [1024, 128], "point_seconds": 60, "maximum": 25},
+        "steady_state": {**WINDOW, "tracked": [{"metric": "mb_per_second", "read_percent": 0}]},
+    },
+    "latency": {
+        "setup": {**SETUP, "thread_count": 1, "queue_depth": 1},
+        "preconditioning": {"block_size_kib": 128, **WIPC},
+        "rounds": {"read_percents": [100, 65, 0], "block_sizes_kib": [8, 4, 0.5], "point_seconds": 60, "maximum": 25},
+        "steady_state": {
+            **WINDOW, "tracked": [{"metric": "average_response_ms", "read_percent": 0, "block_size_kib": 4}]
+        },
+        "histogram": {"seconds": 1200, "read_percent": 0, "block_size_kib": 4, "thread_count": 1, "queue_depth": 1},
+    },
+    "wsat": {
+        "setup": {**SETUP, "thread_count": 4, "queue_depth": 32},
+        "stimulus": {"name": "write-intensive"},
+        "patterns": [WRITES, OLTP, VOD, META, COMPOSITE],
+        "settling": SETTLING,
+        "saturation": {"capacities": 4, "seconds": 6 * 3600},
+        "histogram": {"seconds": 1200, "read_percent": 0, "block_size_kib": 4, "thread_count": 4, "queue_depth": 32},
+    },
+    "hir": {
+        "setup": {**SETUP, "thread_count": 4, "queue_depth": 32},
+        "stimulus": {"name": "write-intensive"},
+        "patterns": [WRITES],
+        "settling": SETTLING,
+        "conditioning": {"maximum": 25},
+        "wait_states": {
+            "access_a_seconds": 5, "idle_seconds": [5, 10, 15, 25, 50], "cycles": 360, "access_c_seconds": 1800,
+            "access_c_sample_seconds": 5,
+        },
+    },
+    "xsr": {
+        "setup": SETUP,
+        "groups": {
+            "sample_seconds": 60,
+            "sequence": [group(1, "SEQ", 1024, 8), group(2, "RND", 8, 6), group(3, "SEQ", 1024, 8)],
+        },
+    },
+    "composite": {"stimulus": {"name": "composite"}, "patterns": [COMPOSITE], **DEMAND},
+    "dirth": {"stimulus": {"name": "oltp"}, "patterns": [OLTP, WRITES, VOD, META, COMPOSITE], **DEMAND},
+}  # fmt: skip
+
+#: Where one test, version or class is otherwise: (test, version, class), key, value; ``None`` is any, or no such key.
+OTHERWISE: tuple[tuple[tuple[str | None, str | None, str | None], str, Any], ...] = (
+    ((None, None, "client"), "setup.write_cache", "enabled"),
+    ((None, "2.0.2", "client"), "setup.active_range_percent", 75),
+    *(((test, None, "client"), "setup.thread_count", 2) for test in ("iops", "wsat", "hir")),
+    *(((test, None, "client"), "setup.queue_depth", 16) for test in ("iops", "wsat", "hir")),
+    (("wsat", "2.0.2", "client"), "histogram.thread_count", 2),
+    (("wsat", "2.0.2", "client"), "histogram.queue_depth", 16),
+    (("iops", "1.1", None), "steady_state.tracked", [{"metric": "iops", "read_percent": 0, "block_size_kib": 4}]),
+    (("throughput", "1.1", "client"), "rounds.block_sizes_kib", [1024]),
+    (("latency", "1.1", None), "histogram", None),
+    (("wsat", "1.1", None), "histogram", None),
+    (("wsat", "1.1", None), "patterns", [WRITES]),
+    (("wsat", "1.1", None), "saturation.seconds", 24 * 3600),
+    (("xsr", "1.1", None), "groups.sequence", [
+        group(1, "SEQ", 1024, 8), group(2, "RND", 8, 6, thread_count=8), group(3, "SEQ", 1024, 8),
+    ]),
+)  # fmt: skip
+
+
+def written_down(test: str, pts: str, test_class: TestClass) -> dict[str, Any]:
+    """Return this module's own account of a test's numbers."""
+    numbers: dict[str, Any] = json.loads(json.dumps(STANDARD[test]))
+    for where, key, value in OTHERWISE:
+        if all(named in (None, own) for named, own in zip(where, (test, pts, test_class), strict=True)):
+            *sections, name = key.split(".")
+            place = numbers[sections[0]] if sections else numbers
+            place.pop(name)
+            if value is not None:
+                place[name] = value
+    return numbers
+
+
+def bare(value: Any) -> Any:
+    """Return a specification's fields without those that say nothing."""
+    if isinstance(value, dict):
+        return {name: bare(item) for name, item in value.items() if item not in (None, ())}
+    return [bare(item) for item in value] if isinstance(value, tuple) else value
+
+
+def spec(test: str, pts: str = "2.0.2", test_class: TestClass = "enterprise", **changes: Any) -> Spec:
+    """Return a test's specification with changes, whose keys have ``__`` for the dot."""
+    overrides = [(key.replace("__", "."), value) for key, value in changes.items()]
+    return read_specification(test, pts, test_class, overrides=overrides).spec
+
+
+def refused(test: str, *overrides: tuple[str, Any]) -> list[str]:
+    """Return the mistakes that are told of ``overrides``."""
     with pytest.raises(SpecError) as caught:
-        read_specification("iops", "2.0.2", "enterprise", path=path)
-    lines = str(caught.value).splitlines()
-
-    count = len(lines) - 1
-    assert lines[0] == f"The specification {path} has {count} mistake{'s' * (count != 1)}:"
-    assert all(line.startswith(f"  {path}: ") for line in lines[1:])
-    return [line.removeprefix(f"  {path}: ") for line in lines[1:]]
+        read_specification(test, "2.0.2", "enterprise", overrides=overrides)
+    return [line.partition(" with your options: ")[2] for line in str(caught.value).splitlines()[1:]]
 
 
-def written(folder: Path, text: str) -> Path:
-    """Write a specification file."""
-    path = folder / "own.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
+# -- the numbers ------------------------------------------------------------------------------------------------------
 
 
-# -- the standard's numbers -----------------------------------------------------------------------------------------
-
-
-def test_versions_are_newest_first() -> None:
-    """The suite knows 2.0.2 and 1.1."""
-    assert versions("iops") == VERSIONS
+def test_every_test_of_the_standard_has_both_versions() -> None:
+    """There are eight tests, each in 2.0.2 and 1.1, newest first."""
+    assert tuple(SPEC_TYPES) == TESTS
+    assert [versions(test) for test in TESTS] == [VERSIONS] * 8
     assert versions("nonsense") == ()
 
 
+@pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
+def test_numbers_are_the_standard_s(test: str, pts: str, test_class: TestClass) -> None:
+    """Every number of every test, version and class is the one written down here, and there are no others."""
+    read = bare(asdict(spec(test, pts, test_class)))
+    names = {name: read.pop(name) for name in ("test", "title", "subtitle", "pts", "publication", "revision")}
+
+    assert read == written_down(test, pts, test_class)
+    assert (names["test"], names["pts"]) == (test, pts)
+    assert names["revision"] == f"PTS-{test_class[0].upper()} {pts}"
+    assert f"Specification {pts}" in names["publication"]
+
+
+def test_titles_are_the_standard_s_short_names() -> None:
+    """Each test has the name that its report pages carry; only the composite workload's changed with the version."""
+    assert [spec(test).title for test in TESTS] == [
+        "IOPS", "Throughput", "Latency", "Write Saturation", "Host Idle Recovery", "Cross Stimulus Recovery",
+        "Composite Block Size Workload", "Demand Intensity",
+    ]  # fmt: skip
+    assert [test for test in TESTS if spec(test).title != spec(test, "1.1").title] == ["composite"]
+    assert spec("composite", "1.1").title == "Enterprise Composite Workload"
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_subtitles_name_what_runs(test: str) -> None:
+    """No two tests share a subtitle, and none is empty."""
+    others = {spec(other).subtitle for other in TESTS if other != test}
+
+    assert spec(test).subtitle not in {"", *others}
+    assert spec(test, "1.1").subtitle
+
+
+@pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
+def test_deviations_a_test_begins_with(test: str, pts: str, test_class: TestClass) -> None:
+    """Only PTS-C 1.1 begins with one: its combinations of ranges are not run, and five of the tests it has not."""
+    deviations = read_specification(test, pts, test_class).deviations
+
+    if (pts, test_class) != ("1.1", "client"):
+        assert deviations == ()
+    else:
+        (deviation,) = deviations
+        ranges = test in ("iops", "throughput", "latency")
+        assert deviation.what == ("Active Range and AR Amount" if ranges else "The test itself")
+        assert "PTS-C 1.1" in deviation.clause
+
+
+# -- what the numbers add up to ---------------------------------------------------------------------------------------
+
+
+def composites() -> Iterator[PatternSpec]:
+    """Yield every specification that has the composite pattern."""
+    for test, pts, test_class in EVERY:
+        read = spec(test, pts, test_class)
+        if isinstance(read, PatternSpec) and "composite" in [pattern.name for pattern in read.patterns]:
+            yield read
+
+
+def test_composite_pattern_adds_up() -> None:
+    """Twelve sizes whose shares make 100 %, and a skew that shares out all accesses over all LBAs."""
+    read = list(composites())
+    assert len(read) == 2 + 4 + 4
+    for each in read:
+        pattern = each.patterns[-1]
+        assert len(pattern.block_sizes) == 12
+        assert sum(size.percent for size in pattern.block_sizes) == 100
+        assert [size.size_bytes for size in pattern.block_sizes][:8] == list(range(512, 4097, 512))
+        assert sum(zone.access_percent for zone in pattern.skew) == sum(z.range_percent for z in pattern.skew) == 100
+
+
+@pytest.mark.parametrize(("test", "points"), [("iops", 56), ("throughput", 2), ("latency", 9)])
+def test_minutes_of_a_round(test: str, points: int) -> None:
+    """A round of IOPS takes 56 minutes, of latency 9, of each throughput test 2."""
+    read = spec(test)
+    assert isinstance(read, RoundsSpec)
+    sizes = read.rounds.block_sizes_bytes if test != "throughput" else (1,)
+
+    assert len(read.rounds.read_percents) * len(sizes) * read.rounds.point_seconds == 60 * points
+
+
+@pytest.mark.parametrize("test", ["composite", "dirth"])
+def test_demands(test: str) -> None:
+    """49 demands from 1024 outstanding I/Os down to one; a round takes 54 minutes with its pre-write."""
+    read = spec(test)
+    assert isinstance(read, DemandSpec)
+    loop = read.demand
+    demands = {(threads, depth) for threads in loop.thread_counts for depth in loop.queue_depths}
+
+    assert len(demands) == 49
+    assert (max(t * q for t, q in demands), min(t * q for t, q in demands)) == (1024, 1)
+    assert len(demands) * loop.point_seconds + loop.pre_write_seconds == 54 * 60
+
+
 @pytest.mark.parametrize("pts", VERSIONS)
-def test_every_number_has_its_clause(pts: str) -> None:
-    """Each leaf of a bundled file says which clause it follows, in the words of its version."""
-    found = dict(leaves(table(pts)))
+def test_wait_states_take_930_minutes(pts: str) -> None:
+    """The wait states take 60, 90, 120, 180 and 330 minutes, each followed by 30 minutes of writes."""
+    read = spec("hir", pts)
+    assert isinstance(read, HostIdleSpec)
+    waits = read.wait_states
+    minutes = [waits.cycles * (waits.access_a_seconds + idle) / 60 for idle in waits.idle_seconds]
 
-    assert OTHERS.keys() <= found.keys()
-    assert [key for key, leaf in found.items() if not leaf["clause"].strip()] == []
-    assert [key for key, leaf in found.items() if key != "revision" and pts not in leaf["clause"]] == []
-
-
-@pytest.mark.parametrize(("pts", "test_class"), EVERY)
-def test_loop_is_the_standard_s(pts: str, test_class: TestClass) -> None:
-    """7 mixes by 8 block sizes in the standard's order, a minute each, 25 rounds at most, in all four."""
-    rounds = standard(pts, test_class).spec.rounds
-
-    assert rounds.read_percents == (100, 95, 65, 50, 35, 5, 0)
-    assert rounds.block_sizes_kib == (1024, 128, 64, 32, 16, 8, 4, 0.5)
-    assert rounds.block_sizes_bytes == (1048576, 131072, 65536, 32768, 16384, 8192, 4096, 512)
-    assert rounds.point_seconds == 60
-    assert rounds.maximum == 25
+    assert minutes == [60, 90, 120, 180, 330]
+    assert sum(minutes) + len(minutes) * waits.access_c_seconds / 60 == 930
 
 
-@pytest.mark.parametrize(("pts", "test_class"), EVERY)
-def test_preconditioning_is_the_standard_s(pts: str, test_class: TestClass) -> None:
-    """WIPC is 128 KiB writes of twice the capacity over 100 % of the LBAs, in the client class too."""
-    wipc = standard(pts, test_class).spec.preconditioning
+@pytest.mark.parametrize("test", ["wsat", "hir", "composite", "dirth"])
+def test_samples_that_stand_for_rounds(test: str) -> None:
+    """Steady state may first be seen after 121 minutes; 25 samples take 721."""
+    rule = settling_rule(spec(test))
 
-    assert (wipc.block_size_bytes, wipc.capacities, wipc.active_range_percent) == (131072, 2, 100)
+    assert rule is not None
+    assert [rule.samples(rounds) for rounds in range(1, 6)] == [1, 31, 61, 91, 121]
+    assert rule.samples(25) == 721
 
 
-@pytest.mark.parametrize(("pts", "test_class"), EVERY)
-def test_steady_state_rule_is_the_standard_s(pts: str, test_class: TestClass) -> None:
-    """Five rounds, 20 %, 10 %; 2.0.2 tracks three variables, 1.1 the first of them."""
-    rule = standard(pts, test_class).spec.steady_state
+def test_which_tests_have_which_rule() -> None:
+    """Five tests have rounds, four have a continuous stimulus to settle, cross stimulus recovery has neither."""
+    assert [test for test in TESTS if loop_rule(spec(test))] == ["iops", "throughput", "latency", "composite", "dirth"]
+    assert [test for test in TESTS if settling_rule(spec(test))] == ["wsat", "hir", "composite", "dirth"]
 
-    assert (rule.window_rounds, rule.data_excursion_percent, rule.slope_excursion_percent) == (5, 20, 10)
-    assert rule.tracked == ((WRITE_4K, MIXED_64K, READ_1024K) if pts == "2.0.2" else (WRITE_4K,))
+
+@pytest.mark.parametrize("name", ["write-intensive", "oltp", "vod", "meta-data", "composite"])
+def test_stimulus_is_the_pattern_of_its_name(name: str) -> None:
+    """The operator chooses the stimulus of write saturation by name, and that is the pattern."""
+    read = spec("wsat", stimulus__name=name)
+
+    assert isinstance(read, WriteSaturationSpec)
+    assert read.pattern.name == name
+
+
+def test_sizes_in_bytes() -> None:
+    """KiB are 1024 bytes wherever a size is given."""
+    read, other = spec("latency"), spec("throughput")
+
+    assert isinstance(read, LatencySpec)
+    assert isinstance(other, ThroughputSpec)
+    assert read.histogram is not None
+    assert read.rounds.block_sizes_bytes == (8192, 4096, 512)
+    assert (read.preconditioning.block_size_bytes, read.histogram.block_size_bytes) == (131072, 4096)
+    assert read.steady_state.tracked[0].block_size_bytes == 4096
+    assert other.steady_state.tracked[0].block_size_bytes is None
+
+
+# -- what no test could run with --------------------------------------------------------------------------------------
+
+TWO_SIZES = [{"kib": 4, "percent": 50}, {"kib": 8, "percent": 50}]
+TRACKED = "expected each of {}.tracked to give {} of a point that is measured, nothing else".format
+
+
+def tracked(**point: Any) -> list[dict[str, Any]]:
+    """Return one tracked variable."""
+    return [{"metric": "iops", **point}]
 
 
 @pytest.mark.parametrize(
-    ("pts", "test_class", "expected"),
+    ("test", "key", "value", "told"),
     [
-        ("2.0.2", "enterprise", ("PTS-E 2.0.2", "disabled", 100, 4, 32)),
-        ("2.0.2", "client", ("PTS-C 2.0.2", "enabled", 75, 2, 16)),
-        ("1.1", "enterprise", ("PTS-E 1.1", "disabled", 100, 4, 32)),
-        ("1.1", "client", ("PTS-C 1.1", "enabled", 100, 2, 16)),
+        ("iops", "rounds.maximum", 4, "expected rounds.maximum of at least steady_state.window_rounds (5)"),
+        ("hir", "conditioning.maximum", 4, "expected conditioning.maximum of at least settling.window_rounds (5)"),
+        ("dirth", "demand.maximum", 4, "expected demand.maximum of at least steady_state.window_rounds (5)"),
+        ("dirth", "conditioning.maximum", 4, "expected conditioning.maximum of at least settling.window_rounds (5)"),
+        ("iops", "steady_state.tracked", tracked(read_percent=0, block_size_kib=2),
+         TRACKED("steady_state", "metric and read_percent and block_size_kib")),
+        ("latency", "steady_state.tracked", tracked(read_percent=0),
+         TRACKED("steady_state", "metric and read_percent and block_size_kib")),
+        ("throughput", "steady_state.tracked", tracked(read_percent=50),
+         TRACKED("steady_state", "metric and read_percent")),
+        ("throughput", "steady_state.tracked", tracked(read_percent=0, block_size_kib=128),
+         TRACKED("steady_state", "metric and read_percent")),
+        ("throughput", "steady_state.tracked", tracked(), TRACKED("steady_state", "metric and read_percent")),
+        ("dirth", "steady_state.tracked", tracked(thread_count=32),
+         TRACKED("steady_state", "metric and thread_count and queue_depth")),
+        ("dirth", "steady_state.tracked", tracked(thread_count=3, queue_depth=32),
+         TRACKED("steady_state", "metric and thread_count and queue_depth")),
+        ("wsat", "settling.tracked", tracked(read_percent=0), TRACKED("settling", "metric")),
+        ("iops", "steady_state.tracked", 2 * tracked(read_percent=0, block_size_kib=4),
+         "steady_state: expected steady_state.tracked without repetition"),
+        ("wsat", "stimulus.name", "oltpp",
+         "expected stimulus.name to be one of write-intensive, oltp, vod, meta-data, composite, not oltpp"),
+        ("wsat", "saturation.seconds", 59, "expected saturation.seconds of at least settling.sample_seconds (60)"),
+        ("wsat", "saturation.capacities", 0, "saturation.capacities: 0: expected greater than 0"),
+        ("wsat", "settling.sample_seconds", 0, "settling.sample_seconds: 0: expected greater than or equal to 0.1"),
+        ("wsat", "settling.stride_samples", 0, "settling.stride_samples: 0: expected greater than or equal to 1"),
+        ("wsat", "settling.first_sample", 0, "settling.first_sample: 0: expected greater than or equal to 1"),
+        ("hir", "wait_states.idle_seconds", [5, 10, 5],
+         "wait_states: expected idle_seconds without repetition"),
+        ("hir", "wait_states.idle_seconds", [], "wait_states.idle_seconds: expected at least one entry"),
+        ("hir", "wait_states.cycles", 0, "wait_states.cycles: 0: expected greater than or equal to 1"),
+        ("hir", "patterns", [], "patterns: expected at least one entry"),
+        ("hir", "patterns", [WRITES, WRITES], "expected patterns without repetition"),
+        ("hir", "patterns", [{**WRITES, "block_sizes": TWO_SIZES[:1]}],
+         "patterns.0: expected shares of block_sizes that add up to 100"),
+        ("hir", "patterns", [{**WRITES, "block_sizes": TWO_SIZES[:1] * 2}],
+         "patterns.0: expected block_sizes without repetition"),
+        ("hir", "patterns", [{**WRITES, "block_sizes": TWO_SIZES, "access": "SEQ"}],
+         "patterns.0: expected block_sizes of one size, for sequential access"),
+        ("hir", "patterns", [{**WRITES, "skew": [{"access_percent": 50, "range_percent": 100}]}],
+         "patterns.0: expected a skew that adds up to 100 and 100, for random access"),
+        ("hir", "patterns", [{**WRITES, "access": "SEQ", "skew": [{"access_percent": 100, "range_percent": 100}]}],
+         "patterns.0: expected a skew that adds up to 100 and 100, for random access"),
+        ("hir", "patterns", [{**WRITES, "access": "random"}], "patterns.0.access: 'random': expected 'RND' or 'SEQ'"),
+        ("hir", "patterns", [{**WRITES, "weight": 1}], "patterns.0.weight: expected no such key"),
+        ("hir", "patterns", [7], "patterns.0: 7: expected an object"),
+        ("xsr", "groups.sequence", [group(1, "SEQ", 4, 1), group(1, "RND", 4, 1)],
+         "groups: expected sequence without repetition"),
+        ("xsr", "groups.sequence", [{"name": "AG 1"}], "groups.sequence.0.access: expected this key"),
+        ("xsr", "groups.sample_seconds", -1, "groups.sample_seconds: -1: expected greater than or equal to 0.1"),
+        ("dirth", "demand.thread_counts", [32, 32], "demand: expected thread_counts without repetition"),
+        ("dirth", "demand.queue_depths", [], "demand.queue_depths: expected at least one entry"),
+        ("dirth", "demand.order", "up", "demand.order: 'up': expected 'total-oio', 'tc-major' or 'qd-major'"),
+        ("dirth", "operating_points.maximum_art_ms", 0,
+         "operating_points.maximum_art_ms: 0: expected greater than 0"),
+        ("latency", "histogram.block_size_kib", 0.3, "histogram.block_size_kib: 0.3: expected a multiple of 0.5"),
+        ("latency", "histogram.seconds", True, "histogram.seconds: True: expected a valid number"),
+        ("throughput", "rounds.read_percents", [0, 0], "rounds: expected read_percents without repetition"),
     ],
-)
-def test_classes_differ(pts: str, test_class: TestClass, expected: tuple[object, ...]) -> None:
-    """Write cache, ActiveRange, thread count and queue depth of each version and class."""
-    spec = standard(pts, test_class).spec
-    setup = spec.setup
-
-    assert expected == (
-        spec.revision, setup.write_cache, setup.active_range_percent, setup.thread_count, setup.queue_depth,
-    )  # fmt: skip
-    assert setup.data_pattern == "random"
-    assert spec.pts == pts
-
-
-@pytest.mark.parametrize(("pts", "test_class"), EVERY)
-def test_standard_does_not_deviate_from_itself(pts: str, test_class: TestClass) -> None:
-    """Only PTS-C 1.1 begins with a deviation: its four combinations of ActiveRange and AR Amount are not run."""
-    expected = ["Active Range and AR Amount"] if (pts, test_class) == ("1.1", "client") else []
-
-    assert [deviation.what for deviation in standard(pts, test_class).deviations] == expected
-
-
-# -- changed numbers ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("key", OTHERS)
-def test_changed_number_is_a_deviation(key: str) -> None:
-    """Each number that differs from the standard is one deviation with its clause, unless it is the operator's."""
-    leaf = dict(leaves(table()))[key]
-    changed = read_specification("iops", "2.0.2", "enterprise", overrides=[(key, OTHERS[key])])
-
-    if leaf.get("binding") == "operator":
-        assert changed.deviations == ()
-    else:
-        (deviation,) = changed.deviations
-        assert deviation.what == key
-        assert deviation.clause == leaf["clause"]
-        unit = {"seconds": " s", "percent": " %", "percents": " %", "kib": " KiB"}.get(key.rpartition("_")[2], "")
-        assert deviation.actual == shown(OTHERS[key]) + unit
-        assert deviation.standard.endswith("(recommended)") == (leaf.get("binding") == "recommended")
-
-
-def test_operator_s_choice_depends_on_the_version() -> None:
-    """1.1 leaves thread count and queue depth to the operator, 2.0.2 recommends them."""
-    overrides = [("setup.thread_count", 8), ("setup.queue_depth", 64)]
-
-    assert read_specification("iops", "1.1", "enterprise", overrides=overrides).deviations == ()
-    assert len(read_specification("iops", "2.0.2", "enterprise", overrides=overrides).deviations) == 2
-
-
-def test_deviation_reads_well() -> None:
-    """A deviation says in plain words what the standard asks and what was done."""
-    changed = read_specification(
-        "iops", "2.0.2", "enterprise", overrides=[("rounds.point_seconds", 0.4), ("setup.thread_count", 8)]
-    )
-
-    assert [(deviation.what, deviation.standard, deviation.actual) for deviation in changed.deviations] == [
-        ("setup.thread_count", "4 (recommended)", "8"),
-        ("rounds.point_seconds", "60 s", "0.4 s"),
-    ]
-    assert shown([{"metric": "iops", "read_percent": 0}, {"metric": "x"}]) == "metric=iops read_percent=0, metric=x"
-
-
-@pytest.mark.parametrize("key", OTHERS)
-def test_repeating_the_standard_is_no_deviation(key: str) -> None:
-    """Saying the standard's own value again changes nothing."""
-    section, name = key.split(".")
-    value = json.loads(json.dumps(asdict(standard().spec)))[section][name]
-    again = read_specification("iops", "2.0.2", "enterprise", overrides=[(key, value)])
-
-    assert again == standard()
-
-
-def test_override_takes_effect() -> None:
-    """A changed number is in the specification, and the standard's own value stays."""
-    changed = read_specification("iops", "2.0.2", "client", overrides=[("rounds.maximum", 7)])
-
-    assert changed.spec.rounds.maximum == 7
-    assert standard("2.0.2", "client").spec.rounds.maximum == 25
-
-
-def test_own_file_is_a_deviation(tmp_path: Path) -> None:
-    """A file of one's own deviates as a whole and in each number that differs, whatever binding it claims."""
-    own = table()
-    own["rounds"]["maximum"] = {"value": 7, "binding": "operator", "clause": "mine"}
-    path = written(tmp_path, toml_document(own))
-    read = read_specification("iops", "2.0.2", "enterprise", path=path)
-
-    assert [(deviation.what, deviation.actual) for deviation in read.deviations] == [
-        ("rounds.maximum", "7"),
-        ("specification file", str(path)),
-    ]
-
-
-def test_own_file_keeps_the_suite_s_departures(tmp_path: Path) -> None:
-    """What the suite does not do of PTS-C 1.1 stays a deviation when a file of one's own does not mention it."""
-    own = table("1.1")
-    del own["departures"]
-    read = read_specification("iops", "1.1", "client", path=written(tmp_path, toml_document(own)))
-
-    assert [deviation.what for deviation in read.deviations] == ["Active Range and AR Amount", "specification file"]
-
-
-# -- --set ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("rounds.maximum=7", ("rounds.maximum", 7)),
-        (" rounds.maximum = 7 ", ("rounds.maximum", 7)),
-        ("rounds.point_seconds=0.4", ("rounds.point_seconds", 0.4)),
-        ("setup.write_cache=enabled", ("setup.write_cache", "enabled")),
-        ('setup.write_cache="enabled"', ("setup.write_cache", "enabled")),
-        ("rounds.block_sizes_kib=[4, 0.5]", ("rounds.block_sizes_kib", [4, 0.5])),
-        ("a=b=c", ("a", "b=c")),
-        ("a=1\nb=2", ("a", "1\nb=2")),
-        ("a=" + "[" * 5000, ("a", "[" * 5000)),
-        ("a=" + "1" * 5000, ("a", "1" * 5000)),
-    ],
-    ids=lambda value: "value",
-)
-def test_override_is_read(text: str, expected: tuple[str, Any]) -> None:
-    """KEY=VALUE is read as TOML, and as a text where it is none."""
-    assert parse_override(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "=", "rounds.maximum", "rounds.maximum=", "=7", " = "])
-def test_no_override(text: str) -> None:
-    """What is not KEY=VALUE is refused with an example."""
-    with pytest.raises(UsageError) as caught:
-        parse_override(text)
-    assert "--set rounds.maximum=7" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    "key", ["rounds.maximun", "maximum", "rounds", "", ".", "rounds.maximum.x", "title", "a.b.c.d"]
-)
-def test_override_of_an_unknown_key(key: str) -> None:
-    """A key that no number has is refused with all that there are."""
-    with pytest.raises(SpecError) as caught:
-        read_specification("iops", "2.0.2", "enterprise", overrides=[(key, 7)])
-
-    assert f"--set {key}: expected one of " in str(caught.value)
-    assert all(known in str(caught.value) for known in OTHERS)
-
-
-def test_wrong_overrides_are_told_together() -> None:
-    """All mistakes of all overrides are told at once, each with key, value and what was expected."""
-    overrides = [("rounds.maximum", "many"), ("setup.thread_count", 0), ("rounds.minimum", 1)]
-    with pytest.raises(SpecError) as caught:
-        read_specification("iops", "2.0.2", "enterprise", overrides=overrides)
-
-    assert "has 3 mistakes" in str(caught.value)
-    assert "rounds.maximum: 'many': expected a valid integer" in str(caught.value)
-    assert "setup.thread_count: 0: expected greater than or equal to 1" in str(caught.value)
-    assert "--set rounds.minimum: expected one of" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("rounds.maximum", 4), ("rounds.maximum", 0), ("rounds.maximum", 1025), ("rounds.maximum", True),
-        ("rounds.maximum", 7.5), ("rounds.maximum", "7"), ("rounds.maximum", None), ("rounds.read_percents", []),
-        ("rounds.read_percents", [0, 0]), ("rounds.read_percents", [101]), ("rounds.read_percents", 0),
-        ("rounds.block_sizes_kib", [4, 4.0]), ("rounds.block_sizes_kib", [0.3]), ("rounds.block_sizes_kib", [-4]),
-        ("rounds.block_sizes_kib", [1024, 64, 8]), ("rounds.point_seconds", 0), ("rounds.point_seconds", float("nan")),
-        ("rounds.point_seconds", float("inf")), ("setup.write_cache", "off"), ("setup.active_range_percent", 0),
-        ("setup.data_pattern", "zero"), ("steady_state.window_rounds", 1), ("steady_state.window_rounds", 26),
-        ("steady_state.data_excursion_percent", 0), ("steady_state.tracked", []), ("steady_state.tracked", [4]),
-        ("steady_state.tracked", [{"metric": "iops", "block_size_kib": 2, "read_percent": 0}]),
-        ("steady_state.tracked", [{"metric": "art", "block_size_kib": 4, "read_percent": 0}]),
-        ("rounds.maximum", 10**5000), ("setup.write_cache", "\udcff"),
-    ],
-    ids=lambda value: value if isinstance(value, str) and value.isascii() else "value",
+    ids=lambda value: value if isinstance(value, str) and value.isascii() and len(value) < 40 else "value",
 )  # fmt: skip
-def test_meaningless_values(key: str, value: object) -> None:
-    """A value that the test could not run with is refused, in a sentence with its key or what it has to fit."""
-    with pytest.raises(SpecError) as caught:
-        read_specification("iops", "2.0.2", "enterprise", overrides=[(key, value)])
-
-    assert caught.value.exit_code == 3
-    assert "expected" in str(caught.value)
-    assert len(str(caught.value)) < 1000
+def test_meaningless_numbers_are_told(test: str, key: str, value: object, told: str) -> None:
+    """A number that a test could not run with is refused in a sentence that says what was expected, where."""
+    assert refused(test, (key, value))[0] == told
 
 
-# -- bad files ------------------------------------------------------------------------------------------------------
+def test_mistaken_entries_are_told_once() -> None:
+    """A list whose entries are mistaken is not called empty besides."""
+    mistaken = [{"metric": "art", "read_percent": 0}]
 
-
-def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
-    """A file with a mistake of every kind is told all of them, with file, key, value and what was expected."""
-    own = table()
-    own["format"] = 2
-    own["colour"] = "red"
-    own["setup"]["thread_count"] = {"value": "four", "clause": "x"}
-    own["setup"]["queue_depth"] = {"value": 32, "enterprise": 32, "clause": "x"}
-    own["setup"]["active_range_percent"] = {"client": 75, "clause": "x"}
-    own["setup"]["data_pattern"] = "random"
-    own["preconditioning"]["capacities"] = {"value": 2}
-    own["preconditioning"]["queue_depth"]["binding"] = "perhaps"
-    own["preconditioning"]["thread_count"]["source"] = "x"
-    own["rounds"]["maximum"]["value"] = -1
-    own["rounds"]["day"] = {"value": 1, "clause": "x"}
-    own["rounds"]["a.b"] = {"value": 1, "clause": "x"}
-    own["departures"] = [{"what": "x"}, 7]
-    del own["steady_state"]["tracked"]
-
-    assert sorted(mistakes(written(tmp_path, toml_document(own)))) == sorted(
-        [
-            "format: expected 1 (this suite reads no other)",
-            "colour: expected no such key",
-            "setup.thread_count: 'four': expected a valid integer",
-            "setup.queue_depth: expected either value, or enterprise and client",
-            "setup.active_range_percent: expected a value for the class enterprise",
-            "setup.active_range_percent: None: expected a valid integer",
-            "setup.data_pattern: 'random': expected a table with a value and its clause",
-            "preconditioning.capacities: expected the clause it follows",
-            "preconditioning.queue_depth: binding 'perhaps': expected required, recommended or operator",
-            "preconditioning.thread_count.source: expected no such key",
-            "rounds.maximum: -1: expected greater than or equal to 1",
-            "rounds.day: expected no such key",
-            "rounds.a.b: expected a name without a dot",
-            "departures.0: expected what, standard, actual, clause, and perhaps class",
-            "departures.1: expected what, standard, actual, clause, and perhaps class",
-            "steady_state.tracked: expected this key",
-        ]
-    )
-
-
-def test_dates_and_nan_are_told_with_their_key(tmp_path: Path) -> None:
-    """Values that TOML knows and the standard does not are told beside other mistakes, not instead of them."""
-    text = (SPECS / "iops-2.0.2.toml").read_text(encoding="utf-8")
-    text = text.replace("maximum = { value = 25", "maximum = { value = 1979-05-27")
-    text = text.replace("point_seconds = { value = 60", "point_seconds = { value = nan")
-    text = text.replace("capacities = { value = 2", "capacities = { value = 0")
-
-    assert [line.split(":")[0] for line in mistakes(written(tmp_path, text))] == [
-        "preconditioning.capacities",
-        "rounds.point_seconds",
-        "rounds.maximum",
+    assert refused("throughput", ("steady_state.tracked", mistaken)) == [
+        "steady_state.tracked.0.metric: 'art': expected 'iops', 'mb_per_second' or 'average_response_ms'"
     ]
 
 
-def test_departure_of_a_mistyped_class(tmp_path: Path) -> None:
-    """A departure whose class is mistyped is a mistake, and does not vanish."""
-    own = table("1.1")
-    own["departures"][0]["class"] = "cleint"
+# -- the page that tells of them --------------------------------------------------------------------------------------
 
-    assert mistakes(written(tmp_path, toml_document(own))) == [
-        "departures.0: expected what, standard, actual, clause, and perhaps class"
-    ]
+PAGE = Path(__file__).parent.parent / "docs" / "standard.rst"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"", b"\x00\x01\x02", b"\xff\xfe", b"\x7fELF\x02\x01\x01\x00", b"format = ", b"[setup", b"format = 1",
-        b"setup = 1\n'setup.x' = 2", b"a = " + b"[" * 10_000, b"a" + b".a" * 2000 + b" = 1",
-        b"a = " + b"{a = " * 10_000, b"a = " + b"1" * 10_000, b"[setup]\na = 0x" + b"f" * 10_000,
-        b"[setup]\na = {value = 0x" + b"f" * 10_000 + b", clause = 'x'}", b"a = [" + b"[" * 250 + b"]" * 250 + b"]",
-        b"\xef\xbb\xbfformat = 1", b"format = 1\rtest = 2",
-    ],
-    ids=lambda content: "content",
-)  # fmt: skip
-def test_files_that_are_no_specification(tmp_path: Path, content: bytes) -> None:
-    """Binary, cut off, absurdly deep and absurdly long files are refused in lines that name the file."""
-    path = tmp_path / "own.toml"
-    path.write_bytes(content)
-
-    assert mistakes(path)
+def code(name: str) -> Any:
+    """Return what a dotted name is of, in the package or in its procedures; None where there is no such thing."""
+    for package in ("snia_pts.procedures", "snia_pts"):
+        with suppress(ImportError, AttributeError):
+            return pkgutil.resolve_name(f"{package}.{name}")
+    return None
 
 
-def test_places_that_are_no_file(tmp_path: Path) -> None:
-    """A folder, a missing file, a file below a file and a name that cannot be are refused in a line with their name."""
-    (tmp_path / "file").touch()
+def test_page_maps_every_number_to_code() -> None:
+    """docs/standard.rst tells of every key of every test; what else its tables name is code that is there."""
+    tables = PAGE.read_text(encoding="utf-8").partition("What tests have in common")[2].partition("How versions")[0]
+    told = set(re.findall(r"``(\w+(?:\.\w+)+|patterns)``", tables))
+    keys = {
+        f"{section}.{name}" if isinstance(values, dict) else section
+        for numbers in STANDARD.values()
+        for section, values in numbers.items()
+        for name in (values if isinstance(values, dict) else [section])
+    }
 
-    assert mistakes(tmp_path / "missing.toml") == ["no such file"]
-    for path in (tmp_path, tmp_path / "file" / "x", tmp_path / ("x" * 300), tmp_path / "a\0b"):
-        assert mistakes(path)[0].startswith("not readable as TOML: ")
-
-
-def test_unknown_version_or_test() -> None:
-    """A version or a test that there is no file for is refused."""
-    with pytest.raises(SpecError, match="no such file"):
-        read_specification("iops", "9.9", "enterprise")
-    with pytest.raises(SpecError, match="no such file"):
-        read_specification("nonsense", "2.0.2", "enterprise")
-
-
-def read_or_refuse(**how: Any) -> Specification | SpecError:
-    """Read a specification; a SpecError, and no other exception, is an answer too."""
-    try:
-        return read_specification("iops", "2.0.2", "enterprise", **how)
-    except SpecError as error:
-        return error
-
-
-@st.composite
-def broken_tables(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw a bundled file with up to three values replaced by anything at all."""
-    own = table(draw(st.sampled_from(VERSIONS)))
-    for _ in range(draw(st.integers(0, 3))):
-        place: Any = own
-        while True:
-            key = draw(st.sampled_from(sorted(place)))
-            if not isinstance(place[key], dict) or not place[key] or draw(st.booleans()):
-                break
-            place = place[key]
-        place[key] = draw(toml_values())
-    return own
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(table=broken_tables() | st.dictionaries(st.text(st.characters(codec="ascii"), max_size=5), toml_values()))
-def test_any_table_is_read_or_refused(tmp_path: Path, table: dict[str, Any]) -> None:
-    """Whatever a TOML file holds, it is a specification or a SpecError."""
-    path = written(tmp_path, toml_document(table))
-    assert tomllib.loads(path.read_text(encoding="utf-8")).keys() == table.keys()
-    read = read_or_refuse(path=path)
-
-    if isinstance(read, SpecError):
-        assert str(path) in str(read)
-    else:
-        assert "specification file" in [deviation.what for deviation in read.deviations]
-
-
-@given(st.sampled_from(sorted(OTHERS)), toml_values() | st.text())
-def test_any_override_is_read_or_refused(key: str, value: object) -> None:
-    """Whatever --set is given, it is a specification or a SpecError."""
-    read = read_or_refuse(overrides=[(key, value)])
-
-    assert isinstance(read, Specification) or "expected" in str(read)
-
-
-@given(st.text())
-def test_any_text_is_an_override_or_refused(text: str) -> None:
-    """There is no argument of --set that fails in another way."""
-    try:
-        key, _ = parse_override(text)
-    except UsageError:
-        return
-    assert key == text.partition("=")[0].strip()
-
-
-def test_makers_of_the_tests_agree() -> None:
-    """The tests' own maker of specifications changes what it is told to."""
-    assert iops_spec(rounds__maximum=9).rounds.maximum == 9
+    assert sorted(keys - told) == []
+    assert sorted(name for name in told - keys if code(name) is None) == []

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from snia_pts.dut import Dut
-from snia_pts.steps import Cell, Precondition, Purge, Round
-from snia_pts.units import KIB
+from snia_pts.steps import BlockShare, Cell, Demand, Idle, Purge, Round, Stretch, Zone
+from snia_pts.units import GB, KIB
 from tests.strategies import dut, stimulus
 
 
@@ -64,13 +64,85 @@ def test_range_holds_a_block() -> None:
 
 
 def test_steps_tell_their_stimuli() -> None:
-    """A purge has no stimulus, preconditioning one, a round all of its own."""
+    """A purge and an idle time have no stimulus, a stretch one, a round all of its own."""
     wipc = stimulus(access="SEQ", block_size_kib=128, seconds=None, passes=2)
 
-    assert Purge().stimuli == ()
-    assert Precondition(stimulus=wipc).stimuli == (wipc,)
-    assert Precondition(stimulus=wipc).label == "Preconditioning SEQ 128 KiB 0/100"
-    assert Round(number=3, stimuli=(wipc,)).label == "Round 3"
+    assert Purge().stimuli == Idle(seconds=5).stimuli == ()
+    assert Stretch(phase="WIPC", stimulus=wipc).stimuli == (wipc,)
+    assert Round(number=3, stimuli=(wipc, stimulus())).stimuli == (wipc, stimulus())
+
+
+def test_steps_tell_what_they_are() -> None:
+    """A label says what a step does, and first of all for which part of the test."""
+    wipc = stimulus(access="SEQ", block_size_kib=128, seconds=None, passes=2)
+
+    assert Purge().label == "Purge"
+    assert Purge(part="128 KiB").label == "128 KiB: Purge"
+    assert Stretch(phase="WIPC", stimulus=wipc).label == "WIPC SEQ 128 KiB 0/100"
+    assert Round(part="128 KiB", number=3, stimuli=(wipc,)).label == "128 KiB: Round 3"
+    assert Idle(part="Wait State 10", seconds=50).label == "Wait State 10: Idle 50 s"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sample_seconds", "samples"),
+    [(7260, 60, 121), (60, 60, 1), (90, 60, 2), (60.5, 60, 2), (0.3, 0.1, 3), (0.7, 0.1, 7), (5, None, 0)],
+)
+def test_samples_of_a_stretch(seconds: float, sample_seconds: float | None, samples: int) -> None:
+    """A stretch gives as many samples as begin in it; none where it is not cut."""
+    step = Stretch(phase="PC", stimulus=stimulus(seconds=seconds), sample_seconds=sample_seconds)
+
+    assert step.samples == samples
+
+
+@pytest.mark.parametrize("changes", [{"seconds": 59.0}, {"seconds": None, "passes": 2}])
+def test_samples_are_cut_from_time(changes: dict[str, Any]) -> None:
+    """A stretch shorter than a sample, or one that no time ends, cannot be cut."""
+    with pytest.raises(ValueError, match="at least one sample's time"):
+        Stretch(phase="PC", stimulus=stimulus(**changes), sample_seconds=60)
+
+
+def mixed(*shares: tuple[float, int]) -> tuple[BlockShare, ...]:
+    """Return a mix of (KiB, percent)."""
+    return tuple(BlockShare(size_bytes=int(size * KIB), percent=percent) for size, percent in shares)
+
+
+def test_mix_of_sizes() -> None:
+    """A mix has a largest block and no cell, and is called composite."""
+    one = stimulus(block_size_bytes=mixed((0.5, 10), (64, 20), (4, 70)), read_percent=40)
+
+    assert one.largest_block_bytes == 64 * KIB
+    assert one.label == "RND composite 40/60"
+    assert len(one.block_shares) == 3
+    assert stimulus().block_shares == ()
+    with pytest.raises(ValueError, match="no place in a matrix"):
+        _ = one.cell
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"block_size_bytes": mixed((4, 60), (8, 39))}, "shares of a block-size mix add up"),
+        ({"block_size_bytes": mixed((4, 60), (64, 40)), "range_bytes": 32 * KIB}, "holds no block of composite"),
+        ({"skew": (Zone(access_percent=50, range_percent=100),)}, "zones of a skew add up"),
+        ({"skew": (Zone(access_percent=100, range_percent=99),)}, "zones of a skew add up"),
+        ({"start_bytes": -4096}, "begins within its range"),
+        ({"start_bytes": 960 * GB}, "begins within its range"),
+        ({"limit_bytes": 4095}, "leaves room for one block"),
+        ({"limit_bytes": 4096, "seconds": None, "passes": 1}, "a limit goes with seconds"),
+    ],
+)
+def test_impossible_stimuli(changes: dict[str, Any], sentence: str) -> None:
+    """A stimulus whose shares are not whole, or that begins or ends where it cannot, is refused."""
+    with pytest.raises(ValueError, match=sentence):
+        stimulus(**changes)
+
+
+def test_demand() -> None:
+    """A demand reads as the standard writes it, and tells all outstanding I/Os."""
+    assert stimulus(thread_count=32, queue_depth=4).demand == Demand(thread_count=32, queue_depth=4)
+    assert (Demand(thread_count=32, queue_depth=4).label, Demand(thread_count=32, queue_depth=4).total_oio) == (
+        "T32Q4", 128,
+    )  # fmt: skip
 
 
 def test_dut_names() -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from snia_pts.measurement import MeasuredRound
+from snia_pts.spec import Settling
 from snia_pts.steadystate import first_steady_round
-from snia_pts.window import window_ending
-from tests.strategies import cells, measured_round, rule
+from snia_pts.window import sampled_rounds, window_ending
+from tests.strategies import cells, measured_round, rule, sample, spec_of
 
 #: Three tracked variables over eleven rounds: steady first at round 5, 7 and 5, but together only at 11.
 APART = (
@@ -70,9 +74,61 @@ def test_window_is_of_complete_rounds() -> None:
     assert window_ending([replace(rounds[0], complete=False), *rounds[1:]], rule()) is not None
 
 
-def test_cells_are_averaged_over_the_window() -> None:
-    """A cell's reported value is the mean of the window's five rounds, the rounds before left out."""
-    window = window_ending(rounds_of([1000, 1, 2, 3, 4, 5], [7] * 6, [8] * 6), rule())
+# -- samples that stand for rounds -----------------------------------------------------------------------------------
 
-    assert window is not None
-    assert [window.cell_means()[cell] for cell in cells(rule())] == [3, 7, 8]
+
+def settling(**changes: Any) -> Settling:
+    """Return the rule of write saturation, with changes."""
+    found = spec_of("wsat").settling
+    assert isinstance(found, Settling)
+    return replace(found, **changes)
+
+
+@given(st.integers(0, 800))
+def test_minutes_that_stand_for_rounds(count: int) -> None:
+    """Minutes 1, 31, 61, 91, 121, ... are rounds 1, 2, 3, 4, 5, ..., and no other minute is."""
+    found = list(sampled_rounds(((number, sample(number)) for number in range(1, count + 1)), settling()))
+
+    assert [each.minute for each in found] == list(range(1, count + 1, 30))
+    assert [each.number for each in found] == list(range(1, len(found) + 1))
+    assert [each.sample.number for each in found] == [each.minute for each in found]
+
+
+@given(st.integers(1, 90), st.integers(1, 90), st.integers(0, 500))
+def test_phase_and_stride_are_the_rule_s(first: int, stride: int, count: int) -> None:
+    """Other phases and strides count otherwise, and so many samples as the rule says make so many rounds."""
+    rule_of = settling(first_sample=first, stride_samples=stride)
+    numbered = [(number, sample(number)) for number in range(1, count + 1)]
+
+    assert [each.sample.number for each in sampled_rounds(numbered, rule_of)] == list(range(first, count + 1, stride))
+    for rounds in range(1, 6):
+        enough = rule_of.samples(rounds)
+        assert len(list(sampled_rounds([(n, sample(n)) for n in range(1, enough + 1)], rule_of))) == rounds
+        assert len(list(sampled_rounds([(n, sample(n)) for n in range(1, enough)], rule_of))) == rounds - 1
+
+
+def test_five_rounds_take_121_minutes() -> None:
+    """Five rounds are there after minute 121, 25 after 721."""
+    assert (settling().samples(5), settling().samples(25)) == (121, 721)
+
+
+@pytest.mark.parametrize(("seconds", "stands"), [(0.5, False), (30.0, False), (30.1, True), (60.0, True), (60.4, True)])
+def test_a_sample_cut_short_stands_for_none(seconds: float, stands: bool) -> None:
+    """Half a sample or less is no round; a sample that the engine cut a little early or late is one."""
+    assert bool(list(sampled_rounds([(31, sample(31, seconds=seconds))], settling()))) is stands
+
+
+def test_samples_of_another_length() -> None:
+    """Of samples of 30 seconds the 31st ends after 15.5 minutes."""
+    (found,) = sampled_rounds([(31, sample(31, seconds=30.0))], settling(sample_seconds=30.0))
+
+    assert (found.number, found.minute) == (2, 15.5)
+
+
+def test_a_sampled_round_has_the_sample_s_value() -> None:
+    """A tracked variable of a round that a sample stands for is read from that sample alone."""
+    (found,) = sampled_rounds([(1, sample(1, write_ios=120, read_ios=60))], settling())
+    (tracked,) = settling().tracked
+
+    assert found.value(tracked) == 3
+    assert found.complete

@@ -5,23 +5,45 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
-from ..measurement import Outcome
-from ..steps import Step
+from ..measurement import Measurement, Outcome, Sample
+from ..steps import Step, Stretch
 
 T = TypeVar("T")
 
 #: A procedure that concludes with a T.
-Procedure = Generator[Step, tuple[Outcome, ...], T]
+Procedure = Generator[Step, Iterable[Outcome], T]
 
 #: Performs a step, giving the outcomes of its parts one by one.
 Answer = Callable[[Step], Iterable[Outcome]]
 
 
 def drive(procedure: Procedure[T], answer: Answer) -> T:
-    """Let ``answer`` perform each step that ``procedure`` asks for; return what the procedure concludes."""
+    """Let ``answer`` perform each step that ``procedure`` asks for; return what the procedure concludes.
+
+    A stretch's outcomes are given one by one, as they come: a day has more samples than need be kept.
+    """
     try:
         step = next(procedure)
         while True:
-            step = procedure.send(tuple(answer(step)))
+            outcomes = answer(step)
+            step = procedure.send(iter(outcomes) if isinstance(step, Stretch) else tuple(outcomes))
     except StopIteration as conclusion:
         return conclusion.value  # type: ignore[no-any-return]  # StopIteration does not say what it carries
+
+
+def stretch(step: Stretch, note: Callable[[Sample], None] = lambda _: None) -> Procedure[Measurement]:
+    """Ask for a stretch, and ``note`` its samples; concludes with the measurement of the whole.
+
+    Raises ValueError when it is answered with another stimulus than it asked for, or without a sample where it is cut.
+    """
+    whole: Outcome | None = None
+    sampled = False
+    for whole in (yield step):
+        if isinstance(whole, Sample):
+            sampled = True
+            note(whole)
+    if not isinstance(whole, Measurement) or whole.stimulus != step.stimulus:
+        raise ValueError(f"{step.label} was answered with another stimulus than it asked for")
+    if step.samples and not sampled:
+        raise ValueError(f"{step.label} was answered without a sample")
+    return whole

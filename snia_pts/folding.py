@@ -1,0 +1,140 @@
+"""Folds what was asked and what came back into a result, a step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from .measurement import MeasuredRound, Measurement, Outcome, Purged, Sample, SampledRound
+from .procedures import Conclusion
+from .result import Ending, Gap, Loop, RunFacts, Sampling, TestResult
+from .spec import Settling, Spec, SteadyStateRule, WriteSaturationSpec, loop_rule, settling_rule
+from .steps import Idle, Phase, Purge, Round, Step, Stretch
+from .timeline import TimeLine
+from .window import sampled_rounds, window_ending
+
+
+class Folding:
+    """Folds steps and their outcomes, in the order they happened, one at a time, into a result.
+
+    A step without all its outcomes is what a stopped run leaves; its round is kept, marked not complete, and no
+    window reaches into it.
+    """
+
+    def __init__(self, facts: RunFacts) -> None:
+        self._facts = facts
+        self._purges: list[tuple[str, Purged]] = []
+        self._rounds: dict[str, list[MeasuredRound]] = {}
+        self._lines: dict[tuple[Phase, str], TimeLine] = {}
+        self._sampled: list[SampledRound] = []
+        self._sampled_phase: Phase | None = None
+        self._gaps: list[Gap] = []
+        self._before: Step | None = None
+
+    def add(self, step: Step, outcomes: Iterable[Outcome]) -> None:
+        """Take in a step with what came of it."""
+        for _ in self.passing(step, outcomes):
+            pass
+
+    def passing(self, step: Step, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+        """Take in a step with what comes of it, giving each outcome on; samples are not kept."""
+        line = self._line(step) if isinstance(step, Stretch) else None
+        measured: list[Measurement] = []
+        for outcome in outcomes:
+            match outcome:
+                case Sample() if line is not None:
+                    self._note_sample(line, outcome)
+                case Measurement():
+                    measured.append(outcome)
+                case Purged():
+                    self._purges.append((step.part, outcome))
+            yield outcome
+        measurements = tuple(measured)
+        self._note_gaps(step, measurements)
+        match step:
+            case Round():
+                complete = len(measurements) == len(step.stimuli)
+                self._rounds.setdefault(step.part, []).append(
+                    MeasuredRound(number=step.number, measurements=measurements, complete=complete)
+                )
+            case Stretch() if line is not None:
+                line.end(measurements[0] if measurements else None)
+        self._before = step
+
+    def _line(self, step: Stretch) -> TimeLine:
+        if step.phase == judged_phase(self._facts.spec):
+            self._sampled_phase = step.phase
+        key = (step.phase, step.part)
+        return self._lines.setdefault(key, TimeLine(phase=step.phase, part=step.part, stimulus=step.stimulus))
+
+    def _note_sample(self, line: TimeLine, sample: Sample) -> None:
+        line.take(sample)
+        rule = settling_rule(self._facts.spec)
+        if rule is not None and line.phase == self._sampled_phase:
+            self._sampled += sampled_rounds([(line.samples, sample)], rule)
+
+    def _note_gaps(self, step: Step, measurements: Sequence[Measurement]) -> None:
+        """Keep the time without host I/O before each stimulus, but for the one after a purge."""
+        for place, clocking in enumerate(measurement.clocking for measurement in measurements):
+            before = self._before if place == 0 else step
+            if clocking.idle_gap_ms is None or clocking.own_gap_us is None or isinstance(before, Purge):
+                continue
+            asked = before.seconds if isinstance(before, Idle) else None
+            part = before.part if before else ""
+            self._gaps.append(
+                Gap(part=part, asked_seconds=asked, idle_ms=clocking.idle_gap_ms, own_us=clocking.own_gap_us)
+            )
+
+    def result(
+        self, *, ending: Ending, ending_detail: str, finished: str, conclusion: Conclusion = None, running: bool = False
+    ) -> TestResult:
+        """Return what has come of the test."""
+        spec = self._facts.spec
+        settling = settling_rule(spec)
+        return TestResult(
+            facts=self._facts,
+            purges=tuple(self._purges),
+            loops=tuple(_loop(part, rounds, loop_rule(spec)) for part, rounds in self._rounds.items()),
+            sampling=_sampling(self._sampled_phase, self._sampled, settling) if settling else None,
+            time_lines=tuple(self._lines.values()),
+            gaps=tuple(self._gaps),
+            conclusion=conclusion,
+            ending=ending,
+            ending_detail=ending_detail,
+            finished=finished,
+            running=running,
+        )
+
+
+def judged_phase(spec: Spec) -> Phase:
+    """Return the phase whose samples stand for rounds, where a test has one."""
+    return "stimulus" if isinstance(spec, WriteSaturationSpec) else "PC"
+
+
+def _loop(part: str, rounds: Sequence[MeasuredRound], rule: SteadyStateRule | None) -> Loop:
+    whole = [measured for measured in rounds if measured.complete]
+    return Loop(part=part, rounds=tuple(rounds), window=window_ending(whole, rule) if rule else None)
+
+
+def _sampling(phase: Phase | None, rounds: Sequence[SampledRound], rule: Settling) -> Sampling | None:
+    if phase is None:
+        return None
+    return Sampling(phase=phase, rounds=tuple(rounds), window=window_ending(rounds, rule))
+
+
+def fold(
+    facts: RunFacts,
+    answered: Iterable[tuple[Step, Sequence[Outcome]]],
+    *,
+    ending: Ending,
+    ending_detail: str,
+    finished: str,
+    conclusion: Conclusion = None,
+    running: bool = False,
+) -> TestResult:
+    """Fold a whole course of steps with their outcomes; see Folding."""
+    folding = Folding(facts)
+    for step, outcomes in answered:
+        folding.add(step, outcomes)
+    return folding.result(
+        ending=ending, ending_detail=ending_detail, finished=finished, conclusion=conclusion, running=running
+    )

@@ -1,0 +1,43 @@
+"""Cross stimulus recovery test (PTS 2.0.2 chapter 12).
+
+Sustained large sequential writes, small random writes, and large sequential writes again, without a pause::
+
+    Purge
+    AG 1: SEQ 1024 KiB 0/100, 8 hours
+    AG 2: RND 8 KiB 0/100, 6 hours
+    AG 3: SEQ 1024 KiB 0/100, 8 hours
+    each continuously, in samples of 1 minute
+"""
+
+from __future__ import annotations
+
+from ..dut import Dut
+from ..spec import CrossStimulusSpec
+from ..steps import Purge, Stimulus, Stretch
+from .asking import Procedure, stretch
+from .ranges import active_range_bytes, require_range, require_sectors
+
+
+def cross_stimulus_recovery(spec: CrossStimulusSpec, dut: Dut) -> Procedure[None]:
+    """Ask for the cross stimulus recovery test of ``dut``.
+
+    Raises TargetUnfit before the first step when ``dut`` cannot run one of its stimuli.
+    """
+    share = spec.setup.active_range_percent
+    for group in spec.groups.sequence:
+        require_sectors(dut, [group.block_size_bytes], group.name)
+        require_range(dut, share, group.block_size_bytes)
+    yield Purge()
+    for group in spec.groups.sequence:
+        stimulus = Stimulus(
+            access=group.access,
+            read_percent=group.read_percent,
+            block_size_bytes=group.block_size_bytes,
+            thread_count=group.thread_count,
+            queue_depth=group.queue_depth,
+            range_offset_bytes=0,
+            range_bytes=active_range_bytes(dut, share, group.block_size_bytes),
+            seconds=group.seconds,
+        )
+        sample_seconds = min(spec.groups.sample_seconds, group.seconds)
+        yield from stretch(Stretch(part=group.name, phase="stimulus", stimulus=stimulus, sample_seconds=sample_seconds))

@@ -1,0 +1,83 @@
+"""Demand intensity and composite workload tests (PTS 2.0.2 chapters 14, DIRTH, and 13, CBW; ECW in 1.1).
+
+One access pattern at every Thread Count and Queue Depth, then its response times at three operating points::
+
+    Purge
+    PC: the pattern at R/W 0/100, T32Q32, continuously, in samples of 1 minute,
+        until samples 1, 31, 61, 91, 121, ... are steady over the last 5 of them, at most 25
+    for round in 1..25:
+        pre-write: the pattern at R/W 0/100, T32Q32, 5 minutes
+        for (TC, QD) in {32, 16, 8, 6, 4, 2, 1} x {32, 16, 8, 6, 4, 2, 1}, by falling Total OIO:
+            the pattern at its R/W mix, 1 minute
+        stop when the IOPS at T32Q32 are steady over the last 5 rounds
+    for operating point in Max IOPS, Mid IOPS, Min IOPS:
+        pre-write: the pattern at R/W 0/100 at that TC and QD, 60 minutes
+        the pattern at its R/W mix at that TC and QD, 10 minutes: response time histogram
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..demand import demand_means, operating_points
+from ..dut import Dut
+from ..spec import DemandLoop, DemandSpec
+from ..steps import Demand, Purge, Stimulus, Stretch
+from .asking import Procedure, stretch
+from .ranges import pattern_stimulus
+from .rounds import rounds_until_steady
+from .settling import until_settled
+
+
+def demand_intensity(spec: DemandSpec, dut: Dut) -> Procedure[None]:
+    """Ask for the demand intensity, or the composite workload, test of ``dut``.
+
+    Raises TargetUnfit before the first step when ``dut`` cannot run its pattern.
+    """
+    loop, rule, operating = spec.demand, spec.settling, spec.operating_points
+    heaviest = Demand(thread_count=spec.conditioning.thread_count, queue_depth=spec.conditioning.queue_depth)
+    pattern = pattern_stimulus(
+        spec.pattern, dut, spec.setup.active_range_percent, read_percent=spec.pattern.read_percent,
+        thread_count=heaviest.thread_count, queue_depth=heaviest.queue_depth, seconds=loop.point_seconds,
+    )  # fmt: skip
+    writes = replace(pattern, read_percent=spec.conditioning.read_percent)
+
+    def pre_write(part: str, demand: Demand, seconds: float) -> Stretch:
+        stimulus = at(replace(writes, seconds=seconds), demand)
+        return Stretch(
+            part=part, phase="pre-write", stimulus=stimulus, sample_seconds=min(rule.sample_seconds, seconds)
+        )
+
+    yield Purge()
+    yield from until_settled(writes, rule, phase="PC", most_samples=rule.samples(spec.conditioning.maximum))
+    points = tuple(at(pattern, demand) for demand in demand_order(loop))
+    rounds, _ = yield from rounds_until_steady(
+        lambda _: points,
+        loop.maximum,
+        spec.steady_state,
+        before=lambda number: pre_write(f"Round {number}", heaviest, loop.pre_write_seconds),
+    )
+    for point in operating_points(demand_means(rounds), operating.maximum_art_ms):
+        yield from stretch(pre_write(point.name, point.demand, operating.pre_write_seconds))
+        measured = at(replace(pattern, seconds=operating.histogram_seconds), point.demand)
+        yield from stretch(Stretch(part=point.name, phase="histogram", stimulus=measured))
+
+
+def at(stimulus: Stimulus, demand: Demand) -> Stimulus:
+    """Return ``stimulus`` at another demand."""
+    return replace(stimulus, thread_count=demand.thread_count, queue_depth=demand.queue_depth)
+
+
+def demand_order(loop: DemandLoop) -> tuple[Demand, ...]:
+    """Return every Thread Count with every Queue Depth, in the order the specification asks for.
+
+    ``total-oio`` is by falling Total OIO, the higher Thread Count first where they tie; the nested orders take both
+    lists as they stand.
+    """
+    pairs = [(threads, depth) for threads in loop.thread_counts for depth in loop.queue_depths]
+    if loop.order == "qd-major":
+        pairs = [(threads, depth) for depth in loop.queue_depths for threads in loop.thread_counts]
+    demands = [Demand(thread_count=threads, queue_depth=depth) for threads, depth in pairs]
+    if loop.order == "total-oio":
+        demands.sort(key=lambda demand: (-demand.total_oio, -demand.thread_count))
+    return tuple(demands)

@@ -1,0 +1,52 @@
+"""Host idle recovery test (PTS 2.0.2 chapter 11).
+
+Random writes with idle times of growing length between them, from steady state on::
+
+    Purge
+    PC: RND 4 KiB 0/100 continuously, in samples of 1 minute,
+        until samples 1, 31, 61, 91, 121, ... are steady over the last 5 of them, at most 25
+    for idle in 5, 10, 15, 25, 50 s:
+        360 times:
+            Access A: RND 4 KiB 0/100, 5 s
+            Access B: no host I/O at all for the idle time
+        Access C: RND 4 KiB 0/100 continuously, 30 minutes, in samples of 5 s (return to baseline)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..dut import Dut
+from ..spec import HostIdleSpec
+from ..steps import Idle, Purge, Stretch
+from .asking import Procedure, stretch
+from .ranges import pattern_stimulus
+from .settling import until_settled
+
+
+def host_idle_recovery(spec: HostIdleSpec, dut: Dut) -> Procedure[None]:
+    """Ask for the host idle recovery test of ``dut``.
+
+    Raises TargetUnfit before the first step when ``dut`` cannot run its stimulus.
+    """
+    setup, waits = spec.setup, spec.wait_states
+    writes = pattern_stimulus(
+        spec.pattern, dut, setup.active_range_percent, read_percent=spec.pattern.read_percent,
+        thread_count=setup.thread_count, queue_depth=setup.queue_depth, seconds=waits.access_a_seconds,
+    )  # fmt: skip
+    yield Purge()
+    rule = spec.settling
+    yield from until_settled(writes, rule, phase="PC", most_samples=rule.samples(spec.conditioning.maximum))
+    for idle_seconds in waits.idle_seconds:
+        state = wait_state(spec, idle_seconds)
+        for _ in range(waits.cycles):
+            yield from stretch(Stretch(part=state, phase="access A", stimulus=writes))
+            yield Idle(part=state, seconds=idle_seconds)
+        baseline = replace(writes, seconds=waits.access_c_seconds)
+        sample_seconds = min(waits.access_c_sample_seconds, waits.access_c_seconds)
+        yield from stretch(Stretch(part=state, phase="access C", stimulus=baseline, sample_seconds=sample_seconds))
+
+
+def wait_state(spec: HostIdleSpec, idle_seconds: float) -> str:
+    """Return a wait state's name, idle time over write time as the standard has it: ``Wait State 10``."""
+    return f"Wait State {idle_seconds / spec.wait_states.access_a_seconds:g}"

@@ -1,0 +1,77 @@
+"""A continuous stimulus, judged on samples that stand for rounds (PTS 2.0.2 chapters 10, 11, 13 and 14)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..measurement import Measurement, Sample, SampledRound
+from ..spec import Settling
+from ..steps import Phase, Stimulus, Stretch
+from ..window import Window, sampled_rounds, window_ending
+from .asking import Procedure, stretch
+from .ranges import continued
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """Why a continuous stimulus ended, and its last window."""
+
+    reason: Literal["steady state", "written", "time"]
+    window: Window | None
+
+
+def until_settled(
+    stimulus: Stimulus,
+    rule: Settling,
+    *,
+    phase: Phase,
+    most_samples: int,
+    most_written_bytes: int | None = None,
+) -> Procedure[Settled]:
+    """Run ``stimulus`` until its samples are steady, so many were taken, or so much was written, whichever is first.
+
+    It is asked for in stretches that end where steady state may first be seen: after the window's last sample, then
+    every stride.
+    """
+    rounds: list[SampledRound] = []
+    done = written_bytes = 0
+    window = before = None
+    while done < most_samples:
+        due = min(most_samples, rule.samples(max(rule.window_rounds, len(rounds) + 1)))
+        asked = replace(stimulus, seconds=(due - done) * rule.sample_seconds)
+        if before is not None:
+            asked = replace(asked, start_bytes=continued(asked, before))
+        if most_written_bytes is not None:
+            asked = replace(asked, limit_bytes=_limit(asked, most_written_bytes - written_bytes))
+        numbers = itertools.count(done + 1)
+
+        def note(sample: Sample, numbers: Iterator[int] = numbers) -> None:
+            rounds.extend(sampled_rounds([(next(numbers), sample)], rule))
+
+        whole = yield from stretch(Stretch(phase=phase, stimulus=asked, sample_seconds=rule.sample_seconds), note)
+        done = next(numbers) - 1
+        written_bytes += whole.write.transferred_bytes
+        window = window_ending(rounds, rule)
+        if window is not None and window.steady:
+            return Settled(reason="steady state", window=window)
+        if most_written_bytes is not None and (written_bytes >= most_written_bytes or _ended_early(whole)):
+            return Settled(reason="written", window=window)
+        before = whole
+    return Settled(reason="time", window=window)
+
+
+def _limit(stimulus: Stimulus, left_bytes: int) -> int | None:
+    """Return what may still be transferred until ``left_bytes`` are written."""
+    if stimulus.read_percent == 100:
+        return None
+    blocks = math.ceil(left_bytes * 100 / (100 - stimulus.read_percent) / stimulus.largest_block_bytes)
+    return max(1, blocks) * stimulus.largest_block_bytes
+
+
+def _ended_early(whole: Measurement) -> bool:
+    """Tell whether a stretch was ended by its limit: what a mix writes of it comes out a little more or less."""
+    return whole.runtime_ms / 1000 < 0.99 * (whole.stimulus.seconds or 0)

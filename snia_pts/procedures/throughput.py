@@ -1,0 +1,68 @@
+"""Throughput test (PTS 2.0.2 chapter 8).
+
+Sequential I/O, each block size a test of its own, in rounds until steady state::
+
+    for block size in 1024, 128 KiB:
+        Purge
+        WIPC: SEQ writes of that block size, 2 x user capacity
+        for round in 1..25:
+            for R/W mix in 100/0, 0/100:
+                SEQ, 1 minute, from where the stream of that mix stopped
+            stop when the writes are steady over the last 5 rounds
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..dut import Dut
+from ..measurement import MeasuredRound
+from ..spec import ThroughputSpec
+from ..steps import Stimulus
+from ..units import block_size
+from .asking import Procedure
+from .preconditioning import purge_and_precondition, require_preconditioning
+from .ranges import active_range_bytes, continued, require_range, require_sectors
+from .rounds import rounds_until_steady
+
+
+def throughput(spec: ThroughputSpec, dut: Dut) -> Procedure[None]:
+    """Ask for the throughput test of ``dut``.
+
+    Raises TargetUnfit before the first step when ``dut`` cannot run one of the block sizes.
+    """
+    for size_bytes in spec.rounds.block_sizes_bytes:
+        require_preconditioning(spec.preconditioning, dut, size_bytes)
+        require_sectors(dut, [size_bytes], "the test")
+        require_range(dut, spec.setup.active_range_percent, size_bytes)
+    for size_bytes in spec.rounds.block_sizes_bytes:
+        part = block_size(size_bytes)
+        first = streams(spec, dut, size_bytes)
+
+        def going_on(before: MeasuredRound | None, first: tuple[Stimulus, ...] = first) -> tuple[Stimulus, ...]:
+            if before is None:
+                return first
+            return tuple(
+                replace(stream, start_bytes=continued(stream, measured))
+                for stream, measured in zip(first, before.measurements, strict=True)
+            )
+
+        yield from purge_and_precondition(spec.preconditioning, dut, size_bytes, part=part)
+        yield from rounds_until_steady(going_on, spec.rounds.maximum, spec.steady_state, part=part)
+
+
+def streams(spec: ThroughputSpec, dut: Dut, size_bytes: int) -> tuple[Stimulus, ...]:
+    """Return the first round's stimuli of one block size, in the specification's order of R/W mixes."""
+    return tuple(
+        Stimulus(
+            access="SEQ",
+            read_percent=read_percent,
+            block_size_bytes=size_bytes,
+            thread_count=spec.setup.thread_count,
+            queue_depth=spec.setup.queue_depth,
+            range_offset_bytes=0,
+            range_bytes=active_range_bytes(dut, spec.setup.active_range_percent, size_bytes),
+            seconds=spec.rounds.point_seconds,
+        )
+        for read_percent in spec.rounds.read_percents
+    )

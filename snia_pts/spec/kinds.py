@@ -1,0 +1,212 @@
+"""The specification of every test: which sections it has, and that they fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal
+
+from annotated_types import MinLen
+
+from .sections import (
+    STRICT,
+    AccessGroups,
+    Choice,
+    Conditioning,
+    DemandConditioning,
+    DemandLoop,
+    DemandSetup,
+    OperatingPoints,
+    Pattern,
+    Preconditioning,
+    ResponseHistogram,
+    Rounds,
+    Saturation,
+    Settling,
+    Setup,
+    SizedPreconditioning,
+    SteadyStateRule,
+    Tracked,
+    WaitStates,
+    unrepeated,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestSpec:
+    """What the specification of every test begins with."""
+
+    __pydantic_config__ = STRICT
+    test: str
+    title: str
+    subtitle: str
+    pts: str
+    publication: str
+    revision: str
+    setup: Setup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundsSpec(TestSpec):
+    """A test of rounds over R/W mixes and block sizes until steady state."""
+
+    __pydantic_config__ = STRICT
+    setup: DemandSetup
+    rounds: Rounds
+    steady_state: SteadyStateRule
+
+    def __post_init__(self) -> None:
+        _enough("rounds", self.rounds.maximum, self.steady_state)
+        sizes = {} if self.test == "throughput" else {"block_size_kib": self.rounds.block_sizes_kib}
+        _tracks("steady_state", self.steady_state, read_percent=self.rounds.read_percents, **sizes)
+
+
+def _enough(section: str, maximum: int, rule: SteadyStateRule) -> None:
+    if maximum < rule.window_rounds:
+        ruling = "settling" if isinstance(rule, Settling) else "steady_state"
+        raise ValueError(f"{section}.maximum of at least {ruling}.window_rounds ({rule.window_rounds})")
+
+
+def _tracks(section: str, rule: SteadyStateRule, **measured: Sequence[float]) -> None:
+    """Raise ValueError when a tracked variable is not just one of the points that are measured."""
+    keys = [field.name for field in fields(Tracked) if field.name != "metric"]
+    for tracked in rule.tracked:
+        if any(getattr(tracked, key) not in measured.get(key, (None,)) for key in keys):
+            given = " and ".join(["metric", *measured])
+            raise ValueError(f"each of {section}.tracked to give {given} of a point that is measured, nothing else")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IopsSpec(RoundsSpec):
+    """The IOPS test of one version and class (PTS 2.0.2 chapter 7)."""
+
+    __pydantic_config__ = STRICT
+    test: Literal["iops"]
+    preconditioning: Preconditioning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThroughputSpec(RoundsSpec):
+    """The throughput test (PTS 2.0.2 chapter 8): each block size a test of its own."""
+
+    __pydantic_config__ = STRICT
+    test: Literal["throughput"]
+    preconditioning: SizedPreconditioning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencySpec(RoundsSpec):
+    """The latency test (PTS 2.0.2 chapter 9); 1.1 has no histogram."""
+
+    __pydantic_config__ = STRICT
+    test: Literal["latency"]
+    preconditioning: Preconditioning
+    histogram: ResponseHistogram | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternSpec(TestSpec):
+    """A test whose stimulus is one of several patterns."""
+
+    __pydantic_config__ = STRICT
+    stimulus: Choice
+    patterns: Annotated[tuple[Pattern, ...], MinLen(1)]
+    settling: Settling
+
+    def __post_init__(self) -> None:
+        names = [pattern.name for pattern in self.patterns]
+        unrepeated(patterns=names)
+        if self.stimulus.name not in names:
+            raise ValueError(f"stimulus.name to be one of {', '.join(names)}, not {self.stimulus.name}")
+        _tracks("settling", self.settling)
+
+    @property
+    def pattern(self) -> Pattern:
+        """The pattern that is the test stimulus."""
+        return next(pattern for pattern in self.patterns if pattern.name == self.stimulus.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteSaturationSpec(PatternSpec):
+    """The write saturation test (PTS 2.0.2 chapter 10); 1.1 has no histogram."""
+
+    __pydantic_config__ = STRICT
+    test: Literal["wsat"]
+    setup: DemandSetup
+    saturation: Saturation
+    histogram: ResponseHistogram | None = None
+
+    def __post_init__(self) -> None:
+        PatternSpec.__post_init__(self)
+        if self.saturation.seconds < self.settling.sample_seconds:
+            raise ValueError(
+                f"saturation.seconds of at least settling.sample_seconds ({self.settling.sample_seconds:g})"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostIdleSpec(PatternSpec):
+    """The host idle recovery test (PTS 2.0.2 chapter 11)."""
+
+    __pydantic_config__ = STRICT
+    test: Literal["hir"]
+    setup: DemandSetup
+    conditioning: Conditioning
+    wait_states: WaitStates
+
+    def __post_init__(self) -> None:
+        PatternSpec.__post_init__(self)
+        _enough("conditioning", self.conditioning.maximum, self.settling)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossStimulusSpec(TestSpec):
+    """The cross stimulus recovery test (PTS 2.0.2 chapter 12)."""
+
+    __pydantic_config__ = STRICT
+    test: Literal["xsr"]
+    groups: AccessGroups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemandSpec(PatternSpec):
+    """The demand intensity and composite workload tests (PTS 2.0.2 chapters 14 and 13)."""
+
+    __pydantic_config__ = STRICT
+    test: Literal["dirth", "composite"]
+    conditioning: DemandConditioning
+    demand: DemandLoop
+    steady_state: SteadyStateRule
+    operating_points: OperatingPoints
+
+    def __post_init__(self) -> None:
+        PatternSpec.__post_init__(self)
+        _enough("conditioning", self.conditioning.maximum, self.settling)
+        _enough("demand", self.demand.maximum, self.steady_state)
+        counts = {"thread_count": self.demand.thread_counts, "queue_depth": self.demand.queue_depths}
+        _tracks("steady_state", self.steady_state, **counts)
+
+
+Spec = IopsSpec | ThroughputSpec | LatencySpec | WriteSaturationSpec | HostIdleSpec | CrossStimulusSpec | DemandSpec
+
+#: Every test's specification type, by the test's verb.
+SPEC_TYPES: Mapping[str, type[Spec]] = {
+    "iops": IopsSpec,
+    "throughput": ThroughputSpec,
+    "latency": LatencySpec,
+    "wsat": WriteSaturationSpec,
+    "hir": HostIdleSpec,
+    "xsr": CrossStimulusSpec,
+    "composite": DemandSpec,
+    "dirth": DemandSpec,
+}
+
+
+def loop_rule(spec: Spec) -> SteadyStateRule | None:
+    """Return the rule by which a test's rounds are judged; None for a test without rounds."""
+    return spec.steady_state if isinstance(spec, RoundsSpec | DemandSpec) else None
+
+
+def settling_rule(spec: Spec) -> Settling | None:
+    """Return the rule by which the samples of a test's continuous stimulus are judged; None for a test without."""
+    return spec.settling if isinstance(spec, PatternSpec) else None

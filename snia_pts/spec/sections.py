@@ -1,0 +1,322 @@
+"""What specifications are made of: sections of numbers that check themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Le, MinLen, MultipleOf
+
+from ..units import KIB
+
+TestClass = Literal["enterprise", "client"]
+Percent = Annotated[int, Ge(0), Le(100)]
+Share = Annotated[int, Ge(1), Le(100)]
+Count = Annotated[int, Ge(1), Le(1024)]
+Kib = Annotated[float, Gt(0), Le(65536), MultipleOf(0.5)]
+
+Seconds = Annotated[float, Ge(0.1), Le(7 * 86400)]
+MetricName = Literal["iops", "mb_per_second", "average_response_ms"]
+
+STRICT = {"extra": "forbid", "allow_inf_nan": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deviation:
+    """Something that differs from the standard: what, what the standard asks, what was done, the clause."""
+
+    what: str
+    standard: str
+    actual: str
+    clause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """Test conditions set before the first stimulus (PTS 2.0.2 chapter 4)."""
+
+    __pydantic_config__ = STRICT
+    write_cache: Literal["disabled", "enabled"]
+    active_range_percent: Share
+    data_pattern: Literal["random"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemandSetup(Setup):
+    """Test conditions of a test with one demand for all its stimuli."""
+
+    __pydantic_config__ = STRICT
+    thread_count: Count
+    queue_depth: Count
+
+
+def size_bytes(size_kib: float) -> int:
+    return int(size_kib * KIB)
+
+
+def unrepeated(**lists: Sequence[object]) -> None:
+    for name, values in lists.items():
+        if len(set(values)) != len(values):
+            raise ValueError(f"{name} without repetition")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizedPreconditioning:
+    """Workload independent preconditioning (WIPC) with the block size under test (PTS 2.0.2 chapter 8).
+
+    Sequential writes of ``capacities`` times the range.
+    """
+
+    __pydantic_config__ = STRICT
+    capacities: Count
+    active_range_percent: Share
+    thread_count: Count
+    queue_depth: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preconditioning(SizedPreconditioning):
+    """Workload independent preconditioning (WIPC) with a block size of its own (PTS 2.0.2 section 3.3)."""
+
+    __pydantic_config__ = STRICT
+    block_size_kib: Kib
+
+    @property
+    def block_size_bytes(self) -> int:
+        return size_bytes(self.block_size_kib)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """The test loop: R/W mixes (outer), block sizes (inner), time a point, rounds at most.
+
+    In the throughput test each block size has a loop of its own.
+    """
+
+    __pydantic_config__ = STRICT
+    read_percents: Annotated[tuple[Percent, ...], MinLen(1)]
+    block_sizes_kib: Annotated[tuple[Kib, ...], MinLen(1)]
+    point_seconds: Seconds
+    maximum: Count
+
+    def __post_init__(self) -> None:
+        unrepeated(read_percents=self.read_percents, block_sizes_kib=self.block_sizes_kib)
+
+    @property
+    def block_sizes_bytes(self) -> tuple[int, ...]:
+        return tuple(map(size_bytes, self.block_sizes_kib))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracked:
+    """A variable whose steady state decides the test: a metric at one point, found by the keys that are given."""
+
+    __pydantic_config__ = STRICT
+    metric: MetricName
+    read_percent: Percent | None = None
+    block_size_kib: Kib | None = None
+    thread_count: Count | None = None
+    queue_depth: Count | None = None
+
+    @property
+    def block_size_bytes(self) -> int | None:
+        return None if self.block_size_kib is None else size_bytes(self.block_size_kib)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteadyStateRule:
+    """The steady state rule (PTS 2.0.2 definition 2.1.24): window length and allowed excursions."""
+
+    __pydantic_config__ = STRICT
+    window_rounds: Annotated[int, Ge(2), Le(1024)]
+    data_excursion_percent: Annotated[float, Gt(0), Le(100)]
+    slope_excursion_percent: Annotated[float, Gt(0), Le(100)]
+    tracked: Annotated[tuple[Tracked, ...], MinLen(1)]
+
+    def __post_init__(self) -> None:
+        if len(set(self.tracked)) != len(self.tracked):
+            raise ValueError("steady_state.tracked without repetition")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settling(SteadyStateRule):
+    """Steady state judged on samples of a continuous stimulus: sample ``first_sample`` and every ``stride_samples``-th.
+
+    PTS 2.0.2 chapters 10, 11, 13, 14: one-minute samples 30 minutes apart; each stands for a round.
+    """
+
+    __pydantic_config__ = STRICT
+    sample_seconds: Seconds
+    first_sample: Count
+    stride_samples: Count
+
+    def samples(self, rounds: int) -> int:
+        """Return how many samples it takes to have so many rounds: 121 for 5."""
+        return self.first_sample + (rounds - 1) * self.stride_samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeShare:
+    """One size of a pattern's block-size mix."""
+
+    __pydantic_config__ = STRICT
+    kib: Kib
+    percent: Share
+
+    @property
+    def size_bytes(self) -> int:
+        return size_bytes(self.kib)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkewShare:
+    """So many percent of the accesses go to the next so many percent of the ActiveRange."""
+
+    __pydantic_config__ = STRICT
+    access_percent: Share
+    range_percent: Share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """An access pattern by its name: access, R/W mix, block sizes with their shares, skew."""
+
+    __pydantic_config__ = STRICT
+    name: str
+    access: Literal["RND", "SEQ"]
+    read_percent: Percent
+    block_sizes: Annotated[tuple[SizeShare, ...], MinLen(1)]
+    skew: tuple[SkewShare, ...] = ()
+
+    def __post_init__(self) -> None:
+        if sum(size.percent for size in self.block_sizes) != 100:
+            raise ValueError("shares of block_sizes that add up to 100")
+        sums = (sum(zone.access_percent for zone in self.skew), sum(zone.range_percent for zone in self.skew))
+        if self.skew and (sums != (100, 100) or self.access == "SEQ"):
+            raise ValueError("a skew that adds up to 100 and 100, for random access")
+        if len(self.block_sizes) > 1 and self.access == "SEQ":
+            raise ValueError("block_sizes of one size, for sequential access")
+        unrepeated(block_sizes=[size.kib for size in self.block_sizes])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which of the patterns is the test stimulus, by its name."""
+
+    __pydantic_config__ = STRICT
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseHistogram:
+    """The stimulus whose response times are shown as a histogram (PTS 2.0.2 sections 9.2 and 10.2.4)."""
+
+    __pydantic_config__ = STRICT
+    seconds: Seconds
+    read_percent: Percent
+    block_size_kib: Kib
+    thread_count: Count
+    queue_depth: Count
+
+    @property
+    def block_size_bytes(self) -> int:
+        return size_bytes(self.block_size_kib)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saturation:
+    """Where write saturation ends, besides steady state: written so many capacities, or after so long."""
+
+    __pydantic_config__ = STRICT
+    capacities: Annotated[float, Gt(0), Le(1024)]
+    seconds: Seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditioning:
+    """Preconditioning by the test's own pattern until steady state, so many rounds of the settling rule at most."""
+
+    __pydantic_config__ = STRICT
+    maximum: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemandConditioning(Conditioning):
+    """Preconditioning with the test's block sizes and skew, an R/W mix and a demand of its own."""
+
+    __pydantic_config__ = STRICT
+    read_percent: Percent
+    thread_count: Count
+    queue_depth: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitStates:
+    """Host idle recovery: Access A (writes), Access B (idle), Access C (return to baseline)."""
+
+    __pydantic_config__ = STRICT
+    access_a_seconds: Seconds
+    idle_seconds: Annotated[tuple[Seconds, ...], MinLen(1)]
+    cycles: Annotated[int, Ge(1), Le(100_000)]
+    access_c_seconds: Seconds
+    access_c_sample_seconds: Seconds
+
+    def __post_init__(self) -> None:
+        unrepeated(idle_seconds=self.idle_seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One access group of cross stimulus recovery."""
+
+    __pydantic_config__ = STRICT
+    name: str
+    access: Literal["RND", "SEQ"]
+    read_percent: Percent
+    block_size_kib: Kib
+    seconds: Seconds
+    thread_count: Count
+    queue_depth: Count
+
+    @property
+    def block_size_bytes(self) -> int:
+        return size_bytes(self.block_size_kib)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessGroups:
+    """The access groups, one after the other without a pause, cut into samples."""
+
+    __pydantic_config__ = STRICT
+    sample_seconds: Seconds
+    sequence: Annotated[tuple[Group, ...], MinLen(1)]
+
+    def __post_init__(self) -> None:
+        unrepeated(sequence=[group.name for group in self.sequence])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemandLoop:
+    """The TC x QD loop: inter-round pre-write, Thread Counts and Queue Depths, their order, time, rounds at most."""
+
+    __pydantic_config__ = STRICT
+    pre_write_seconds: Seconds
+    thread_counts: Annotated[tuple[Count, ...], MinLen(1)]
+    queue_depths: Annotated[tuple[Count, ...], MinLen(1)]
+    order: Literal["total-oio", "tc-major", "qd-major"]
+    point_seconds: Seconds
+    maximum: Count
+
+    def __post_init__(self) -> None:
+        unrepeated(thread_counts=self.thread_counts, queue_depths=self.queue_depths)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatingPoints:
+    """The response time histograms at the Max, Mid and Min IOPS points of the demand loop."""
+
+    __pydantic_config__ = STRICT
+    maximum_art_ms: Annotated[float, Gt(0), Le(100_000)]
+    pre_write_seconds: Seconds
+    histogram_seconds: Seconds

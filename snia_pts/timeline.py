@@ -1,0 +1,188 @@
+"""A continuous stimulus over time: its samples as columns, so that days of seconds cost little memory."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from .measurement import FIVE_NINES, Histogram, Measurement, Sample, percentile_response_us
+from .steps import Phase, Stimulus
+from .units import MB
+
+#: The columns taken from a sample as they are.
+_COPIED = (
+    "seconds",
+    "read_ios",
+    "write_ios",
+    "read_bytes",
+    "write_bytes",
+    "average_response_us",
+    "maximum_response_us",
+)
+#: The columns that may lack a value: nan there.
+_PERCENTILES = ("three_nines_us", "four_nines_us", "five_nines_us")
+_SUMMED = ("seconds", "read_ios", "write_ios", "read_bytes", "write_bytes")
+_GREATEST = ("maximum_response_us", *_PERCENTILES)
+#: More rows than any of the standard's stimuli has samples of a minute; beyond, neighbours are merged.
+MOST_ROWS = 4096
+
+
+def _column() -> array[float]:
+    return array("d")
+
+
+@dataclass(slots=True, kw_only=True)
+class TimeLine:
+    """All stretches of one phase and part, in order; columns have one value a sample, rows are samples in order.
+
+    A stretch that was not cut into samples is a row by itself.  ``ended_seconds`` is when a sample ended, on the clock
+    of the first stretch's I/O: times between stretches count.  ``stretches`` tells how often the engine was started,
+    ``ended_rows`` how many rows are of stretches that ended.
+
+    A line of more than ``MOST_ROWS`` samples has ``samples_per_row`` of them in a row: amounts add up, the average
+    response time is weighted by I/Os, of the other response times the greatest is kept.
+    """
+
+    phase: Phase
+    part: str
+    stimulus: Stimulus
+    ended_seconds: array[float] = field(default_factory=_column)
+    seconds: array[float] = field(default_factory=_column)
+    read_ios: array[float] = field(default_factory=_column)
+    write_ios: array[float] = field(default_factory=_column)
+    read_bytes: array[float] = field(default_factory=_column)
+    write_bytes: array[float] = field(default_factory=_column)
+    average_response_us: array[float] = field(default_factory=_column)
+    maximum_response_us: array[float] = field(default_factory=_column)
+    three_nines_us: array[float] = field(default_factory=_column)
+    four_nines_us: array[float] = field(default_factory=_column)
+    five_nines_us: array[float] = field(default_factory=_column)
+    measurements: list[Measurement] = field(default_factory=list)
+    stretches: int = 0
+    complete: bool = True
+    began_ns: int | None = None
+    ended_rows: int = 0
+    samples: int = 0
+    samples_per_row: int = 1
+    in_last_row: int = 0
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def add(self, samples: Iterable[Sample], whole: Measurement | None) -> None:
+        """Take in what came of a stretch; without its whole it was stopped."""
+        for sample in samples:
+            self.take(sample)
+        self.end(whole)
+
+    def take(self, sample: Sample) -> None:
+        """Take in a sample of the stretch that runs."""
+        self.ended_seconds.append(sample.ended_seconds)
+        for name in _COPIED:
+            getattr(self, name).append(getattr(sample, name))
+        for name in _PERCENTILES:
+            value = getattr(sample, name)
+            getattr(self, name).append(math.nan if value is None else value)
+        self.samples += 1
+        if len(self) - self.ended_rows > 1 and self.in_last_row < self.samples_per_row:
+            self._merge(len(self) - 2)
+            self.in_last_row += 1
+        else:
+            self.in_last_row = 1
+        if len(self) > MOST_ROWS:
+            self._halve()
+
+    def _merge(self, row: int) -> None:
+        """Merge a row with the one after it."""
+        before, after = (self.read_ios[at] + self.write_ios[at] for at in (row, row + 1))
+        if before + after:
+            weighted = before * self.average_response_us[row] + after * self.average_response_us[row + 1]
+            self.average_response_us[row] = weighted / (before + after)
+        self.average_response_us.pop(row + 1)
+        self.ended_seconds.pop(row)
+        for name in _SUMMED:
+            getattr(self, name)[row] += getattr(self, name).pop(row + 1)
+        for name in _GREATEST:
+            values = getattr(self, name)
+            later = values.pop(row + 1)
+            values[row] = later if math.isnan(values[row]) or later > values[row] else values[row]
+
+    def _halve(self) -> None:
+        """Merge each two neighbours, but none of two stretches that are told apart: the last and those before it."""
+        last = len(self) - self.ended_rows
+        for row in range(self.ended_rows + last - last % 2 - 2, self.ended_rows - 1, -2):
+            self._merge(row)
+        for row in range(self.ended_rows - self.ended_rows % 2 - 2, -1, -2):
+            self._merge(row)
+        self.in_last_row += 0 if last % 2 else self.samples_per_row
+        self.ended_rows -= self.ended_rows // 2
+        self.samples_per_row *= 2
+
+    def end(self, whole: Measurement | None) -> None:
+        """Take in the whole of the stretch that ran; without it the stretch was stopped."""
+        first = self.ended_rows
+        if whole is not None and first == len(self):
+            self.take(_whole_sample(whole))
+        began = self._begin(whole)
+        for row in range(first, len(self)):
+            self.ended_seconds[row] += began
+        self.ended_rows = len(self)
+        self.stretches += 1
+        self.complete = whole is not None
+        if whole is not None:
+            self.measurements.append(whole)
+
+    def _begin(self, whole: Measurement | None) -> float:
+        """Return when a stretch's I/O began, in seconds on this line's clock."""
+        if whole is None:  # stopped: right after the stretch before
+            return self.ended_seconds[self.ended_rows - 1] if self.ended_rows else 0.0
+        began_ns = whole.clocking.ended_monotonic_ns - whole.runtime_ms * 1_000_000
+        if self.began_ns is None:
+            self.began_ns = began_ns
+        return max(0.0, (began_ns - self.began_ns) / 1e9)
+
+    @property
+    def iops(self) -> list[float]:
+        """I/Os per second of every sample, reads and writes together."""
+        return [_rate(r + w, s) for r, w, s in zip(self.read_ios, self.write_ios, self.seconds, strict=True)]
+
+    @property
+    def mb_per_second(self) -> list[float]:
+        """Decimal MB/s of every sample, reads and writes together."""
+        return [_rate(r + w, s) / MB for r, w, s in zip(self.read_bytes, self.write_bytes, self.seconds, strict=True)]
+
+    @property
+    def written_bytes(self) -> float:
+        return math.fsum(self.write_bytes)
+
+    @property
+    def histogram(self) -> Histogram:
+        """Response times of all its I/Os together, by the merged bins of its stretches."""
+        merged = Histogram()
+        for measurement in self.measurements:
+            merged = merged.merge(measurement.histogram)
+        return merged
+
+    def written_by_sample(self) -> Iterator[float]:
+        """Give the bytes written until each sample's end."""
+        total = 0.0
+        for written in self.write_bytes:
+            total += written
+            yield total
+
+
+def _rate(amount: float, seconds: float) -> float:
+    return amount / seconds if seconds else 0.0
+
+
+def _whole_sample(whole: Measurement) -> Sample:
+    seconds = whole.runtime_ms / 1000
+    return Sample(
+        number=1, ended_seconds=seconds, seconds=seconds, read_ios=whole.read.ios, write_ios=whole.write.ios,
+        read_bytes=whole.read.transferred_bytes, write_bytes=whole.write.transferred_bytes,
+        average_response_us=whole.average_response_us, maximum_response_us=whole.maximum_response_us,
+        three_nines_us=percentile_response_us([whole], 99.9), four_nines_us=percentile_response_us([whole], 99.99),
+        five_nines_us=percentile_response_us([whole], FIVE_NINES),
+    )  # fmt: skip

@@ -1,0 +1,237 @@
+"""Whole runs of procedures: a drive that does as it is told, the course that comes of it, an oracle to judge it by."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from snia_pts.dut import Dut
+from snia_pts.errors import TargetUnfit
+from snia_pts.folding import fold
+from snia_pts.measurement import NOTHING, Idled, Measurement, Outcome, Transfers
+from snia_pts.procedures import Conclusion, drive, procedure
+from snia_pts.result import Ending, TestResult
+from snia_pts.spec import DemandSpec, HostIdleSpec, Spec
+from snia_pts.steps import Idle, Phase, Purge, Round, Step, Stimulus, Stretch
+from tests import samples
+from tests.strategies import CLOCKING, PURGED, altered, dut, measurement, sample, transfers
+
+#: For properties of whole runs: a third of the examples, whatever the profile.
+whole_runs = settings(max_examples=settings().max_examples // 3)
+
+#: What a drive does in a step with a stimulus; the number is the round's, or the sample's over all stretches of its
+#: phase and part, from 1.
+Behaviour = Callable[[Step, Stimulus, int], float]
+
+
+def constant(step: Step, stimulus: Stimulus, number: int) -> float:
+    """A thousand I/Os per second, always."""
+    return 1000.0
+
+
+class ScriptedDrive:
+    """Answers every step by a script, to the byte, with a clock that goes on.
+
+    ``iops`` and ``response_us`` (unless given: so that the outstanding I/Os fit) tell what it does.  Mixed stimuli
+    keep to their mix but for less than one I/O.  Mixed sizes are all of the largest.
+    """
+
+    def __init__(self, iops: Behaviour = constant, response_us: Behaviour | None = None) -> None:
+        self._iops = iops
+        self._response_us = response_us or self._by_demand
+        self._sampled: Counter[tuple[Phase, str]] = Counter()
+        self._now_ns = 0
+        self.told: list[tuple[Step, tuple[Outcome, ...]]] = []
+
+    def __call__(self, step: Step) -> tuple[Outcome, ...]:
+        self.told.append((step, tuple(self._answer(step))))
+        return self.told[-1][1]
+
+    def _by_demand(self, step: Step, stimulus: Stimulus, number: int) -> float:
+        return 1e6 * stimulus.total_oio / self._iops(step, stimulus, number)
+
+    def _answer(self, step: Step) -> Iterator[Outcome]:
+        match step:
+            case Purge():
+                yield PURGED
+            case Idle():
+                self._now_ns += round(1e9 * step.seconds)
+                yield Idled(started="", seconds=step.seconds)
+            case Round():
+                for each in step.stimuli:
+                    yield self._whole(step, each, step.number)
+            case Stretch():
+                yield from self._stretch(step)
+
+    def _whole(self, step: Step, asked: Stimulus, number: int) -> Measurement:
+        iops = self._iops(step, asked, number)
+        if asked.amount_bytes is not None:
+            seconds = asked.amount_bytes / (iops * asked.largest_block_bytes)
+            return self._measured(asked, 0, asked.amount_bytes // asked.largest_block_bytes, seconds, 1.0)
+        ios = int(iops * (asked.seconds or 0))
+        reads = math.ceil(ios * asked.read_percent / 100)
+        return self._measured(asked, reads, ios - reads, asked.seconds or 0, self._response_us(step, asked, number))
+
+    def _stretch(self, step: Stretch) -> Iterator[Outcome]:
+        asked, key = step.stimulus, (step.phase, step.part)
+        if not step.samples:
+            self._sampled[key] += 1
+            yield self._whole(step, asked, self._sampled[key])
+            return
+        most = math.inf if asked.limit_bytes is None else asked.limit_bytes // asked.largest_block_bytes
+        done = reads = 0
+        ended = waited_us = 0.0
+        for number in range(1, step.samples + 1):
+            self._sampled[key] += 1
+            seconds = min(step.sample_seconds or 0, (asked.seconds or 0) - ended)
+            whole = int(self._iops(step, asked, self._sampled[key]) * seconds)
+            ios = int(min(whole, most - done))
+            seconds = seconds * ios / whole if ios < whole else seconds
+            done, ended = done + ios, ended + seconds
+            now_read = math.ceil(done * asked.read_percent / 100) - reads
+            reads += now_read
+            response_us = self._response_us(step, asked, self._sampled[key])
+            waited_us += ios * response_us
+            yield sample(
+                number, ios - now_read, seconds=seconds, ended_seconds=ended, read_ios=now_read,
+                read_bytes=now_read * asked.largest_block_bytes,
+                write_bytes=(ios - now_read) * asked.largest_block_bytes, average_response_us=response_us,
+            )  # fmt: skip
+            if done >= most:
+                break
+        yield self._measured(asked, reads, done - reads, ended, waited_us / done if done else 0.0)
+
+    def _measured(self, asked: Stimulus, reads: int, writes: int, seconds: float, response_us: float) -> Measurement:
+        runtime_ms = round(1000 * seconds)
+        began_ns, self._now_ns = self._now_ns, self._now_ns + 1_000_000 * runtime_ms
+
+        def side(ios: int) -> Transfers:
+            moved = ios * asked.largest_block_bytes
+            if asked.amount_bytes is not None and ios:
+                moved = asked.amount_bytes  # the last block may be a part of one
+            return transfers(
+                ios, transferred_bytes=moved, runtime_ms=runtime_ms, response_mean_ns=1000 * response_us,
+                response_max_ns=round(2000 * response_us),
+            )  # fmt: skip
+
+        return replace(
+            measurement(asked, read=side(reads) if reads else NOTHING, write=side(writes) if writes else NOTHING),
+            clocking=replace(CLOCKING, started_monotonic_ns=began_ns, ended_monotonic_ns=self._now_ns),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """A whole run of a procedure: what was asked with what came of it, and the conclusion."""
+
+    spec: Spec
+    device: Dut
+    told: tuple[tuple[Step, tuple[Outcome, ...]], ...]
+    conclusion: Conclusion
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(step for step, _ in self.told)
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        return tuple(step for step in self.steps if isinstance(step, Round))
+
+    def stretches(self, *phases: Phase) -> tuple[Stretch, ...]:
+        """Return the stretches of some phases, or of all, in order."""
+        found = (step for step in self.steps if isinstance(step, Stretch))
+        return tuple(step for step in found if not phases or step.phase in phases)
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        return tuple(each for _, outcomes in self.told for each in outcomes if isinstance(each, Measurement))
+
+    def result(self, ending: Ending = "finished", outcomes: int | None = None, **changes: Any) -> TestResult:
+        """Return what it folds into; of so many outcomes only, where that is given."""
+        told, left = [], sum(len(each) for _, each in self.told) if outcomes is None else outcomes
+        for step, each in self.told:
+            if left > 0:
+                told.append((step, each[:left]))
+                left -= len(each)
+        facts = replace(samples.run_facts(self.spec, device=self.device), **changes)
+        conclusion = self.conclusion if ending == "finished" else None
+        return fold(facts, told, ending=ending, ending_detail="", finished="", conclusion=conclusion)
+
+
+def course(
+    spec: Spec, device: Dut | None = None, iops: Behaviour = constant, response_us: Behaviour | None = None
+) -> Course:
+    """Run the procedure of ``spec`` on a scripted drive."""
+    device, answer = device or dut(), ScriptedDrive(iops, response_us)
+    conclusion = drive(procedure(spec, device), answer)
+    return Course(spec=spec, device=device, told=tuple(answer.told), conclusion=conclusion)
+
+
+def outline(steps: Sequence[Step]) -> list[tuple[str, float]]:
+    """Return the steps as kind or phase, with the seconds that their stimuli, or their idleness, last."""
+    return [
+        (
+            step.phase if isinstance(step, Stretch) else step.kind,
+            step.seconds if isinstance(step, Idle) else sum(each.seconds or 0 for each in step.stimuli),
+        )
+        for step in steps
+    ]
+
+
+def noisy(seed: int, spread: float) -> Behaviour:
+    """Return a behaviour around a thousand I/Os per second that is the same each time it is asked for."""
+
+    def iops(step: Step, stimulus: Stimulus, number: int) -> float:
+        noise = random.Random(f"{seed} {step.part} {number} {stimulus.label} {stimulus.demand.label}")
+        return 1000 * (1 + spread * noise.uniform(-1, 1))
+
+    return iops
+
+
+def wild(step: Step, stimulus: Stimulus, number: int) -> float:
+    """Ten times as fast in every second round, and in every second half hour of a stretch: never steady."""
+    return [100, 1000][(number if isinstance(step, Round) else (number - 1) // 30) % 2]
+
+
+def brief(spec: Any) -> Any:
+    """Return a specification whose loops that nothing is decided in are short."""
+    match spec:
+        case HostIdleSpec():
+            return altered(spec, wait_states__cycles=2)
+        case DemandSpec():
+            return altered(spec, demand__thread_counts=(32, 4, 1), demand__queue_depths=(32, 4, 1))
+        case _:
+            return spec
+
+
+def is_steady(values: Sequence[int]) -> bool:
+    """The rule with every fraction multiplied out: range <= 20 % and |slope| * (n - 1) <= 10 % of the average."""
+    count, total = len(values), sum(values)
+    weights = [2 * index - (count - 1) for index in range(count)]
+    rise = abs(sum(weight * value for weight, value in zip(weights, values, strict=True)))
+    spread = sum(weight * weight for weight in weights)
+    return 5 * count * (max(values) - min(values)) <= total and 20 * count * (count - 1) * rise <= total * spread
+
+
+def stops_at(series: Sequence[Sequence[int]], window: int = 5, maximum: int = 25) -> int | None:
+    """Return the first round at which all series are steady in one window, in integers: the tests' own oracle."""
+    for last in range(window, maximum + 1):
+        if all(is_steady(values[last - window : last]) for values in series):
+            return last
+    return None
+
+
+def refusal(spec: Spec, device: Dut) -> str:
+    """Return in what words a test refuses a device, which it must before its first step."""
+    answer = ScriptedDrive()
+    with pytest.raises(TargetUnfit) as caught:
+        drive(procedure(spec, device), answer)
+    assert answer.told == []
+    return str(caught.value)

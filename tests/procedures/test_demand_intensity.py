@@ -1,0 +1,272 @@
+"""Demand intensity and the composite workload: 49 demands, then three operating points (chapters 14 and 13)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts.spec import SizeShare, TestClass, Tracked
+from snia_pts.steps import Step, Stimulus, Stretch
+from snia_pts.units import KIB
+from tests.courses import Behaviour, course, outline, refusal, stops_at
+from tests.strategies import CLASSES, VERSIONS, WILD, dut, series, spec_of
+
+BOTH = ("dirth", "composite")
+EVERY = tuple(product(BOTH, VERSIONS, CLASSES))
+COUNTS = (32, 16, 8, 6, 4, 2, 1)
+POINTS = ("Max IOPS", "Mid IOPS", "Min IOPS")
+#: The demands by falling Total OIO, the first and the last of them, written down by hand.
+FIRST = ["T32Q32", "T32Q16", "T16Q32", "T32Q8", "T16Q16", "T8Q32", "T32Q6", "T6Q32", "T32Q4", "T16Q8", "T8Q16", "T4Q32"]
+LAST = ["T8Q1", "T4Q2", "T2Q4", "T1Q8", "T6Q1", "T1Q6", "T4Q1", "T2Q2", "T1Q4", "T2Q1", "T1Q2", "T1Q1"]
+MIX = {0.5: 4, 1: 1, 1.5: 1, 2: 1, 2.5: 1, 3: 1, 3.5: 1, 4: 67, 8: 10, 16: 7, 32: 3, 64: 3}
+SKEW = [(50, 5), (30, 15), (20, 80)]
+
+
+def following(loop: list[int] | None = None, conditioning: list[int] | None = None) -> Behaviour:
+    """Return a behaviour in which T32Q32 follows a series by the round, and preconditioning where it is judged."""
+
+    def iops(step: Step, stimulus: Stimulus, number: int) -> float:
+        if isinstance(step, Stretch):
+            judged = conditioning is not None and step.phase == "PC" and number % 30 == 1
+            return conditioning[(number - 1) // 30] if judged and conditioning else 100
+        heaviest = stimulus.demand.label == "T32Q32"
+        return loop[number - 1] if loop and heaviest else 10 * number**2
+
+    return iops
+
+
+# -- what is asked for -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
+def test_course(test: str, pts: str, test_class: TestClass) -> None:
+    """Purge, preconditioning, five rounds of 5 minutes pre-write and 49 minutes, three times 60 and 10 minutes."""
+    run = course(spec_of(test, pts, test_class))
+
+    assert outline(run.steps) == [
+        ("purge", 0), ("PC", 121 * 60), *[("pre-write", 300), ("round", 49 * 60)] * 5,
+        *[("pre-write", 3600), ("histogram", 600)] * 3,
+    ]  # fmt: skip
+    numbers = [f"Round {number}" for number in range(1, 6)]
+    assert [step.part for step in run.stretches("pre-write")] == [*numbers, *POINTS]
+    assert [step.part for step in run.stretches("histogram")] == list(POINTS)
+
+
+@pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
+def test_writes_at_t32q32(test: str, pts: str, test_class: TestClass) -> None:
+    """Preconditioning and the pre-writes between rounds write the pattern at 0/100, T32Q32, in samples of a minute."""
+    run = course(spec_of(test, pts, test_class))
+    writes = [step for step in run.stretches("PC", "pre-write") if step.part not in POINTS]
+    point = run.rounds[0].stimuli[0]
+
+    assert len(writes) == 1 + 5
+    assert {(step.stimulus.read_percent, step.stimulus.demand.label) for step in writes} == {(0, "T32Q32")}
+    assert {step.sample_seconds for step in writes} == {60}
+    for step in writes:
+        same = (step.stimulus.access, step.stimulus.block_size_bytes, step.stimulus.skew, step.stimulus.range_bytes)
+        assert same == (point.access, point.block_size_bytes, point.skew, point.range_bytes)
+
+
+@pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
+def test_a_round_has_every_demand_by_falling_total_oio(test: str, pts: str, test_class: TestClass) -> None:
+    """49 points of a minute, from 1024 outstanding I/Os down to 1; where they tie, more threads come first."""
+    points = course(spec_of(test, pts, test_class)).rounds[0].stimuli
+    demands = [each.demand for each in points]
+
+    assert {(each.thread_count, each.queue_depth) for each in demands} == set(product(COUNTS, COUNTS))
+    assert (len(demands), demands[0].total_oio, demands[-1].total_oio) == (49, 1024, 1)
+    for one, next_one in pairwise(demands):
+        falls = one.total_oio > next_one.total_oio
+        assert falls or (one.total_oio == next_one.total_oio and one.thread_count > next_one.thread_count)
+    assert [each.label for each in demands[:12]] == FIRST
+    assert [each.label for each in demands[-12:]] == LAST
+    assert {each.seconds for each in points} == {60.0}
+
+
+def test_patterns() -> None:
+    """DIRTH's usual pattern is RND 8 KiB 65/35; the composite one is 40/60 of twelve sizes, in three zones."""
+    (oltp,) = {(each.label, each.skew) for each in course(spec_of("dirth")).rounds[0].stimuli}
+    composite = course(spec_of("composite")).rounds[0].stimuli[0]
+
+    assert oltp == ("RND 8 KiB 65/35", ())
+    assert {share.size_bytes / KIB: share.percent for share in composite.block_shares} == MIX
+    assert [(zone.access_percent, zone.range_percent) for zone in composite.skew] == SKEW
+    assert (composite.access, composite.read_percent) == ("RND", 40)
+
+
+def test_dirth_may_run_the_composite_pattern() -> None:
+    """With the composite pattern DIRTH asks for the steps of the composite workload test."""
+    assert course(spec_of("dirth", stimulus__name="composite")).steps == course(spec_of("composite")).steps
+
+
+def test_nested_orders() -> None:
+    """``tc-major`` goes through all Queue Depths for each Thread Count, ``qd-major`` the other way round."""
+    orders = {
+        order: [each.demand.label for each in course(spec_of("dirth", demand__order=order)).rounds[0].stimuli]
+        for order in ("tc-major", "qd-major")
+    }
+
+    assert orders["tc-major"] == [f"T{threads}Q{depth}" for threads in COUNTS for depth in COUNTS]
+    assert orders["qd-major"] == [f"T{threads}Q{depth}" for depth in COUNTS for threads in COUNTS]
+
+
+@given(
+    st.lists(st.integers(1, 1024), min_size=1, max_size=6, unique=True),
+    st.lists(st.integers(1, 1024), min_size=1, max_size=6, unique=True),
+    st.sampled_from(["total-oio", "tc-major", "qd-major"]),
+)
+def test_every_order_has_each_demand_once(threads: list[int], depths: list[int], order: str) -> None:
+    """Whatever the lists and the order, each Thread Count meets each Queue Depth just once."""
+    tracked = (Tracked(metric="iops", thread_count=threads[0], queue_depth=depths[0]),)
+    spec = spec_of(
+        "dirth", demand__thread_counts=tuple(threads), demand__queue_depths=tuple(depths), demand__order=order,
+        steady_state__tracked=tracked,
+    )  # fmt: skip
+    demands = [(each.thread_count, each.queue_depth) for each in course(spec).rounds[0].stimuli]
+
+    assert len(demands) == len(threads) * len(depths)
+    assert set(demands) == set(product(threads, depths))
+
+
+# -- steady state ----------------------------------------------------------------------------------------------------
+
+
+@given(series(), series(), st.sampled_from(BOTH))
+def test_both_loops_stop_by_their_own_steady_state(conditioning: list[int], loop: list[int], test: str) -> None:
+    """Preconditioning ends by its judged minutes, the rounds by IOPS at T32Q32 alone, each after 25 at the latest."""
+    spec = spec_of(test, demand__thread_counts=(32, 1), demand__queue_depths=(32, 1))
+    run = course(spec, iops=following(loop, conditioning))
+    first, second = stops_at([conditioning]), stops_at([loop])
+    result = run.result()
+    unsteady = (["test loop"] if second is None else []) + (["preconditioning"] if first is None else [])
+
+    assert sum(step.samples for step in run.stretches("PC")) == 30 * (first or 25) - 29
+    assert [step.number for step in run.rounds] == list(range(1, (second or 25) + 1))
+    assert result.unsteady == tuple(unsteady)
+    assert result.steady == (not unsteady)
+    assert result.verdict.startswith("STEADY STATE NOT ACHIEVED" if unsteady else "STEADY STATE")
+
+
+@pytest.mark.parametrize("test", BOTH)
+def test_never_steady_goes_on_and_says_so(test: str) -> None:
+    """After 721 minutes and 25 rounds the operating points follow all the same, of the last five rounds."""
+    run = course(spec_of(test), iops=following(WILD, WILD))
+    result = run.result()
+    loop = result.loop()
+
+    assert sum(seconds for kind, seconds in outline(run.steps) if kind == "PC") == 721 * 60
+    assert [kind for kind, _ in outline(run.steps[-6:])] == ["pre-write", "histogram"] * 3
+    assert loop is not None
+    assert [measured.number for measured in loop.window_rounds] == [21, 22, 23, 24, 25]
+    assert result.verdict == "STEADY STATE NOT ACHIEVED (test loop, preconditioning)"
+
+
+# -- operating points ------------------------------------------------------------------------------------------------
+
+
+def saturating(step: Step, stimulus: Stimulus, number: int) -> float:
+    """1000 IOPS for each outstanding I/O, 60 000 at most: 1 ms as long as it is not saturated."""
+    return min(1000 * stimulus.total_oio, 60_000)
+
+
+@pytest.mark.parametrize(("test", "pts", "test_class"), EVERY)
+def test_operating_points(test: str, pts: str, test_class: TestClass) -> None:
+    """Max saturates the drive with the least Total OIO (64), Mid comes nearest to 30 500 IOPS (32), Min is T1Q1.
+
+    Each is written at 0/100 for 60 minutes and then run at its mix for 10, at its own demand.
+    """
+    run = course(spec_of(test, pts, test_class), iops=saturating)
+    steps = [step for step in run.stretches() if step.part in POINTS]
+    mix = run.rounds[0].stimuli[0].read_percent
+
+    assert [(step.part, step.phase, step.stimulus.seconds) for step in steps] == [
+        entry for name in POINTS for entry in ((name, "pre-write", 3600), (name, "histogram", 600))
+    ]
+    assert [step.stimulus.read_percent for step in steps] == [0, mix] * 3
+    assert [step.stimulus.total_oio for step in steps] == [64, 64, 32, 32, 1, 1]
+    assert [step.stimulus.demand for step in steps[::2]] == [step.stimulus.demand for step in steps[1::2]]
+    assert steps[-1].stimulus.demand.label == "T1Q1"
+    assert [step.sample_seconds for step in steps] == [60, None] * 3
+
+
+def test_operating_points_are_of_the_window() -> None:
+    """What a demand did before the last five rounds does not make it the Max point."""
+
+    def iops(step: Step, stimulus: Stimulus, number: int) -> float:
+        early = step.kind == "round" and number == 1
+        if stimulus.demand.label == "T32Q32":
+            return 10_000 if early else 60_000
+        return 900_000 if early and stimulus.demand.label == "T8Q1" else saturating(step, stimulus, number)
+
+    run = course(spec_of("dirth"), iops=iops)
+
+    assert len(run.rounds) == 6
+    assert {step.stimulus.total_oio for step in run.stretches() if step.part == "Max IOPS"} == {64}
+
+
+def test_max_point_is_below_5_ms() -> None:
+    """A demand with more IOPS and a response time of 5 ms or more is not the Max point."""
+
+    def iops(step: Step, stimulus: Stimulus, number: int) -> float:
+        return 100 * math.pow(stimulus.total_oio, 0.75)
+
+    run = course(spec_of("dirth"), iops=iops)
+    (most,) = {step.stimulus.total_oio for step in run.stretches() if step.part == "Max IOPS"}
+
+    # ART is 10 ms * OIO ** 0.25: never below 5 ms, so the least response time is taken
+    assert most == 1
+    fast = course(spec_of("dirth"), iops=lambda step, stimulus, number: 400 * iops(step, stimulus, number) / 100)
+    # ART is 2.5 ms * OIO ** 0.25: 5 ms at 16, so 12 is the most
+    assert {step.stimulus.total_oio for step in fast.stretches() if step.part == "Max IOPS"} == {12}
+
+
+# -- sectors of 4096 bytes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("test", BOTH)
+def test_mix_on_sectors_of_4096(test: str) -> None:
+    """4, 8, 16, 32 and 64 KiB are left of the mix, in the same proportion to a percent, and nothing in their place."""
+    spec = spec_of(test, stimulus__name="composite")
+    run = course(spec, dut(logical_sector_bytes=4096))
+    held = {4.0: 67, 8.0: 10, 16.0: 7, 32.0: 3, 64.0: 3}
+
+    for stimulus in {each for step in run.steps for each in step.stimuli}:
+        shares = {share.size_bytes / KIB: share.percent for share in stimulus.block_shares}
+        assert shares.keys() == held.keys()
+        assert sum(shares.values()) == 100
+        assert all(abs(shares[size] - 100 * percent / 90) < 1 for size, percent in held.items())
+
+
+@st.composite
+def mixes(draw: st.DrawFn) -> dict[float, int]:
+    """Draw a mix of up to twelve sizes in KiB, of which some fit 4096-byte sectors, with shares that add up to 100."""
+    sizes = draw(st.lists(st.sampled_from(list(MIX)), min_size=2, max_size=12, unique=True))
+    cuts = draw(st.lists(st.integers(1, 99), min_size=len(sizes) - 1, max_size=len(sizes) - 1, unique=True))
+    return {size: high - low for size, (low, high) in zip(sizes, pairwise([0, *sorted(cuts), 100]), strict=True)}
+
+
+@given(mixes())
+def test_any_mix_keeps_its_proportion(mix: dict[float, int]) -> None:
+    """Whatever shares the sectors leave, they are scaled to 100 together, each off by less than one percent.
+
+    One size that is left is every I/O's; where none is, the device is refused before the first step.
+    """
+    shares = tuple(SizeShare(kib=size, percent=percent) for size, percent in mix.items())
+    pattern = replace(spec_of("composite").pattern, block_sizes=shares)
+    spec, device = spec_of("composite", patterns=(pattern,)), dut(logical_sector_bytes=4096)
+    held = {size: percent for size, percent in mix.items() if size % 4 == 0}
+    if not held:
+        assert "of the pattern composite" in refusal(spec, device)
+        return
+    found = course(spec, device).rounds[0].stimuli[0]
+    kept = {share.size_bytes / KIB: share.percent for share in found.block_shares}
+
+    assert found.largest_block_bytes == max(held) * KIB
+    assert kept.keys() == (held.keys() if len(held) > 1 else set())
+    assert not kept or sum(kept.values()) == 100
+    assert all(abs(kept[size] - 100 * held[size] / sum(held.values())) < 1 for size in kept)

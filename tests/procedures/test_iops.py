@@ -1,0 +1,233 @@
+"""The IOPS test: 56 points of a minute, in rounds until three variables are steady in one window (chapter 7)."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts.spec import TestClass, Tracked
+from snia_pts.steps import Cell, Step, Stimulus
+from snia_pts.units import GB, KIB, MIB
+from tests.courses import Behaviour, course, outline, refusal, stops_at
+from tests.strategies import CLASSES, VERSIONS, WILD, dut, series, spec_of
+
+EVERY = tuple(product(VERSIONS, CLASSES))
+#: The three variables of 2.0.2: 4 KiB writes, 64 KiB 65/35, 1024 KiB reads.
+THREE = ((0, 4), (65, 64), (100, 1024))
+
+
+def cell(read_percent: int, block_size_kib: int) -> Cell:
+    return Cell(read_percent=read_percent, block_size_bytes=block_size_kib * KIB)
+
+
+def doing(ios: dict[Cell, list[int]]) -> Behaviour:
+    """Return a behaviour in which some cells follow a series, round by round, and the others are constant."""
+
+    def iops(step: Step, stimulus: Stimulus, number: int) -> float:
+        return ios[stimulus.cell][number - 1] if step.kind == "round" and stimulus.cell in ios else 1000
+
+    return iops
+
+
+def small(**changes: Any) -> Any:
+    """Return a specification of the nine points around the three variables."""
+    return spec_of("iops", rounds__read_percents=(100, 65, 0), rounds__block_sizes_kib=(1024, 64, 4), **changes)
+
+
+# -- what is asked for, and in which order ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("pts", "test_class"), EVERY)
+def test_purge_then_wipc_then_rounds(pts: str, test_class: TestClass) -> None:
+    """A device that is steady at once is purged, preconditioned and measured for five rounds of 56 minutes."""
+    run = course(spec_of("iops", pts, test_class))
+
+    assert [kind for kind, _ in outline(run.steps)] == ["purge", "WIPC", *["round"] * 5]
+    assert [step.number for step in run.rounds] == [1, 2, 3, 4, 5]
+    assert [seconds for _, seconds in outline(run.rounds)] == [56 * 60] * 5
+
+
+@pytest.mark.parametrize(("pts", "test_class"), EVERY)
+@pytest.mark.parametrize("capacity_bytes", [960_197_124_096, 10**9 + 512, 256 * MIB])
+def test_wipc_writes_twice_the_capacity(pts: str, test_class: TestClass, capacity_bytes: int) -> None:
+    """WIPC writes 128 KiB blocks twice over 100 % of the LBAs, in the client class and at odd capacities too."""
+    run = course(spec_of("iops", pts, test_class), dut(capacity_bytes=capacity_bytes))
+    (wipc,) = [step.stimulus for step in run.stretches()]
+
+    assert (wipc.access, wipc.read_percent, wipc.block_size_bytes) == ("SEQ", 0, 128 * KIB)
+    assert (wipc.range_offset_bytes, wipc.range_bytes, wipc.passes) == (0, capacity_bytes, 2)
+    assert wipc.amount_bytes == 2 * capacity_bytes
+    assert wipc.seconds is None
+
+
+@pytest.mark.parametrize("thread_count", [1, 2, 3, 4, 7, 32])
+def test_thread_count_does_not_change_the_wipc(thread_count: int) -> None:
+    """However many threads precondition, the amount is twice the capacity."""
+    run = course(spec_of("iops", preconditioning__thread_count=thread_count))
+
+    assert [step.stimulus.amount_bytes for step in run.stretches("WIPC")] == [2 * 960 * GB]
+
+
+@pytest.mark.parametrize(("pts", "test_class"), EVERY)
+def test_round_is_the_standard_s_nesting(pts: str, test_class: TestClass) -> None:
+    """56 points: R/W mixes outside from 100/0 down to 0/100, block sizes inside from 1024 KiB down to 0.5 KiB."""
+    points = course(spec_of("iops", pts, test_class)).rounds[0].stimuli
+    mixes = ["100/0", "95/5", "65/35", "50/50", "35/65", "5/95", "0/100"]
+    sizes = ["1024 KiB", "128 KiB", "64 KiB", "32 KiB", "16 KiB", "8 KiB", "4 KiB", "0.5 KiB"]
+
+    assert [each.label for each in points] == [f"RND {size} {mix}" for mix, size in product(mixes, sizes)]
+    assert len(points) == 56
+
+
+def test_rounds_are_alike() -> None:
+    """Every round has the same stimuli in the same order."""
+    assert len({step.stimuli for step in course(spec_of("iops")).rounds}) == 1
+
+
+@pytest.mark.parametrize(("test_class", "thread_count", "queue_depth"), [("enterprise", 4, 32), ("client", 2, 16)])
+@pytest.mark.parametrize("pts", VERSIONS)
+def test_points_have_the_class_s_demand(pts: str, test_class: TestClass, thread_count: int, queue_depth: int) -> None:
+    """Every point runs a minute with the class's thread count and queue depth."""
+    points = course(spec_of("iops", pts, test_class)).rounds[0].stimuli
+
+    assert {(each.thread_count, each.queue_depth, each.seconds) for each in points} == {
+        (thread_count, queue_depth, 60.0)
+    }
+
+
+@given(st.integers(1, 100), st.integers(200 * MIB, 2**45))
+def test_range_is_the_largest_of_whole_blocks(percent: int, capacity_bytes: int) -> None:
+    """An ActiveRange never exceeds its share, and lacks less than one block of it; 100 % is the whole device."""
+    run = course(small(setup__active_range_percent=percent), dut(capacity_bytes=capacity_bytes))
+    (range_bytes,) = {each.range_bytes for each in run.rounds[0].stimuli}
+
+    assert 100 * range_bytes <= percent * capacity_bytes
+    assert 100 * (range_bytes + MIB) > percent * capacity_bytes
+    assert percent < 100 or range_bytes == capacity_bytes
+
+
+@pytest.mark.parametrize(("pts", "test_class"), EVERY)
+def test_sectors_of_4096_leave_out_half_a_kib(pts: str, test_class: TestClass) -> None:
+    """On 4096-byte sectors the 0.5 KiB points are left out, and the other 49 keep their order and place."""
+    spec = spec_of("iops", pts, test_class)
+    points = course(spec, dut(logical_sector_bytes=4096)).rounds[0].stimuli
+
+    assert points == tuple(each for each in course(spec).rounds[0].stimuli if each.block_size_bytes != 512)
+    assert len(points) == 49
+
+
+# -- targets that cannot be tested -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "device", "sentence"),
+    [
+        (
+            {"steady_state__tracked": (Tracked(metric="iops", block_size_kib=0.5, read_percent=0),)},
+            {"logical_sector_bytes": 4096},
+            "its logical sectors of 4096 bytes cannot hold the 0.5 KiB of a tracked variable",
+        ),
+        (
+            {"preconditioning__block_size_kib": 2},
+            {"logical_sector_bytes": 4096},
+            "its logical sectors of 4096 bytes cannot hold the 2 KiB of preconditioning",
+        ),
+        (
+            {},
+            {"logical_sector_bytes": 520},
+            "its logical sectors of 520 bytes cannot hold the 128 KiB of preconditioning",
+        ),
+        ({}, {"capacity_bytes": MIB - 512}, "100 % of its 1.048 MB cannot hold one block of 1024 KiB"),
+        ({}, {"capacity_bytes": 64 * KIB}, "100 % of its 65.54 kB cannot hold one block of 128 KiB"),
+        (
+            {"setup__active_range_percent": 10},
+            {"capacity_bytes": 10 * MIB - 1},
+            "10 % of its 10.49 MB cannot hold one block of 1024 KiB",
+        ),
+    ],
+)
+def test_unfit_target_is_refused(changes: dict[str, Any], device: dict[str, int], sentence: str) -> None:
+    """A device that cannot run what decides the test is refused in a clear sentence before the first step."""
+    told = refusal(spec_of("iops", **changes), dut(**device))
+
+    assert told == f"/dev/sdx cannot be tested: {sentence}. Nothing was written to it."
+
+
+def test_smallest_target() -> None:
+    """A device of just one largest block can be tested."""
+    run = course(spec_of("iops"), dut(capacity_bytes=MIB))
+
+    assert {each.range_bytes for each in run.rounds[0].stimuli} == {MIB}
+
+
+# -- the stop rule ---------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(2, 6), st.integers(6, 25), st.tuples(series(), series(), series()))
+def test_stops_at_the_first_common_window(window: int, maximum: int, values: tuple[list[int], ...]) -> None:
+    """The loop ends at the first round at which all tracked variables are steady in one window, else at the maximum."""
+    spec = small(rounds__maximum=maximum, steady_state__window_rounds=window)
+    run = course(spec, iops=doing({cell(*key): column for key, column in zip(THREE, values, strict=True)}))
+    expected = stops_at(values, window, maximum)
+    loop = run.result().loop()
+
+    assert [step.number for step in run.rounds] == list(range(1, (expected or maximum) + 1))
+    assert loop is not None
+    assert loop.window is not None
+    assert loop.steady == (expected is not None)
+    assert loop.window.numbers == tuple(step.number for step in run.rounds)[-window:]
+
+
+def test_common_window_of_three_variables() -> None:
+    """Three variables that pass first at rounds 5, 7 and 5 stop the test at 11, where they pass together."""
+    columns = ([100] * 6 + [150] * 19, [25, 50] + [100] * 23, [100] * 25)
+    run = course(spec_of("iops"), iops=doing({cell(*key): each for key, each in zip(THREE, columns, strict=True)}))
+
+    assert [stops_at([column]) for column in columns] == [5, 7, 5]
+    assert [step.number for step in run.rounds] == list(range(1, 12))
+
+
+@pytest.mark.parametrize(("pts", "test_class"), EVERY)
+def test_each_variable_of_the_version_decides(pts: str, test_class: TestClass) -> None:
+    """2.0.2 goes on while any of its three variables is wild; 1.1 asks only for the 4 KiB writes."""
+    spec = spec_of("iops", pts, test_class)
+    rounds = [len(course(spec, iops=doing({cell(*key): WILD})).rounds) for key in THREE]
+
+    assert rounds == ([25, 25, 25] if pts == "2.0.2" else [25, 5, 5])
+
+
+def test_what_is_not_tracked_does_not_matter() -> None:
+    """All other 53 points may do what they like."""
+    every = {each.cell: WILD for each in course(spec_of("iops")).rounds[0].stimuli}
+    others = {key: values for key, values in every.items() if key not in {cell(*key) for key in THREE}}
+
+    assert len(others) == 53
+    assert len(course(spec_of("iops"), iops=doing(others)).rounds) == 5
+
+
+@pytest.mark.parametrize(("pts", "test_class"), EVERY)
+def test_not_steady_after_25_rounds_is_a_result(pts: str, test_class: TestClass) -> None:
+    """A device that never becomes steady gets 25 rounds, and a result of the last five that says NOT ACHIEVED."""
+    result = course(spec_of("iops", pts, test_class), iops=doing({cell(0, 4): WILD})).result()
+    loop = result.loop()
+
+    assert loop is not None
+    assert [measured.number for measured in loop.rounds] == list(range(1, 26))
+    assert [measured.number for measured in loop.window_rounds] == [21, 22, 23, 24, 25]
+    assert (result.verdict, result.steady) == ("STEADY STATE NOT ACHIEVED", False)
+
+
+def test_steady_at_the_last_round() -> None:
+    """A device that becomes steady with round 25 is steady."""
+    values = [*([100, 50] * 10), *[100] * 5]
+    result = course(spec_of("iops"), iops=doing({cell(0, 4): values})).result()
+    loop = result.loop()
+
+    assert stops_at([values]) == 25
+    assert loop is not None
+    assert len(loop.rounds) == 25
+    assert result.verdict == "STEADY STATE"

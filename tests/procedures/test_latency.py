@@ -1,0 +1,99 @@
+"""The latency test: nine points of a minute with one outstanding I/O, then a histogram (chapter 9)."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+
+from snia_pts.spec import TestClass
+from snia_pts.steps import Step, Stimulus, Stretch
+from snia_pts.units import KIB
+from tests.courses import Behaviour, course, outline, stops_at
+from tests.strategies import CLASSES, VERSIONS, WILD, dut, series, spec_of
+
+EVERY = tuple(product(VERSIONS, CLASSES))
+POINTS = [
+    "RND 8 KiB 100/0", "RND 4 KiB 100/0", "RND 0.5 KiB 100/0",
+    "RND 8 KiB 65/35", "RND 4 KiB 65/35", "RND 0.5 KiB 65/35",
+    "RND 8 KiB 0/100", "RND 4 KiB 0/100", "RND 0.5 KiB 0/100",
+]  # fmt: skip
+
+
+def following(label: str, values: list[int]) -> Behaviour:
+    """Return a behaviour in which one point follows a series in ms, round by round, and the others are constant."""
+
+    def behaviour(step: Step, stimulus: Stimulus, number: int) -> float:
+        return 1000 * values[number - 1] if step.kind == "round" and stimulus.label == label else 1000
+
+    return behaviour
+
+
+@pytest.mark.parametrize(("pts", "test_class"), EVERY)
+def test_course(pts: str, test_class: TestClass) -> None:
+    """Purge, 128 KiB WIPC of twice the capacity, rounds of nine minutes, and in 2.0.2 a histogram of 20 minutes."""
+    run = course(spec_of("latency", pts, test_class))
+    (wipc,) = run.stretches("WIPC")
+
+    assert outline(run.steps) == [
+        ("purge", 0), ("WIPC", 0), *[("round", 9 * 60)] * 5, *([("histogram", 20 * 60)] if pts == "2.0.2" else []),
+    ]  # fmt: skip
+    assert wipc.stimulus.label == "SEQ 128 KiB 0/100"
+    assert wipc.stimulus.amount_bytes == 2 * run.device.capacity_bytes
+
+
+@pytest.mark.parametrize(("pts", "test_class"), EVERY)
+def test_points(pts: str, test_class: TestClass) -> None:
+    """Three mixes outside, three block sizes inside, each a minute with one outstanding I/O, in every round."""
+    run = course(spec_of("latency", pts, test_class))
+
+    for step in run.rounds:
+        assert [each.label for each in step.stimuli] == POINTS
+        assert {(each.thread_count, each.queue_depth, each.seconds) for each in step.stimuli} == {(1, 1, 60.0)}
+
+
+@pytest.mark.parametrize("test_class", CLASSES)
+@pytest.mark.parametrize("steady", [True, False])
+def test_histogram_follows_the_last_round(test_class: TestClass, steady: bool) -> None:
+    """4 KiB writes at T1Q1 follow the last round at once, whole, whether or not that round was steady."""
+    values = [100] * 25 if steady else WILD
+    run = course(spec_of("latency", "2.0.2", test_class), response_us=following("RND 4 KiB 0/100", values))
+    before, last = run.steps[-2:]
+
+    assert before == run.rounds[-1]
+    assert len(run.rounds) == (5 if steady else 25)
+    assert isinstance(last, Stretch)
+    assert last.phase == "histogram"
+    assert last.sample_seconds is None
+    assert last.stimulus.label == "RND 4 KiB 0/100"
+    assert (last.stimulus.demand.label, last.stimulus.seconds) == ("T1Q1", 1200)
+
+
+@given(series())
+def test_stops_by_the_average_response_time(values: list[int]) -> None:
+    """The loop ends when the average response time of 4 KiB writes is steady over five rounds, else after 25."""
+    run = course(spec_of("latency"), iops=lambda *_: 10, response_us=following("RND 4 KiB 0/100", values))
+    expected = stops_at([values])
+
+    assert len(run.rounds) == (expected or 25)
+    assert run.result().verdict == ("STEADY STATE" if expected else "STEADY STATE NOT ACHIEVED")
+
+
+def test_only_the_response_time_of_4_kib_writes_decides() -> None:
+    """Neither its IOPS nor the response time of another point keeps the test going."""
+    spec = spec_of("latency")
+    others = [label for label in POINTS if label != "RND 4 KiB 0/100"]
+
+    assert [len(course(spec, response_us=following(each, WILD)).rounds) for each in others] == [5] * 8
+    wild_iops = following("RND 4 KiB 0/100", WILD)
+    assert len(course(spec, iops=wild_iops, response_us=lambda *_: 100).rounds) == 5
+
+
+@pytest.mark.parametrize(("pts", "test_class"), EVERY)
+def test_sectors_of_4096_leave_out_half_a_kib(pts: str, test_class: TestClass) -> None:
+    """On 4096-byte sectors six points are left, in their order."""
+    run = course(spec_of("latency", pts, test_class), dut(logical_sector_bytes=4096))
+
+    assert [each.label for each in run.rounds[0].stimuli] == [each for each in POINTS if "0.5" not in each]
+    assert all(each.largest_block_bytes >= 4 * KIB for each in run.rounds[0].stimuli)

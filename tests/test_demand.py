@@ -1,0 +1,171 @@
+"""The TC x QD loop's means, and the operating points taken from them (PTS 2.0.2 chapter 14)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts.demand import DemandMean, OperatingPoint, beyond_art, demand_means, operating_points
+from snia_pts.measurement import MeasuredRound, Measurement
+from snia_pts.steps import Demand
+from tests import samples, strategies
+
+LIMIT_MS = 5.0
+COUNTS = (1, 2, 4, 6, 8, 16, 32)
+DEMANDS = tuple(
+    Demand(thread_count=threads, queue_depth=depth) for threads, depth in itertools.product(COUNTS, repeat=2)
+)
+
+
+def mean_of(threads: int, depth: int, iops: float, art_ms: float) -> DemandMean:
+    return DemandMean(demand=Demand(thread_count=threads, queue_depth=depth), iops=iops, art_ms=art_ms)
+
+
+def points(means: Sequence[DemandMean]) -> dict[str, OperatingPoint]:
+    return {point.name: point for point in operating_points(means, LIMIT_MS)}
+
+
+#: Few different IOPS, so that points tie; ART on both sides of the limit, and just on it.
+surfaces = st.lists(
+    st.builds(
+        DemandMean,
+        demand=st.sampled_from(DEMANDS),
+        iops=st.integers(1, 12).map(lambda step: 1000.0 * step),
+        art_ms=st.sampled_from([0.1, 1.0, math.nextafter(LIMIT_MS, 0), LIMIT_MS, math.nextafter(LIMIT_MS, 9), 80.0]),
+    ),
+    min_size=1,
+    unique_by=lambda mean: mean.demand,
+)
+
+
+@given(surfaces)
+def test_max_is_the_highest_iops_of_those_below_the_limit(means: Sequence[DemandMean]) -> None:
+    """Max is never at or above the ART limit where some point is below it, and no point below it has more IOPS."""
+    below = [mean for mean in means if mean.art_ms < LIMIT_MS]
+    found = points(means)["Max IOPS"]
+    assert beyond_art(operating_points(means, LIMIT_MS), LIMIT_MS) == (not below)
+    if below:
+        assert found.art_ms < LIMIT_MS
+        assert found.iops == max(mean.iops for mean in below)
+    else:
+        assert found.art_ms == min(mean.art_ms for mean in means)
+
+
+@given(surfaces)
+def test_mid_is_the_nearest_to_the_middle_of_max_and_min(means: Sequence[DemandMean]) -> None:
+    """No point that Mid may be lies nearer to (Max + Min) / 2; it is below the ART limit where some point is."""
+    found = points(means)
+    wanted = (found["Max IOPS"].iops + found["Min IOPS"].iops) / 2
+    below = [mean for mean in means if mean.art_ms < LIMIT_MS]
+    assert found["Mid IOPS"].wanted_iops == wanted
+    nearest = min(abs(mean.iops - wanted) for mean in below or means)
+    assert abs(found["Mid IOPS"].iops - wanted) == nearest
+    assert not below or found["Mid IOPS"].art_ms < LIMIT_MS
+
+
+@given(surfaces)
+def test_min_is_the_least_total_oio(means: Sequence[DemandMean]) -> None:
+    """Min has the least outstanding I/Os of all, whatever its ART."""
+    assert points(means)["Min IOPS"].demand.total_oio == min(mean.demand.total_oio for mean in means)
+
+
+@given(surfaces)
+def test_ties_go_to_the_least_total_oio(means: Sequence[DemandMean]) -> None:
+    """Of points as good as Max or Mid, none has fewer outstanding I/Os."""
+    found = points(means)
+    allowed = [mean for mean in means if mean.art_ms < LIMIT_MS] or means
+    middle = found["Mid IOPS"].wanted_iops
+    if not beyond_art(list(found.values()), LIMIT_MS):
+        as_high = [mean for mean in allowed if mean.iops == found["Max IOPS"].iops]
+        assert found["Max IOPS"].demand.total_oio == min(mean.demand.total_oio for mean in as_high)
+    as_near = [mean for mean in allowed if abs(mean.iops - middle) == abs(found["Mid IOPS"].iops - middle)]
+    assert found["Mid IOPS"].demand.total_oio == min(mean.demand.total_oio for mean in as_near)
+
+
+@given(surfaces.flatmap(lambda means: st.tuples(st.just(means), st.permutations(means))))
+def test_the_order_of_the_loop_does_not_matter(pair: tuple[list[DemandMean], list[DemandMean]]) -> None:
+    """The same means in another order give the same operating points, ties included."""
+    means, shuffled = pair
+    assert operating_points(means, LIMIT_MS) == operating_points(shuffled, LIMIT_MS)
+
+
+@given(surfaces)
+def test_an_operating_point_is_one_that_was_measured(means: Sequence[DemandMean]) -> None:
+    """Max, Mid and Min, in this order, each with the IOPS and ART of its own demand."""
+    found = operating_points(means, LIMIT_MS)
+    assert [point.name for point in found] == ["Max IOPS", "Mid IOPS", "Min IOPS"]
+    measured = {mean.demand: mean for mean in means}
+    assert all((point.iops, point.art_ms) == (measured[point.demand].iops, measured[point.demand].art_ms)
+               for point in found)  # fmt: skip
+
+
+def test_the_middle_of_a_published_run() -> None:
+    """Golden case G6: between 52723 and 7415 IOPS lie 30069, and T4Q2 is the point nearest to it."""
+    means = [
+        mean_of(1, 1, 7415, 0.13), mean_of(2, 2, 24100, 0.17), mean_of(4, 2, 30500, 0.26), mean_of(4, 4, 37800, 0.42),
+        mean_of(16, 8, 52723, 2.4), mean_of(32, 32, 53900, 19.0),
+    ]  # fmt: skip
+    found = points(means)
+    assert found["Mid IOPS"].wanted_iops == 30069
+    assert {name: point.demand.label for name, point in found.items()} == {
+        "Max IOPS": "T16Q8", "Mid IOPS": "T4Q2", "Min IOPS": "T1Q1",
+    }  # fmt: skip
+
+
+def test_a_point_on_the_limit_is_not_below_it() -> None:
+    """The ART must be below the limit: 5 ms itself is not, and the next lower point is Max."""
+    means = [mean_of(32, 32, 9000, LIMIT_MS), mean_of(8, 8, 8000, 4.999), mean_of(1, 1, 1000, 0.5)]
+    assert points(means)["Max IOPS"].demand.label == "T8Q8"
+
+
+def test_a_dead_device_has_points_too() -> None:
+    """Without any I/O every ART is unknown: no point is below the limit, and the least Total OIO stands for all."""
+    means = [mean_of(8, 8, 0.0, math.nan), mean_of(1, 1, 0.0, math.nan)]
+    found = operating_points(means, LIMIT_MS)
+    assert {point.demand.label for point in found} == {"T1Q1"}
+    assert beyond_art(found, LIMIT_MS)
+    assert operating_points([], LIMIT_MS) == ()
+
+
+def measured_at(threads: int, depth: int, ios: int, response_ms: float) -> Measurement:
+    stimulus = strategies.stimulus(thread_count=threads, queue_depth=depth)
+    return strategies.measurement(stimulus, write=strategies.transfers(ios, response_mean_ns=1e6 * response_ms))
+
+
+def test_means_weigh_response_times_by_their_ios() -> None:
+    """IOPS are the mean of the rounds; ART is that of all I/Os together, not the mean of the rounds' averages."""
+    rounds = [
+        MeasuredRound(number=1, measurements=(measured_at(2, 4, 1000, 1.0),), complete=True),
+        MeasuredRound(number=2, measurements=(measured_at(2, 4, 3000, 3.0),), complete=True),
+    ]
+    (found,) = demand_means(rounds)
+    assert found.iops == 2000
+    assert found.art_ms == pytest.approx(2.5)
+
+
+def test_a_demand_that_a_round_lacks_has_no_mean() -> None:
+    """Only what every round of the window measured is averaged, in the order of the loop; no rounds give none."""
+    whole = MeasuredRound(
+        number=1, measurements=(measured_at(2, 2, 10, 1), measured_at(2, 1, 10, 1)), complete=True
+    )  # fmt: skip
+    part = MeasuredRound(number=2, measurements=(measured_at(2, 2, 10, 1),), complete=False)
+    assert [mean.demand.label for mean in demand_means([whole])] == ["T2Q2", "T2Q1"]
+    assert [mean.demand.label for mean in demand_means([whole, part])] == ["T2Q2"]
+    assert demand_means([]) == ()
+
+
+@pytest.mark.parametrize("test", ["dirth", "composite"])
+def test_a_run_takes_its_histograms_where_its_last_window_says(test: str) -> None:
+    """The stretches after the loop run at the operating points of the window that the result shows."""
+    result = samples.result_of(test)
+    loop = result.loop()
+    assert loop is not None
+    found = operating_points(demand_means(loop.window_rounds), LIMIT_MS)
+    assert [(line.part, line.stimulus.demand) for line in result.lines("histogram")] == [
+        (point.name, point.demand) for point in found
+    ]

@@ -1,0 +1,193 @@
+"""Recovery from random writes, and the return to a baseline after idle times: by definition, whatever the length."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts import recovery
+from snia_pts.recovery import END_SECONDS, END_SHARE, TOLERANCE_PERCENT
+from snia_pts.steps import Stimulus
+from snia_pts.timeline import TimeLine
+from snia_pts.units import MB
+from tests import samples
+from tests.strategies import sample, stimulus
+
+SEQ = replace(stimulus(block_size_kib=1024), access="SEQ")
+RND = stimulus(block_size_kib=8)
+SPEEDS = st.lists(st.integers(1, 1000), min_size=1, max_size=40)
+
+
+def group(name: str, speeds: Sequence[float], *, seconds: float = 60.0, asked: Stimulus = SEQ) -> TimeLine:
+    """Return an access group of one sample a speed (MB/s), each of so many seconds."""
+    line = TimeLine(phase="stimulus", part=name, stimulus=asked)
+    line.add(
+        [
+            replace(
+                sample(number), seconds=seconds, ended_seconds=number * seconds, write_ios=round(speed * seconds),
+                write_bytes=round(speed * seconds * MB),
+            )
+            for number, speed in enumerate(speeds, start=1)
+        ],
+        None,
+    )  # fmt: skip
+    return line
+
+
+def groups(last: Sequence[float], *, seconds: float = 60.0) -> list[TimeLine]:
+    """Return three access groups, the first at 100 MB/s throughout."""
+    return [
+        group("AG 1", [100] * 40, seconds=seconds),
+        group("AG 2", [30] * 30, seconds=seconds, asked=RND),
+        group("AG 3", last, seconds=seconds),
+    ]
+
+
+# -- cross stimulus recovery ------------------------------------------------------------------------------------------
+
+
+@given(SPEEDS, st.sampled_from([0.25, 1.0, 60.0]))
+def test_recovered_is_what_stays_at_the_threshold_to_the_end(speeds: list[int], seconds: float) -> None:
+    """Every sample from the recovery time on keeps to 90 % of the baseline, and the one before does not."""
+    found = recovery.recovery(groups(speeds, seconds=seconds))
+
+    assert found is not None
+    assert (found.reference, found.group) == ("AG 1", "AG 3")
+    assert found.baseline == pytest.approx(100)
+    kept = [speed >= 100 - TOLERANCE_PERCENT for speed in speeds]
+    if found.stay.seconds is None:
+        assert not kept[-1]
+    else:
+        place = round(found.stay.seconds / seconds)
+        assert all(kept[place:])
+        assert place == 0 or not kept[place - 1]
+    assert found.stay.reached_seconds == (kept.index(True) * seconds if any(kept) else None)
+    assert found.stay.measured_seconds == len(speeds) * seconds
+
+
+@given(SPEEDS)
+def test_depth_is_the_lowest_sample(speeds: list[int]) -> None:
+    """The depth is the lowest sample of the last group in percent of the baseline."""
+    found = recovery.recovery(groups(speeds))
+
+    assert found is not None
+    assert found.lowest_percent == pytest.approx(min(speeds))
+
+
+def test_a_late_dip_is_no_recovery_before_it() -> None:
+    """Having reached the threshold once is not recovery: a sample below it at the end says not recovered."""
+    found = recovery.recovery(groups([50, 95, 95, 95, 80]))
+
+    assert found is not None
+    assert found.stay.seconds is None
+    assert found.stay.reached_seconds == 60
+
+
+def test_just_the_threshold_is_recovered() -> None:
+    """90 % of the baseline is enough, a little less is not."""
+    assert [found.stay.seconds for speed in (90.0, 89.9) if (found := recovery.recovery(groups([speed])))] == [0, None]
+
+
+def test_the_baseline_is_the_end_of_the_first_group() -> None:
+    """What a fresh drive did in the first seven hours is no baseline: the last hour is."""
+    first = group("AG 1", [500] * 420 + [100] * 60)
+    found = recovery.recovery([first, group("AG 3", [100])])
+
+    assert found is not None
+    assert found.baseline == pytest.approx(100)
+
+
+@given(st.integers(1, 500), st.sampled_from([0.25, 1.0, 60.0]))
+def test_the_end_of_a_group_is_an_hour_and_no_more_than_a_quarter(count: int, seconds: float) -> None:
+    """It is made of whole samples, one at least, and of no more than it takes."""
+    line = group("AG 1", range(1, count + 1), seconds=seconds)
+    wanted = min(END_SECONDS, END_SHARE * count * seconds)
+    taken = max(1, -(-wanted // seconds))
+
+    assert recovery.end_seconds(line) == wanted
+    speeds = range(count - int(taken) + 1, count + 1)
+    assert recovery.mean_at_end(line) == pytest.approx(statistics.fmean(speeds), rel=1e-6)
+
+
+def test_a_stub_at_the_end_decides_nothing() -> None:
+    """A sample cut short to less than half is left out; a group that is no more than that is judged by it."""
+    last = group("AG 3", [95, 95])
+    last.add([replace(sample(), seconds=5.0, ended_seconds=5.0, write_bytes=MB)], None)
+    found = recovery.recovery([group("AG 1", [100] * 9), last])
+    assert found is not None
+    assert found.stay.seconds == 0
+    assert found.lowest_percent == pytest.approx(95)
+
+    stub = group("AG 3", [20], seconds=0.01)
+    found = recovery.recovery([group("AG 1", [100] * 9), stub])
+    assert found is not None
+    assert found.lowest_percent == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        [group("AG 1", [100])],
+        [group("AG 1", [100]), group("AG 2", [30], asked=RND)],
+        [group("AG 1", []), group("AG 3", [100])],
+        [group("AG 1", [0, 0]), group("AG 3", [100])],
+    ],
+    ids=["nothing", "one group", "no group repeated", "nothing measured in the first", "a dead first group"],
+)
+def test_without_a_baseline_there_is_no_recovery(lines: list[TimeLine]) -> None:
+    """Nothing is made up where no earlier group has the last one's stimulus, and some throughput."""
+    assert recovery.recovery(lines) is None
+
+
+@pytest.mark.parametrize("pts", ["1.1", "2.0.2"])
+def test_of_the_standards_groups_the_third_recovers_to_the_first(pts: str) -> None:
+    """With the standard's own access groups, AG 3 is held against AG 1."""
+    found = recovery.recovery(samples.result_of("xsr", pts=pts).lines("stimulus"))
+
+    assert found is not None
+    assert (found.reference, found.group) == ("AG 1", "AG 3")
+    assert found.stay.seconds is not None
+    assert 0 < found.stay.seconds < 3600
+    assert found.lowest_percent < 60
+
+
+# -- return to baseline -----------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(50, 150), min_size=1, max_size=20))
+def test_back_is_what_stays_within_ten_percent(minutes: list[int]) -> None:
+    """IOPS above the baseline are as little back as those below it; means are over a minute, not over 5 s."""
+    line = group("Wait State 1", [rate for minute in minutes for rate in (minute - 20, minute + 20) * 6], seconds=5)
+    stay = recovery.back_to_baseline(line, 100, 60)
+
+    back = [abs(minute - 100) <= TOLERANCE_PERCENT for minute in minutes]
+    if stay.seconds is None:
+        assert not back[-1]
+    else:
+        place = round(stay.seconds / 60)
+        assert all(back[place:])
+        assert place == 0 or not back[place - 1]
+
+
+@given(
+    st.lists(st.integers(0, 1000), min_size=1, max_size=50),
+    st.sampled_from([1.0, 4.99, 5.0, 5.01]),
+    st.sampled_from([1, 12, 1000]),
+)
+def test_means_take_whole_samples(rates: list[int], seconds: float, together: int) -> None:
+    """So many samples as come nearest to the time are taken together; samples that run a little short join no other."""
+    line = group("AG 1", rates, seconds=seconds)
+    means = list(recovery.iops_means(line, together * round(seconds)))
+
+    blocks = [rates[at : at + together] for at in range(0, len(rates), together)]
+    if len(blocks) > 1 and 2 * len(blocks[-1]) * seconds < together * round(seconds):
+        blocks.pop()
+    assert [mean.value for mean in means] == pytest.approx([statistics.fmean(block) for block in blocks], abs=0.6)
+    assert means[0].begin == 0
+    assert means[0].end == pytest.approx(len(blocks[0]) * seconds)

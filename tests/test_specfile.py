@@ -1,0 +1,592 @@
+"""Specification files: how they are read, what bad ones are told, what --set changes, what counts as a deviation."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from snia_pts.errors import SpecError, UsageError
+from snia_pts.spec import SPEC_TYPES, PatternSpec
+from snia_pts.specfile import SPECS, Specification, parse_override, read_specification, shown
+from tests.strategies import CLASSES, VERSIONS, toml_document, toml_values
+
+TESTS = tuple(SPEC_TYPES)
+FILES = [(test, pts) for test in TESTS for pts in VERSIONS]
+#: What a file says of itself, which no operator changes.
+NAMES = {"test", "title", "subtitle", "pts", "publication", "revision"}
+#: The unit that a deviation prints behind a number, by the last word of its key.
+UNITS = {"seconds": " s", "ms": " ms", "percent": " %", "percents": " %", "kib": " KiB"}
+
+
+def table(test: str = "iops", pts: str = "2.0.2") -> dict[str, Any]:
+    """Return a bundled specification file as a table."""
+    return tomllib.loads((SPECS / f"{test}-{pts}.toml").read_text(encoding="utf-8"))
+
+
+def leaves(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield every table of a file that holds no further table, with its dotted key."""
+    for name, child in entry.items():
+        if isinstance(child, dict):
+            if any(isinstance(grandchild, dict) for grandchild in child.values()):
+                yield from leaves(child, f"{prefix}{name}.")
+            else:
+                yield prefix + name, child
+
+
+def numbers(test: str, pts: str = "2.0.2") -> dict[str, Any]:
+    """Return the enterprise value of every number of a bundled file, by its dotted key."""
+    found = dict(leaves(table(test, pts)))
+    return {key: leaf.get("value", leaf.get("enterprise")) for key, leaf in found.items() if key not in NAMES}
+
+
+KEYS = [(test, pts, key) for test, pts in FILES for key in numbers(test, pts)]
+
+
+def another(key: str, value: Any) -> Any:
+    """Return another valid value of a number; the same where there is no other."""
+    if isinstance(value, list) and isinstance(value[0], dict):
+        first = {**value[0], "metric": "mb_per_second" if value[0]["metric"] == "iops" else "iops"} if (
+            "metric" in value[0]
+        ) else {**value[0], "read_percent": value[0]["read_percent"] + 1}  # fmt: skip
+        return [first, *value[1:]]
+    if isinstance(value, list):
+        return value[::-1] if len(value) > 1 else [2 * value[0]]
+    if isinstance(value, str):
+        return {"disabled": "enabled", "total-oio": "qd-major"}.get(value, value)
+    return value - 1 if value == 100 else value + 1
+
+
+def changed(test: str = "iops", *overrides: tuple[str, Any], pts: str = "2.0.2") -> Specification:
+    """Return a test's specification of the enterprise class, with overrides."""
+    return read_specification(test, pts, "enterprise", overrides=overrides)
+
+
+def deviating(test: str, key: str, value: Any) -> list[tuple[str, str, str]]:
+    """Return what deviates, with the standard's value and the actual one, after an override."""
+    return [(each.what, each.standard, each.actual) for each in changed(test, (key, value)).deviations]
+
+
+def mistakes(path: Path, test: str = "iops") -> list[str]:
+    """Return the lines that the operator is told about a bad file, each of which names the file."""
+    with pytest.raises(SpecError) as caught:
+        read_specification(test, "2.0.2", "enterprise", path=path)
+    lines = str(caught.value).splitlines()
+
+    count = len(lines) - 1
+    assert lines[0] == f"The specification {path} has {count} mistake{'s' * (count != 1)}:"
+    assert all(line.startswith(f"  {path}: ") for line in lines[1:])
+    return [line.removeprefix(f"  {path}: ") for line in lines[1:]]
+
+
+def written(folder: Path, text: str) -> Path:
+    """Write a specification file."""
+    path = folder / "own.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# -- bundled files ----------------------------------------------------------------------------------------------------
+
+
+def test_bundled_files() -> None:
+    """There is a file for each test and version, and no other."""
+    assert sorted(path.name for path in SPECS.glob("*.toml")) == sorted(f"{test}-{pts}.toml" for test, pts in FILES)
+
+
+@pytest.mark.parametrize(("test", "pts"), FILES)
+def test_every_number_has_its_clause(test: str, pts: str) -> None:
+    """Each leaf of a bundled file says which clause it follows, in the words of its version."""
+    found = {key: leaf for key, leaf in leaves(table(test, pts)) if key not in NAMES}
+
+    assert len(found) > 4
+    assert [key for key, leaf in found.items() if pts not in leaf["clause"]] == []
+
+
+# -- deviations -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("test", "pts", "key"), KEYS)
+def test_changed_number_is_a_deviation(test: str, pts: str, key: str) -> None:
+    """Each number that differs from the standard is a deviation with its clause, unless it is the operator's."""
+    leaf, value = dict(leaves(table(test, pts)))[key], numbers(test, pts)[key]
+    read = changed(test, (key, another(key, value)), pts=pts)
+
+    if leaf.get("binding") == "operator" or another(key, value) == value:
+        assert read.deviations == ()
+        return
+    (deviation,) = read.deviations
+    assert deviation.what.partition(":")[0] == key
+    assert deviation.clause == leaf["clause"]
+    assert deviation.standard.endswith(" (recommended)") == (leaf.get("binding") == "recommended")
+    assert deviation.standard.removesuffix(" (recommended)") != deviation.actual
+    if deviation.what == key:
+        assert deviation.actual.endswith(UNITS.get(key.replace(".", "_").rpartition("_")[2], ""))
+
+
+@pytest.mark.parametrize(("test", "pts"), FILES)
+def test_repeating_the_standard_is_no_deviation(test: str, pts: str) -> None:
+    """Saying the standard's own values again changes nothing."""
+    assert changed(test, *numbers(test, pts).items(), pts=pts) == changed(test, pts=pts)
+
+
+@pytest.mark.parametrize("test_class", CLASSES)
+@pytest.mark.parametrize(("test", "pts"), FILES)
+def test_what_a_specification_says_is_its_file(test: str, pts: str, test_class: Any) -> None:
+    """All that a specification holds, said again, deviates in nothing: also what its file leaves out."""
+    own = read_specification(test, pts, test_class)
+    said = json.loads(json.dumps(asdict(own.spec)))
+    patterns = [("patterns", said["patterns"])] if isinstance(own.spec, PatternSpec) else []
+
+    assert read_specification(test, pts, test_class, overrides=patterns) == own
+
+
+def test_operator_s_choice_depends_on_the_version() -> None:
+    """1.1 leaves thread count and queue depth to the operator, 2.0.2 recommends them."""
+    overrides = [("setup.thread_count", 8), ("setup.queue_depth", 64)]
+
+    assert changed("iops", *overrides, pts="1.1").deviations == ()
+    assert len(changed("iops", *overrides).deviations) == 2
+
+
+def test_stimulus_is_the_operator_s_choice() -> None:
+    """Another stimulus that the standard offers is no deviation, of write saturation and of demand intensity."""
+    for test, name in (("wsat", "oltp"), ("wsat", "composite"), ("dirth", "write-intensive")):
+        assert changed(test, ("stimulus.name", name)).deviations == ()
+
+
+def test_deviation_reads_well() -> None:
+    """A deviation says in plain words what the standard asks and what was done."""
+    deviations = changed("iops", ("rounds.point_seconds", 0.4), ("setup.thread_count", 8)).deviations
+
+    assert [(deviation.what, deviation.standard, deviation.actual) for deviation in deviations] == [
+        ("setup.thread_count", "4 (recommended)", "8"),
+        ("rounds.point_seconds", "60 s", "0.4 s"),
+    ]
+    assert deviating("hir", "wait_states.idle_seconds", [5, 10.5]) == [
+        ("wait_states.idle_seconds", "5, 10, 15, 25, 50 s", "5, 10.5 s")
+    ]
+    assert deviating("dirth", "operating_points.maximum_art_ms", 2) == [
+        ("operating_points.maximum_art_ms", "5 ms", "2 ms")
+    ]
+
+
+def test_tracked_variables_read_well() -> None:
+    """Tracked variables are told in words, all of them."""
+    only = [{"metric": "mb_per_second", "block_size_kib": 8, "read_percent": 0}]
+
+    assert deviating("iops", "steady_state.tracked", only) == [
+        (
+            "steady_state.tracked",
+            "iops block size 4 KiB read 0 %, iops block size 64 KiB read 65 %, iops block size 1024 KiB read 100 %",
+            "mb per second block size 8 KiB read 0 %",
+        )
+    ]
+
+
+def test_one_number_of_a_pattern() -> None:
+    """Of a list of named tables only the table that differs is told, and of it only what differs."""
+    patterns = numbers("wsat")["patterns"]
+    clearly = [*patterns[:4], {**patterns[4], "read_percent": 30}]
+    small = {0.5: 5, 4: 66}
+    sizes = [{**size, "percent": small.get(size["kib"], size["percent"])} for size in patterns[4]["block_sizes"]]
+    evenly = {name: item for name, item in patterns[4].items() if name != "skew"}
+
+    assert deviating("wsat", "patterns", clearly) == [("patterns: composite", "read 40 %", "read 30 %")]
+    assert deviating("wsat", "patterns", [*patterns[:4], {**patterns[4], "block_sizes": sizes}]) == [
+        (
+            "patterns: composite",
+            "block sizes (0.5 KiB 4 %, 4 KiB 67 %)",
+            "block sizes (0.5 KiB 5 %, 4 KiB 66 %)",
+        )
+    ]
+    assert deviating("wsat", "patterns", [*patterns[:4], evenly]) == [
+        (
+            "patterns: composite",
+            "skew (access 50 % range 5 %, access 30 % range 15 %, access 20 % range 80 %)",
+            "none",
+        )
+    ]
+
+
+def test_added_and_missing_groups() -> None:
+    """Of a list of named tables an added one is told with all it says, a missing one or another order by the names."""
+    groups = numbers("xsr")["groups.sequence"]
+    more = {**groups[0], "name": "AG 4", "seconds": 60.5}
+
+    assert deviating("xsr", "groups.sequence", [groups[2], groups[0]]) == [
+        ("groups.sequence", "AG 1, AG 2, AG 3", "AG 3, AG 1")
+    ]
+    assert deviating("xsr", "groups.sequence", [*groups, more]) == [
+        ("groups.sequence", "AG 1, AG 2, AG 3", "AG 1, AG 2, AG 3, AG 4"),
+        (
+            "groups.sequence: AG 4", "none",
+            "SEQ read 0 % block size 1024 KiB 60.5 s thread count 1 queue depth 32",
+        ),
+    ]  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from(["kib", "percent", "read_percent"]), st.integers() | st.floats(), min_size=1))
+def test_tables_are_shown_with_all_their_numbers(entry: dict[str, float]) -> None:
+    """However a table is told, each of its numbers is in it."""
+    assert all(shown(value) in shown([entry]) for value in entry.values())
+
+
+def test_values_that_say_nothing() -> None:
+    """What is not given is called none."""
+    assert (shown(None, "x_seconds"), shown([], "x_seconds"), shown(())) == ("none", "none", "none")
+    assert shown({"read_percent": None, "skew": []}) == "none"
+
+
+def test_override_takes_effect() -> None:
+    """A changed number is in the specification, and the standard's own value stays."""
+    read = read_specification("iops", "2.0.2", "client", overrides=[("rounds.maximum", 7)])
+
+    assert asdict(read.spec)["rounds"]["maximum"] == 7
+    assert asdict(read_specification("iops", "2.0.2", "client").spec)["rounds"]["maximum"] == 25
+
+
+# -- files of one's own -----------------------------------------------------------------------------------------------
+
+
+def test_own_file_is_a_deviation(tmp_path: Path) -> None:
+    """A file of one's own deviates as a whole and in each number that differs, whatever binding it claims."""
+    own = table()
+    own["rounds"]["maximum"] = {"value": 7, "binding": "operator", "clause": "mine"}
+    path = written(tmp_path, toml_document(own))
+    read = read_specification("iops", "2.0.2", "enterprise", path=path)
+
+    assert [(deviation.what, deviation.actual) for deviation in read.deviations] == [
+        ("rounds.maximum", "7"),
+        ("specification file", str(path)),
+    ]
+
+
+def test_own_file_without_a_part(tmp_path: Path) -> None:
+    """A file of one's own without the histogram deviates in each of its numbers, and --set reaches none of them."""
+    own = table("latency")
+    del own["histogram"]
+    path = written(tmp_path, toml_document(own))
+    read = read_specification("latency", "2.0.2", "enterprise", path=path)
+
+    assert {(each.what, each.actual) for each in read.deviations if each.what.startswith("histogram.")} == {
+        (f"histogram.{name}", "none")
+        for name in ("seconds", "read_percent", "block_size_kib", "thread_count", "queue_depth")
+    }
+    with pytest.raises(SpecError, match=r"--set histogram\.seconds: expected one of"):
+        read_specification("latency", "2.0.2", "enterprise", path=path, overrides=[("histogram.seconds", 1)])
+
+
+def test_own_file_with_a_part_more(tmp_path: Path) -> None:
+    """A file of one's own with a histogram that 1.1 has not deviates in each of its numbers."""
+    own = {**table("wsat", "1.1"), "histogram": table("wsat")["histogram"]}
+    read = read_specification("wsat", "1.1", "enterprise", path=written(tmp_path, toml_document(own)))
+
+    assert [(each.what, each.standard, each.actual) for each in read.deviations][:2] == [
+        ("histogram.seconds", "none", "1200 s"),
+        ("histogram.read_percent", "none", "0 %"),
+    ]
+    assert len(read.deviations) == 5 + 1
+
+
+def test_own_file_keeps_the_suite_s_departures(tmp_path: Path) -> None:
+    """What the suite does not do of PTS-C 1.1 stays a deviation when a file of one's own does not mention it."""
+    own = table("iops", "1.1")
+    del own["departures"]
+    read = read_specification("iops", "1.1", "client", path=written(tmp_path, toml_document(own)))
+
+    assert [deviation.what for deviation in read.deviations] == ["Active Range and AR Amount", "specification file"]
+
+
+# -- --set ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("rounds.maximum=7", ("rounds.maximum", 7)),
+        (" rounds.maximum = 7 ", ("rounds.maximum", 7)),
+        ("rounds.point_seconds=0.4", ("rounds.point_seconds", 0.4)),
+        ("setup.write_cache=enabled", ("setup.write_cache", "enabled")),
+        ('setup.write_cache="enabled"', ("setup.write_cache", "enabled")),
+        ("rounds.block_sizes_kib=[4, 0.5]", ("rounds.block_sizes_kib", [4, 0.5])),
+        ("a=b=c", ("a", "b=c")),
+        ("a=1\nb=2", ("a", "1\nb=2")),
+        ("a=" + "[" * 5000, ("a", "[" * 5000)),
+        ("a=" + "1" * 5000, ("a", "1" * 5000)),
+    ],
+    ids=lambda value: "value",
+)
+def test_override_is_read(text: str, expected: tuple[str, Any]) -> None:
+    """KEY=VALUE is read as TOML, and as a text where it is none."""
+    assert parse_override(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "=", "rounds.maximum", "rounds.maximum=", "=7", " = "])
+def test_no_override(text: str) -> None:
+    """What is not KEY=VALUE is refused with an example."""
+    with pytest.raises(UsageError) as caught:
+        parse_override(text)
+    assert "--set rounds.maximum=7" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "key", ["rounds.maximun", "maximum", "rounds", "", ".", "rounds.maximum.x", "title", "revision", "a.b.c.d"]
+)
+def test_override_of_an_unknown_key(key: str) -> None:
+    """A key that no number has is refused with all that there are."""
+    with pytest.raises(SpecError) as caught:
+        changed("iops", (key, 7))
+
+    assert f"--set {key}: expected one of " in str(caught.value)
+    assert all(known in str(caught.value) for known in numbers("iops"))
+
+
+@pytest.mark.parametrize(("test", "pts"), FILES)
+def test_override_reaches_every_number(test: str, pts: str) -> None:
+    """--set reaches each number of each file: values of the wrong kind are told with their keys."""
+    with pytest.raises(SpecError) as caught:
+        changed(test, *((key, {"x": 1}) for key in numbers(test, pts)), pts=pts)
+
+    assert [key for key in numbers(test, pts) if f" with your options: {key}: " not in str(caught.value)] == []
+
+
+def test_override_of_what_another_version_has() -> None:
+    """A number that only another version has is refused with that version's name."""
+    with pytest.raises(SpecError, match=r"--set histogram\.seconds: only PTS 2\.0\.2 has it; expected one"):
+        changed("wsat", ("histogram.seconds", 3), pts="1.1")
+
+
+def test_wrong_overrides_are_told_together() -> None:
+    """All mistakes of all overrides are told at once, each with key, value and what was expected."""
+    overrides = [("rounds.maximum", "many"), ("setup.thread_count", 0), ("rounds.minimum", 1)]
+    with pytest.raises(SpecError) as caught:
+        changed("iops", *overrides)
+
+    assert "has 3 mistakes" in str(caught.value)
+    assert "rounds.maximum: 'many': expected a valid integer" in str(caught.value)
+    assert "setup.thread_count: 0: expected greater than or equal to 1" in str(caught.value)
+    assert "--set rounds.minimum: expected one of" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rounds.maximum", 4), ("rounds.maximum", 0), ("rounds.maximum", 1025), ("rounds.maximum", True),
+        ("rounds.maximum", 7.5), ("rounds.maximum", "7"), ("rounds.maximum", None), ("rounds.read_percents", []),
+        ("rounds.read_percents", [0, 0]), ("rounds.read_percents", [101]), ("rounds.read_percents", 0),
+        ("rounds.block_sizes_kib", [4, 4.0]), ("rounds.block_sizes_kib", [0.3]), ("rounds.block_sizes_kib", [-4]),
+        ("rounds.block_sizes_kib", [1024, 64, 8]), ("rounds.point_seconds", 0), ("rounds.point_seconds", float("nan")),
+        ("rounds.point_seconds", float("inf")), ("setup.write_cache", "off"), ("setup.active_range_percent", 0),
+        ("setup.data_pattern", "zero"), ("steady_state.window_rounds", 1), ("steady_state.window_rounds", 26),
+        ("steady_state.data_excursion_percent", 0), ("steady_state.tracked", []), ("steady_state.tracked", [4]),
+        ("steady_state.tracked", [{"metric": "iops", "block_size_kib": 2, "read_percent": 0}]),
+        ("steady_state.tracked", [{"metric": "art", "block_size_kib": 4, "read_percent": 0}]),
+        ("rounds.maximum", 10**5000), ("setup.write_cache", "\udcff"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.isascii() else "value",
+)  # fmt: skip
+def test_meaningless_values(key: str, value: object) -> None:
+    """A value that the test could not run with is refused, in a sentence with its key or what it has to fit."""
+    with pytest.raises(SpecError) as caught:
+        changed("iops", (key, value))
+
+    assert caught.value.exit_code == 3
+    assert "expected" in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+# -- bad files ------------------------------------------------------------------------------------------------------
+
+
+def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
+    """A file with a mistake of every kind is told all of them, with file, key, value and what was expected."""
+    own = table()
+    own["format"] = 2
+    own["colour"] = "red"
+    own["setup"]["thread_count"] = {"value": "four", "clause": "x"}
+    own["setup"]["queue_depth"] = {"value": 32, "enterprise": 32, "clause": "x"}
+    own["setup"]["active_range_percent"] = {"client": 75, "clause": "x"}
+    own["setup"]["data_pattern"] = "random"
+    own["preconditioning"]["capacities"] = {"value": 2}
+    own["preconditioning"]["queue_depth"]["binding"] = "perhaps"
+    own["preconditioning"]["thread_count"]["source"] = "x"
+    own["rounds"]["maximum"]["value"] = -1
+    own["rounds"]["day"] = {"value": 1, "clause": "x"}
+    own["rounds"]["a.b"] = {"value": 1, "clause": "x"}
+    own["departures"] = [{"what": "x"}, 7]
+    del own["steady_state"]["tracked"]
+
+    assert sorted(mistakes(written(tmp_path, toml_document(own)))) == sorted(
+        [
+            "format: expected 1 (this suite reads no other)",
+            "colour: expected no such key",
+            "setup.thread_count: 'four': expected a valid integer",
+            "setup.queue_depth: expected either value, or enterprise and client",
+            "setup.active_range_percent: expected a value for the class enterprise",
+            "setup.active_range_percent: None: expected a valid integer",
+            "setup.data_pattern: 'random': expected a table with a value and its clause",
+            "preconditioning.capacities: expected the clause it follows",
+            "preconditioning.queue_depth: binding 'perhaps': expected required, recommended or operator",
+            "preconditioning.thread_count.source: expected no such key",
+            "rounds.maximum: -1: expected greater than or equal to 1",
+            "rounds.day: expected no such key",
+            "rounds.a.b: expected a name without a dot",
+            "departures.0: expected what, standard, actual, clause, and perhaps class",
+            "departures.1: expected what, standard, actual, clause, and perhaps class",
+            "steady_state.tracked: expected this key",
+        ]
+    )
+
+
+def test_dates_and_nan_are_told_with_their_key(tmp_path: Path) -> None:
+    """Values that TOML knows and the standard does not are told beside other mistakes, not instead of them."""
+    text = (SPECS / "iops-2.0.2.toml").read_text(encoding="utf-8")
+    text = text.replace("maximum = { value = 25", "maximum = { value = 1979-05-27")
+    text = text.replace("point_seconds = { value = 60", "point_seconds = { value = nan")
+    text = text.replace("capacities = { value = 2", "capacities = { value = 0")
+
+    assert sorted(line.split(":")[0] for line in mistakes(written(tmp_path, text))) == [
+        "preconditioning.capacities",
+        "rounds.maximum",
+        "rounds.point_seconds",
+    ]
+
+
+def test_departure_of_a_mistyped_class(tmp_path: Path) -> None:
+    """A departure whose class is mistyped is a mistake, and does not vanish."""
+    own = table("iops", "1.1")
+    own["departures"][0]["class"] = "cleint"
+
+    assert mistakes(written(tmp_path, toml_document(own))) == [
+        "departures.0: expected what, standard, actual, clause, and perhaps class"
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"\x00\x01\x02", b"\xff\xfe", b"\x7fELF\x02\x01\x01\x00", b"format = ", b"[setup", b"format = 1",
+        b"setup = 1\n'setup.x' = 2", b"a = " + b"[" * 10_000, b"a" + b".a" * 2000 + b" = 1",
+        b"a = " + b"{a = " * 10_000, b"a = " + b"1" * 10_000, b"[setup]\na = 0x" + b"f" * 10_000,
+        b"[setup]\na = {value = 0x" + b"f" * 10_000 + b", clause = 'x'}", b"a = [" + b"[" * 250 + b"]" * 250 + b"]",
+        b"\xef\xbb\xbfformat = 1", b"format = 1\rtest = 2",
+    ],
+    ids=lambda content: "content",
+)  # fmt: skip
+def test_files_that_are_no_specification(tmp_path: Path, content: bytes) -> None:
+    """Binary, cut off, absurdly deep and absurdly long files are refused in lines that name the file."""
+    path = tmp_path / "own.toml"
+    path.write_bytes(content)
+
+    assert mistakes(path)
+
+
+def test_places_that_are_no_file(tmp_path: Path) -> None:
+    """A folder, a missing file, a file below a file and a name that cannot be are refused in a line with their name."""
+    (tmp_path / "file").touch()
+
+    assert mistakes(tmp_path / "missing.toml") == ["no such file"]
+    for path in (tmp_path, tmp_path / "file" / "x", tmp_path / ("x" * 300), tmp_path / "a\0b"):
+        assert mistakes(path)[0].startswith("not readable as TOML: ")
+
+
+def test_unknown_version_or_test() -> None:
+    """A version or a test that there is no file for is refused."""
+    with pytest.raises(SpecError, match="no such file"):
+        read_specification("iops", "9.9", "enterprise")
+    with pytest.raises(SpecError, match="no such file"):
+        read_specification("nonsense", "2.0.2", "enterprise")
+
+
+def read_or_refuse(test: str, **how: Any) -> Specification | SpecError:
+    """Read a specification; a SpecError, and no other exception, is an answer too."""
+    try:
+        return read_specification(test, "2.0.2", "enterprise", **how)
+    except SpecError as error:
+        return error
+
+
+@st.composite
+def broken_tables(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw a bundled file with up to three values replaced by anything at all."""
+    own = table(*draw(st.sampled_from(FILES)))
+    for _ in range(draw(st.integers(0, 3))):
+        place: Any = own
+        while True:
+            key = draw(st.sampled_from(sorted(place)))
+            if not isinstance(place[key], dict) or not place[key] or draw(st.booleans()):
+                break
+            place = place[key]
+        place[key] = draw(toml_values())
+    return own
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(TESTS),
+    broken_tables() | st.dictionaries(st.text(st.characters(codec="ascii"), max_size=5), toml_values()),
+)
+def test_any_table_is_read_or_refused(tmp_path: Path, test: str, table: dict[str, Any]) -> None:
+    """Whatever a TOML file holds, it is a specification or a SpecError."""
+    test = table["test"] if table.get("test") in TESTS else test
+    path = written(tmp_path, toml_document(table))
+    assert tomllib.loads(path.read_text(encoding="utf-8")).keys() == table.keys()
+    read = read_or_refuse(test, path=path)
+
+    if isinstance(read, SpecError):
+        assert str(path) in str(read)
+    else:
+        assert "specification file" in [deviation.what for deviation in read.deviations]
+
+
+@given(st.sampled_from(KEYS), toml_values() | st.text())
+def test_any_override_is_read_or_refused(place: tuple[str, str, str], value: object) -> None:
+    """Whatever --set is given, it is a specification or a SpecError."""
+    test, _, key = place
+    read = read_or_refuse(test, overrides=[(key, value)])
+
+    assert isinstance(read, Specification) or "expected" in str(read)
+
+
+def nearly(value: Any) -> st.SearchStrategy[Any]:
+    """Values of the same shape, with numbers that may be meaningless."""
+    if isinstance(value, dict):
+        return st.fixed_dictionaries({name: nearly(item) for name, item in value.items()})
+    if isinstance(value, list):
+        each = st.sampled_from(value).flatmap(nearly)
+        return st.just(value) | st.lists(each, max_size=4)
+    if isinstance(value, str):
+        return st.just(value) | st.text(max_size=4)
+    return st.just(value) | st.integers(-1, 130) | st.sampled_from([0.5, 0.25, 1e9])
+
+
+@given(st.data())
+def test_every_difference_is_told(data: st.DataObject) -> None:
+    """A specification that differs from the standard, in a number that is not the operator's, always says so."""
+    test, pts, key = data.draw(st.sampled_from(KEYS))
+    value = data.draw(nearly(numbers(test, pts)[key]))
+    read = read_or_refuse(test, overrides=[(key, value)])
+    assume(isinstance(read, Specification))
+    assert isinstance(read, Specification)
+
+    bound = dict(leaves(table(test)))[key].get("binding") != "operator"
+    assert bool(read.deviations) == (bound and read.spec != changed(test).spec)
+    assert all(each.standard and each.actual and each.standard != each.actual for each in read.deviations)
+
+
+@given(st.text())
+def test_any_text_is_an_override_or_refused(text: str) -> None:
+    """There is no argument of --set that fails in another way."""
+    try:
+        key, _ = parse_override(text)
+    except UsageError:
+        return
+    assert key == text.partition("=")[0].strip()

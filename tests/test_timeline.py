@@ -1,0 +1,191 @@
+"""A time line: the samples of all stretches of a phase, one after the other, as columns."""
+
+from __future__ import annotations
+
+import math
+import operator
+import random
+from dataclasses import replace
+from itertools import accumulate, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts import timeline
+from snia_pts.measurement import FIVE_NINES, Histogram, Measurement, Sample, percentile_response_us
+from snia_pts.steps import Stretch
+from snia_pts.timeline import TimeLine
+from snia_pts.units import KIB
+from tests.courses import ScriptedDrive, noisy
+from tests.strategies import measurement, sample, stimulus, transfers
+
+
+def line() -> TimeLine:
+    return TimeLine(phase="PC", part="", stimulus=stimulus())
+
+
+def taken(stretches: list[Stretch], drive: ScriptedDrive) -> tuple[TimeLine, list[Sample], list[Measurement]]:
+    """Return the time line of some stretches that a drive answers, with the samples and wholes it was made of."""
+    made, samples, wholes = line(), [], []
+    for step in stretches:
+        *cut, whole = drive(step)
+        assert isinstance(whole, Measurement)
+        here = [each for each in cut if isinstance(each, Sample)]
+        made.add(here, whole)
+        samples += here
+        wholes.append(whole)
+    return made, samples, wholes
+
+
+@st.composite
+def cut_stretches(draw: st.DrawFn) -> list[Stretch]:
+    """Draw stretches of one minute to some, cut into samples, mixed or not, some ended by a limit."""
+    found = []
+    for _ in range(draw(st.integers(1, 5))):
+        changes = {"seconds": draw(st.integers(60, 400)), "read_percent": draw(st.sampled_from([0, 40, 65, 100]))}
+        limit = draw(st.none() | st.integers(1, 4 * 10**5))
+        asked = stimulus(**changes, limit_bytes=limit and limit * 4 * KIB)
+        found.append(Stretch(phase="PC", stimulus=asked, sample_seconds=60))
+    return found
+
+
+@given(cut_stretches(), st.integers(0, 10**6))
+def test_columns_add_up_to_the_measurements(stretches: list[Stretch], seed: int) -> None:
+    """Whatever the stretches, the columns' sums are the measurements' counts, and rows are the samples in order."""
+    made, samples, wholes = taken(stretches, ScriptedDrive(noisy(seed, 0.9)))
+
+    assert len(made) == len(samples)
+    assert list(made.write_ios) == [each.write_ios for each in samples]
+    assert sum(made.read_ios) == sum(each.read.ios for each in wholes)
+    assert sum(made.write_ios) == sum(each.write.ios for each in wholes)
+    assert sum(made.read_bytes) == sum(each.read.transferred_bytes for each in wholes)
+    assert made.written_bytes == sum(each.write.transferred_bytes for each in wholes)
+    assert list(made.written_by_sample()) == list(accumulate(made.write_bytes))
+    assert made.measurements == wholes
+    assert (made.stretches, made.complete) == (len(stretches), True)
+
+
+@given(cut_stretches(), st.integers(0, 10**6))
+def test_rates_are_the_samples_own(stretches: list[Stretch], seed: int) -> None:
+    """IOPS and MB/s of a row are those of its sample."""
+    made, samples, _ = taken(stretches, ScriptedDrive(noisy(seed, 0.9)))
+
+    assert made.iops == pytest.approx([each.iops for each in samples])
+    assert made.mb_per_second == pytest.approx([each.mb_per_second for each in samples])
+
+
+@given(cut_stretches(), st.integers(0, 10**6), st.lists(st.floats(0, 900), min_size=5, max_size=5))
+def test_time_between_stretches_counts(stretches: list[Stretch], seed: int, pauses: list[float]) -> None:
+    """A sample ends when it did on the clock of the first stretch's I/O: what lay between stretches is not left out."""
+    made, drive, began, expected, now = line(), ScriptedDrive(noisy(seed, 0.9)), None, [], 1000.0
+    for step, pause in zip(stretches, pauses, strict=False):
+        *cut, whole = drive(step)
+        assert isinstance(whole, Measurement)
+        samples = [each for each in cut if isinstance(each, Sample)]
+        now += pause
+        began = now if began is None else began
+        expected += [now - began + each.ended_seconds for each in samples]
+        now += whole.runtime_ms / 1000
+        made.add(samples, replace(whole, clocking=replace(whole.clocking, ended_monotonic_ns=round(1e9 * now))))
+
+    assert list(made.ended_seconds) == pytest.approx(expected, abs=1e-5)
+    assert all(one <= other + 1e-5 for one, other in pairwise(made.ended_seconds))
+
+
+@given(st.lists(st.integers(0, 10**5), min_size=1, max_size=5))
+def test_a_stretch_that_is_not_cut_is_a_row(ios: list[int]) -> None:
+    """Stretches without samples are a row each, with their whole counts, time and response times."""
+    made = line()
+    wholes = [measurement(write=transfers(each, runtime_ms=5000, response_max_ns=7000)) for each in ios]
+    for whole in wholes:
+        made.add((), whole)
+
+    assert list(made.write_ios) == ios
+    assert list(made.seconds) == [5.0] * len(ios)
+    assert made.written_bytes == sum(ios) * 4 * KIB
+    assert list(made.maximum_response_us) == [7.0] * len(ios)
+    assert made.stretches == len(ios)
+
+
+def test_a_row_of_a_whole_has_its_percentiles() -> None:
+    """The percentiles of a stretch that is not cut come from its histogram; nan where it has too few I/Os."""
+    made = line()
+    bins = Histogram.of(((1000, 9990), (50_000, 10)))
+    whole = measurement(write=transfers(10_000, histogram=bins, response_max_ns=60_000))
+    made.add((), whole)
+
+    assert made.three_nines_us[0] == percentile_response_us([whole], 99.9) == 1.0
+    assert made.four_nines_us[0] == 50.0
+    assert math.isnan(made.five_nines_us[0])
+    assert percentile_response_us([whole], FIVE_NINES) is None
+
+
+def test_a_stopped_stretch_follows_the_one_before() -> None:
+    """Without its whole a stretch has no clock: its samples follow what was there, and the line is not complete."""
+    made = line()
+    made.add([sample(1), sample(2)], measurement(write=transfers(2000, runtime_ms=120_000)))
+    made.add([sample(1), sample(2)], None)
+
+    assert list(made.ended_seconds) == [60, 120, 180, 240]
+    assert not made.complete
+    assert len(made.measurements) == 1
+    assert made.stretches == 2
+
+
+def test_a_stretch_without_anything() -> None:
+    """A stretch that was asked for and never answered is no row, and the line is not complete."""
+    made = line()
+    made.add((), None)
+
+    assert (len(made), made.complete, made.written_bytes, made.iops) == (0, False, 0, [])
+
+
+def test_missing_percentiles_are_nan() -> None:
+    """A sample with too few I/Os for a percentile has nan there, and its own value elsewhere."""
+    made = line()
+    made.add([sample(three_nines_us=5.0)], None)
+
+    assert made.three_nines_us[0] == 5.0
+    assert math.isnan(made.four_nines_us[0])
+
+
+def test_histogram_is_merged() -> None:
+    """The response times of all stretches are in one histogram."""
+    made = line()
+    for edge, count in ((10, 5), (20, 7), (10, 1)):
+        made.add((), measurement(write=transfers(count, histogram=Histogram.of(((edge, count),)))))
+
+    assert made.histogram.bins == ((10, 6), (20, 7))
+
+
+@given(stretches=st.lists(st.integers(1, 60), min_size=1, max_size=6), seed=st.integers(0, 10**6))
+def test_a_long_line_keeps_its_sums_in_few_rows(stretches: list[int], seed: int) -> None:
+    """However many samples, rows are few and of even length; amounts, times and the greatest stay, ART is weighted."""
+    noise, made, taken_in = random.Random(seed), line(), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timeline, "MOST_ROWS", 16)
+        for count in stretches:
+            for number in range(1, count + 1):
+                ios = noise.choice([0, noise.randint(1, 1000)])
+                each = replace(
+                    sample(number, ios), seconds=1.0, ended_seconds=float(number),
+                    average_response_us=noise.uniform(1, 9), maximum_response_us=noise.uniform(9, 99),
+                )  # fmt: skip
+                made.take(each)
+                taken_in.append(each)
+                assert len(made) <= 16
+            made.end(None)
+    weights = [read + written for read, written in zip(made.read_ios, made.write_ios, strict=True)]
+    total = sum(each.ios for each in taken_in)
+    assert made.samples == len(taken_in)
+    assert sum(weights) == total
+    assert sum(made.seconds) == pytest.approx(len(taken_in))
+    assert made.ended_seconds[-1] == len(taken_in)
+    assert list(made.ended_seconds) == sorted(made.ended_seconds)
+    assert max(made.maximum_response_us) == max(each.maximum_response_us for each in taken_in)
+    assert sum(map(operator.mul, weights, made.average_response_us)) == pytest.approx(
+        sum(each.ios * each.average_response_us for each in taken_in)
+    )
+    assert max(made.seconds) <= made.samples_per_row
+    assert sum(seconds < made.samples_per_row for seconds in made.seconds) <= 2 * len(stretches)
