@@ -10,7 +10,9 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
+import tracemalloc
+import zlib
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,8 @@ from hypothesis import strategies as st
 from snia_pts.errors import TargetUnfit, ToolMissing
 from snia_pts.lab import fio, process
 from snia_pts.lab.engine import IO_ENGINES, FioEngine, choose_io_engine, stimulus_seed
-from snia_pts.measurement import Measurement
-from snia_pts.steps import Stimulus
+from snia_pts.measurement import Measurement, Sample
+from snia_pts.steps import BlockShare, Stimulus, Stretch, Zone
 from tests.drives import MIB, allocated_bytes, data_map, filled, loop_device, mounted
 
 RUN_SEED = 4711
@@ -218,6 +220,263 @@ def test_refilled_buffers_are_told_and_recorded(tmp_path: Path, evidence: Path) 
     assert "refill_buffers=1" in (evidence / f"{found.evidence}.fio").read_text()
     assert laboratory.io_engine == "libaio, random buffers refilled"
     assert engine(tmp_path / "x.img", evidence).io_engine == "libaio, random buffers scrambled"
+
+
+def test_how_busy_the_host_was_is_measured(tmp_path: Path, evidence: Path) -> None:
+    """Each measurement tells the share of the host's CPUs that were busy meanwhile."""
+    (found,) = measured(sparse(tmp_path / "x.img"), evidence, stimulus(seconds=0.3))
+
+    assert found.host_cpu_percent is not None
+    assert 0 < found.host_cpu_percent <= 100
+
+
+# -- mixes, starts, limits ------------------------------------------------------------------------------------------
+
+
+def test_a_mix_of_sizes_is_measured(tmp_path: Path, evidence: Path) -> None:
+    """A mix of sizes with a skew runs and is believed; its bytes lie between those of its smallest and largest size."""
+    sizes = ((512, 4), (1024, 1), (4096, 85), (65536, 10))
+    asked = stimulus(
+        16 * MIB, read_percent=40, seconds=0.3,
+        block_size_bytes=tuple(BlockShare(size_bytes=size, percent=percent) for size, percent in sizes),
+        skew=(Zone(access_percent=50, range_percent=5), Zone(access_percent=50, range_percent=95)),
+    )  # fmt: skip
+    (found,) = measured(filled(tmp_path / "x.img", 16 * MIB), evidence, asked)
+    total = found.read.transferred_bytes + found.write.transferred_bytes
+    mean = sum(size * percent for size, percent in sizes) / 100
+
+    assert found.ios > 1000
+    assert total / found.ios == pytest.approx(mean, rel=0.2)
+    assert 0.3 < found.read.ios / found.ios < 0.5
+    assert found.evidence == "00001-rnd-mixed-r40"
+
+
+def test_a_stream_goes_on_where_it_is_told(tmp_path: Path, evidence: Path) -> None:
+    """A sequential stream begins at its start, each thread in its own share, and writes nothing before."""
+    target = sparse(tmp_path / "x.img", 64 * MIB)
+    asked = stimulus(
+        64 * MIB, access="SEQ", block_size_bytes=MIB, thread_count=2, queue_depth=1, start_bytes=48 * MIB,
+        seconds=5.0, limit_bytes=4 * MIB,
+    )  # fmt: skip
+    measured(target, evidence, asked)
+
+    assert data_map(target) == ((24 * MIB, 26 * MIB), (56 * MIB, 58 * MIB))
+
+
+@pytest.mark.parametrize("access", ["RND", "SEQ"])
+@pytest.mark.parametrize("size", [MIB, 16 * MIB])
+def test_a_limit_ends_it_early(tmp_path: Path, evidence: Path, access: Any, size: int) -> None:
+    """A limit beyond the range or within it is transferred by all threads together, long before the time is over."""
+    asked = stimulus(size, access=access, thread_count=3, seconds=30.0, limit_bytes=3 * MIB + 1)
+    (found,) = measured(sparse(tmp_path / "x.img", size), evidence, asked)
+
+    assert 3 * MIB < found.write.transferred_bytes <= 3 * MIB + 3 * 4096
+    assert found.runtime_ms < 20_000
+
+
+def test_threads_that_cannot_share_a_range_are_refused(tmp_path: Path, evidence: Path) -> None:
+    """Where some threads would have no block to go over, nothing is run with fewer."""
+    refusal = refused(
+        engine(sparse(tmp_path / "x.img", MIB), evidence),
+        stimulus(MIB, access="SEQ", block_size_bytes=262144, thread_count=5),
+    )
+
+    assert "5 sequential threads cannot share a range of 4 blocks" in refusal.reason
+
+
+# -- samples --------------------------------------------------------------------------------------------------------
+
+
+def stretch(asked: Stimulus, sample_seconds: float | None) -> Stretch:
+    """Return a stretch of a stimulus."""
+    return Stretch(phase="stimulus", stimulus=asked, sample_seconds=sample_seconds)
+
+
+def stretched(laboratory: FioEngine, step: Stretch) -> tuple[list[Sample], Measurement]:
+    """Run a stretch; return its samples and the whole."""
+    *samples, whole = laboratory.stretch(step)
+    assert isinstance(whole, Measurement)
+    return [each for each in samples if isinstance(each, Sample)], whole
+
+
+@pytest.mark.parametrize("read_percent", [0, 60])
+def test_samples_are_the_whole(tmp_path: Path, evidence: Path, read_percent: int) -> None:
+    """One fio gives all samples, of the length asked but for the first and last; together they are its final answer."""
+    asked = stimulus(read_percent=read_percent, seconds=1.5)
+    samples, whole = stretched(engine(filled(tmp_path / "x.img", 16 * MIB), evidence), stretch(asked, 0.3))
+
+    assert [sample.number for sample in samples] == [1, 2, 3, 4, 5]
+    assert [sample.seconds for sample in samples[1:-1]] == pytest.approx([0.3] * 3, abs=0.1)
+    assert samples[0].seconds <= 0.31
+    assert samples[-1].ended_seconds == whole.runtime_ms / 1000
+    assert sum(sample.read_ios for sample in samples) == whole.read.ios
+    assert sum(sample.write_ios for sample in samples) == whole.write.ios
+    assert sum(sample.write_bytes for sample in samples) == whole.write.transferred_bytes
+    assert all(sample.ios > 100 and 0 < sample.average_response_us <= sample.maximum_response_us for sample in samples)
+    assert max(sample.maximum_response_us for sample in samples) == whole.maximum_response_us
+    assert whole.stimulus == asked
+    assert len(list(evidence.glob("0000[1-9]*.fio"))) == 1
+
+
+def test_a_stretch_without_samples_is_a_measurement(tmp_path: Path, evidence: Path) -> None:
+    """What is not to be cut into samples gives the whole alone."""
+    samples, whole = stretched(engine(sparse(tmp_path / "x.img"), evidence), stretch(stimulus(), None))
+
+    assert samples == []
+    assert whole.ios > 0
+
+
+def test_samples_come_while_fio_runs(tmp_path: Path, evidence: Path) -> None:
+    """Each sample is there as soon as it is over; who stops then keeps it, with its evidence, and fio is ended."""
+    outcomes = engine(sparse(tmp_path / "x.img"), evidence).stretch(stretch(stimulus(seconds=60.0), 0.3))
+    first, second = next(outcomes), next(outcomes)
+
+    assert isinstance(first, Sample)
+    assert isinstance(second, Sample)
+    assert len(fio_processes(evidence)) == 1
+    kept = kept_answers(evidence)
+    assert isinstance(outcomes, Generator)
+    outcomes.close()
+
+    assert fio_processes(evidence) == []
+    assert len(kept) == 2
+    assert sum(answer["write"]["total_ios"] for answer in kept[-1:]) == first.ios + second.ios
+    assert json.loads((evidence / "00001-rnd-4096b-r0.process.json").read_text())["exit_code"] != 0
+
+
+def kept_answers(evidence: Path) -> list[dict[str, Any]]:
+    """Return the jobs of the answers kept so far, of a file that may still be written."""
+    raw = zlib.decompressobj(wbits=31).decompress((evidence / "00001-rnd-4096b-r0.samples.json.gz").read_bytes())
+    return [json.loads(document + "}")["jobs"][0] for document in raw.decode().split("\n}\n")[:-1]]
+
+
+def test_all_that_fio_said_is_kept(tmp_path: Path, evidence: Path) -> None:
+    """The evidence of samples is fio's own words, all of them, compressed; the final answer lies beside it."""
+    samples, whole = stretched(engine(sparse(tmp_path / "x.img"), evidence), stretch(stimulus(seconds=0.9), 0.3))
+    kept = kept_answers(evidence)
+    final = (evidence / f"{whole.evidence}.json").read_bytes()
+
+    assert len(kept) >= len(samples) == 3
+    assert json.loads(final)["jobs"][0] == kept[-1]
+    assert hashlib.sha256(final).hexdigest() == whole.evidence_sha256
+    assert [answer["write"]["total_ios"] for answer in kept[:2]] == [samples[0].ios, samples[0].ios + samples[1].ios]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_fio_ended_midway_has_given_its_samples(tmp_path: Path, evidence: Path, number: signal.Signals) -> None:
+    """Samples that came before fio was ended from outside stay; the whole is refused, and so is what was cut short."""
+    outcomes = engine(sparse(tmp_path / "x.img"), evidence).stretch(stretch(stimulus(seconds=60.0), 0.2))
+    seen = [next(outcomes) for _ in range(3)]
+    for pid in fio_processes(evidence):
+        os.kill(pid, number)
+    with pytest.raises(fio.Refused) as refusal:
+        seen.extend(outcomes)
+
+    assert all(isinstance(each, Sample) for each in seen)
+    assert refusal.value.blame == "host"
+
+
+def test_a_limit_shortens_the_last_sample(tmp_path: Path, evidence: Path) -> None:
+    """Where a limit ends a stretch there are fewer samples, the last as long as it was, and still all is in them."""
+    asked = stimulus(seconds=60.0, limit_bytes=40 * MIB)
+    samples, whole = stretched(engine(sparse(tmp_path / "x.img"), evidence), stretch(asked, 0.1))
+
+    assert 0 < len(samples) < 100
+    assert sum(sample.write_bytes for sample in samples) == whole.write.transferred_bytes == 40 * MIB
+    assert samples[-1].ended_seconds == pytest.approx(whole.runtime_ms / 1000, abs=0.01)
+
+
+def test_stretches_follow_without_a_pause_of_ours(tmp_path: Path, evidence: Path) -> None:
+    """Gaps before sampled stretches are told as before any stimulus."""
+    laboratory = engine(sparse(tmp_path / "x.img"), evidence)
+    first = stretched(laboratory, stretch(stimulus(seconds=0.2), 0.1))[1]
+    second = stretched(laboratory, stretch(stimulus(seconds=0.2), 0.1))[1]
+
+    assert first.clocking.own_gap_us is None
+    assert second.clocking.own_gap_us is not None
+    assert second.clocking.idle_gap_ms is not None
+    assert second.clocking.own_gap_us < 1000 * second.clocking.idle_gap_ms
+
+
+def test_samples_cost_no_memory(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times as many samples take no more memory: whoever takes them one by one can go on for days."""
+    peaks = []
+    for count in (300, 3000):
+        program, folder = talking_fio(tmp_path / f"{count}", count), evidence / f"{count}"
+        folder.mkdir()
+        monkeypatch.setattr(process, "find", lambda name, program=program: str(program))
+        laboratory = engine(tmp_path / "x.img", folder)
+        outcomes = laboratory.stretch(stretch(stimulus(seconds=float(count)), 1.0))
+        tracemalloc.start()
+        seen = sum(isinstance(outcome, Sample) for outcome in outcomes)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert seen == count
+
+    assert peaks[1] < 1.5 * peaks[0]
+    assert peaks[1] < 4 * MIB
+
+
+def talking_fio(folder: Path, count: int) -> Path:
+    """Make a program that says what fio would in ``count`` seconds, at once."""
+    folder.mkdir()
+    with (folder / "said").open("w") as file:
+        for second in range(1, count + 1):
+            bins = {str(edge): 100 * second for edge in range(128, 256)}
+            ios = 100 * second * len(bins)
+            lat = {"min": 128, "max": 255, "mean": 191.5, "N": ios, "bins": bins}
+            write = {"total_ios": ios, "io_bytes": 4096 * ios, "runtime": 1000 * second, "lat_ns": lat}
+            read = {"total_ios": 0, "io_bytes": 0, "runtime": 0, "lat_ns": {"min": 0, "max": 0, "mean": 0.0, "N": 0}}
+            file.write(json.dumps({"jobs": [{"error": 0, "read": read, "write": write}]}, indent=1) + "\n")
+    program = folder / "fio"
+    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exec echo fio-3.33\nexec cat {folder / "said"}\n')
+    program.chmod(0o755)
+    return program
+
+
+# -- idle -----------------------------------------------------------------------------------------------------------
+
+
+def test_idle_is_as_long_as_asked(tmp_path: Path, evidence: Path) -> None:
+    """From the last I/O before to the first one after, the device is left alone for the time asked."""
+    laboratory = engine(sparse(tmp_path / "x.img"), evidence)
+    list(laboratory.measure([stimulus(seconds=0.3)]))
+    idled = laboratory.idle(2.0)
+    (after,) = laboratory.measure([stimulus(seconds=0.3)])
+
+    assert after.clocking.idle_gap_ms == pytest.approx(2000, abs=80)
+    assert after.clocking.own_gap_us is not None
+    assert after.clocking.own_gap_us < 100_000
+    assert 1.5 < idled.seconds <= 2.0
+
+
+def test_idle_before_any_io_is_the_time_asked(tmp_path: Path, evidence: Path) -> None:
+    """Where nothing ran before, there is nothing to take off."""
+    assert engine(sparse(tmp_path / "x.img"), evidence).idle(0.2).seconds == pytest.approx(0.2, abs=0.05)
+
+
+def test_idle_shorter_than_fio_needs_is_none(tmp_path: Path, evidence: Path) -> None:
+    """An idle time that fio's own start and end exceed is over at once; the gap tells how long it was."""
+    laboratory = engine(sparse(tmp_path / "x.img"), evidence)
+    list(laboratory.measure([stimulus()]))
+
+    assert laboratory.idle(0.001).seconds < 0.01
+
+
+def test_nothing_runs_while_idle(tmp_path: Path, evidence: Path) -> None:
+    """While the device is left alone no fio runs, the tick goes on about once a second, and Ctrl-C ends it."""
+    told: list[float] = []
+
+    def tick(seconds: float, written: int) -> None:
+        assert fio_processes(evidence) == []
+        told.append(seconds)
+        if len(told) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine(sparse(tmp_path / "x.img"), evidence, tick=tick).idle(60.0)
+
+    assert told == pytest.approx([1, 2], abs=0.5)
 
 
 # -- refusals -----------------------------------------------------------------------------------------------------

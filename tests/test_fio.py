@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import errno
+import itertools
 import json
 import math
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,9 @@ from hypothesis import strategies as st
 
 from snia_pts.errors import TargetUnfit
 from snia_pts.lab import fio
+from snia_pts.lab.sampling import Side, Totals
 from snia_pts.measurement import NOTHING
-from snia_pts.steps import Stimulus
+from snia_pts.steps import BlockShare, Stimulus, Zone
 from tests.drives import MIB, content, filled
 
 SEED = 1 << 61
@@ -45,11 +48,12 @@ def lines(asked: Stimulus, path: str = "/x/y.img", **how: Any) -> list[str]:
 
 @st.composite
 def sequential(draw: st.DrawFn, /, **fixed: Any) -> Stimulus:
-    """Sequential stimuli over ranges that fit no block."""
+    """Sequential stimuli over ranges that fit no block, but hold one for each thread."""
     block = 512 * draw(st.integers(1, 4096))
-    size = block + 512 * draw(st.integers(0, 30_000))
+    threads = draw(st.integers(1, 40))
+    size = threads * block + 512 * draw(st.integers(0, 30_000))
     facts: dict[str, Any] = {
-        "access": "SEQ", "block_size_bytes": block, "thread_count": draw(st.integers(1, 40)), "queue_depth": 1,
+        "access": "SEQ", "block_size_bytes": block, "thread_count": threads, "queue_depth": 1,
         "range_offset_bytes": 512 * draw(st.integers(0, 10_000)), "range_bytes": size,
     }  # fmt: skip
     return stimulus(**{**facts, **fixed})
@@ -63,6 +67,7 @@ def test_sequential_threads_share_no_lba_and_leave_none_out(asked: Stimulus) -> 
         assert section.jobs == 1
         assert section.offset_bytes == place
         assert section.size_bytes > 0
+        assert isinstance(section.block_size_bytes, int)
         assert section.size_bytes % section.block_size_bytes == 0  # else fio leaves the rest out
         place += section.size_bytes
 
@@ -78,16 +83,45 @@ def test_sequential_threads_by_time_do_whole_blocks_only(asked: Stimulus) -> Non
 
     assert {part.block_size_bytes for part in parts} == {asked.block_size_bytes}
     assert [part.offset_bytes for part in parts] == [asked.range_offset_bytes, *ends[:-1]]
-    assert 0 <= asked.range_offset_bytes + asked.range_bytes - ends[-1] < asked.block_size_bytes
+    assert 0 <= asked.range_offset_bytes + asked.range_bytes - ends[-1] < asked.largest_block_bytes
 
 
 @given(sequential(passes=1))
 def test_sequential_threads_share_evenly(asked: Stimulus) -> None:
-    """No thread has more than one block more than another, and there are as many as asked where there are blocks."""
+    """No thread has more than one block more than another, and there are as many as asked."""
     shares = [part.size_bytes for part in fio.sections(asked) if part.block_size_bytes == asked.block_size_bytes]
 
-    assert max(shares) - min(shares) <= asked.block_size_bytes
-    assert len(shares) == min(asked.thread_count, asked.range_bytes // asked.block_size_bytes)
+    assert max(shares) - min(shares) <= asked.largest_block_bytes
+    assert len(shares) == asked.thread_count
+
+
+@given(sequential(seconds=1.0), st.data())
+def test_a_sequential_stream_begins_where_told(asked: Stimulus, data: st.DataObject) -> None:
+    """Each thread begins its part of the start into its own share, on a block, and goes to the share's end."""
+    start = data.draw(st.integers(0, asked.range_bytes - 1))
+    block = asked.largest_block_bytes
+    for share, part in zip(fio.sections(asked), fio.sections(replace(asked, start_bytes=start)), strict=True):
+        skipped = part.offset_bytes - share.offset_bytes
+        assert skipped + part.size_bytes == share.size_bytes
+        assert part.size_bytes >= block
+        wanted = start // asked.thread_count // block * block
+        assert skipped == (wanted if wanted < share.size_bytes else 0)
+
+
+def test_one_stream_goes_on_to_the_block() -> None:
+    """A single thread's stream begins just where the one before stopped."""
+    (part,) = fio.sections(stimulus(access="SEQ", thread_count=1, range_offset_bytes=4096, start_bytes=81920))
+
+    assert (part.offset_bytes, part.size_bytes) == (4096 + 81920, MIB - 81920)
+
+
+@pytest.mark.parametrize("passes", [{"passes": 1}, {}])
+def test_threads_that_cannot_share_a_range_are_refused(passes: Any) -> None:
+    """With fewer blocks than threads some would have nothing to do: that is told, not done."""
+    with pytest.raises(fio.Refused, match="5 sequential threads cannot share a range of 4 blocks") as refused:
+        lines(stimulus(access="SEQ", block_size_bytes=4096, range_bytes=20_000, thread_count=5, **passes))
+
+    assert refused.value.blame == "host"
 
 
 def test_random_threads_share_the_range() -> None:
@@ -131,6 +165,58 @@ def test_passes_are_loops_and_no_time() -> None:
 
     assert "loops=2" in found
     assert not [line for line in found if line.startswith(("runtime", "time_based"))]
+
+
+MIX = (
+    BlockShare(size_bytes=512, percent=4), BlockShare(size_bytes=4096, percent=67),
+    BlockShare(size_bytes=65536, percent=29),
+)  # fmt: skip
+SKEW = (Zone(access_percent=50, range_percent=5), Zone(access_percent=50, range_percent=95))
+
+
+def test_a_mix_of_sizes_is_told() -> None:
+    """Sizes go with their shares, no I/O of a page and more lies across pages, and there is no size besides."""
+    found = lines(stimulus(block_size_bytes=MIX))
+
+    assert {"bssplit=512/4:4096/67:65536/29", "blockalign=4096"} <= set(found)
+    assert not [line for line in found if line.startswith("bs=")]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "align"), [((512, 1024), 1024), ((512, 4096), 4096), ((8192, 65536), 8192), ((2048, 65536), 4096)]
+)
+def test_a_mix_is_aligned_to_pages_as_far_as_its_sizes_go(sizes: tuple[int, int], align: int) -> None:
+    """I/Os are aligned to the smallest size of the mix, and to 4 KiB where some have that."""
+    shares = tuple(BlockShare(size_bytes=size, percent=50) for size in sizes)
+
+    assert f"blockalign={align}" in lines(stimulus(block_size_bytes=shares))
+
+
+def test_a_skew_is_told() -> None:
+    """Zones of the range are told with their shares; without a skew there is no word of it."""
+    assert "random_distribution=zoned:50/5:50/95" in lines(stimulus(skew=SKEW))
+    assert "zoned" not in "".join(lines(stimulus()))
+
+
+@given(st.integers(4096, 10**13), st.integers(1, 64))
+def test_a_limit_ends_a_stimulus_before_its_time(limit: int, threads: int) -> None:
+    """Each thread has its part of the limit, in whole blocks: together no less than asked, and no block a thread more.
+
+    The time bounds it, and does not hold it up.
+    """
+    found = lines(stimulus(limit_bytes=limit, thread_count=threads))
+    (amount,) = (int(line.removeprefix("io_size=")) for line in found if line.startswith("io_size="))
+
+    assert amount % 4096 == 0
+    assert limit <= amount * threads < limit + 4096 * threads
+    assert "runtime=100ms" in found
+    assert "time_based=1" not in found
+
+
+def test_samples_are_told_in_milliseconds() -> None:
+    """The interval of samples is told with its unit: fio takes a bare number for seconds, and no fraction."""
+    assert "--status-interval=60000ms" in fio.sampling_command("x.fio", 60.0)
+    assert "--status-interval=500ms" in fio.sampling_command("x.fio", 0.5)
 
 
 def test_no_line_can_be_smuggled_in() -> None:
@@ -209,6 +295,7 @@ def write_with_fio(tmp_path: Path, name: str) -> None:
 def test_limits_leave_room() -> None:
     """The limit is beyond what was asked, for the slowest drive too."""
     assert fio.timeout_seconds(stimulus(seconds=60.0)) == 150
+    assert fio.timeout_seconds(stimulus(seconds=86400.0)) < 25 * 3600
     assert fio.timeout_seconds(stimulus(passes=2, range_bytes=10**12)) > 2 * 10**12 / 5e6
 
 
@@ -222,6 +309,17 @@ def test_versions(text: str, version: tuple[int, int]) -> None:
 
 
 # -- believing ------------------------------------------------------------------------------------------------------
+
+
+WORDS = ("jobs", "error", "read", "write", "total_ios", "io_bytes", "runtime", "lat_ns", "bins", "min", "mean", "max")
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from([10**400, -1, 0])
+)
+JUNK = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS) | st.text(), inner, max_size=6),
+    max_leaves=20,
+)
 
 
 def side(ios: int = 0, *, block: int = 4096, runtime: int = 100) -> dict[str, Any]:
@@ -352,9 +450,115 @@ def test_refused_answers(text: str, code: int, blame: str, reason: str) -> None:
     assert reason in refused.value.reason
 
 
+def judge_writes(ios: int, total: int, runtime: int = 100, **asked: Any) -> Any:
+    """Judge an answer of so many writes and bytes."""
+    document = answer(0, ios)
+    document["jobs"][0]["write"].update(io_bytes=total, runtime=runtime)
+    return accept(document, **asked)
+
+
+@pytest.mark.parametrize(
+    ("total", "believed"), [(1000 * 512 - 512, False), (1000 * 512, True), (65_536_000, True), (65_536_512, False)]
+)
+def test_the_bytes_of_a_mix_lie_between_its_sizes(total: int, believed: bool) -> None:
+    """A mix may give any sum that its sizes can: none below all small, none above all large."""
+    if believed:
+        assert judge_writes(1000, total, block_size_bytes=MIX)[1].transferred_bytes == total
+    else:
+        with pytest.raises(fio.Refused, match="fit together"):
+            judge_writes(1000, total, block_size_bytes=MIX)
+
+
+@pytest.mark.parametrize(
+    ("ios", "runtime", "reason"),
+    [
+        (1000, 100, ""), (2000, 40, ""), (2002, 100, ""),
+        (1999, 98, "ran 0.098 s instead of 0.1 s, and transferred 8187904 of 8192000 bytes"),
+        (2003, 40, "beyond the limit of 8192000"), (1999, 14_000, "stalled"),
+    ],
+)  # fmt: skip
+def test_a_limit_may_end_it_early_when_it_was_reached(ios: int, runtime: int, reason: str) -> None:
+    """Short of its time and of its limit an answer is not believed; nor one that went on beyond the limit."""
+    limit = 2000 * 4096
+    if not reason:
+        assert judge_writes(ios, ios * 4096, runtime, limit_bytes=limit)[1].runtime_ms == runtime
+    else:
+        with pytest.raises(fio.Refused, match=reason):
+            judge_writes(ios, ios * 4096, runtime, limit_bytes=limit)
+
+
+@pytest.mark.parametrize(
+    ("read", "write", "percent", "believed"),
+    [(0, 1000, 5, True), (0, 1001, 5, False), (1001, 0, 95, False), (30, 0, 50, True), (101, 0, 50, False)],
+)
+def test_a_side_of_a_mix_may_be_missing_by_chance_only(read: int, write: int, percent: int, believed: bool) -> None:
+    """A mix without reads, or writes, is believed of so few I/Os that chance explains it."""
+    if believed:
+        assert sum(part.ios for part in accept(answer(read, write), read_percent=percent)) == read + write
+    else:
+        with pytest.raises(fio.Refused, match="R/W mix"):
+            accept(answer(read, write), read_percent=percent)
+
+
+# -- running totals -------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.binary(max_size=30), max_size=4), st.data())
+def test_output_is_split_into_answers_however_it_comes(texts: list[bytes], data: st.DataObject) -> None:
+    """Answers come whole, with the text before each, wherever the pieces of the output were cut."""
+    texts = [text.replace(b"}", b"") for text in texts]
+    document = json.dumps(answer(), indent=2).encode() + b"\n"
+    output = b"".join(text + b"\n" + document for text in texts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(output)), max_size=6)))
+    pieces = [output[start:end] for start, end in itertools.pairwise([0, *cuts, len(output)])]
+    answers = fio.Answers()
+    found = [given for piece in pieces for given in answers.more(piece)]
+
+    assert found == [(text + b"\n" + document).decode("utf-8", "replace") for text in texts]
+    assert answers.last == (texts[-1] + b"\n" + document if texts else b"")
+
+
+def test_what_follows_the_last_answer_is_the_last() -> None:
+    """An answer that was cut off is not passed over for the whole one before it."""
+    answers = fio.Answers()
+    document = json.dumps(answer(), indent=2)
+    assert len(list(answers.more(f"{document}\n{document[:100]}".encode()))) == 1
+
+    assert answers.last == document[:100].encode()
+
+
+def test_running_totals_may_be_torn() -> None:
+    """Counters of one moment that do not fit together are taken as they are; each is to be trusted by itself."""
+    document = answer(0, 1000)
+    document["jobs"][0]["write"]["lat_ns"].update(N=990, bins={"1000": 400, "2000": 580})
+    document["jobs"][0]["read"]["lat_ns"] = {"min": 0, "max": 0, "mean": 0.0, "N": 0}
+    found = fio.totals(json.dumps(document))
+
+    assert found == Totals(
+        write=Side(
+            ios=1000, transferred_bytes=4_096_000, runtime_ms=100, timed_ios=990, response_ns=990 * 1500.5,
+            response_max_ns=90_000, bins={1000: 400, 2000: 580},
+        )
+    )  # fmt: skip
+
+
+@given(JUNK)
+def test_running_totals_that_are_junk_are_refused(junk: object) -> None:
+    """Whatever JSON comes as running totals, it is understood or Refused."""
+    for document in (junk, {"jobs": [junk]}, {"jobs": [{"read": junk, "write": junk}]}):
+        try:
+            found = fio.totals(json.dumps(document))
+        except fio.Refused as refused:
+            refusal = refused
+        else:
+            assert math.isfinite(found.read.response_ns + found.write.response_ns)
+            continue
+        assert (refusal.blame, "fio" in refusal.reason) == ("host", True)
+
+
 def test_no_answer_in_time_is_the_device() -> None:
     """A fio that the suite ended at its limit means a hung device, whatever it still says."""
-    with pytest.raises(fio.Refused, match="no answer within 60 s") as refused:
+    with pytest.raises(fio.Refused, match="no answer within 90 s") as refused:
         accept(answer(), 128, timed_out=True)
 
     assert refused.value.blame == "device"
@@ -394,16 +598,6 @@ def test_passes_want_every_byte(more: int) -> None:
 
 
 # -- junk -----------------------------------------------------------------------------------------------------------
-
-WORDS = ("jobs", "error", "read", "write", "total_ios", "io_bytes", "runtime", "lat_ns", "bins", "min", "mean", "max")
-SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from([10**400, -1, 0])
-)
-JUNK = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS) | st.text(), inner, max_size=6),
-    max_leaves=20,
-)
 
 
 def judged(text: str, exit_code: int = 0, **asked: Any) -> None:

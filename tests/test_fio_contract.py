@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
 import signal
 import subprocess
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from snia_pts.lab.sampling import upper_edge_ns
 from tests.drives import MIB, content, data_map, filled, loop_device, mounted
 
 BLOCK = 4096
@@ -201,6 +204,166 @@ def test_loops_go_over_the_range_again(tmp_path: Path) -> None:
     fio(tmp_path, f"--filename={target}", "--rw=write", "--bs=64k", "--loops=2")
 
     assert job(tmp_path)["write"]["io_bytes"] == 2 * MIB
+
+
+@pytest.mark.parametrize("pattern", ["write", "randwrite"])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_amount_beyond_the_section_goes_over_it_again(tmp_path: Path, pattern: str, jobs: int) -> None:
+    """io_size is what each thread transfers, before its time is over, within its section however large it is."""
+    target = sparse(tmp_path / "x", 8 * MIB)
+    options = ["--bs=64k", "--offset=1m", "--size=2m", "--io_size=5m", "--runtime=20s", f"--numjobs={jobs}"]
+    done = fio(tmp_path, f"--filename={target}", f"--rw={pattern}", *options)
+    write, places = job(tmp_path)["write"], data_map(target)
+
+    assert (done.returncode, write["io_bytes"]) == (0, jobs * 5 * MIB)
+    assert write["runtime"] < 19_000
+    assert (places[0][0] >= MIB, places[-1][1] <= 3 * MIB) == (True, True)
+
+
+def test_an_amount_counts_reads_and_writes_together(tmp_path: Path) -> None:
+    """In a mixed job io_size is the sum of both sides."""
+    target = filled(tmp_path / "x", 4 * MIB)
+    fio(tmp_path, f"--filename={target}", "--rw=randrw", "--rwmixread=40", "--bs=64k", "--io_size=12m", "--runtime=20s")
+
+    assert sum(job(tmp_path)[side]["io_bytes"] for side in ("read", "write")) == 12 * MIB
+
+
+def test_runtime_alone_bounds_an_amount(tmp_path: Path) -> None:
+    """A thread that does not reach its amount is ended by the time."""
+    target = sparse(tmp_path / "x", 8 * MIB)
+    fio(tmp_path, f"--filename={target}", "--rw=randwrite", "--bs=4k", "--io_size=1t", "--runtime=300ms")
+
+    assert 300 <= job(tmp_path)["write"]["runtime"] < 400
+
+
+SIZES = {512: 4, 1024: 1, 1536: 1, 4096: 81, 8192: 10, 65536: 3}
+#: Not a multiple of a page, and of no size but the smallest.
+ODD_BYTES = 2 * MIB + 512
+
+
+def ios_of_a_mix(folder: Path, *options: str) -> list[tuple[int, int]]:
+    """Return offset and size of each I/O of a mix of sizes."""
+    target, log = filled(folder / "x", 4 * MIB), folder / "log"
+    shares = ":".join(f"{size}/{percent}" for size, percent in SIZES.items())
+    fio(
+        folder, f"--filename={target}", "--rw=randread", f"--bssplit={shares}", f"--write_iolog={log}", "--offset=0",
+        f"--size={ODD_BYTES}", "--io_size=60m", "--randrepeat=0", f"--randseed={(1 << 61) + 7}", *options,
+    )  # fmt: skip
+    assert job(folder)["error"] == 0
+    words = (line.split() for line in log.read_text().splitlines())
+    return [(int(each[3]), int(each[4])) for each in words if each[2:3] == ["read"]]
+
+
+def test_a_mix_of_sizes_is_kept_to(tmp_path: Path) -> None:
+    """Each size has its share of the I/Os, no I/O reaches over the end, and all are aligned to the smallest size."""
+    found = ios_of_a_mix(tmp_path)
+    counts = Counter(size for _, size in found)
+
+    assert len(found) > 5000
+    assert set(counts) == set(SIZES)
+    assert all(abs(100 * counts[size] / len(found) - percent) < 2 for size, percent in SIZES.items())
+    assert max(offset + size for offset, size in found) <= ODD_BYTES
+    assert sum(offset % BLOCK != 0 for offset, _ in found) > 0.8 * len(found)
+
+
+def test_a_mix_of_sizes_can_be_aligned_to_pages(tmp_path: Path) -> None:
+    """With blockalign every I/O of a mix, of the small sizes too, begins on a page, all over the range."""
+    found = ios_of_a_mix(tmp_path, f"--blockalign={BLOCK}")
+
+    assert {offset % BLOCK for offset, _ in found} == {0}
+    assert {size for _, size in found} == set(SIZES)
+    assert max(offset + size for offset, size in found) <= ODD_BYTES
+    assert len({offset for offset, _ in found}) > 0.99 * (ODD_BYTES // BLOCK)
+
+
+def test_a_skew_shares_out_the_accesses(tmp_path: Path) -> None:
+    """Of the accesses 50 % go to the first 5 % of the range, 30 % to the next 15 %, 20 % to the rest."""
+    found = ios_of_a_mix(tmp_path, f"--blockalign={BLOCK}", "--random_distribution=zoned:50/5:30/15:20/80")
+    zones = Counter(
+        0 if offset < 0.05 * ODD_BYTES else 1 if offset < 0.2 * ODD_BYTES else 2 for offset, _ in found
+    )  # fmt: skip
+
+    assert [100 * zones[zone] / len(found) for zone in range(3)] == pytest.approx([50, 30, 20], abs=3)
+
+
+def test_two_jobs_of_a_skew_are_elsewhere_each(tmp_path: Path) -> None:
+    """A skewed start with another seed goes to other LBAs."""
+    ours = ("--randrepeat=0", "--random_generator=tausworthe64", "--random_distribution=zoned:50/5:50/95")
+    one, other = (set(written(tmp_path, f"{seed}", *ours, f"--randseed={(1 << 61) + seed}")) for seed in (1, 2))
+
+    assert len(one & other) < 0.5 * len(one)
+
+
+def status(folder: Path, *options: str, interval: str) -> list[dict[str, Any]]:
+    """Run fio for a while and return its running totals as they came, the final answer last."""
+    target = folder / "x"
+    if not target.exists():
+        filled(target, 4 * MIB)
+    command = ["fio", "--name=x", "--output-format=json+", f"--status-interval={interval}", *OPTIONS]
+    where = [f"--filename={target}", "--bs=4k", "--iodepth=8", "--time_based", *options]
+    done = subprocess.run([*command, *where], capture_output=True, text=True, check=True, timeout=60)
+    return [json.loads(document + "}") for document in done.stdout.split("\n}\n")[:-1]]
+
+
+def test_running_totals_come_at_the_interval(tmp_path: Path) -> None:
+    """An interval in milliseconds is kept to without drift; the final answer is one more."""
+    found = status(tmp_path, "--rw=randrw", "--numjobs=2", "--runtime=2", interval="250ms")
+    runtimes = [each["jobs"][0]["write"]["runtime"] for each in found]
+
+    assert 8 <= len(found) <= 9
+    assert 0 < runtimes[0] <= 260
+    assert [after - before for before, after in itertools.pairwise(runtimes[:7])] == pytest.approx([250] * 6, abs=100)
+    assert runtimes[6] - runtimes[0] == pytest.approx(6 * 250, abs=100)
+    assert 2000 <= runtimes[-1] < 2100
+
+
+def test_running_totals_only_grow(tmp_path: Path) -> None:
+    """No counter of one moment is above that of a later one, though those of one moment differ by a few I/Os."""
+    found = status(tmp_path, "--rw=randrw", "--numjobs=2", "--runtime=1", interval="100ms")
+    for before, after in itertools.pairwise(each["jobs"][0] for each in found):
+        for side in ("read", "write"):
+            earlier, later = before[side], after[side]
+            for counter in ("total_ios", "io_bytes", "runtime"):
+                assert earlier[counter] <= later[counter]
+            assert earlier["lat_ns"]["N"] <= later["lat_ns"]["N"]
+            assert earlier["lat_ns"]["max"] <= later["lat_ns"]["max"]
+            bins = later["lat_ns"].get("bins", {})
+            assert all(count <= bins.get(edge, 0) for edge, count in earlier["lat_ns"].get("bins", {}).items())
+    final = found[-1]["jobs"][0]["write"]
+
+    assert final["total_ios"] == final["lat_ns"]["N"] == sum(final["lat_ns"]["bins"].values())
+    assert final["io_bytes"] == final["total_ios"] * BLOCK
+
+
+def test_running_totals_missed_in_a_halt_come_as_one(tmp_path: Path) -> None:
+    """After I/O stood still over some intervals there is one document for all of them, and then the same pace again."""
+    command = ["fio", "--name=x", "--output-format=json+", "--status-interval=200ms", *OPTIONS]
+    options = [f"--filename={filled(tmp_path / 'x')}", "--rw=randread", "--bs=4k", "--time_based", "--runtime=2s"]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as running:
+        time.sleep(0.7)
+        running.send_signal(signal.SIGSTOP)
+        time.sleep(0.9)
+        running.send_signal(signal.SIGCONT)
+        output = running.communicate(timeout=20)[0]
+    found = [json.loads(document + "}")["jobs"][0]["read"]["runtime"] for document in output.split("\n}\n")[:-1]]
+    steps = [after - before for before, after in itertools.pairwise(found)][:-1]
+
+    assert sum(step > 700 for step in steps) == 1
+    assert all(100 < step < 400 for step in steps if step <= 700)
+
+
+def test_bins_are_told_by_their_middle(tmp_path: Path) -> None:
+    """From 128 ns on there are 64 bins from each power of two to the next, each named by its middle."""
+    fio(tmp_path, f"--filename={filled(tmp_path / 'x')}", "--rw=randread", "--bs=4k", "--time_based", "--runtime=300ms")
+    response = job(tmp_path)["read"]["lat_ns"]
+    bins = [int(middle) for middle in response["bins"]]
+
+    assert bins[0] >= 128
+    for middle in bins:
+        width = 1 << (middle.bit_length() - 7)
+        assert middle % width == width // 2
+    assert 2 * bins[0] - upper_edge_ns(bins[0]) - 1 <= response["min"] <= upper_edge_ns(bins[0])
+    assert 2 * bins[-1] - upper_edge_ns(bins[-1]) - 1 <= response["max"] <= upper_edge_ns(bins[-1])
 
 
 @pytest.mark.root

@@ -14,9 +14,10 @@ from snia_pts.lab.engine import FioEngine
 from snia_pts.lab.fio import Refused
 from snia_pts.lab.laboratory import Laboratory, target_deviations
 from snia_pts.lab.safety import Target, hold
-from snia_pts.measurement import Measurement, Purged
-from snia_pts.specfile import read_specification
-from snia_pts.steps import Precondition, Purge, Round, Stimulus
+from snia_pts.measurement import Idled, Measurement, Purged, Sample
+from snia_pts.spec import SPEC_TYPES, Spec
+from snia_pts.specfile import read_specification, versions
+from snia_pts.steps import Idle, Purge, Round, Stimulus, Stretch
 from tests import samples, strategies
 from tests.drives import MIB, filled, loop_device
 
@@ -55,6 +56,23 @@ class Scripted:
                 answer()
             yield strategies.measurement(each)
 
+    def stretch(self, step: Stretch) -> Iterator[Sample | Measurement]:
+        """Give a sample for each answer of the script but the last, and the whole for that."""
+        try:
+            for number, answer in enumerate(self.answers[:-1], start=1):
+                if isinstance(answer, BaseException):
+                    raise answer
+                if answer is not None:
+                    answer()
+                yield strategies.sample(number)
+            yield from self.measure(step.stimuli)
+        finally:
+            self.asked.append("closed")
+
+    def idle(self, seconds: float) -> Idled:
+        """Be idle for no time."""
+        return Idled(started="", seconds=seconds)
+
 
 @pytest.fixture
 def target(tmp_path: Path) -> Iterator[Target]:
@@ -86,6 +104,66 @@ def test_a_purge_gives_its_proof(target: Target, tmp_path: Path) -> None:
 
     assert isinstance(outcome, Purged)
     assert (outcome.method, outcome.samples) == ("punch-hole", 64)
+
+
+STRETCH = Stretch(phase="stimulus", stimulus=stimulus(4096, seconds=1.0), sample_seconds=0.25)
+
+
+def test_a_stretch_gives_its_samples_and_the_whole(target: Target, tmp_path: Path) -> None:
+    """Samples come one by one, then the whole; fewer samples than there may be are all there are."""
+    for count in (2, 4):
+        outcomes = list(laboratory(target, Scripted(*[None] * (count + 1)), tmp_path).perform(STRETCH))
+
+        assert [type(outcome) for outcome in outcomes] == [*[Sample] * count, Measurement]
+
+
+def test_a_stretch_that_fails_keeps_its_samples(target: Target, tmp_path: Path) -> None:
+    """What is not believed in the middle of a stretch ends it after the samples before, with its place named."""
+    seen: list[object] = []
+    with pytest.raises(DeviceFailed, match=r"step stimulus RND 4 KiB 0/100 \(RND 4 KiB 0/100\): it stalled"):
+        seen.extend(
+            laboratory(target, Scripted(None, Refused("device", "it stalled"), None), tmp_path).perform(STRETCH)
+        )
+
+    assert len(seen) == 1
+
+
+def test_whoever_stops_a_stretch_ends_its_engine(target: Target, tmp_path: Path) -> None:
+    """Closing a step ends what still runs for it, at once."""
+    engine = Scripted(None, None, None)
+    outcomes = laboratory(target, engine, tmp_path).perform(STRETCH)
+    next(outcomes)
+    assert engine.asked == []
+    outcomes.close()
+
+    assert engine.asked == ["closed"]
+
+
+def test_a_target_that_is_gone_ends_a_stretch(target: Target, tmp_path: Path) -> None:
+    """Where the name leads elsewhere in the middle of a stretch, it is ended with the next sample."""
+    engine = Scripted((tmp_path / "x.img").unlink, None, None)
+    with pytest.raises(HostFailed, match="no longer there") as failed:
+        list(laboratory(target, engine, tmp_path).perform(STRETCH))
+
+    assert engine.asked == ["closed"]  # also while the failure, and with it what led to it, is still looked at
+    assert failed.value.exit_code == 13
+
+
+def test_idle_is_the_engines(target: Target, tmp_path: Path) -> None:
+    """An idle step gives how long the device was left alone."""
+    assert list(laboratory(target, Scripted(), tmp_path).perform(Idle(seconds=5))) == [Idled(started="", seconds=5)]
+
+
+def test_each_purge_has_its_own_evidence(target: Target, tmp_path: Path) -> None:
+    """A later purge keeps the evidence of the first one, and is named by the stimulus that follows it."""
+    lab = laboratory(target, Scripted(None, None, None), tmp_path)
+    found = [next(iter(lab.perform(Purge())))]
+    assert len(list(lab.perform(ROUND))) == 3
+    found += lab.perform(Purge(part="128 KiB"))
+    names = [each.evidence for each in found if isinstance(each, Purged)]
+
+    assert names == ["00000-purge", "00004-purge"]
+    assert all((tmp_path / f"{name}.process.json").exists() for name in names)
 
 
 @pytest.mark.parametrize(
@@ -187,43 +265,82 @@ def test_a_whole_line_on_a_loop_device(tmp_path: Path) -> None:
         engine = FioEngine(target.dut.path, tmp_path / "evidence", seed=1, io_engine="libaio")
         lab = laboratory(target, engine, tmp_path / "evidence", "blkdiscard")
         (proof,) = lab.perform(Purge())
-        (filling,) = lab.perform(Precondition(stimulus=wipc))
+        (filling,) = lab.perform(Stretch(phase="WIPC", stimulus=wipc))
         points = list(lab.perform(ROUND))
+        *samples, whole = lab.perform(STRETCH)
+        (idled,) = lab.perform(Idle(seconds=0.5))
+        (again,) = lab.perform(Purge(part="again"))
 
     assert isinstance(proof, Purged)
     assert (proof.method, proof.survivors) == ("blkdiscard", 0)
     assert isinstance(filling, Measurement)
     assert filling.write.transferred_bytes == 8 * MIB
     assert [point.stimulus for point in points if isinstance(point, Measurement)] == list(ROUND.stimuli)
+    assert isinstance(whole, Measurement)
+    assert sum(sample.write_ios for sample in samples if isinstance(sample, Sample)) == whole.write.ios
+    assert isinstance(idled, Idled)
+    assert isinstance(again, Purged)
+    assert again.evidence == "00006-purge"
 
 
 # -- what differs from the standard -----------------------------------------------------------------------------------
 
 
-def deviations(**changes: Any) -> dict[str, str]:
+def deviations(spec: Spec = SPEC, **changes: Any) -> dict[str, str]:
     """Return the deviations of a target, by what differs."""
-    wanted = {"write_cache": SETUP.write_cache, **changes}
-    found = target_deviations(samples.dut(**wanted), SPEC)
+    wanted = {"write_cache": spec.setup.write_cache, **changes}
+    found = target_deviations(samples.dut(**wanted), spec)
     assert all(deviation.clause and deviation.standard for deviation in found)
     return {deviation.what: deviation.actual for deviation in found}
 
 
-def test_a_raw_drive_as_asked_has_none() -> None:
+SPECS = {
+    f"{test} {pts} {test_class}": read_specification(test, pts, test_class).spec
+    for test in SPEC_TYPES
+    for pts in versions(test)
+    for test_class in strategies.CLASSES
+}
+every_spec = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+
+
+@every_spec
+def test_a_raw_drive_as_asked_has_none(spec: Spec) -> None:
     """A solid state drive with the write cache of its class is what the standard tests."""
-    assert deviations() == {}
+    assert deviations(spec) == {}
 
 
-def test_each_difference_is_told() -> None:
-    """A file, a loop device, another write cache, an unknown one, and rotating media are deviations."""
-    other = "enabled" if SETUP.write_cache == "disabled" else "disabled"
+@every_spec
+def test_each_difference_is_told(spec: Spec) -> None:
+    """A file, a loop device, another write cache, an unknown one, and rotating media are deviations of every test."""
+    other = "enabled" if spec.setup.write_cache == "disabled" else "disabled"
 
-    assert deviations(kind="file") == {"device under test": "a file through a file system"}
-    assert deviations(kind="loop device", model="loop device on /x") == {"device under test": "loop device on /x"}
-    assert deviations(write_cache=other)["write cache"].startswith(other)
-    assert deviations(write_cache="unknown")["write cache"].startswith("unknown")
-    assert list(deviations(rotational=True)) == ["media"]
-    assert deviations(rotational=None) == {}
-    assert deviations(sector_bytes=4096) == {"block sizes": "left out: sectors of 4096 bytes cannot hold them"}
-    assert list(deviations(kind="file", write_cache="unknown", rotational=True)) == [
+    assert deviations(spec, kind="file") == {"device under test": "a file through a file system"}
+    assert deviations(spec, kind="loop device", model="loop device on /x") == {
+        "device under test": "loop device on /x"
+    }  # fmt: skip
+    assert deviations(spec, write_cache=other)["write cache"].startswith(other)
+    assert deviations(spec, write_cache="unknown")["write cache"].startswith("unknown")
+    assert list(deviations(spec, rotational=True)) == ["media"]
+    assert deviations(spec, rotational=None) == {}
+    assert list(deviations(spec, kind="file", write_cache="unknown", rotational=True)) == [
         "device under test", "write cache", "media",
     ]  # fmt: skip
+
+
+LOST = {
+    "iops": ("0.5 KiB", "left out: sectors of 4096 bytes cannot hold them"),
+    "latency": ("0.5 KiB", "left out: sectors of 4096 bytes cannot hold them"),
+    "composite": (
+        "0.5 KiB 4 %, 1 KiB 1 %, 1.5 KiB 1 %, 2 KiB 1 %, 2.5 KiB 1 %, 3 KiB 1 %, 3.5 KiB 1 %",
+        "left out: sectors of 4096 bytes cannot hold them; the shares of the others were scaled to 100 %",
+    ),
+}
+
+
+@every_spec
+def test_sizes_that_the_sectors_cannot_hold_are_named(spec: Spec) -> None:
+    """On 4096-byte sectors the lost sizes are told, of a mix with their shares; nothing where all can run."""
+    found = target_deviations(samples.dut(sector_bytes=4096, write_cache=spec.setup.write_cache), spec)
+    lost = {deviation.what: (deviation.standard, deviation.actual) for deviation in found}
+
+    assert lost == ({"block sizes": LOST[spec.test]} if spec.test in LOST else {})

@@ -91,7 +91,8 @@ def test_evidence(tmp_path: Path) -> None:
     assert record(tmp_path / "00001-x.fio") == {
         "argv": ["sh", "-c", r"printf 'out \377'; echo err >&2; exit 3"], "exit_code": 3, "timed_out": False,
         "started": finished.started, "started_monotonic_ns": finished.started_monotonic_ns,
-        "ended_monotonic_ns": finished.ended_monotonic_ns, "stdout": "out �", "stderr": "err\n",
+        "ended_monotonic_ns": finished.ended_monotonic_ns, "host_cpu_percent": finished.host_cpu_percent,
+        "stdout": "out �", "stderr": "err\n",
     }  # fmt: skip
     assert [path.name for path in tmp_path.iterdir()] == ["00001-x.process.json"]
 
@@ -188,6 +189,65 @@ def test_times_embrace_the_program(tmp_path: Path) -> None:
 
     assert before <= finished.started_monotonic_ns < finished.ended_monotonic_ns <= time.monotonic_ns()
     assert 0.2 <= finished.seconds < 1
+
+
+def test_how_busy_the_host_is_meanwhile_is_told(tmp_path: Path) -> None:
+    """A program that computes all the time makes at least one of the host's CPUs busy, and none more than wholly."""
+    finished = script(tmp_path / "e", "while :; do :; done", timeout_seconds=1)
+
+    assert finished.host_cpu_percent is not None
+    assert 70 / (os.cpu_count() or 1) <= finished.host_cpu_percent <= 100
+
+
+# -- listening ------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_program_says_is_heard_while_it_runs(tmp_path: Path) -> None:
+    """Each word is given as it is said, before the program's end; what it leaves unsaid until its end is heard too."""
+    pid, heard = tmp_path / "pid", []
+    text = f"echo $$ > {pid}; echo one; sleep 0.3; echo two; sleep 0.3; printf three"
+    with process.running(["sh", "-c", text], evidence=tmp_path / "e", listen=True) as program:
+        for said in program.said(10):
+            heard.append((said, lives(pid_in(pid))))
+
+    assert heard[:2] == [(b"one\n", True), (b"two\n", True)]
+    assert heard[2][0] == b"three"
+    assert (program.finished.exit_code, program.finished.stdout) == (0, "")
+    assert 0.6 <= program.finished.seconds < 5
+
+
+def test_all_that_is_said_is_heard(tmp_path: Path) -> None:
+    """A program that says more than any pipe holds, and ends at once, is heard to its last byte."""
+    with process.running(["head", "-c", "9000000", "/dev/zero"], evidence=tmp_path / "e", listen=True) as program:
+        heard = sum(map(len, program.said(10)))
+
+    assert heard == 9_000_000
+
+
+def test_a_listener_who_stops_ends_the_program(tmp_path: Path) -> None:
+    """A block that is left early leaves no program behind, and keeps the evidence."""
+    pid = tmp_path / "pid"
+    with process.running(
+        ["sh", "-c", f"echo $$ > {pid}; while :; do echo x; sleep 0.05; done"], evidence=tmp_path / "e", listen=True
+    ) as program:
+        next(program.said(10))
+
+    assert gone(pid_in(pid), 0.1)
+    assert record(tmp_path / "e")["exit_code"] == -signal.SIGTERM
+
+
+def test_listening_has_its_limit_and_its_tick(tmp_path: Path) -> None:
+    """A program that talks and talks is ended at its limit; the tick goes on about once a second meanwhile."""
+    told: list[float] = []
+    with process.running(
+        ["sh", "-c", "while :; do echo x; sleep 0.01; done"], evidence=tmp_path / "e", listen=True
+    ) as program:
+        words = list(program.said(2.5, lambda seconds, written: told.append(seconds)))
+
+    assert len(words) > 20
+    assert (program.finished.timed_out, program.finished.exit_code) == (True, -signal.SIGTERM)
+    assert len(told) == 2
+    assert 2.5 <= program.finished.seconds < 5
 
 
 def test_a_hung_program_is_ended_at_the_limit(tmp_path: Path) -> None:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
-from collections.abc import Iterator, Sequence
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from ..errors import TargetUnfit, ToolMissing
-from ..measurement import Clocking, Measurement
-from ..steps import Stimulus
+from ..measurement import Clocking, Idled, Measurement, Sample
+from ..steps import Stimulus, Stretch
 from . import fio, process
+from .sampling import Sampler, Totals
 
 #: The fio I/O engines a run may choose, in order of preference.
 IO_ENGINES: tuple[fio.IoEngine, ...] = ("io_uring", "libaio")
 
 
-class Engine(Protocol):
-    """Runs stimuli on the target of a run."""
+class Named(Protocol):
+    """What a report tells of an engine."""
 
     @property
     def name(self) -> str: ...
@@ -27,12 +32,28 @@ class Engine(Protocol):
     @property
     def io_engine(self) -> str: ...
 
+
+class Engine(Named, Protocol):
+    """Runs stimuli on the target of a run."""
+
     def measure(self, stimuli: Sequence[Stimulus]) -> Iterator[Measurement]:
         """Run ``stimuli`` one after the other, without a pause, giving each measurement as it comes.
 
         All of them are known ahead, so that the next can be made ready while one runs.  Raises fio.Refused when an
         answer is not believed.
         """
+        ...
+
+    def stretch(self, step: Stretch) -> Iterator[Sample | Measurement]:
+        """Run a stretch's stimulus without a break, giving each sample while it runs, and at last the whole.
+
+        There are ``step.samples`` samples, each about ``step.sample_seconds`` long; fewer where a limit ended it, or
+        where all I/O stood still over more than one.  Raises fio.Refused when an answer is not believed.
+        """
+        ...
+
+    def idle(self, seconds: float) -> Idled:
+        """Do no I/O on the target, so that it is left alone for ``seconds`` from its last I/O to the next one's."""
         ...
 
 
@@ -62,6 +83,7 @@ class FioEngine:
         self._tick = tick
         self._count = 0
         self._ended_ns: int | None = None
+        self._around_ns = self._idled_ns = 0
 
     def measure(self, stimuli: Sequence[Stimulus]) -> Iterator[Measurement]:
         """Run ``stimuli``; see Engine."""
@@ -78,12 +100,55 @@ class FioEngine:
             )
             yield self._measurement(stimulus, seed, job, finished)
 
+    def stretch(self, step: Stretch) -> Iterator[Sample | Measurement]:
+        """Run a stretch; see Engine.  All that fio says meanwhile is kept, compressed, beside its final answer.
+
+        The first sample is short by the time that fio needs to begin, the last one long by it.
+        """
+        if step.sample_seconds is None:
+            yield from self.measure(step.stimuli)
+            return
+        ready: list[tuple[Path, int]] = []
+        self._make_ready(ready, step.stimuli)
+        ((job, seed),) = ready
+        answers, sampler = fio.Answers(), Sampler(step.samples)
+        command = fio.sampling_command(str(job), step.sample_seconds)
+        with (
+            gzip.open(job.with_suffix(".samples.json.gz"), "wb", compresslevel=1) as kept,
+            process.running(command, evidence=job, listen=True) as program,
+        ):
+            for said in program.said(fio.timeout_seconds(step.stimulus), self._tick):
+                kept.write(said)
+                for answer in answers.more(said):
+                    kept.flush(zlib.Z_SYNC_FLUSH)
+                    yield from _cut(sampler.cut, answer)
+        job.with_suffix(".json").write_bytes(answers.last)
+        whole = self._measurement(step.stimulus, seed, job, program.finished)
+        yield from _cut(sampler.last, answers.last.decode("utf-8", "replace"))
+        yield whole
+
+    def idle(self, seconds: float) -> Idled:
+        """Leave the device alone; see Engine.
+
+        Counted from the end of the fio before, and shorter by what the last one spent around its I/O: it stands for the
+        time from the last I/O to fio's end before, and from fio's start to the first I/O after.
+        """
+        started, began = datetime.now().astimezone(), time.monotonic_ns()
+        until = (began if self._ended_ns is None else self._ended_ns - self._around_ns) + round(1e9 * seconds)
+        while (left := until - time.monotonic_ns()) > 0:
+            time.sleep(min(1.0, left / 1e9))
+            if self._tick is not None:
+                self._tick((time.monotonic_ns() - began) / 1e9, 0)
+        idled = time.monotonic_ns() - began
+        self._idled_ns += idled
+        return Idled(started=started.isoformat(timespec="milliseconds"), seconds=idled / 1e9)
+
     def _make_ready(self, ready: list[tuple[Path, int]], coming: Sequence[Stimulus]) -> None:
         """Write the job files of the ``coming`` stimuli; done while the one before runs."""
         for stimulus in coming:
             self._count += 1
-            cell = stimulus.cell
-            name = f"{self._count:05d}-{stimulus.access.lower()}-{cell.block_size_bytes}b-r{cell.read_percent}.fio"
+            size = "mixed" if stimulus.block_shares else f"{stimulus.largest_block_bytes}b"
+            name = f"{self._count:05d}-{stimulus.access.lower()}-{size}-r{stimulus.read_percent}.fio"
             job, seed = self._evidence / name, stimulus_seed(self._seed, self._count)
             text = fio.job_file(stimulus, self._path, self._io_engine, seed, refill=self._refill)
             job.write_text(text, encoding="utf-8")
@@ -96,17 +161,28 @@ class FioEngine:
             read, write = fio.accept(stimulus, finished.exit_code, finished.timed_out, raw.decode("utf-8", "replace"))
         except fio.Refused as refusal:
             raise fio.Refused(refusal.blame, f"{refusal.reason}; fio said: {finished.complaint}") from None
+        runtime_ms = max(read.runtime_ms, write.runtime_ms)
         measurement = Measurement(
             stimulus=stimulus,
             seed=seed,
             read=read,
             write=write,
-            clocking=_clocking(finished, max(read.runtime_ms, write.runtime_ms), self._ended_ns),
+            clocking=_clocking(finished, runtime_ms, self._ended_ns, self._idled_ns),
             evidence=job.stem,
             evidence_sha256=hashlib.sha256(raw).hexdigest(),
+            host_cpu_percent=finished.host_cpu_percent,
         )
-        self._ended_ns = finished.ended_monotonic_ns
+        self._ended_ns, self._idled_ns = finished.ended_monotonic_ns, 0
+        self._around_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns - runtime_ms * 1_000_000
         return measurement
+
+
+def _cut(cut: Callable[[Totals], Iterator[Sample]], answer: str) -> Iterator[Sample]:
+    """Give the sample that an answer ends; raises fio.Refused where it does not go with those before."""
+    try:
+        yield from cut(fio.totals(answer))
+    except ValueError as error:
+        raise fio.Refused("host", f"fio's samples are not believed: {error}") from error
 
 
 def stimulus_seed(run_seed: int, number: int) -> int:
@@ -156,12 +232,13 @@ def choose_io_engine(path: str, sector_bytes: int, evidence: Path, wanted: Seque
     )
 
 
-def _clocking(finished: process.Finished, runtime_ms: int, before_ns: int | None) -> Clocking:
-    own_ns = None if before_ns is None else finished.started_monotonic_ns - before_ns
+def _clocking(finished: process.Finished, runtime_ms: int, before_ns: int | None, idled_ns: int) -> Clocking:
+    """``before_ns`` is when the program before ended, ``idled_ns`` how long idle was asked for since."""
+    gap_ns = None if before_ns is None else finished.started_monotonic_ns - before_ns
     return Clocking(
         started=finished.started,
         started_monotonic_ns=finished.started_monotonic_ns,
         ended_monotonic_ns=finished.ended_monotonic_ns,
-        own_gap_us=None if own_ns is None else own_ns / 1000,
-        idle_gap_ms=None if own_ns is None else own_ns / 1e6 + 1000 * finished.seconds - runtime_ms,
+        own_gap_us=None if gap_ns is None else (gap_ns - idled_ns) / 1000,
+        idle_gap_ms=None if gap_ns is None else gap_ns / 1e6 + 1000 * finished.seconds - runtime_ms,
     )

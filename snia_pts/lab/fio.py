@@ -14,6 +14,12 @@ Measured facts behind the options (fio 3.33; ``tests/test_fio_contract.py`` hold
   so it is the operator's choice, for drives that compress or deduplicate.
 * Sequential threads get a share of the range each: on the same offsets the second reads what the first just touched.
 * fio leaves out a last block shorter than the block size: a section of its own writes it.
+* In a block-size mix fio aligns every random I/O to the smallest size.  512 bytes would put nearly every 4 KiB write
+  across two of the device's own pages, so ``blockalign`` is 4 KiB where the mix has sizes of that and more.
+* ``io_size`` ends a thread at its amount, going over its section again where that is smaller; ``time_based`` would
+  overrule it, ``runtime`` bounds it.
+* ``status-interval`` adds a whole document with running totals at each interval, counted from fio's start, so that the
+  first is early by the time fio takes to begin; after a halt of all I/O what is due meanwhile comes as one.
 """
 
 from __future__ import annotations
@@ -29,7 +35,8 @@ from typing import Any, Literal
 
 from ..errors import TargetUnfit
 from ..measurement import NOTHING, Histogram, Transfers
-from ..steps import Stimulus
+from ..steps import BlockSize, Stimulus, mix
+from .sampling import Side, Totals
 
 IoEngine = Literal["io_uring", "libaio"]
 OLDEST = (3, 25)
@@ -43,16 +50,21 @@ _LONGEST_COMMAND_SECONDS = 30
 _HICCUP_SECONDS = 2.0
 #: Where the JSON begins: lines of text precede it, and a path in them may hold a brace.
 _BEGIN = re.compile(r"^\{", re.MULTILINE)
+#: What the drives' own pages are at least.
+_PAGE_BYTES = 4096
+#: So many I/Os of one kind expected, and none done: that is no chance.
+_NO_CHANCE = 50
+_END = b"\n}\n"
 _UNSPEAKABLE = re.compile(r"[\x00-\x1f\x7f$\\\"'#;]|^\s|\s$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """One job of a fio run: a part of the range with its block size, done by ``jobs`` threads."""
+    """One job of a fio run: a part of the range with its block size or sizes, done by ``jobs`` threads."""
 
     offset_bytes: int
     size_bytes: int
-    block_size_bytes: int
+    block_size_bytes: BlockSize
     jobs: int
 
 
@@ -68,6 +80,11 @@ class Refused(Exception):
 def command(job: str, output: str) -> tuple[str, ...]:
     """Return the command line that runs a job file and leaves fio's whole answer in ``output``."""
     return ("fio", "--output-format=json+", f"--output={output}", job)
+
+
+def sampling_command(job: str, sample_seconds: float) -> tuple[str, ...]:
+    """Return the command line that runs a job file and tells running totals every so often; in whole milliseconds."""
+    return ("fio", "--output-format=json+", f"--status-interval={round(1000 * sample_seconds)}ms", job)
 
 
 def job_file(stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int, *, refill: bool = False) -> str:
@@ -97,24 +114,34 @@ def job_file(stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int, *, r
             f"[{stimulus.access.lower()}{number}]",
             f"offset={section.offset_bytes}",
             f"size={section.size_bytes}",
-            f"bs={section.block_size_bytes}",
+            *_sizes(section.block_size_bytes),
             f"numjobs={section.jobs}",
         ]
     return "\n".join(lines) + "\n"
 
 
 def sections(stimulus: Stimulus) -> Iterator[Section]:
-    """Split a stimulus over fio jobs: random threads share the range, sequential ones never share an LBA."""
-    start, size, block = stimulus.range_offset_bytes, stimulus.range_bytes, stimulus.block_size_bytes
+    """Split a stimulus over fio jobs: random threads share the range, sequential ones never share an LBA.
+
+    Each sequential thread begins its part of ``start_bytes`` into its share, and goes over the rest of it.  Raises
+    Refused where the range holds fewer blocks than threads.
+    """
+    start, size, sizes = stimulus.range_offset_bytes, stimulus.range_bytes, stimulus.block_size_bytes
     if stimulus.access == "RND":
-        yield Section(offset_bytes=start, size_bytes=size, block_size_bytes=block, jobs=stimulus.thread_count)
+        yield Section(offset_bytes=start, size_bytes=size, block_size_bytes=sizes, jobs=stimulus.thread_count)
         return
+    block, threads = stimulus.largest_block_bytes, stimulus.thread_count
     blocks, rest = divmod(size, block)
-    each, more = divmod(blocks, stimulus.thread_count)
-    for thread in range(stimulus.thread_count):
+    each, more = divmod(blocks, threads)
+    if not each:
+        raise Refused("host", f"{threads} sequential threads cannot share a range of {blocks} blocks")
+    if stimulus.start_bytes and stimulus.passes is not None:
+        raise ValueError("passes go over a range from its beginning")
+    begun = stimulus.start_bytes // threads // block * block
+    for thread in range(threads):
         share = (each + (thread < more)) * block
-        if share:
-            yield Section(offset_bytes=start, size_bytes=share, block_size_bytes=block, jobs=1)
+        skipped = begun if begun < share else 0
+        yield Section(offset_bytes=start + skipped, size_bytes=share - skipped, block_size_bytes=sizes, jobs=1)
         start += share
     if rest and stimulus.passes is not None:
         yield Section(offset_bytes=start, size_bytes=rest, block_size_bytes=rest, jobs=1)
@@ -139,7 +166,7 @@ def _escaped(path: str) -> str:
 def timeout_seconds(stimulus: Stimulus) -> float:
     """Return the wall-clock limit after which a stimulus counts as hung."""
     if stimulus.seconds is not None:
-        return 1.5 * stimulus.seconds + 60
+        return stimulus.seconds + 90
     slowest_bytes_per_second = 2_000_000
     return (stimulus.amount_bytes or 0) / slowest_bytes_per_second + 300
 
@@ -165,6 +192,39 @@ def accept(stimulus: Stimulus, exit_code: int, timed_out: bool, output: str) -> 
     return read, write
 
 
+class Answers:
+    """Takes fio's output piece by piece, gives it answer by answer: a document each, with the text that precedes it.
+
+    ``last`` is the answer given last, or what came after it.  No more than one answer is held.
+    """
+
+    def __init__(self) -> None:
+        self._last = self._rest = b""
+
+    @property
+    def last(self) -> bytes:
+        return self._rest or self._last
+
+    def more(self, said: bytes) -> Iterator[str]:
+        """Give the answers that are whole with what fio ``said`` now."""
+        self._rest += said
+        while (end := self._rest.find(_END)) >= 0:
+            self._last, self._rest = self._rest[: end + len(_END)], self._rest[end + len(_END) :]
+            yield self._last.decode("utf-8", "replace")
+
+
+def totals(answer: str) -> Totals:
+    """Return the running totals that an answer tells, the counters of one moment that may differ by a few I/Os.
+
+    Raises Refused when it is not understood.
+    """
+    try:
+        job = _document(answer, 0)["jobs"][0]
+        return Totals(read=_side(job["read"]), write=_side(job["write"]))
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise Refused("host", f"fio's running totals are not understood ({error!r})") from error
+
+
 def parse_version(text: str) -> tuple[int, int]:
     """Return (major, minor) of ``fio --version``; (0, 0) when it says nothing of the kind."""
     match = re.search(r"fio-(\d+)\.(\d+)", text)
@@ -176,18 +236,38 @@ def blame(error_number: int) -> Literal["device", "host"]:
     return "host" if error_number in _HOST_ERRORS else "device"
 
 
+def _sizes(sizes: BlockSize) -> tuple[str, ...]:
+    """Return the lines that tell the size of each I/O: one, or the shares of a mix."""
+    if isinstance(sizes, int):
+        return (f"bs={sizes}",)
+    shares = ":".join(f"{share.size_bytes}/{share.percent}" for share in sizes)
+    bytes_each = [share.size_bytes for share in sizes]
+    align = max(min(bytes_each), min(_PAGE_BYTES, max(bytes_each)))
+    return (f"bssplit={shares}", f"blockalign={align}")
+
+
 def _pattern(stimulus: Stimulus) -> Mapping[str, object]:
     names = {("RND", 100): "randread", ("RND", 0): "randwrite", ("SEQ", 100): "read", ("SEQ", 0): "write"}
     pure = names.get((stimulus.access, stimulus.read_percent))
-    if pure:
-        return {"rw": pure}
-    return {"rw": "randrw" if stimulus.access == "RND" else "rw", "rwmixread": stimulus.read_percent}
+    mixed = {"rw": "randrw" if stimulus.access == "RND" else "rw", "rwmixread": stimulus.read_percent}
+    zones = ":".join(f"{zone.access_percent}/{zone.range_percent}" for zone in stimulus.skew)
+    skew = {"random_distribution": f"zoned:{zones}"} if zones else {}
+    return {**({"rw": pure} if pure else mixed), **skew}
 
 
 def _extent(stimulus: Stimulus) -> Mapping[str, object]:
-    if stimulus.seconds is not None:
-        return {"time_based": 1, "runtime": f"{round(1000 * stimulus.seconds)}ms"}
-    return {"loops": stimulus.passes}
+    if stimulus.seconds is None:
+        return {"loops": stimulus.passes}
+    bound = {"runtime": f"{round(1000 * stimulus.seconds)}ms"}
+    if stimulus.limit_bytes is None:
+        return {"time_based": 1, **bound}
+    return {"io_size": _thread_limit(stimulus, stimulus.limit_bytes), **bound}
+
+
+def _thread_limit(stimulus: Stimulus, limit_bytes: int) -> int:
+    """Return how many bytes each thread transfers for a limit, in whole blocks that are not less together."""
+    block = stimulus.largest_block_bytes
+    return math.ceil(limit_bytes / stimulus.thread_count / block) * block
 
 
 def _document(output: str, exit_code: int) -> dict[str, Any]:
@@ -211,6 +291,21 @@ def _no_error(job: Mapping[str, Any], exit_code: int, output: str) -> None:
         raise Refused("host", "fio was stopped from outside")
     if exit_code != 0:
         raise Refused("host", f"fio ended with exit code {exit_code}")
+
+
+def _side(side: Mapping[str, Any]) -> Side:
+    response = side["lat_ns"]
+    if not math.isfinite(response["mean"]):
+        raise ValueError("a mean that is no number")
+    return Side(
+        ios=int(side["total_ios"]),
+        transferred_bytes=int(side["io_bytes"]),
+        runtime_ms=int(side["runtime"]),
+        timed_ios=int(response["N"]),
+        response_ns=float(response["mean"]) * int(response["N"]),
+        response_max_ns=int(response["max"]),
+        bins={int(edge): int(count) for edge, count in response.get("bins", {}).items()},
+    )
 
 
 def _transfers(side: Mapping[str, Any]) -> Transfers:
@@ -237,26 +332,38 @@ def _transfers(side: Mapping[str, Any]) -> Transfers:
 
 def _amounts(stimulus: Stimulus, read: Transfers, write: Transfers) -> None:
     """Bytes and I/O counts must be there, agree with each other, and with what was asked."""
-    total = read.transferred_bytes + write.transferred_bytes
-    if not read.ios + write.ios or not total:
+    ios, total = read.ios + write.ios, read.transferred_bytes + write.transferred_bytes
+    if not ios or not total:
         raise Refused("host", "fio did no I/O at all (does something else use the target?)")
-    pure_wrong = (stimulus.read_percent == 0 and read.ios) or (stimulus.read_percent == 100 and write.ios)
-    if pure_wrong:
-        raise Refused("host", f"fio did not keep to the R/W mix {stimulus.cell.mix}")
-    if stimulus.amount_bytes is not None and total != stimulus.amount_bytes:
-        raise Refused("device", f"{total} bytes were transferred instead of {stimulus.amount_bytes}")
-    if stimulus.amount_bytes is None and total != (read.ios + write.ios) * stimulus.block_size_bytes:
-        raise Refused("device", f"{read.ios + write.ios} I/Os and {total} bytes do not fit together")
+    for side, percent in ((read, stimulus.read_percent), (write, 100 - stimulus.read_percent)):
+        if (side.ios and not percent) or (not side.ios and ios * percent > 100 * _NO_CHANCE):
+            raise Refused("host", f"fio did not keep to the R/W mix {mix(stimulus.read_percent)}")
+    if stimulus.amount_bytes is not None:
+        if total != stimulus.amount_bytes:
+            raise Refused("device", f"{total} bytes were transferred instead of {stimulus.amount_bytes}")
+        return
+    largest = stimulus.largest_block_bytes
+    smallest = min((share.size_bytes for share in stimulus.block_shares), default=largest)
+    if not ios * smallest <= total <= ios * largest:
+        raise Refused("device", f"{ios} I/Os and {total} bytes do not fit together")
+    limit = stimulus.limit_bytes
+    if limit is not None and total > stimulus.thread_count * (_thread_limit(stimulus, limit) + largest):
+        raise Refused("host", f"{total} bytes were transferred, beyond the limit of {limit}")
 
 
 def _runtime(stimulus: Stimulus, read: Transfers, write: Transfers) -> None:
-    """The runtime measured must be the one asked, but for the time that the outstanding I/Os need to come back."""
+    """The runtime measured must be the one asked, but for the time that the outstanding I/Os need to come back.
+
+    It may be shorter where a limit was reached.
+    """
     if stimulus.seconds is None:
         return
     runtime = max(read.runtime_ms, write.runtime_ms) / 1000
     iops = read.iops + write.iops
     drain = min(2 * stimulus.total_oio / iops if iops else math.inf, _LONGEST_COMMAND_SECONDS)
-    if runtime < 0.99 * stimulus.seconds:
-        raise Refused("host", f"the stimulus ran {runtime:g} s instead of {stimulus.seconds:g} s")
+    total, limit = read.transferred_bytes + write.transferred_bytes, stimulus.limit_bytes
+    if runtime < 0.99 * stimulus.seconds and (limit is None or total < limit):
+        short = "" if limit is None else f", and transferred {total} of {limit} bytes"
+        raise Refused("host", f"the stimulus ran {runtime:g} s instead of {stimulus.seconds:g} s{short}")
     if runtime > 1.05 * stimulus.seconds + drain + _HICCUP_SECONDS:
         raise Refused("device", f"the device stalled: {runtime:g} s for a stimulus of {stimulus.seconds:g} s")

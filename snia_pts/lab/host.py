@@ -9,10 +9,10 @@ from pathlib import Path
 from .. import __version__
 from ..testplatform import TestPlatform
 from .device import ROOT, attribute
-from .engine import Engine
+from .engine import Named
 
 
-def read_platform(engine: Engine, *, root: Path = ROOT) -> TestPlatform:
+def read_platform(engine: Named, *, root: Path = ROOT) -> TestPlatform:
     """Return the facts of this host, with the engine that will measure; what the host does not say stays empty."""
     board = root / "sys/class/dmi/id"
     return TestPlatform(

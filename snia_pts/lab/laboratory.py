@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from itertools import repeat
 from pathlib import Path
 
 from ..dut import Dut
 from ..errors import DeviceFailed, HostFailed, SniaPtsError
-from ..measurement import Outcome
-from ..spec import Deviation, IopsSpec
-from ..steps import Purge, Step
+from ..measurement import Measurement, Outcome
+from ..spec import Deviation, IopsSpec, LatencySpec, PatternSpec, Spec
+from ..steps import Idle, Purge, Round, Step, Stretch
 from ..units import block_size
 from .engine import Engine
 from .fio import Refused
@@ -26,36 +28,60 @@ class Laboratory:
         self._purge_method = purge_method
         self._seed = seed
         self._evidence = evidence
+        self._measured = 0
 
-    def perform(self, step: Step) -> Iterator[Outcome]:
-        """Perform a step, giving each outcome as it comes.
+    def perform(self, step: Step) -> Generator[Outcome, None, None]:
+        """Perform a step, giving each outcome as it comes; closing it ends what still runs.
 
         Raises PurgeFailed, DeviceFailed or HostFailed; that the target is still what was held is looked at before
-        each stimulus.
+        each stimulus, and with each sample.
         """
-        parts = [stimulus.label for stimulus in step.stimuli] or [self._purge_method]
-        outcomes = self._outcomes(step)
-        for part in parts:
-            self._target.require_same(step.label, part)
-            try:
-                outcome = next(outcomes)
-            except Refused as refusal:
-                failed = DeviceFailed if refusal.blame == "device" else HostFailed
-                raise failed(step=step.label, what=part, reason=refusal.reason) from refusal
-            except SniaPtsError:
-                raise
-            except OSError as error:
-                raise HostFailed(step=step.label, what=part, reason=str(error)) from error
-            yield outcome
+        with closing(self._outcomes(step)) as outcomes:
+            for part in self._parts(step):
+                self._target.require_same(step.label, part)
+                try:
+                    outcome = next(outcomes, None)
+                except Refused as refusal:
+                    failed = DeviceFailed if refusal.blame == "device" else HostFailed
+                    raise failed(step=step.label, what=part, reason=refusal.reason) from refusal
+                except SniaPtsError:
+                    raise
+                except OSError as error:
+                    raise HostFailed(step=step.label, what=part, reason=str(error)) from error
+                if outcome is None:
+                    return
+                self._measured += isinstance(outcome, Measurement)
+                yield outcome
 
-    def _outcomes(self, step: Step) -> Iterator[Outcome]:
-        if isinstance(step, Purge):
-            yield purge(self._target, self._purge_method, self._seed, self._evidence / "00000-purge")
-        else:
-            yield from self._engine.measure(step.stimuli)
+    def _parts(self, step: Step) -> Iterator[str]:
+        """Name what each outcome is about."""
+        match step:
+            case Purge():
+                yield self._purge_method
+            case Idle():
+                yield "no I/O"
+            case Stretch():
+                yield from repeat(step.stimulus.label, step.samples + 1)
+            case Round():
+                yield from (stimulus.label for stimulus in step.stimuli)
+
+    def _outcomes(self, step: Step) -> Generator[Outcome, None, None]:
+        match step:
+            case Purge():
+                yield purge(self._target, self._purge_method, self._seed, self._evidence / self._purge_name())
+            case Idle():
+                yield self._engine.idle(step.seconds)
+            case Stretch():
+                yield from self._engine.stretch(step)
+            case Round():
+                yield from self._engine.measure(step.stimuli)
+
+    def _purge_name(self) -> str:
+        """Name a purge's evidence by the stimulus that follows it; the first one, before all, by 0."""
+        return f"{self._measured + 1 if self._measured else 0:05d}-purge"
 
 
-def target_deviations(dut: Dut, spec: IopsSpec) -> tuple[Deviation, ...]:
+def target_deviations(dut: Dut, spec: Spec) -> tuple[Deviation, ...]:
     """Return what makes a target differ from what the standard tests.
 
     That is a solid state drive, raw, its write cache as asked, its sectors small enough for every block size.
@@ -66,7 +92,7 @@ def target_deviations(dut: Dut, spec: IopsSpec) -> tuple[Deviation, ...]:
             Deviation(
                 what="device under test",
                 standard="a solid state drive, raw",
-                actual="a file through a file system" if dut.kind == "file" else dut.model,
+                actual=_instead(dut),
                 clause="PTS chapter 1",
             )
         )
@@ -80,19 +106,37 @@ def target_deviations(dut: Dut, spec: IopsSpec) -> tuple[Deviation, ...]:
             )
         )
     if dut.rotational:
-        found.append(
-            Deviation(
-                what="media", standard="solid state", actual="rotational, says the kernel", clause="PTS chapter 1"
-            )
-        )
-    lost = [size for size in spec.rounds.block_sizes_bytes if size % dut.logical_sector_bytes]
-    if lost:
-        found.append(
-            Deviation(
-                what="block sizes",
-                standard=", ".join(map(block_size, lost)),
-                actual=f"left out: sectors of {dut.logical_sector_bytes} bytes cannot hold them",
-                clause="PTS chapter 7, block sizes",
-            )
-        )
-    return tuple(found)
+        found.append(Deviation(what="media", standard="solid state", actual="rotational", clause="PTS chapter 1"))
+    return (*found, *_lost_sizes(dut, spec))
+
+
+def _instead(dut: Dut) -> str:
+    """Tell what is tested in place of a drive."""
+    if dut.simulated:
+        return f"SIMULATED: {dut.model}"
+    return "a file through a file system" if dut.kind == "file" else dut.model
+
+
+def _lost_sizes(dut: Dut, spec: Spec) -> Iterator[Deviation]:
+    """Tell the block sizes that the device's sectors cannot hold, as far as the test goes on without them."""
+    left_out = f"left out: sectors of {dut.logical_sector_bytes} bytes cannot hold them"
+    match spec:
+        case IopsSpec() | LatencySpec():
+            lost = [size for size in spec.rounds.block_sizes_bytes if size % dut.logical_sector_bytes]
+            chapter = 7 if isinstance(spec, IopsSpec) else 9
+            if lost:
+                yield Deviation(
+                    what="block sizes",
+                    standard=", ".join(map(block_size, lost)),
+                    actual=left_out,
+                    clause=f"PTS chapter {chapter}, block sizes",
+                )
+        case PatternSpec():
+            gone = [size for size in spec.pattern.block_sizes if size.size_bytes % dut.logical_sector_bytes]
+            if gone:
+                yield Deviation(
+                    what="block sizes",
+                    standard=", ".join(f"{block_size(size.size_bytes)} {size.percent} %" for size in gone),
+                    actual=f"{left_out}; the shares of the others were scaled to 100 %",
+                    clause=f"PTS, access pattern {spec.pattern.name}",
+                )

@@ -7,6 +7,7 @@ killed.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -29,6 +30,7 @@ Tick = Callable[[float, int], None]
 
 _GRACE_SECONDS = 15.0
 _LONGEST_TEXT = 1 << 20
+_PIECE_BYTES = 1 << 16
 _PACKAGES = {"blkdiscard": "util-linux", "fallocate": "util-linux", "wipefs": "util-linux"}
 
 
@@ -37,6 +39,8 @@ class Finished:
     """A program that ran: what was started, how and when it ended.
 
     ``exit_code`` is negative for a signal.  ``timed_out`` says that the suite ended it at its limit.
+    ``host_cpu_percent`` is how busy all CPUs of the host were together meanwhile, by whatever; None where the kernel
+    does not say.
     """
 
     argv: tuple[str, ...]
@@ -45,6 +49,7 @@ class Finished:
     started: str
     started_monotonic_ns: int
     ended_monotonic_ns: int
+    host_cpu_percent: float | None
     stdout: str
     stderr: str
 
@@ -68,6 +73,46 @@ def find(program: str) -> str:
     return found
 
 
+class Running:
+    """A program that runs; ``finished`` is known when the block of ``running`` is left."""
+
+    finished: Finished
+
+    def __init__(self, process: subprocess.Popen[bytes], began_ns: int, heard: int | None) -> None:
+        self._process = process
+        self._began_ns = began_ns
+        self._heard = heard
+        self.timed_out = False
+
+    def said(self, timeout_seconds: float, tick: Tick | None = None) -> Iterator[bytes]:
+        """Wait for the end, giving what the program says on its standard output meanwhile, if that is listened to.
+
+        The end is seen at once, on the process's own descriptor.  At the limit ``timed_out`` is set.
+        """
+        end, due = os.pidfd_open(self._process.pid), 1.0
+        try:
+            poll = select.poll()
+            poll.register(end, select.POLLIN)
+            if self._heard is not None:
+                poll.register(self._heard, select.POLLIN)
+            while (elapsed := self._elapsed()) < timeout_seconds:
+                ready = [each for each, _ in poll.poll(1000 * max(0.0, min(due, timeout_seconds) - elapsed))]
+                if self._heard is not None and self._heard in ready:
+                    yield os.read(self._heard, _PIECE_BYTES)
+                elif end in ready:
+                    self._process.wait()
+                    return
+                if tick is not None and self._elapsed() >= due:
+                    due = self._elapsed() + 1.0
+                    tick(self._elapsed(), _written_bytes(self._process.pid))
+            self.timed_out = True
+        finally:
+            os.close(end)
+
+    def _elapsed(self) -> float:
+        return (time.monotonic_ns() - self._began_ns) / 1e9
+
+
 def run(
     argv: Sequence[str],
     *,
@@ -76,14 +121,29 @@ def run(
     started: Callable[[], object] | None = None,
     tick: Tick | None = None,
 ) -> Finished:
-    """Run a program to its end and keep ``evidence``.process.json: command, exit code, times, output.
+    """Run a program to its end, or to the limit; see ``running``.
 
     ``started`` is called once the program runs: what it does costs the program's time, not the time after it.
-    Raises ToolMissing when there is no such program.  An exception while waiting (Ctrl-C) ends the program, keeps the
+    """
+    with running(argv, evidence=evidence) as program:
+        if started is not None:
+            started()
+        for _ in program.said(timeout_seconds, tick):
+            pass
+    return program.finished
+
+
+@contextmanager
+def running(argv: Sequence[str], *, evidence: Path, listen: bool = False) -> Iterator[Running]:
+    """Start a program, end it when the block is left, and keep ``evidence``.process.json.
+
+    That holds command, exit code, times and output; with ``listen`` the standard output is for ``Running.said`` alone.
+    Raises ToolMissing when there is no such program.  An exception in the block (Ctrl-C) ends the program, keeps the
     evidence and goes on upwards.
     """
     command = (*_dying_with_us(), find(argv[0]), *argv[1:])
-    out, err = os.memfd_create("stdout"), os.memfd_create("stderr")
+    heard, out = _pipe() if listen else (None, os.memfd_create("stdout"))
+    err = os.memfd_create("stderr")
     try:
         wall = datetime.now().astimezone().isoformat(timespec="milliseconds")
         began = time.monotonic_ns()
@@ -92,24 +152,31 @@ def run(
         )
         # The file is made now, while the program runs: after its end every microsecond is a pause of the device.
         with _ended(process), FileIO(str(evidence.with_suffix(".process.json")), "w") as record:
-            timed_out = False
+            program, before = Running(process, began, heard), _processor_times()
             try:
-                if started is not None:
-                    started()
-                timed_out = not _wait(process, began, timeout_seconds, tick)
+                yield program
             finally:
                 _end(process)
-                finished = Finished(
-                    argv=tuple(argv), exit_code=_exit_code(process), timed_out=timed_out, started=wall,
+                program.finished = Finished(
+                    argv=tuple(argv), exit_code=_exit_code(process), timed_out=program.timed_out, started=wall,
                     started_monotonic_ns=began, ended_monotonic_ns=time.monotonic_ns(),
-                    stdout=_text(out), stderr=_text(err),
+                    host_cpu_percent=_busy_percent(before, _processor_times()),
+                    stdout="" if listen else _text(out), stderr=_text(err),
                 )  # fmt: skip
-                content = {field.name: getattr(finished, field.name) for field in fields(finished)}
+                content = {field.name: getattr(program.finished, field.name) for field in fields(Finished)}
                 record.write(json.dumps(content).encode())
     finally:
-        os.close(out)
-        os.close(err)
-    return finished
+        for descriptor in (heard, out, err):
+            if descriptor is not None:
+                os.close(descriptor)
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe that holds much, so that no program waits for its listener."""
+    heard, out = os.pipe()
+    with suppress(OSError):
+        fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, 1 << 20)
+    return heard, out
 
 
 @contextmanager
@@ -119,25 +186,6 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
         yield
     finally:
         _end(process)
-
-
-def _wait(process: subprocess.Popen[bytes], began: int, timeout_seconds: float, tick: Tick | None) -> bool:
-    """Wait on the process's own descriptor, so that its end is seen at once; False at the limit."""
-    descriptor = os.pidfd_open(process.pid)
-    try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        while True:
-            elapsed = (time.monotonic_ns() - began) / 1e9
-            if elapsed >= timeout_seconds:
-                return False
-            if poll.poll(1000 * min(1.0, timeout_seconds - elapsed)):
-                process.wait()
-                return True
-            if tick is not None:
-                tick((time.monotonic_ns() - began) / 1e9, _written_bytes(process.pid))
-    finally:
-        os.close(descriptor)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -179,6 +227,20 @@ def _written_bytes(pid: int) -> int:
         return 0
     fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
     return int(fields.get("write_bytes", 0))
+
+
+def _processor_times() -> tuple[int, int]:
+    """The busy and the whole time of all CPUs so far, in the kernel's units; waiting for I/O is not busy."""
+    with suppress(OSError, ValueError), FileIO("/proc/stat") as file:
+        user, nice, system, idle, waiting, *rest = map(int, file.read(256).split(b"\n")[0].split()[1:9])
+        busy = user + nice + system + sum(rest)
+        return busy, busy + idle + waiting
+    return 0, 0
+
+
+def _busy_percent(before: tuple[int, int], after: tuple[int, int]) -> float | None:
+    busy, whole = after[0] - before[0], after[1] - before[1]
+    return min(100.0, 100 * max(0, busy) / whole) if whole > 0 else None
 
 
 def _text(descriptor: int) -> str:
