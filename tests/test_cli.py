@@ -1,6 +1,7 @@
 """The command line: every failure a sentence, a remedy and a code of its own, and the target untouched."""
 
 import hashlib
+import itertools
 import json
 import os
 import subprocess
@@ -8,15 +9,19 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from snia_pts.cli.main import main
+from snia_pts.cli.parser import TESTS, TestVerb
+from snia_pts.cli.result_text import result_json, result_lines
 from snia_pts.measurement import Measurement, Outcome
 from snia_pts.record.folder import RunFolder
 from snia_pts.runner import run
+from snia_pts.specfile import read_specification
 from snia_pts.steps import Step
 from tests import samples
 
@@ -64,6 +69,24 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
         (("iops", ".", "--size", "1G"), 10, "neither a block device nor a regular file"),
         (("iops", "/dev/null"), 10, "neither"),
         (("iops", "x.img", "--size", "100K"), 10, "cannot hold"),
+        (("hir", "x.img", "--size", "1G", "--point-seconds", "1"), 2, "--point-seconds"),
+        (("xsr", "x.img", "--size", "1G", "--thread-count", "1"), 2, "--thread-count"),
+        (("iops", "x.img", "--size", "1G", "--stimulus", "oltp"), 2, "--stimulus"),
+        (("wsat", "x.img", "--size", "1G", "--stimulus", "gaming"), 3, "write-intensive, oltp, vod"),
+        (("dirth", "x.img", "--size", "1G", "--max-rounds", "3"), 3, "demand.maximum"),
+        (("tp", "x.img", "--size", "100K"), 10, "cannot hold"),
+        (("ecw", "x.img"), 6, "does not exist"),
+        (("all", "x.img", "--size", "1G", "--set", "rounds.maximum=5"), 2, "TEST.KEY=VALUE"),
+        (
+            ("all", "x.img", "--size", "1G", "--set", "xsr.groups.sample_seconds=5"),
+            2,
+            "iops, throughput, latency, wsat",
+        ),
+        (("all", "x.img", "--size", "1G", "--set", "iops"), 2, "TEST.KEY=VALUE"),
+        (("all", "x.img", "--size", "1G", "--set", "wsat.rounds.maximum=5"), 3, "wsat-2.0.2.toml"),
+        (("all", "x.img", "--size", "1G", "--spec", "x.toml"), 2, "--spec"),
+        (("all", "x.img", "--size", "1G", "--json"), 2, "--plan"),
+        (("all", "x.img", "--size", "100K"), 10, "IOPS test:"),
         (("iops", "x.img", "--size", "100000T"), 10, "no room"),
         (("iops", "x.img", "--size", "1G", "--purge", "magic"), 10, "punch-hole"),
         (("assess", "nowhere"), 14, "journal.jsonl"),
@@ -140,9 +163,70 @@ def test_the_plan_touches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["iops", "drive.img", "--size", "1G", "--plan"]) == 0
 
     out = capsys.readouterr().out
-    for told in ("Purge", "Preconditioning SEQ 128 KiB", "5 rounds, 4 h 41 min", "25 rounds, 23 h 2", "2.147 GB"):
+    for told in ("Purge", "WIPC SEQ 128 KiB", "5 rounds, 4 h 41 min", "25 rounds, 23 h 2", "2.147 GB"):
         assert told in out
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("pts", ["2.0.2", "1.1"])
+@pytest.mark.parametrize("verb", [name for test, verb in TESTS.items() for name in (test, *verb.aliases)])
+def test_every_verb_plans(verb: str, pts: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every test, by each of its names, has a plan of a few lines, shortest and longest, and touches nothing."""
+    for test_class in ("enterprise", "client"):
+        assert main([verb, "drive.img", "--size", "8G", "--pts", pts, "--class", test_class, "--plan"]) == 0
+
+        out = capsys.readouterr().out
+        assert "shortest: " in out
+        assert "longest: " in out
+        assert "drive fills" in out
+        assert len(out.splitlines()) < 45
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(("test", "verb"), TESTS.items())
+def test_short_options_are_keys_of_the_test(test: str, verb: TestVerb, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each short option of a verb changes just the key it stands for, in every version and class."""
+    values = {"--stimulus": "composite", "--max-rounds": "9", "--point-seconds": "7.5"}
+    for option, key in verb.shortcuts.items():
+        for pts, test_class in itertools.product(("2.0.2", "1.1"), ("enterprise", "client")):
+            argv = [test, "drive.img", "--size", "8G", "--pts", pts, "--class", test_class, "--plan", "--json"]
+            if main([*argv, option, values.get(option, "3")]) == 3:
+                assert (option, pts) == ("--stimulus", "1.1")  # which has one pattern
+                continue
+            plain = json.loads(capsys.readouterr().out)
+            assert main([*argv, "--set", f"{key}={values.get(option, '3')}"]) == 0
+            assert json.loads(capsys.readouterr().out) == plain
+
+
+def test_the_plan_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    """all --plan has a line a test and their sum; --advanced has all eight, in the order of the chapters."""
+    assert main(["all", "drive.img", "--size", "8G", "--plan", "--json"]) == 0
+    basic = json.loads(capsys.readouterr().out)
+    assert main(["all", "drive.img", "--size", "8G", "--plan", "--json", "--advanced"]) == 0
+    advanced = json.loads(capsys.readouterr().out)
+    assert main(["all", "drive.img", "--size", "8G", "--plan", "--advanced"]) == 0
+    out = capsys.readouterr().out
+
+    assert [plan["test"] for plan in basic["tests"]] == ["iops", "throughput", "latency", "wsat"]
+    assert [plan["test"] for plan in advanced["tests"]] == list(TESTS)
+    for told in (basic, advanced):
+        for course in ("shortest", "longest"):
+            for name in ("seconds", "written_bytes", "drive_fills"):
+                assert told[course][name] == pytest.approx(sum(plan[course][name] for plan in told["tests"]))
+    assert "Cross Stimulus Recovery" in out
+    assert "together" in out
+    assert list(Path().iterdir()) == []
+
+
+def test_thousands_of_steps_are_few_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """A plan groups steps that come again, and no step is lost: 1800 writes and 1800 idle times."""
+    assert main(["hir", "drive.img", "--size", "8G", "--plan", "--json"]) == 0
+
+    course = json.loads(capsys.readouterr().out)["shortest"]
+    assert sum(step["times"] for step in course["steps"] if "Idle" in step["label"]) == 1800
+    assert sum(step["times"] for step in course["steps"] if "access A" in step["label"]) == 1800
+    assert sum(step["times"] * step["seconds"] for step in course["steps"]) == pytest.approx(course["seconds"])
+    assert len(course["steps"]) < 20
 
 
 def test_the_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,15 +241,16 @@ def test_the_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert whats == ["rounds.maximum", "device under test", "write cache", "purge"]
 
 
-@pytest.fixture
-def stored(tmp_path: Path) -> RunFolder:
-    """A stored run of a simulated answer."""
-    facts = samples.run_facts(samples.iops_result().facts.spec)
-    told = dict(samples.answers(facts.spec, facts.dut, rounds=5))
-    folder = RunFolder.create(tmp_path / "run")
+def store_run(path: Path, test: str = "iops", **how: Any) -> RunFolder:
+    """Make a stored run of a scripted drive's answers."""
+    facts = samples.run_facts(read_specification(test, "2.0.2", "enterprise").spec)
+    told = iter(samples.answers(facts.spec, facts.dut, **how)[0])
+    folder = RunFolder.create(path)
 
     def perform(step: Step) -> Iterator[Outcome]:
-        for outcome in told[step]:
+        asked, outcomes = next(told)
+        assert asked == step
+        for outcome in outcomes:
             if isinstance(outcome, Measurement):
                 (folder.evidence / f"{outcome.evidence}.json").write_text(outcome.evidence)
                 digest = hashlib.sha256(outcome.evidence.encode()).hexdigest()
@@ -177,12 +262,61 @@ def stored(tmp_path: Path) -> RunFolder:
     return folder
 
 
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    """A stored run of an IOPS test."""
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
+    return store_run(tmp_path / "run", rounds=5)
+
+
+@pytest.mark.parametrize(
+    ("test", "wanted"),
+    [
+        ("throughput", ("1024 KiB: 5 complete rounds", "128 KiB: 5 complete rounds", "Throughput (MB/s), over", "SEQ")),
+        ("latency", ("Average response time 4 KiB 0/100: steady", "Average response time (ms), over", "65/35")),
+        ("wsat", ("COMPLETE: 6 h 00 min over", "Stimulus: 12 samples judged", "Ended by", "drive fills")),
+        ("hir", ("Preconditioning: 13 samples judged", "Wait State 10", "Back to", "baseline")),
+        ("xsr", ("AG 2: RND 8 KiB 0/100", "Recovery time", "Peak ART")),
+        ("composite", ("Max IOPS", "TC 32", "QD 32", "T32Q32: steady", "50 % of the accesses")),
+        ("dirth", ("Max IOPS", "Mid IOPS", "Min IOPS", "IOPS, over the window; TC down, QD across")),
+    ],
+)
+def test_assess_tells_what_a_test_found(
+    test: str, wanted: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Of every test, assess tells verdict, determinations and the figures the test is run for; JSON is valid too."""
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
+    folder = store_run(tmp_path / "run", test)
+
+    assert main(["assess", str(folder.path)]) == 0
+    out = capsys.readouterr().out
+    assert main(["assess", str(folder.path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+
+    for text in (*wanted, "agree with the journal", "No deviation from the standard."):
+        assert text in out
+    assert told["test"] == test
+    assert told["differs_from_journal"] == []
+    assert told["time_lines"]
+
+
+@pytest.mark.parametrize("test", ["iops", "hir", "dirth"])
+@pytest.mark.parametrize("count", [0, 1, 2, 40])
+def test_a_stopped_run_can_be_told(test: str, count: int) -> None:
+    """However few outcomes came, a result has lines and JSON without a figure that is none."""
+    result = samples.result_of(test, ending="interrupted", ending_detail="Stopped.", stop_after=count)
+
+    assert "INCOMPLETE (interrupted)" in "\n".join(result_lines(result))
+    assert json.loads(json.dumps(result_json(result, ()), allow_nan=False))["ending"] == "interrupted"
+
+
 def test_assess_needs_no_device(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """assess judges a stored run again, and says that result.xml agrees."""
     assert main(["assess", str(stored.path)]) == 0
 
     out = capsys.readouterr().out
-    for told in ("STEADY STATE (5 complete rounds)", "rounds 1 - 5", "best fit", "agree with the journal"):
+    for told in ("STEADY STATE", "5 complete rounds", "rounds 1 - 5", "best fit", "agree with the journal"):
         assert told in out
 
 
@@ -230,8 +364,10 @@ def test_assess_as_json(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -
 
     told = json.loads(capsys.readouterr().out)
     assert told["steady"] is True
-    assert len(told["matrix"]) == 56
-    assert len(told["determinations"]) == 3
+    (loop,) = told["loops"]
+    assert len(loop["points"]) == 56
+    assert len(loop["determinations"]) == 3
+    assert loop["window"] == [1, 2, 3, 4, 5]
     assert told["differs_from_journal"] == []
 
 
@@ -249,7 +385,8 @@ def test_any_words_give_a_code(words: list[str]) -> None:
     """Whatever is typed after --plan, the answer is an exit code, never an exception."""
     assume(not {"-h", "--help"} & set(words))
 
-    assert main(["iops", "--plan", *words]) in (0, 2, 3, 6, 10)
+    for verb in ("iops", "all"):
+        assert main([verb, "--plan", *words]) in (0, 2, 3, 6, 10)
 
 
 def snia_pts(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:

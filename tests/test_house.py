@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,10 +26,11 @@ FLOORS = (
     {"spec", "dut", "testplatform"},
     {"steps", "specfile"},
     {"measurement"},
-    {"steadystate"},
-    {"window"},
+    {"steadystate", "timeline"},
+    {"window", "demand", "recovery"},
     {"procedures"},
     {"plan", "result"},
+    {"folding"},
     {"record", "lab"},
     {"report"},
     {"runner"},
@@ -38,14 +40,17 @@ FLOORS = (
 
 #: What a room does not see although it lies below.
 NOT_SEEN = {
-    "lab": {"procedures", "plan", "result", "record", "report"},
+    "lab": {
+        "steadystate", "timeline", "window", "demand", "recovery", "procedures", "plan", "result", "folding",
+        "record", "report",
+    },
     "record": {"lab", "report"},
     "report": {"lab", "record", "runner", "cli"},
-}
+}  # fmt: skip
 
 PURE = {
-    "units", "spec", "dut", "steps", "measurement", "steadystate", "window", "procedures", "plan", "result", "errors",
-    "testplatform",
+    "errors", "units", "spec", "dut", "testplatform", "steps", "measurement", "steadystate", "timeline", "window",
+    "demand", "recovery", "procedures", "plan", "result", "folding",
 }  # fmt: skip
 WORLD = {
     "os", "time", "random", "secrets", "subprocess", "socket", "threading", "multiprocessing", "shutil", "tempfile",
@@ -180,6 +185,17 @@ def test_only_the_cli_speaks_and_exits(path: Path) -> None:
     assert named & streams == set()
 
 
+def test_the_plan_of_the_house_is_told() -> None:
+    """docs/house.rst names the rooms of every floor, from the attic down."""
+    text = (ROOT / "docs" / "house.rst").read_text(encoding="utf-8")
+    table = text[text.index("\nroom ") : text.index("Beside the package")]
+    cells = [line[:26] for line in table.splitlines()]
+    named = [name for cell in cells for name in re.findall(r"``(\w+)``", cell)]
+
+    assert [floor(name) for name in named] == sorted((floor(name) for name in named), reverse=True)
+    assert set(named) == set().union(*FLOORS) - {"__init__", "__main__"}
+
+
 # -- what no room does -----------------------------------------------------------------------------------------------
 
 
@@ -265,14 +281,14 @@ def test_relative_imports_are_resolved() -> None:
     path = PACKAGE / "lab" / "invented.py"
     tree = ast.parse(
         "import os.path\nfrom .. import record\nfrom ..report import tables\nfrom .fio import Fio\n"
-        "from snia_pts.result import fold\nimport snia_pts\n"
+        "from snia_pts.folding import fold\nimport snia_pts\n"
     )
 
     assert [name for _, name in imported(path, tree)] == [
-        "os.path", "snia_pts.record", "snia_pts.report.tables", "snia_pts.lab.fio.Fio", "snia_pts.result.fold",
+        "os.path", "snia_pts.record", "snia_pts.report.tables", "snia_pts.lab.fio.Fio", "snia_pts.folding.fold",
         "snia_pts",
     ]  # fmt: skip
-    assert [seen for _, seen in rooms_seen(path, tree)] == ["record", "report", "lab", "result", "__init__"]
+    assert [seen for _, seen in rooms_seen(path, tree)] == ["record", "report", "lab", "folding", "__init__"]
 
 
 # -- linters ---------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 import os
 import signal
 import tempfile
+import tracemalloc
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -11,20 +13,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snia_pts.errors import HostFailed, RecordError
-from snia_pts.record.journal import Asked, Begun, Came, Ended, Entry, Journal, is_written, read_journal
+from snia_pts.folding import Folding
+from snia_pts.measurement import Idled, Measurement, Outcome, Sample
+from snia_pts.record.journal import Asked, Begun, Came, Ended, Entry, Journal, Recorded, is_answered, is_written
 from snia_pts.specfile import read_specification
+from snia_pts.steps import Idle, Round, Step, Stretch
 from tests import samples
 
-SPECIFICATION = read_specification(
+IOPS = read_specification(
     "iops", "2.0.2", "enterprise", overrides=[("rounds.maximum", 5), ("rounds.read_percents", [100, 65, 0])]
 )
+HIR = read_specification(
+    "hir", "2.0.2", "enterprise",
+    overrides=[
+        ("settling.stride_samples", 1), ("wait_states.cycles", 2), ("wait_states.idle_seconds", [5, 10]),
+        ("wait_states.access_c_seconds", 20),
+    ],
+)  # fmt: skip
 
 
-def entries(stop_after: int | None = 30) -> list[Entry]:
-    """Return the entries of a small run."""
-    facts = samples.run_facts(SPECIFICATION.spec, found=SPECIFICATION.deviations)
+@cache
+def entries(test: str = "iops") -> list[Entry]:
+    """Return the entries of a small run: of rounds that was interrupted, or of stretches and idle times."""
+    specification, stop_after = (IOPS, 30) if test == "iops" else (HIR, None)
+    facts = samples.run_facts(specification.spec, found=specification.deviations)
     listed: list[Entry] = [Begun(facts=facts)]
-    for step, outcomes in samples.answers(SPECIFICATION.spec, facts.dut, rounds=5, stop_after=stop_after):
+    for step, outcomes in samples.answers(specification.spec, facts.dut, stop_after=stop_after)[0]:
         listed += [Asked(step=step), *(Came(outcome=outcome) for outcome in outcomes)]
     return [*listed, Ended(ending="interrupted", detail="stopped", at="2026-01-02T03:04:05+00:00")]
 
@@ -42,23 +56,30 @@ def write(path: Path, listed: list[Entry]) -> bytes:
 
 
 @cache
-def whole() -> bytes:
+def whole(test: str = "iops") -> bytes:
     """Return the bytes of a small run's journal; no fixture, as Hypothesis would print them."""
     with tempfile.TemporaryDirectory() as folder:
-        return write(Path(folder) / "journal.jsonl", ENTRIES)
+        return write(Path(folder) / "journal.jsonl", entries(test))
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    """Facts, steps, outcomes and end come back equal to the last digit."""
-    write(tmp_path / "journal.jsonl", ENTRIES)
+def read(path: Path) -> tuple[Recorded, list[tuple[Step, tuple[Outcome, ...]]]]:
+    """Read a journal to its end."""
+    recorded = Recorded(path)
+    return recorded, list(recorded.answered())
 
-    recorded = read_journal(tmp_path / "journal.jsonl")
+
+@pytest.mark.parametrize("test", ["iops", "hir"])
+def test_what_is_written_is_read(test: str, tmp_path: Path) -> None:
+    """Facts, steps of every kind, outcomes and end come back equal to the last digit."""
+    write(tmp_path / "journal.jsonl", entries(test))
+
+    recorded, answered = read(tmp_path / "journal.jsonl")
 
     again: list[Entry] = [Begun(facts=recorded.facts)]
-    for step, outcomes in recorded.answered:
+    for step, outcomes in answered:
         again += [Asked(step=step), *(Came(outcome=outcome) for outcome in outcomes)]
     assert recorded.ended is not None
-    assert [*again, recorded.ended] == ENTRIES
+    assert [*again, recorded.ended] == entries(test)
     assert not recorded.torn
 
 
@@ -103,7 +124,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.Monk
         assert path.read_bytes() == before
         journal.append(ENTRIES[1])
 
-    assert [step for step, _ in read_journal(path).answered] == [ENTRIES[1].step]  # type: ignore[union-attr]
+    assert [step for step, _ in read(path)[1]] == [ENTRIES[1].step]  # type: ignore[union-attr]
 
 
 def test_a_signal_within_an_entry_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,8 +143,7 @@ def test_a_signal_within_an_entry_waits(tmp_path: Path, monkeypatch: pytest.Monk
             journal.append(ENTRIES[1])
         journal.append(ENTRIES[2])
 
-    recorded = read_journal(tmp_path / "journal.jsonl")
-    assert [len(outcomes) for _, outcomes in recorded.answered] == [1]
+    assert [len(outcomes) for _, outcomes in read(tmp_path / "journal.jsonl")[1]] == [1]
 
 
 def test_a_journal_says_that_it_is_written(tmp_path: Path) -> None:
@@ -146,23 +166,22 @@ def test_a_removed_journal_is_noticed(tmp_path: Path) -> None:
 
 
 @settings(max_examples=60)
-@given(where=st.integers(0, 10**6))
-def test_a_torn_journal_gives_what_was_whole(where: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+@given(test=st.sampled_from(["iops", "hir"]), where=st.integers(0, 10**6))
+def test_a_torn_journal_gives_what_was_whole(test: str, where: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Cut anywhere, the journal gives just the entries whose lines are whole, and says when one was torn."""
-    cut = where % (len(whole()) + 1)
+    cut = where % (len(whole(test)) + 1)
     path = tmp_path_factory.mktemp("cut") / "journal.jsonl"
-    path.write_bytes(whole()[:cut])
-    lines = whole()[:cut].count(b"\n")
+    path.write_bytes(whole(test)[:cut])
+    lines = whole(test)[:cut].count(b"\n")
 
     if lines == 0:
         with pytest.raises(RecordError):
-            read_journal(path)
+            read(path)
         return
-    recorded = read_journal(path)
+    recorded, answered = read(path)
 
-    outcomes = sum(len(outcomes) for _, outcomes in recorded.answered)
-    assert 1 + len(recorded.answered) + outcomes + (recorded.ended is not None) == lines
-    assert recorded.torn == (not whole()[:cut].endswith(b"\n"))
+    assert 1 + len(answered) + sum(len(outcomes) for _, outcomes in answered) + (recorded.ended is not None) == lines
+    assert recorded.torn == (not whole(test)[:cut].endswith(b"\n"))
 
 
 @settings(max_examples=150)
@@ -174,10 +193,10 @@ def test_a_changed_journal_is_noticed(where: int, offset: int, tmp_path_factory:
     path.write_bytes(whole()[:place] + bytes([(whole()[place] + offset) % 256]) + whole()[place + 1 :])
 
     if place == len(whole()) - 1:
-        assert read_journal(path).torn
+        assert read(path)[0].torn
         return
     with pytest.raises(RecordError):
-        read_journal(path)
+        read(path)
 
 
 @pytest.mark.parametrize("drop", [0, 1, 2, 5])
@@ -188,7 +207,7 @@ def test_a_missing_line_is_noticed(drop: int, tmp_path: Path) -> None:
     path.write_bytes(b"".join(lines[:drop] + lines[drop + 1 :]))
 
     with pytest.raises(RecordError, match=r"damaged|missing"):
-        read_journal(path)
+        read(path)
 
 
 @given(st.binary(max_size=300))
@@ -198,7 +217,7 @@ def test_junk_is_refused(tmp_path_factory: pytest.TempPathFactory, junk: bytes) 
     path.write_bytes(junk)
 
     with pytest.raises(RecordError):
-        read_journal(path)
+        read(path)
 
 
 @pytest.mark.parametrize(
@@ -217,10 +236,113 @@ def test_entries_out_of_order_are_refused(listed: list[Entry], complaint: str, t
     write(tmp_path / "journal.jsonl", listed)
 
     with pytest.raises(RecordError, match=complaint):
-        read_journal(tmp_path / "journal.jsonl")
+        read(tmp_path / "journal.jsonl")
 
 
 def test_a_folder_is_no_journal(tmp_path: Path) -> None:
     """What cannot be read gives RecordError with the reason."""
     with pytest.raises(RecordError, match="directory"):
-        read_journal(tmp_path)
+        read(tmp_path)
+
+
+def stretch_of(samples_wanted: bool = True) -> tuple[Asked, list[Came]]:
+    """Return the first stretch of the run with idle times that has samples (or none), and its outcomes."""
+    listed = entries("hir")
+    place, asked, count = next(
+        (place, entry, entry.step.samples)
+        for place, entry in enumerate(listed)
+        if isinstance(entry, Asked) and isinstance(entry.step, Stretch) and bool(entry.step.samples) == samples_wanted
+    )
+    return asked, [entry for entry in listed[place + 1 : place + 2 + count] if isinstance(entry, Came)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda came: [came[1], came[0], *came[2:]],
+        lambda came: [came[0], came[0], *came[1:]],
+        lambda came: came[1:],
+        lambda came: [came[-1], *came[:-1]],
+        lambda came: [*came, came[-1]],
+    ],
+    ids=["exchanged", "twice", "first missing", "whole first", "whole twice"],
+)
+def test_samples_come_in_order_and_then_the_whole(change: Callable[[list[Came]], list[Came]], tmp_path: Path) -> None:
+    """The samples of a stretch are numbered from 1 without a hole; the whole comes once, at last."""
+    asked, came = stretch_of()
+    write(tmp_path / "journal.jsonl", [ENTRIES[0], asked, *change(came)])
+
+    with pytest.raises(RecordError, match="nothing asked for"):
+        read(tmp_path / "journal.jsonl")
+
+
+def test_a_stretch_that_ended_early_is_whole(tmp_path: Path) -> None:
+    """Where a limit ends a stretch, fewer samples than asked and the whole are all of it."""
+    asked, came = stretch_of()
+    write(tmp_path / "journal.jsonl", [ENTRIES[0], asked, came[0], came[-1]])
+
+    ((step, outcomes),) = read(tmp_path / "journal.jsonl")[1]
+
+    assert [type(outcome) for outcome in outcomes] == [Sample, Measurement]
+    assert is_answered(step, outcomes)
+
+
+def test_more_samples_than_asked_are_refused(tmp_path: Path) -> None:
+    """A stretch that was not to be cut takes no sample."""
+    asked, _ = stretch_of(samples_wanted=False)
+    _, came = stretch_of()
+    write(tmp_path / "journal.jsonl", [ENTRIES[0], asked, came[0]])
+
+    with pytest.raises(RecordError, match="nothing asked for"):
+        read(tmp_path / "journal.jsonl")
+
+
+@pytest.mark.parametrize("test", ["iops", "hir"])
+def test_a_step_is_answered_by_all_its_outcomes_only(test: str) -> None:
+    """Any number of outcomes less than all, of a step of any kind, does not answer it."""
+    facts = samples.run_facts(IOPS.spec)
+    seen = set()
+    for step, outcomes in samples.answers(IOPS.spec if test == "iops" else HIR.spec, facts.dut)[0]:
+        seen.add(type(step))
+        assert is_answered(step, outcomes)
+        assert not any(is_answered(step, outcomes[:count]) for count in range(len(outcomes)))
+    assert {Round, Idle} & seen
+
+
+def test_an_idle_time_answers_no_other_step(tmp_path: Path) -> None:
+    """An outcome of another kind than the step's is refused."""
+    idled = Came(outcome=Idled(started="", seconds=5.0))
+    write(tmp_path / "journal.jsonl", [ENTRIES[0], ENTRIES[1], idled])
+
+    with pytest.raises(RecordError, match="nothing asked for"):
+        read(tmp_path / "journal.jsonl")
+
+
+DAY = 86_400
+
+
+@pytest.mark.long
+def test_a_day_of_seconds_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal of a day of one-second samples is read and folded in as little memory as one of an hour."""
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
+    seconds = [("settling.sample_seconds", 1.0), ("settling.stride_samples", 900), ("saturation.capacities", 100)]
+    spec = read_specification("wsat", "1.1", "enterprise", overrides=seconds).spec
+    facts = samples.run_facts(spec)
+    with Journal(tmp_path / "journal.jsonl") as journal:
+        journal.append(Begun(facts=facts))
+        for step, outcomes in samples.answers(spec, facts.dut, steady=False)[0]:
+            journal.append(Asked(step=step))
+            for outcome in outcomes:
+                journal.append(Came(outcome=outcome))
+
+    tracemalloc.start()
+    recorded = Recorded(tmp_path / "journal.jsonl")
+    folding = Folding(recorded.facts)
+    for step, outcomes in recorded.answered():
+        folding.add(step, outcomes)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    (line,) = folding.result(ending="unfinished", ending_detail="", finished="").time_lines
+    assert line.samples == DAY
+    assert peak < 4_000_000

@@ -1,15 +1,26 @@
 """Progress: a rewritten line on a terminal, plain whole lines anywhere else."""
 
 import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from snia_pts.cli.progress import Progress, choose_mode
-from snia_pts.runner import OutcomeCame, StepBegun
+from snia_pts.errors import Interrupted
+from snia_pts.measurement import Outcome
+from snia_pts.plan import Assumptions, plan
+from snia_pts.record.folder import RunFolder
+from snia_pts.runner import Event, run
+from snia_pts.spec import Spec
 from snia_pts.specfile import read_specification
+from snia_pts.steps import Step
 from tests import samples
 
-SPEC = read_specification("iops", "2.0.2", "enterprise", overrides=[("rounds.maximum", 9)]).spec
+Overrides = Sequence[tuple[str, Any]]
+NINE_ROUNDS: Overrides = [("rounds.maximum", 9)]
 
 
 class Screen(io.StringIO):
@@ -19,24 +30,47 @@ class Screen(io.StringIO):
         return True
 
 
-def follow(mode: str, rounds: int = 6, seconds: float = 60.0) -> str:
+def following(spec: Spec, mode: str, stream: io.StringIO, now: list[float]) -> Progress:
+    """Return the progress of a test, by a clock that stands at ``now``."""
+    planned = plan(spec, samples.dut(), Assumptions(mb_per_second=500, overhead_seconds=0.25))
+    return Progress(spec, planned, mode, stream, clock=lambda: now[0])
+
+
+def follow(
+    folder: RunFolder, mode: str, test: str = "iops", overrides: Overrides = NINE_ROUNDS, *,
+    seconds: float = 60.0, **how: Any,
+) -> str:  # fmt: skip
     """Return what progress writes of a whole run, each outcome of which takes ``seconds``."""
-    now = [0.0]
-    stream = io.StringIO()
-    progress = Progress(SPEC, mode, stream, clock=lambda: now[0])
-    for step, outcomes in samples.answers(SPEC, samples.dut(), rounds=rounds):
-        progress.event(StepBegun(step=step))
-        for position, outcome in enumerate(outcomes):
+    spec = read_specification(test, "2.0.2", "enterprise", overrides=overrides).spec
+    facts = samples.run_facts(spec)
+    answered, _ = samples.answers(spec, facts.dut, **how)
+    now, stream, told = [0.0], io.StringIO(), iter(answered)
+    progress = following(spec, mode, stream, now)
+
+    def perform(step: Step) -> Any:
+        asked, outcomes = next(told)
+        assert asked == step
+        for outcome in outcomes:
             progress.tick(seconds / 2, 10**9)
             now[0] += seconds
-            progress.event(OutcomeCame(step=step, position=position, outcome=outcome))
+            yield outcome
+
+    progress.begin()
+    run(facts, perform, folder, progress.event)
     progress.close()
     return stream.getvalue()
 
 
-def test_a_log_is_plain_lines() -> None:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    """A new run folder, whose journal does not wait for the disk."""
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
+    return RunFolder.create(tmp_path / "run")
+
+
+def test_a_log_is_plain_lines(folder: RunFolder) -> None:
     """Without a terminal there is no carriage return or escape, and every round is a line with its excursions."""
-    text = follow("log")
+    text = follow(folder, "log", rounds=6)
 
     assert "\r" not in text
     assert "\x1b" not in text
@@ -44,38 +78,122 @@ def test_a_log_is_plain_lines() -> None:
     lines = text.splitlines()
     rounds = [line.partition("] ")[2] for line in lines if "of at most" in line]
     assert [line.partition(":")[0] for line in rounds] == [f"round {number} of at most 9" for number in range(1, 7)]
-    assert "steady: 4 KiB 0/100 data" in lines[-1]
+    assert "IOPS 4 KiB 0/100" in rounds[0]
+    assert "steady: IOPS 4 KiB 0/100 data" in lines[-1]
 
 
-def test_a_log_has_a_heartbeat() -> None:
+def test_what_is_planned_is_said_first(folder: RunFolder) -> None:
+    """The first line tells how long the test takes at least and at most, as planned."""
+    assert "planned: 5 h 45 min to 9 h 30 min besides the purge, at 500 MB/s" in follow(folder, "log").splitlines()[0]
+
+
+def test_a_log_has_a_heartbeat(folder: RunFolder) -> None:
     """Within a round, a line comes every five minutes and no more often."""
-    beats = [line for line in follow("log").splitlines() if "point" in line]
+    beats = [line for line in follow(folder, "log", rounds=6).splitlines() if "point" in line]
 
     assert 6 * 56 // 5 - 12 <= len(beats) <= 6 * 56 // 5
-    assert "ETA" in beats[0]
+    assert "left" in beats[0]
     assert "RND" in beats[0]
 
 
-def test_a_terminal_line_is_rewritten_in_its_width() -> None:
+def test_a_terminal_line_is_rewritten_in_its_width(folder: RunFolder) -> None:
     """On a terminal one line is rewritten: it is never wider than the terminal, and the end leaves it clean."""
-    text = follow("line")
+    text = follow(folder, "line", rounds=6)
 
-    assert all(len(part) <= 79 for line in text.split("\n") for part in line.split("\r") if "of at most" not in part)
+    rewritten = [line.rpartition("\r")[0] for line in text.split("\n")]
+    assert all(len(part) <= 79 for line in rewritten for part in line.split("\r"))
     assert "point 2/56 RND 128 KiB 100/0 (last" in text
     assert text.endswith("\r" + " " * 79 + "\r")
 
 
-def test_none_says_nothing() -> None:
+def test_none_says_nothing(folder: RunFolder) -> None:
     """Mode none is silent."""
-    assert follow("none") == ""
+    assert follow(folder, "none") == ""
 
 
-def test_the_remaining_time_is_right() -> None:
+def test_the_remaining_time_is_right(folder: RunFolder) -> None:
     """With 60 s a point, after the first round 4 to 8 rounds of 56 min are left; the last round promises nothing."""
-    lines = [line for line in follow("log").splitlines() if "of at most" in line]
+    lines = [line for line in follow(folder, "log", rounds=6).splitlines() if "of at most" in line]
 
-    assert "ETA 3 h 44 min to 7 h 28 min" in lines[0]
-    assert "ETA" not in lines[-1]
+    assert "3 h 44 min to 7 h 28 min left" in lines[0]
+    assert "left" not in lines[-1]
+
+
+def test_what_is_certain_is_promised(folder: RunFolder) -> None:
+    """After five rounds that are not steady, one more is certain: the least remaining time is a whole round."""
+    text = follow(folder, "log", steady=False)
+
+    (line,) = [line for line in text.splitlines() if "round 5 of" in line]
+    assert "56 min 00 s to 3 h 44 min left" in line
+
+
+def test_parts_are_told_apart(folder: RunFolder) -> None:
+    """Rounds of several parts are counted, and their time is told, for each part by itself."""
+    lines = follow(folder, "log", "throughput", [("rounds.maximum", 6)]).splitlines()
+
+    for part in ("1024 KiB", "128 KiB"):
+        (first,) = [line for line in lines if f"] {part}: round 1 of at most 6: Throughput 0/100" in line]
+        assert "MB/s, 8 min 00 s to 10 min 00 s left" in first
+        assert any(f"] {part}: round 5 of at most 6: steady" in line for line in lines)
+
+
+def test_samples_that_stand_for_rounds_are_judged(folder: RunFolder) -> None:
+    """Of a continuous stimulus, a line comes with each sample that stands for a round: every half hour."""
+    lines = follow(folder, "log", "wsat", [("settling.stride_samples", 10)], steady=False).splitlines()
+
+    rounds = [line for line in lines if "stimulus: round" in line]
+    assert [line.partition("round ")[2].partition(":")[0] for line in rounds] == [str(n) for n in range(1, 37)]
+    assert "not steady: IOPS data" in rounds[4]
+
+
+def test_a_stretch_tells_its_samples(folder: RunFolder) -> None:
+    """On a terminal the sample that runs, the IOPS of the last one, and the time left of the stretch are shown."""
+    text = follow(folder, "line", "xsr", [])
+
+    assert "AG 1: stimulus SEQ 1024 KiB 0/100 sample 1/480, 8 h 00 min left" in text
+    assert "AG 3: stimulus SEQ 1024 KiB 0/100 sample 480/480 (last 4" in text
+
+
+def test_thousands_of_steps_are_few_lines(folder: RunFolder) -> None:
+    """The 3600 writes and idle times of a host idle recovery test are some lines a wait state, and are counted."""
+    idle = [("wait_states.idle_seconds", [5, 10]), ("settling.stride_samples", 1)]
+    lines = follow(folder, "log", "hir", idle, seconds=5.0).splitlines()
+
+    assert sum("Wait State 1" in line for line in lines) < 40
+    assert any("Wait State 2: access A RND 4 KiB 0/100, 360 times ..." in line for line in lines)
+    beats = [line for line in lines if "/360" in line]
+    assert beats
+    assert any("access C" in line and "IOPS" in line for line in lines)
+
+
+@pytest.mark.parametrize("test", ["iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth"])
+def test_every_test_is_followed(test: str, folder: RunFolder) -> None:
+    """Of every test each phase is told, in lines that have no line break within."""
+    overrides = [("wait_states.cycles", 3)] if test == "hir" else []
+    lines = follow(folder, "log", test, overrides).splitlines()
+
+    assert all(line.startswith("[") for line in lines)
+    assert any("purged by" in line for line in lines)
+    assert any("IOPS" in line or "MB/s" in line for line in lines[2:])
+
+
+def test_little_is_kept(folder: RunFolder) -> None:
+    """A run that is stopped in a stretch was followed up to its last sample."""
+    spec = read_specification("wsat", "2.0.2", "enterprise").spec
+    facts, now, stream = samples.run_facts(spec), [0.0], Screen()
+    progress = following(spec, "line", stream, now)
+    told = iter(samples.answers(spec, facts.dut)[0])
+
+    def perform(_step: Step) -> Any:
+        for number, outcome in enumerate(next(told)[1]):
+            if number == 50:
+                raise KeyboardInterrupt
+            yield outcome
+
+    with pytest.raises(Interrupted):
+        run(facts, perform, folder, progress.event)
+
+    assert "sample 51/121" in stream.getvalue()
 
 
 @pytest.mark.parametrize(("term", "mode"), [("xterm", "line"), ("dumb", "log"), ("", "log"), ("unknown", "log")])
@@ -94,31 +212,28 @@ def test_a_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_mode("line", io.StringIO()) == "line"
 
 
-def test_a_reader_that_is_gone_stops_no_test() -> None:
+def test_a_reader_that_is_gone_stops_no_test(folder: RunFolder) -> None:
     """When nobody listens any more, progress falls silent and the run goes on."""
 
     class Gone(io.StringIO):
         def write(self, _text: str, /) -> int:
             raise BrokenPipeError
 
-    progress = Progress(SPEC, "log", Gone())
-    for step, outcomes in samples.answers(SPEC, samples.dut(), rounds=5):
-        progress.event(StepBegun(step=step))
-        for position, outcome in enumerate(outcomes):
-            progress.event(OutcomeCame(step=step, position=position, outcome=outcome))
+    spec = read_specification("iops", "2.0.2", "enterprise", overrides=NINE_ROUNDS).spec
+    facts, events, outcomes = samples.run_facts(spec), list[Event](), list[Outcome]()
+    progress = following(spec, "log", Gone(), [0.0])
+    told = iter(samples.answers(spec, facts.dut)[0])
+
+    def emit(event: Event) -> None:
+        events.append(event)
+        progress.event(event)
+
+    def perform(_step: Step) -> Any:
+        for outcome in next(told)[1]:
+            outcomes.append(outcome)
+            yield outcome
+
+    run(facts, perform, folder, emit)
     progress.close()
 
-
-def test_what_is_certain_is_promised() -> None:
-    """After five rounds that are not steady, one more is certain: the least remaining time is a whole round."""
-    unsteady = read_specification("iops", "2.0.2", "enterprise", overrides=[("rounds.maximum", 9)]).spec
-    stream, now = io.StringIO(), [0.0]
-    progress = Progress(unsteady, "log", stream, clock=lambda: now[0])
-    for step, outcomes in samples.answers(unsteady, samples.dut(), steady=False):
-        progress.event(StepBegun(step=step))
-        for position, outcome in enumerate(outcomes):
-            now[0] += 60
-            progress.event(OutcomeCame(step=step, position=position, outcome=outcome))
-
-    (line,) = [line for line in stream.getvalue().splitlines() if "round 5 of" in line]
-    assert "ETA 56 min 00 s to 3 h 44 min" in line
+    assert len(events) > len(outcomes) > 5 * 56

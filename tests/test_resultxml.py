@@ -1,6 +1,8 @@
-"""result.xml: valid, exact, and read as if it came from an enemy."""
+"""result.xml: valid, exact, small, and read as if it came from an enemy."""
 
 import math
+from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -8,14 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from snia_pts.demand import demand_means, operating_points
 from snia_pts.errors import RecordError
-from snia_pts.record.resultxml import differences, parse, result_xml
+from snia_pts.measurement import average_response_us, percentile_response_us
+from snia_pts.record.document import parse
+from snia_pts.record.resultxml import COLUMNS, differences, numbers, result_xml
 from snia_pts.result import TestResult
-from snia_pts.specfile import SPECS
+from snia_pts.spec import SPEC_TYPES, DemandSpec
+from snia_pts.specfile import SPECS, read_specification
+from snia_pts.steadystate import determine
+from snia_pts.timeline import TimeLine
 from tests import samples
 
 RESULT = samples.iops_result(rounds=6)
 DOCUMENT = result_xml(RESULT)
+TESTS = tuple(SPEC_TYPES)
 
 XXE = b"""<?xml version="1.0"?><!DOCTYPE result [<!ENTITY file SYSTEM "file:///etc/passwd">]>
 <result format="1" suite_version="&file;"/>"""
@@ -23,44 +32,188 @@ LAUGHS = b"""<?xml version="1.0"?><!DOCTYPE result [<!ENTITY a "ha"><!ENTITY b "
 <!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;&b;&b;"><!ENTITY d "&c;&c;&c;&c;&c;&c;&c;&c;&c;&c;">]><result>&d;</result>"""
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        RESULT,
-        samples.iops_result(steady=False),
-        samples.iops_result(pts="1.1", test_class="client"),
-        samples.iops_result(sector_bytes=4096),
-        *(samples.iops_result(ending="interrupted", stop_after=count) for count in (0, 1, 2, 40, 300)),
-    ],
-)
-def test_every_result_is_valid(result: TestResult) -> None:
-    """Whatever came of a run, its result.xml is valid against the schema in specs/."""
+@cache
+def of(test: str) -> tuple[TestResult, bytes]:
+    """Return a full-length result of a test, and its document."""
+    result = samples.result_of(test)
+    return result, result_xml(result)
+
+
+@pytest.mark.parametrize("pts", ["2.0.2", "1.1"])
+@pytest.mark.parametrize("test", TESTS)
+def test_every_result_is_valid(test: str, pts: str) -> None:
+    """Whatever came of a run of any test, its result.xml is valid against the schema in specs/."""
     schema = etree.XMLSchema(etree.parse(str(SPECS / "result.xsd")))
-
-    assert schema.validate(etree.fromstring(result_xml(result)))
-
-
-def test_rounds_and_cells_are_exact() -> None:
-    """Each measured IOPS, and each mean of the window, is in the document to the last bit."""
-    root = parse(DOCUMENT, "result.xml")
-
-    stored = [
-        [float(element.get("iops", "")) for element in measured.findall("measurement")]
-        for measured in root.findall("round")
+    results = [
+        samples.result_of(test, pts=pts),
+        samples.result_of(test, pts=pts, test_class="client", steady=False),
+        samples.result_of(test, pts=pts, sector_bytes=4096),
+        *(samples.result_of(test, pts=pts, ending="interrupted", stop_after=count) for count in (0, 1, 2, 40, 700)),
     ]
-    assert stored == [[point.iops for point in measured.measurements] for measured in RESULT.rounds]
-    assert [float(cell.get("iops", "")) for cell in root.findall("window/cell")] == list(RESULT.matrix.values())
+
+    for result in results:
+        assert schema.validate(etree.fromstring(result_xml(result))), schema.error_log
 
 
-def test_determinations_are_exact() -> None:
-    """The determination of every tracked variable is in the document to the last bit."""
-    assert RESULT.window is not None
-    for element, (tracked, state) in zip(
-        parse(DOCUMENT, "").findall("window/determination"), RESULT.window.determinations, strict=True
-    ):
-        assert int(element.get("block_size_bytes", "")) == tracked.block_size_bytes
+def test_a_dead_device_has_a_valid_result() -> None:
+    """Where no I/O came back there is no response time, and the document says none."""
+    root = parse(result_xml(samples.iops_result(scale=0)), "result.xml")
+
+    points = root.findall("loop/window/point")
+    assert points
+    assert {point.get("average_response_us") for point in points} == {None}
+
+
+@pytest.mark.parametrize("test", ["iops", "throughput", "latency", "dirth"])
+def test_rounds_and_points_are_exact(test: str) -> None:
+    """Each measured IOPS, and each figure of the window's points, is in the document to the last bit."""
+    result, document = of(test)
+    root = parse(document, "result.xml")
+
+    assert [loop.get("part") for loop in root.findall("loop")] == [loop.part for loop in result.loops]
+    for element, loop in zip(root.findall("loop"), result.loops, strict=True):
+        stored = [[float(point.get("iops", "")) for point in measured] for measured in element.findall("round")]
+        assert stored == [[point.iops for point in measured.measurements] for measured in loop.rounds]
+        for place, point in enumerate(element.findall("window/point")):
+            measured = [each.measurements[place] for each in loop.window_rounds]
+            greatest = [each.maximum_response_us for each in measured]
+            for name, value in {
+                "iops": math.fsum(each.iops for each in measured) / len(measured),
+                "mb_per_second": math.fsum(each.mb_per_second for each in measured) / len(measured),
+                "average_response_us": average_response_us(measured),
+                "maximum_response_us": max(greatest),
+                "mean_maximum_response_us": math.fsum(greatest) / len(greatest),
+                "three_nines_response_us": percentile_response_us(measured, 99.9),
+                "five_nines_response_us": percentile_response_us(measured, 99.999),
+            }.items():
+                assert (value is None) == (point.get(name) is None)
+                assert value is None or float(point.get(name, "")) == value
+
+
+@pytest.mark.parametrize("test", ["iops", "latency", "wsat", "composite"])
+def test_determinations_are_exact(test: str) -> None:
+    """The determination of every tracked variable, of rounds or samples, is in the document to the last bit."""
+    result, document = of(test)
+    windows = [loop.window for loop in result.loops] + ([result.sampling.window] if result.sampling else [])
+    states = [state for window in windows if window for _, state in window.determinations]
+    elements = parse(document, "").findall(".//determination")
+
+    assert states
+    for element, state in zip(elements, states, strict=True):
         for name in ("average", "data_excursion", "allowed_data_excursion", "slope", "intercept", "slope_excursion"):
             assert float(element.get(name, "")) == getattr(state, name)
+
+
+def test_a_determination_names_what_is_tracked() -> None:
+    """Just the keys that a tracked variable has are given: sizes and mixes, or a demand, or none."""
+    for test, names in {
+        "iops": {"metric", "read_percent", "block_size_bytes"},
+        "throughput": {"metric", "read_percent"},
+        "wsat": {"metric"},
+    }.items():
+        element = parse(of(test)[1], "").find(".//determination")
+        assert element is not None
+        assert {"metric", "read_percent", "block_size_bytes", "thread_count", "queue_depth"} & {
+            *element.keys()
+        } == names
+    loop = parse(of("dirth")[1], "").find("loop/window/determination")
+    assert loop is not None
+    assert (loop.get("thread_count"), loop.get("queue_depth")) == ("32", "32")
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_time_lines_are_exact(test: str) -> None:
+    """Every sample of every time line, and every measurement of a stretch, is in the document to the last bit."""
+    result, document = of(test)
+    elements = parse(document, "").findall("time_line")
+
+    assert {field.name for field in fields(TimeLine)} > set(COLUMNS)
+    for element, line in zip(elements, result.time_lines, strict=True):
+        assert (element.get("phase"), element.get("part")) == (line.phase, line.part)
+        assert len(element.findall("measurement")) == len(line.measurements)
+        for name in COLUMNS:
+            stored = [float(text) for text in (element.findtext(f"samples/{name}") or "").split()]
+            assert [*map(str, stored)] == [*map(str, getattr(line, name))]
+
+
+def test_mixes_and_skews_are_told() -> None:
+    """A mix of block sizes and a skew are lists of pairs, in place of the one block size."""
+    point = parse(of("composite")[1], "").find("loop/window/point")
+
+    assert point is not None
+    assert point.get("block_size_bytes") is None
+    shares = [tuple(map(int, pair.split(":"))) for pair in point.get("block_mix", "").split()]
+    assert (4096, 67) in shares
+    assert sum(percent for _, percent in shares) == 100
+    assert point.get("skew") == "50:5 30:15 20:80"
+
+
+def test_operating_points_are_told() -> None:
+    """The Max, Mid and Min IOPS points of a demand loop are in the document."""
+    result, document = of("dirth")
+    spec, loop = result.facts.spec, result.loop()
+    assert isinstance(spec, DemandSpec)
+    assert loop is not None
+    expected = operating_points(demand_means(loop.window_rounds), spec.operating_points.maximum_art_ms)
+
+    stored = [
+        (element.get("name"), int(element.get("thread_count", "")), float(element.get("iops", "")))
+        for element in parse(document, "").findall("operating_point")
+    ]
+
+    assert stored == [(point.name, point.demand.thread_count, point.iops) for point in expected]
+    assert len(stored) == 3
+
+
+def test_gaps_are_told_by_part_and_wish() -> None:
+    """Idle times that a test asked for stand apart from pauses it did not want, for each part."""
+    gaps = [element for element in parse(of("hir")[1], "").findall("gaps") if element.get("asked_seconds")]
+
+    assert [float(gap.get("asked_seconds", "")) for gap in gaps] == [5, 10, 15, 25, 50]
+    assert [int(gap.get("count", "")) for gap in gaps] == [360] * 5
+    for gap in gaps:
+        asked = 1000 * float(gap.get("asked_seconds", ""))
+        assert asked <= float(gap.get("median_ms", "")) <= float(gap.get("worst_ms", "")) < asked + 1000
+
+
+def test_what_ended_a_saturation_is_told() -> None:
+    """Only a write saturation test that ended has a conclusion."""
+    found = parse(of("wsat")[1], "").find("conclusion")
+
+    assert found is not None
+    assert found.get("reason") == "time"
+    assert parse(of("hir")[1], "").find("conclusion") is None
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_every_number_of_the_specification_is_told_once(test: str) -> None:
+    """Keys are those of specs/, and what has a name in a list is found by it."""
+    spec = read_specification(test, "2.0.2", "client").spec
+    told = [key for key, _ in numbers(spec)]
+
+    assert len(set(told)) == len(told)
+    assert dict(numbers(spec))["setup.active_range_percent"] == "75"
+    assert ("patterns.oltp.read_percent" in told) == (test in ("wsat", "dirth"))
+    assert ("groups.sequence.AG 2.seconds" in told) == (test == "xsr")
+
+
+def test_a_day_of_seconds_is_small(tmp_path: Path) -> None:
+    """A day of one-second samples is less than 1 MB, and a change in the midst of it is told with its place."""
+    seconds = [("settling.sample_seconds", 1.0), ("settling.stride_samples", 900), ("saturation.capacities", 100)]
+    result = samples.result_of("wsat", pts="1.1", steady=False, overrides=seconds)
+    document = result_xml(result)
+    (line,) = result.time_lines
+    assert line.samples == 86_400
+    assert len(document) < 1_000_000
+    assert f'samples_per_row="{line.samples_per_row}"'.encode() in document
+
+    column = document.index(b"<write_ios>") + 11
+    values = document[column : document.index(b"<", column)].split()
+    changed = b" ".join([*values[:2000], b"7", *values[2001:]])
+    (tmp_path / "result.xml").write_bytes(document.replace(b" ".join(values), changed, 1))
+    (difference,) = differences(tmp_path / "result.xml", result)
+
+    assert f"write_ios, value 2001: 7 is stored, the journal gives {values[2000].decode()}" in difference
 
 
 def test_the_same_result_gives_the_same_bytes() -> None:
@@ -68,18 +221,20 @@ def test_the_same_result_gives_the_same_bytes() -> None:
     assert result_xml(RESULT) == DOCUMENT
 
 
-def test_an_equal_document_has_no_difference(tmp_path: Path) -> None:
+@pytest.mark.parametrize("test", TESTS)
+def test_an_equal_document_has_no_difference(test: str, tmp_path: Path) -> None:
     """A stored document agrees with the result it was made from."""
-    (tmp_path / "result.xml").write_bytes(DOCUMENT)
+    result, document = of(test)
+    (tmp_path / "result.xml").write_bytes(document)
 
-    assert differences(tmp_path / "result.xml", RESULT) == ()
+    assert differences(tmp_path / "result.xml", result) == ()
 
 
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
         (b'verdict="STEADY STATE"', b'verdict="STEADY STATE NOT ACHIEVED"', "verdict"),
-        (b'<cell read_percent="100"', b'<cell read_percent="99"', "read_percent"),
+        (b'<point access="RND" read_percent="100"', b'<point access="RND" read_percent="99"', "read_percent"),
         (b'conformant="true"', b'conformant="false"', "conformant"),
     ],
 )
@@ -97,7 +252,9 @@ def test_a_changed_document_is_told(old: bytes, new: bytes, told: str, tmp_path:
 def test_a_missing_round_is_told(tmp_path: Path) -> None:
     """A document with other elements than the journal gives is told."""
     root = etree.fromstring(DOCUMENT)
-    root.remove(root.findall("round")[0])
+    loop = root.find("loop")
+    assert loop is not None
+    loop.remove(loop[0])
     (tmp_path / "result.xml").write_bytes(etree.tostring(root))
 
     assert differences(tmp_path / "result.xml", RESULT)
@@ -121,6 +278,8 @@ def test_entities_and_document_types_are_refused(document: bytes) -> None:
         b"<a>" * 5000,
         DOCUMENT[:-20],
         DOCUMENT.replace(b'format="1"', b'format="2"'),
+        DOCUMENT.replace(b"</read_ios>", b" 7</read_ios>"),
+        DOCUMENT.replace(b"</read_ios>", b"x</read_ios>"),
     ],
 )
 def test_what_is_no_result_is_refused(document: bytes) -> None:
@@ -155,16 +314,11 @@ def test_any_text_of_a_device_fits(text: str) -> None:
 
 def test_a_window_that_is_not_evaluable_is_valid() -> None:
     """Figures that do not exist are NaN, which the schema takes."""
-    assert math.isnan(float("NaN"))
-    window = RESULT.window
-    assert window is not None
-    from dataclasses import replace
+    (loop,) = RESULT.loops
+    assert loop.window is not None
+    rule = read_specification("iops", "2.0.2", "enterprise").spec.steady_state  # type: ignore[union-attr]
+    nothing = tuple((tracked, determine([0.0] * 5, rule, first_round=2)) for tracked, _ in loop.window.determinations)
+    unknown = replace(loop, window=replace(loop.window, determinations=nothing))
+    root = parse(result_xml(replace(RESULT, loops=(unknown,))), "result.xml")
 
-    from snia_pts.specfile import read_specification
-    from snia_pts.steadystate import determine
-
-    rule = read_specification("iops", "2.0.2", "enterprise").spec.steady_state
-    nothing = tuple((tracked, determine([0.0] * 5, rule, first_round=2)) for tracked, _ in window.determinations)
-    root = parse(result_xml(replace(RESULT, window=replace(window, determinations=nothing))), "result.xml")
-
-    assert {element.get("average") for element in root.findall("window/determination")} == {"NaN"}
+    assert {element.get("average") for element in root.findall("loop/window/determination")} == {"NaN"}

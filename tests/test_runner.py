@@ -1,17 +1,19 @@
 """The runner: journals each answer before the next question, and keeps what was measured whatever stops it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from snia_pts.errors import DeviceFailed, HostFailed, Interrupted, PurgeFailed, RecordError, SniaPtsError
 from snia_pts.measurement import Outcome
+from snia_pts.record.document import parse
 from snia_pts.record.folder import RunFolder
-from snia_pts.record.journal import read_journal
-from snia_pts.record.resultxml import differences, parse
+from snia_pts.record.journal import Asked, Begun, Came, Journal, Recorded
+from snia_pts.record.resultxml import differences
 from snia_pts.result import RunFacts
-from snia_pts.runner import Event, OutcomeCame, assess, run
+from snia_pts.runner import Event, OutcomeCame, RoundJudged, StepBegun, assess, run
 from snia_pts.specfile import read_specification
 from snia_pts.steps import Step
 from tests import samples
@@ -20,18 +22,32 @@ SPECIFICATION = read_specification(
     "iops", "2.0.2", "enterprise", overrides=[("rounds.maximum", 6), ("rounds.read_percents", [100, 65, 0])]
 )
 FACTS = samples.run_facts(SPECIFICATION.spec, found=SPECIFICATION.deviations)
-ANSWERED = samples.answers(SPECIFICATION.spec, FACTS.dut, rounds=5)
+ANSWERED = samples.answers(SPECIFICATION.spec, FACTS.dut, rounds=5)[0]
 OUTCOMES = sum(len(outcomes) for _, outcomes in ANSWERED)
+#: Few of everything, for a test of each kind of step.
+SHORT: Mapping[str, Sequence[tuple[str, Any]]] = {
+    "hir": [("settling.stride_samples", 1), ("wait_states.cycles", 2), ("wait_states.access_c_seconds", 20)],
+    "wsat": [("settling.stride_samples", 2), ("saturation.seconds", 1200)],
+    "dirth": [
+        ("settling.stride_samples", 1), ("demand.thread_counts", [32, 1]), ("demand.queue_depths", [32, 1]),
+        ("operating_points.pre_write_seconds", 120),
+    ],
+}  # fmt: skip
 
 
-def answering(fail: Callable[[int], BaseException | None] = lambda _: None) -> Callable[[Step], Iterator[Outcome]]:
+def answering(
+    fail: Callable[[int], BaseException | None] = lambda _: None,
+    answered: Sequence[tuple[Step, tuple[Outcome, ...]]] = ANSWERED,
+) -> Callable[[Step], Iterator[Outcome]]:
     """Return a laboratory that gives the recorded outcomes, and raises what ``fail`` says for the n-th."""
-    told = dict(ANSWERED)
+    told = iter(answered)
     count = 0
 
     def perform(step: Step) -> Iterator[Outcome]:
         nonlocal count
-        for outcome in told[step]:
+        asked, outcomes = next(told)
+        assert asked == step
+        for outcome in outcomes:
             if error := fail(count):
                 raise error
             count += 1
@@ -58,13 +74,68 @@ def test_a_run_leaves_journal_and_result(folder: RunFolder) -> None:
     assert sum(isinstance(event, OutcomeCame) for event in events) == OUTCOMES
 
 
+@pytest.mark.parametrize("test", SHORT)
+def test_a_run_of_every_kind_of_step(test: str, folder: RunFolder) -> None:
+    """Stretches, idle times and rounds, and what ended a saturation, come back from the journal alone."""
+    specification = read_specification(test, "2.0.2", "enterprise", overrides=SHORT[test])
+    facts = samples.run_facts(specification.spec, found=specification.deviations)
+    answered, conclusion = samples.answers(specification.spec, facts.dut)
+    events: list[Event] = []
+
+    result = run(facts, answering(answered=answered), folder, events.append)
+
+    assert [event.step for event in events if isinstance(event, StepBegun)] == [step for step, _ in answered]
+    assert result.conclusion == conclusion
+    assert assess(folder) == result
+    assert differences(folder.result, result) == ()
+
+
+@pytest.mark.parametrize("test", ["throughput", *SHORT])
+def test_each_round_is_judged_as_it_comes(test: str, folder: RunFolder) -> None:
+    """Whoever watches learns of each round, of every part and of samples, and its window; the last is the result's."""
+    specification = read_specification(test, "2.0.2", "enterprise", overrides=SHORT.get(test, ()))
+    facts = samples.run_facts(specification.spec)
+    answered, _ = samples.answers(specification.spec, facts.dut)
+    events: list[Event] = []
+
+    result = run(facts, answering(answered=answered), folder, events.append)
+
+    told = [event for event in events if isinstance(event, RoundJudged)]
+    expected = [
+        *(result.sampling.rounds if result.sampling else ()),
+        *(r for loop in result.loops for r in loop.rounds),
+    ]
+    assert [event.judged for event in told] == expected
+    last = {(event.step.kind, event.step.part): event.window for event in told}
+    windows = [result.sampling.window] if result.sampling else []
+    assert [*last.values()] == [*windows, *(loop.window for loop in result.loops)]
+
+
+@pytest.mark.parametrize("test", SHORT)
+def test_a_stretch_that_is_stopped_keeps_its_samples(test: str, folder: RunFolder) -> None:
+    """Stopped within a stretch, a run keeps the samples that came, and its time line is not complete."""
+    specification = read_specification(test, "2.0.2", "enterprise", overrides=SHORT[test])
+    facts = samples.run_facts(specification.spec)
+    answered, _ = samples.answers(specification.spec, facts.dut)
+
+    with pytest.raises(Interrupted, match="RND"):
+        run(
+            facts, answering(lambda count: KeyboardInterrupt() if count == 4 else None, answered), folder,
+            lambda event: None,
+        )  # fmt: skip
+
+    (line,) = assess(folder).time_lines
+    assert len(line) == 3
+    assert not line.complete
+    assert line.measurements == []
+
+
 def test_each_outcome_is_journaled_before_the_next_is_asked(folder: RunFolder) -> None:
     """When a stimulus begins, all outcomes before it are in the journal."""
     seen: list[int] = []
 
     def look(count: int) -> None:
-        journal = read_journal(folder.journal)
-        seen.append(sum(len(outcomes) for _, outcomes in journal.answered) - count)
+        seen.append(sum(len(outcomes) for _, outcomes in Recorded(folder.journal).answered()) - count)
 
     run(FACTS, answering(look), folder, lambda event: None)
 
@@ -89,7 +160,7 @@ def test_whatever_stops_a_run_what_was_measured_is_kept(
         run(FACTS, answering(lambda count: error if count == stop else None), folder, lambda event: None)
 
     result = assess(folder)
-    kept = sum(len(outcomes) for _, outcomes in read_journal(folder.journal).answered)
+    kept = sum(len(outcomes) for _, outcomes in Recorded(folder.journal).answered())
     assert kept == stop
     assert result.ending == ending
     assert result.verdict.startswith("INCOMPLETE")
@@ -107,7 +178,8 @@ def test_a_killed_run_is_unfinished(folder: RunFolder) -> None:
 
     assert result.ending == "unfinished"
     assert "no end" in result.ending_detail
-    assert [measured.complete for measured in result.rounds] == [True, True, False]
+    (loop,) = result.loops
+    assert [measured.complete for measured in loop.rounds] == [True, True, False]
 
 
 def test_all_outcomes_without_an_end_is_unfinished(folder: RunFolder) -> None:
@@ -132,8 +204,6 @@ def test_a_journal_of_another_procedure_is_refused(tmp_path: Path) -> None:
     other = read_specification("iops", "2.0.2", "enterprise", overrides=[("rounds.read_percents", [100, 65, 5, 0])])
     facts: RunFacts = samples.run_facts(other.spec)
     folder = RunFolder.create(tmp_path / "run")
-    from snia_pts.record.journal import Asked, Begun, Came, Journal
-
     with Journal(folder.journal) as journal:
         journal.append(Begun(facts=facts))
         for step, outcomes in ANSWERED:

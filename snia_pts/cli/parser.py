@@ -3,11 +3,60 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from .. import __version__
 from ..errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestVerb:
+    """A verb that runs a test: its other names, what it does, and its short options with the keys they stand for."""
+
+    aliases: tuple[str, ...] = ()
+    help: str
+    shortcuts: Mapping[str, str]
+
+
+_DEMAND = {"--thread-count": "setup.thread_count", "--queue-depth": "setup.queue_depth"}
+_ROUNDS = {**_DEMAND, "--point-seconds": "rounds.point_seconds", "--max-rounds": "rounds.maximum"}
+_TC_QD_LOOP = {"--point-seconds": "demand.point_seconds", "--max-rounds": "demand.maximum"}
+_STIMULUS = {"--stimulus": "stimulus.name"}
+#: What a short option says of itself.
+_SHORTCUT_HELP = {
+    "--thread-count": ("N", "TC, how many threads"),
+    "--queue-depth": ("N", "QD, outstanding I/Os a thread"),
+    "--point-seconds": ("S", "the time of each point"),
+    "--max-rounds": ("N", "rounds at most"),
+    "--stimulus": ("NAME", "which of the specification's patterns is the test stimulus"),
+}
+
+#: Every test by its verb, in the order of the standard's chapters.
+TESTS: Mapping[str, TestVerb] = {
+    "iops": TestVerb(help="IOPS: R/W mix x block size, to steady state", shortcuts=_ROUNDS),
+    "throughput": TestVerb(
+        aliases=("tp",), help="throughput: sequential reads and writes, to steady state", shortcuts=_ROUNDS
+    ),
+    "latency": TestVerb(
+        aliases=("lat",), help="latency: response times of one outstanding I/O, to steady state", shortcuts=_ROUNDS
+    ),
+    "wsat": TestVerb(
+        help="write saturation: continuous writes from a purged drive on", shortcuts={**_DEMAND, **_STIMULUS}
+    ),
+    "hir": TestVerb(help="host idle recovery: writes with idle times of growing length", shortcuts=_DEMAND),
+    "xsr": TestVerb(help="cross stimulus recovery: large sequential, small random, large sequential", shortcuts={}),
+    "composite": TestVerb(
+        aliases=("ecw", "cbw"), help="composite workload: a mix of block sizes at every TC x QD", shortcuts=_TC_QD_LOOP
+    ),
+    "dirth": TestVerb(
+        help="demand intensity, response time histogram: one pattern at every TC x QD",
+        shortcuts={**_TC_QD_LOOP, **_STIMULUS},
+    ),
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -27,16 +76,53 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"snia-pts {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    _test(verbs.add_parser("iops", allow_abbrev=False, help="the IOPS test: block size x R/W mix, to steady state"))
-    _stored(verbs.add_parser("assess", allow_abbrev=False, help="judge a stored run again, without a device"))
-    _report(verbs.add_parser("report", allow_abbrev=False, help="make the report of a stored run again"))
+    add = partial(verbs.add_parser, allow_abbrev=False)
+    for name, test in TESTS.items():
+        _test(add(name, aliases=test.aliases, help=test.help), name, test)
+    _all(add("all", help="IOPS, throughput, latency and write saturation, one after the other"))
+    _assess(add("assess", help="judge a stored run again, without a device"))
+    _report(add("report", help="make the report of a stored run again"))
     return parser
 
 
-def _test(parser: argparse.ArgumentParser) -> None:
+def _test(parser: argparse.ArgumentParser, name: str, test: TestVerb) -> None:
     parser.description = "Runs the test on TARGET: a whole drive, or a file made for it. Everything on TARGET is lost."
-    parser.set_defaults(verb=_verb("running", "iops"))
-    parser.add_argument("target", metavar="TARGET", type=Path, help="a whole drive (/dev/nvme0n1), or a file")
+    parser.set_defaults(verb=_verb("running", "run_one"), test=name, set=[])
+    _target(parser)
+    standard = _standard(parser)
+    standard.add_argument("--spec", metavar="FILE", type=Path, help="a specification file of your own")
+    for option, key in test.shortcuts.items():
+        metavar, says = _SHORTCUT_HELP[option]
+        setting = partial("{}={}".format, key)
+        standard.add_argument(
+            option, metavar=metavar, dest="set", action="append", type=setting, help=f"{says} ({key})"
+        )
+    standard.add_argument("--set", metavar="KEY=VALUE", action="append", help="any number of specs/")
+    _how(parser, "runs/<test>-<model or file>-<time>")
+    _plan(parser)
+
+
+def _all(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Runs the tests on TARGET, each with its own purge. Everything on TARGET is lost."
+    parser.set_defaults(verb=_verb("suite", "run_all"), set=[])
+    parser.add_argument(
+        "--advanced", action="store_true", help="host idle, cross stimulus, composite and demand intensity as well"
+    )
+    _target(parser)
+    _standard(parser).add_argument(
+        "--set",
+        metavar="TEST.KEY=VALUE",
+        action="append",
+        help="any number of a test, for example iops.rounds.maximum=7",
+    )
+    _how(parser, "runs/all-<model or file>-<time>")
+    _plan(parser)
+
+
+def _target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "target", metavar="TARGET", type=Path, help="a whole drive (/dev/nvme0n1), a file, or sim:PRESET"
+    )
     target = parser.add_argument_group("target")
     target.add_argument("--size", metavar="SIZE", help="size of the file to make, for example 1G")
     target.add_argument("--overwrite", action="store_true", help="the file may be one that snia-pts did not make")
@@ -44,37 +130,41 @@ def _test(parser: argparse.ArgumentParser) -> None:
     target.add_argument(
         "--purge", metavar="METHOD", default="auto", help="auto (default), blkdiscard, punch-hole, none"
     )
+
+
+def _standard(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     standard = parser.add_argument_group("standard", "Every value that differs from the standard is a Deviation.")
     standard.add_argument("--class", dest="test_class", choices=("enterprise", "client"), default="enterprise")
     standard.add_argument("--pts", metavar="VERSION", default="2.0.2", help="2.0.2 (default) or 1.1")
-    standard.add_argument("--spec", metavar="FILE", type=Path, help="a specification file of your own")
-    standard.add_argument("--thread-count", metavar="N", help="setup.thread_count (TC)")
-    standard.add_argument("--queue-depth", metavar="N", help="setup.queue_depth (QD), outstanding I/Os a thread")
-    standard.add_argument("--point-seconds", metavar="S", help="rounds.point_seconds, the time of each point")
-    standard.add_argument("--max-rounds", metavar="N", help="rounds.maximum")
-    standard.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any number of specs/")
+    return standard
+
+
+def _how(parser: argparse.ArgumentParser, place: str) -> None:
     how = parser.add_argument_group("run")
     how.add_argument("--engine", choices=("auto", "io_uring", "libaio"), default="auto", help="fio's I/O engine")
     how.add_argument("--refill-buffers", action="store_true", help="new random data for every write (costs the host)")
     how.add_argument("--seed", metavar="N", help="of the random offsets (default: a new one, recorded)")
-    how.add_argument("--run-dir", metavar="DIR", type=Path, help="default: runs/<test>-<model or file>-<time>")
+    how.add_argument("--run-dir", metavar="DIR", type=Path, help=f"default: {place}")
     how.add_argument("--operator", metavar="NAME", default="", help="who tests, for the report")
     how.add_argument("--progress", choices=("auto", "line", "log", "none"), default="auto")
+
+
+def _plan(parser: argparse.ArgumentParser) -> None:
     plan = parser.add_argument_group("plan")
     plan.add_argument("--plan", action="store_true", help="show steps, duration and bytes written; touch nothing")
     plan.add_argument("--assume", metavar="MB/S", default="500", help="for --plan: what the drive moves at most (500)")
     plan.add_argument("--json", action="store_true", help="the plan as JSON")
 
 
-def _stored(parser: argparse.ArgumentParser) -> None:
+def _assess(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=_verb("stored", "assess"))
-    parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run")
+    parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def _report(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=_verb("stored", "report"))
-    parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run")
+    parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
 
 
 class _verb:

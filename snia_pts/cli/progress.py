@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import TextIO
 
-from ..measurement import MeasuredRound, Measurement
-from ..runner import Event, StepBegun
-from ..spec import IopsSpec
-from ..steps import Precondition, Purge, Round, Step
+from ..measurement import Measurement, Outcome, Purged, Sample
+from ..plan import Plan
+from ..runner import Event, OutcomeCame, RoundJudged, StepBegun
+from ..spec import DemandSpec, HostIdleSpec, RoundsSpec, Spec, loop_rule
+from ..steps import Idle, Purge, Round, Step, Stretch
 from ..units import capacity, duration, number
-from ..window import window_ending
-from .show import excursions, variable
+from .words import excursions, valued
 
 _HEARTBEAT_SECONDS = 300.0
 
@@ -23,42 +24,49 @@ class Progress:
     """Follows a run's events.  ``mode``: line (a terminal), log (pipe, file, dumb terminal) or none."""
 
     def __init__(
-        self, spec: IopsSpec, mode: str, stream: TextIO, *, clock: Callable[[], float] = time.monotonic
+        self, spec: Spec, plan: Plan, mode: str, stream: TextIO, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._spec = spec
+        self._plan = plan
         self._mode = mode
         self._stream = stream
         self._clock = clock
+        #: How often steps of a label come at least: some come hundreds of times.
+        self._times = Counter(step.label for step in plan.shortest.steps)
+        self._seen: Counter[str] = Counter()
         self._step: Step = Purge()
-        self._rounds: tuple[MeasuredRound, ...] = ()
-        self._current: list[Measurement] = []
+        self._came = 0
+        self._latest: Outcome | None = None
         self._points = 0
-        self._tracked = ""
-        self._began = self._loop_began = self._spoken = clock()
+        self._steadiness = ""
+        self._began = self._loop_began = self._step_began = self._spoken = clock()
+
+    def begin(self) -> None:
+        """Say what is to be expected."""
+        times = dict.fromkeys(duration(each.seconds) for each in (self._plan.shortest, self._plan.longest))
+        speed = f"{self._plan.assumptions.mb_per_second:g} MB/s"
+        self._line(f"planned: {' to '.join(times)} besides the purge, at {speed}")
 
     def event(self, event: Event) -> None:
         """Take note of an event, and say what is worth saying."""
-        if isinstance(event, StepBegun):
-            self._begin(event.step)
-        elif not isinstance(event.outcome, Measurement):
-            self._line(f"purged by {event.outcome.label}")
-        elif isinstance(event.step, Round):
-            self._point(event.step, event.outcome)
-        else:
-            written = capacity(event.outcome.write.transferred_bytes)
-            self._line(f"{event.step.label}: {written} written, {number(event.outcome.mb_per_second)} MB/s")
+        match event:
+            case StepBegun():
+                self._begin(event.step)
+            case OutcomeCame():
+                self._outcome(event.step, event.outcome)
+            case RoundJudged():
+                self._judged(event)
 
     def tick(self, seconds: float, written_bytes: int) -> None:
         """Redraw while a program runs: ``seconds`` since its start, ``written_bytes`` by it so far."""
-        if isinstance(self._step, Precondition):
-            amount = self._step.stimulus.amount_bytes or 1
-            share = min(written_bytes / amount, 1.0)
-            left = f", ETA {duration(seconds / share - seconds)}" if share > 0.01 else ""
-            self._draw(
-                lambda: f"{self._step.label}: {capacity(written_bytes)} of {capacity(amount)} ({share:.0%}){left}"
-            )
-        else:
+        stimulus = self._step.stimuli[0] if isinstance(self._step, Stretch) else None
+        if stimulus is None or stimulus.amount_bytes is None:
             self._draw(self._state)
+            return
+        amount = stimulus.amount_bytes
+        share = min(written_bytes / amount, 1.0)
+        left = f", {duration(seconds / share - seconds)} left" if share > 0.01 else ""
+        self._draw(lambda: f"{self._step.label}: {capacity(written_bytes)} of {capacity(amount)} ({share:.0%}){left}")
 
     def close(self) -> None:
         """Leave the terminal on a clean line."""
@@ -66,56 +74,98 @@ class Progress:
             self._write("\r" + " " * self._width() + "\r")
 
     def _begin(self, step: Step) -> None:
-        self._step = step
-        self._current = []
-        if not isinstance(step, Round):
+        self._step, self._came, self._latest, self._step_began = step, 0, None, self._clock()
+        times = self._repeats(step)
+        self._seen[step.label] += 1
+        if isinstance(step, Round):
+            if step.number == 1:
+                self._loop_began, self._points, self._steadiness = self._clock(), 0, ""
+        elif times == 1:
             self._line(f"{step.label} ...")
-        elif step.number == 1:
-            self._loop_began = self._clock()
+        elif self._seen[step.label] == 1 and not isinstance(step, Idle):
+            self._line(f"{step.label}, {times} times ...")
         self._draw(self._state)
 
-    def _point(self, step: Round, measurement: Measurement) -> None:
-        self._current.append(measurement)
-        self._points += 1
-        if len(self._current) < len(step.stimuli):
-            self._draw(self._state)
-            return
-        rule = self._spec.steady_state
-        done = MeasuredRound(number=step.number, measurements=tuple(self._current), complete=True)
-        self._rounds = (*self._rounds, done)[-rule.window_rounds :]
-        window = window_ending(self._rounds, rule)
-        if window is None:
-            self._tracked = ", ".join(
-                f"{variable(tracked)} {number(done.value(tracked))} IOPS" for tracked in rule.tracked
-            )
+    def _repeats(self, step: Step) -> int:
+        return max(1, self._times[step.label])
+
+    def _outcome(self, step: Step, outcome: Outcome) -> None:
+        self._came, self._latest = self._came + 1, outcome
+        if isinstance(outcome, Purged):
+            self._line(f"{step.label}: purged by {outcome.label}")
+        elif isinstance(step, Round):
+            self._points += 1
+        elif isinstance(outcome, Measurement) and self._seen[step.label] >= self._repeats(step):
+            times = self._repeats(step)
+            name = f"{step.label}, time {times}" if times > 1 else step.label
+            self._line(f"{name}: {_rates(outcome)}, {capacity(outcome.write.transferred_bytes)} written")
+        self._draw(self._state)
+
+    def _judged(self, event: RoundJudged) -> None:
+        """Say of each round how steady it is, and what is left of the loop."""
+        if event.window is None:
+            self._steadiness = ", ".join(valued(tracked, event.judged.value(tracked)) for tracked in event.rule.tracked)
         else:
-            self._tracked = ("" if window.steady else "not ") + f"steady: {excursions(window.determinations)}"
-        over = step.number == self._spec.rounds.maximum or (window is not None and window.steady)
-        eta = "" if over else self._eta(step)
-        self._line(f"round {step.number} of at most {self._spec.rounds.maximum}: {self._tracked}{eta}")
+            steady = "steady" if event.window.steady else "not steady"
+            self._steadiness = f"{steady}: {excursions(event.window.determinations)}"
+        most = self._most(event.step)
+        name = f"round {event.judged.number}" + (f" of at most {most}" if most else "")
+        over = event.judged.number == most or (event.window is not None and event.window.steady)
+        left = "" if over or not isinstance(event.step, Round) else self._left(event.step)
+        self._line(f"{_where(event.step)}{name}: {self._steadiness}{left}")
+
+    def _most(self, step: Step) -> int | None:
+        """How many rounds there may be; None where something else ends them."""
+        spec = self._spec
+        if isinstance(step, Stretch):
+            return spec.conditioning.maximum if isinstance(spec, HostIdleSpec | DemandSpec) else None
+        if isinstance(spec, DemandSpec):
+            return spec.demand.maximum
+        return spec.rounds.maximum if isinstance(spec, RoundsSpec) else None
 
     def _state(self) -> str:
         """What goes on now, in a line."""
         step = self._step
-        if not isinstance(step, Round):
-            return f"{step.label} ..."
-        coming = step.stimuli[min(len(self._current), len(step.stimuli) - 1)]
-        last = f" (last {number(self._current[-1].iops)} IOPS)" if self._current else ""
-        where = f"round {step.number}/{self._spec.rounds.maximum} point {len(self._current) + 1}/{len(step.stimuli)}"
-        tracked = f" | {self._tracked}" if self._tracked else ""
-        return f"{where} {coming.label}{last}{self._eta(step)}{tracked}"
+        steadiness = f" | {self._steadiness}" if self._steadiness else ""
+        if isinstance(step, Round):
+            coming = step.stimuli[min(self._came, len(step.stimuli) - 1)]
+            demand = f" {coming.demand.label}" if isinstance(self._spec, DemandSpec) else ""
+            where = f"{_where(step)}round {step.number}/{self._most(step)} point {self._came + 1}/{len(step.stimuli)}"
+            return f"{where} {coming.label}{demand}{self._last()}{self._left(step)}{steadiness}"
+        if isinstance(step, Idle):
+            return f"{step.label}{self._count(step)}"
+        if isinstance(step, Stretch):
+            sample = f" sample {min(self._came + 1, step.samples)}/{step.samples}" if step.samples else ""
+            return f"{step.label}{self._count(step)}{sample}{self._last()}{self._rest(step)}{steadiness}"
+        return f"{step.label} ..."
 
-    def _eta(self, step: Round) -> str:
-        """Remaining time, at least and at most, from the time the points took so far."""
-        if not self._points:
+    def _count(self, step: Step) -> str:
+        times = self._repeats(step)
+        return f" {self._seen[step.label]}/{times}" if times > 1 else ""
+
+    def _last(self) -> str:
+        last = self._latest
+        return f" (last {number(last.iops)} IOPS)" if isinstance(last, Sample | Measurement) else ""
+
+    def _rest(self, step: Stretch) -> str:
+        """Time until a stretch ends, which a limit may make shorter."""
+        if step.stimulus.seconds is None:
+            return ""
+        rest = max(0.0, step.stimulus.seconds - (self._clock() - self._step_began))
+        return f", {'at most ' if step.stimulus.limit_bytes else ''}{duration(rest)} left"
+
+    def _left(self, step: Round) -> str:
+        """Time until the loop ends, at least and at most, from the time the points took so far."""
+        rule, most = loop_rule(self._spec), self._most(step)
+        if not self._points or rule is None or most is None:
             return ""
         each = (self._clock() - self._loop_began) / self._points
-        certain = step.number + (len(self._current) == len(step.stimuli))
-        least = max(self._spec.steady_state.window_rounds, certain) * len(step.stimuli) - self._points
-        most = self._spec.rounds.maximum * len(step.stimuli) - self._points
-        if least == most:
-            return f", ETA {duration(most * each)}"
-        return f", ETA {duration(least * each)} to {duration(most * each)}"
+        certain = step.number + (self._came == len(step.stimuli))
+        least = max(rule.window_rounds, certain) * len(step.stimuli) - self._points
+        longest = most * len(step.stimuli) - self._points
+        if least >= longest:
+            return f", {duration(longest * each)} left"
+        return f", {duration(least * each)} to {duration(longest * each)} left"
 
     def _line(self, text: str) -> None:
         """Say a whole line, on a terminal above the rewritten one."""
@@ -145,6 +195,17 @@ class Progress:
             return max(20, os.get_terminal_size(self._stream.fileno()).columns - 1)
         except (OSError, ValueError):
             return 79
+
+
+def _where(step: Step) -> str:
+    """The part of the test, before what goes on in it; a stretch is told by its phase."""
+    name = f"{step.part} {step.phase}".strip() if isinstance(step, Stretch) else step.part
+    return f"{name}: " if name else ""
+
+
+def _rates(measured: Measurement) -> str:
+    response = f"ART {number(measured.average_response_us / 1000)} ms"
+    return f"{number(measured.iops)} IOPS, {number(measured.mb_per_second)} MB/s, {response}"
 
 
 def choose_mode(wanted: str, stream: TextIO) -> str:

@@ -1,19 +1,23 @@
-"""The verbs that need no device: assess and report."""
+"""The verbs that need no device: assess and report, of a run or of all."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 
 from ..errors import RecordError
 from ..record.evidence import evidence_differences
 from ..record.folder import RunFolder
 from ..record.resultxml import differences
+from ..record.suite import SuiteFolder
+from ..report.suite import write as write_summary
 from ..result import TestResult
 from ..runner import assess as assess_run
 from ..runner import store
-from .show import result_json, result_lines
+from .result_text import result_json, result_lines
+from .suite import overview_json, overview_lines, summed_up
 
 #: How many disagreements are told one by one.
 _TOLD = 10
@@ -24,40 +28,71 @@ def assess(arguments: argparse.Namespace) -> int:
 
     The exit code is that of RecordError when they do not agree.
     """
-    folder = RunFolder.existing(arguments.run)
-    result = assess_run(folder)
-    disagreements = _disagreements(folder, result)
+    suite = SuiteFolder.existing(arguments.run)
+    folders = _runs(suite) if suite else [RunFolder.existing(arguments.run)]
+    documents, disagreed = [], False
+    for folder in folders:
+        result = assess_run(folder)
+        disagreements = _disagreements(folder, result)
+        disagreed = disagreed or bool(disagreements)
+        if arguments.json:
+            documents.append(result_json(result, disagreements))
+        else:
+            _print_assessment(folder, result, disagreements)
     if arguments.json:
-        print(json.dumps(result_json(result, disagreements), indent=1, allow_nan=False))
-    else:
-        for line in result_lines(result):
-            print(line)
-        print()
-        agreed = (
-            "result.xml and evidence agree" if folder.result.exists() else "There is no result.xml; evidence agrees"
-        )
-        print("\n".join(_told(disagreements)) or f"{agreed} with the journal.")
-    return RecordError.exit_code if disagreements else 0
+        told = {"format": 1, "summary": overview_json(summed_up(suite)), "tests": documents} if suite else documents[0]
+        print(json.dumps(told, indent=1, allow_nan=False))
+    elif suite:
+        print("\n".join(("", *overview_lines(summed_up(suite)))))
+    return RecordError.exit_code if disagreed else 0
+
+
+def _runs(suite: SuiteFolder) -> list[RunFolder]:
+    found = [run for test in suite.tests if (run := suite.run(test))]
+    if not found:
+        raise RecordError(path=suite.path, reason="none of its tests was run")
+    return found
+
+
+def _print_assessment(folder: RunFolder, result: TestResult, disagreements: tuple[str, ...]) -> None:
+    for line in result_lines(result):
+        print(line)
+    print()
+    agreed = "result.xml and evidence agree" if folder.result.exists() else "There is no result.xml; evidence agrees"
+    print("\n".join(_told(disagreements)) or f"{agreed} with the journal.")
+    print()
 
 
 def report(arguments: argparse.Namespace) -> int:
     """Make result.xml and the report of a stored run again; tells where what was there differed from the journal."""
-    from ..report import write
-
-    folder = RunFolder.existing(arguments.run)
-    result = assess_run(folder)
-    if result.running:
-        raise RecordError(path=arguments.run, reason="the run still goes on", hint="Wait for its end, or stop it.")
-    for line in _told(_disagreements(folder, result)):
-        print(line, file=sys.stderr)
-    store(folder)
-    for path in write(result, folder.path).values():
-        print(path)
+    suite = SuiteFolder.existing(arguments.run)
+    for folder in _runs(suite) if suite else [RunFolder.existing(arguments.run)]:
+        for line in _report_again(folder):
+            print(line)
+    if suite:
+        for path in write_summary(summed_up(suite), suite.path).values():
+            print(path)
     return 0
 
 
+def _report_again(folder: RunFolder) -> Iterator[str]:
+    from ..report import write
+
+    result = assess_run(folder)
+    if result.running:
+        raise RecordError(path=folder.path, reason="the run still goes on", hint="Wait for its end, or stop it.")
+    for line in _told(_disagreements(folder, result)):
+        print(line, file=sys.stderr)
+    store(folder)
+    yield from map(str, write(result, folder.path).values())
+
+
 def _disagreements(folder: RunFolder, result: TestResult) -> tuple[str, ...]:
-    stored = differences(folder.result, result) if folder.result.exists() else ()
+    """Tell where result.xml and the evidence differ from the journal; a result.xml that is none differs too."""
+    try:
+        stored = differences(folder.result, result) if folder.result.exists() else ()
+    except RecordError as unreadable:
+        stored = (str(unreadable),)
     return (*stored, *evidence_differences(folder, result))
 
 

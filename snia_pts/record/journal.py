@@ -12,6 +12,7 @@ import fcntl
 import os
 import signal
 import zlib
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +23,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ..errors import HostFailed, RecordError
-from ..measurement import Measurement, Outcome, Purged
+from ..measurement import Idled, Measurement, Outcome, Purged, Sample
 from ..result import Ending, RunFacts
-from ..steps import Precondition, Purge, Round, Step
+from ..steps import Idle, Purge, Round, Step, Stretch
 
 if TYPE_CHECKING:
     from typing import Self
@@ -49,7 +50,7 @@ class Asked:
     """A step that the procedure asked for; its outcomes follow, one entry each."""
 
     kind: Literal["asked"] = "asked"
-    step: Annotated[Purge | Precondition | Round, Field(discriminator="kind")]
+    step: Annotated[Purge | Stretch | Round | Idle, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class Came:
     """An outcome of the step asked last."""
 
     kind: Literal["came"] = "came"
-    outcome: Annotated[Purged | Measurement, Field(discriminator="kind")]
+    outcome: Annotated[Purged | Sample | Measurement | Idled, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +74,6 @@ class Ended:
 Entry = Begun | Asked | Came | Ended
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """A journal read again: the facts, each step with the outcomes that came, and the end if there was one."""
-
-    facts: RunFacts
-    answered: tuple[tuple[Step, tuple[Outcome, ...]], ...]
-    ended: Ended | None
-    torn: bool
-
-
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Hold back Ctrl-C, SIGTERM and SIGHUP until something is whole; they come after it."""
@@ -94,9 +85,10 @@ def uninterrupted() -> Iterator[None]:
 
 
 class Journal:
-    """Appends entries; each is on stable storage when ``append`` returns."""
+    """Appends entries; each is on stable storage when ``append`` returns, unless the journal is not ``durable``."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
+        self._durable = durable
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)  # tells readers that the run goes on
         self._checksum = 0
@@ -120,7 +112,8 @@ class Journal:
             written = os.write(self._descriptor, line)
             if written != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fdatasync(self._descriptor)
+            if self._durable:
+                os.fdatasync(self._descriptor)
         except OSError as error:
             os.ftruncate(self._descriptor, self._length)
             raise HostFailed(
@@ -150,53 +143,109 @@ def is_written(path: Path) -> bool:
     return False
 
 
-def read_journal(path: Path) -> Recorded:
-    """Read a journal again; raises RecordError with the line that is wrong."""
-    entries, torn = _entries(path)
-    if not entries or not isinstance(entries[0], Begun):
-        raise RecordError(path=path, reason="it does not begin with what the run was", hint="The run never began.")
-    answered: list[tuple[Step, list[Outcome]]] = []
-    ended = None
-    for number, entry in enumerate(entries[1:], start=2):
-        if ended is not None or isinstance(entry, Begun):
-            raise RecordError(path=path, reason=f"line {number}: nothing may follow the end, or begin twice")
-        if isinstance(entry, Asked):
-            answered.append((entry.step, []))
-        elif isinstance(entry, Ended):
-            ended = entry
-        elif not answered or not _answers(*answered[-1], entry.outcome):
-            raise RecordError(path=path, reason=f"line {number}: an outcome that nothing asked for")
-        else:
-            answered[-1][1].append(entry.outcome)
-    steps = tuple((step, tuple(outcomes)) for step, outcomes in answered)
-    return Recorded(facts=entries[0].facts, answered=steps, ended=ended, torn=torn)
+class Recorded:
+    """A journal read again, an entry at a time: the facts first, then each step with the outcomes that came.
+
+    ``ended`` and ``torn`` (the last line is half) are known when ``answered`` is exhausted.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read what the run was; raises RecordError where that is not to be had."""
+        self._path = path
+        self._entries = self._read()
+        self._held: list[tuple[int, Entry]] = []
+        self.ended: Ended | None = None
+        self.torn = False
+        first = next(self._entries, (0, None))[1]
+        if not isinstance(first, Begun):
+            raise RecordError(path=path, reason="it does not begin with what the run was", hint="The run never began.")
+        self.facts: RunFacts = first.facts
+
+    def answered(self) -> Iterator[tuple[Step, tuple[Outcome, ...]]]:
+        """Give each step with its outcomes, in order; raises RecordError with the line that is wrong."""
+        return ((step, tuple(outcomes)) for step, outcomes in self.steps())
+
+    def steps(self) -> Iterator[tuple[Step, Iterator[Outcome]]]:
+        """Give each step with its outcomes as they are read: what is left of them is read before the next step."""
+        for number, entry in self._left():
+            if self.ended is not None or not isinstance(entry, Asked | Ended):
+                reason = (
+                    "an outcome that nothing asked for"
+                    if isinstance(entry, Came) and self.ended is None
+                    else ("nothing may follow the end, or begin twice")
+                )
+                raise self._wrong(number, reason)
+            if isinstance(entry, Ended):
+                self.ended = entry
+                continue
+            outcomes = self._outcomes(entry.step)
+            yield entry.step, outcomes
+            deque(outcomes, maxlen=0)
+
+    def _outcomes(self, step: Step) -> Iterator[Outcome]:
+        passed: list[Outcome] = []
+        for number, entry in self._left():
+            if not isinstance(entry, Came):
+                self._held.append((number, entry))
+                return
+            if not _answers(step, passed, entry.outcome):
+                raise self._wrong(number, "an outcome that nothing asked for")
+            passed = passing(passed, entry.outcome)
+            yield entry.outcome
+
+    def _left(self) -> Iterator[tuple[int, Entry]]:
+        """Give what is left to be read, what was held back first."""
+        while entry := self._held.pop() if self._held else next(self._entries, None):
+            yield entry
+
+    def _read(self) -> Iterator[tuple[int, Entry]]:
+        checksum = 0
+        for number, line in enumerate(_lines(self._path), start=1):
+            if not line.endswith(b"\n"):
+                self.torn = True
+                return
+            payload = line[_BEFORE:-_AFTER]
+            checksum = zlib.crc32(payload, checksum)
+            if line != _line(checksum, payload):
+                raise self._wrong(number, "it is damaged, or a line before it is missing")
+            try:
+                yield number, _adapter().validate_json(payload, strict=True)
+            except ValidationError as error:
+                raise self._wrong(number, _first(error)) from None
+
+    def _wrong(self, number: int, reason: str) -> RecordError:
+        return RecordError(path=self._path, reason=f"line {number}: {reason}", hint=_DAMAGED)
 
 
 def _answers(step: Step, before: Sequence[Outcome], outcome: Outcome) -> bool:
     """Whether ``outcome`` is the next answer to a step that has had the outcomes ``before``."""
-    if isinstance(step, Purge):
-        return isinstance(outcome, Purged) and not before
-    asked = step.stimuli[len(before) : len(before) + 1]
-    return isinstance(outcome, Measurement) and asked == (outcome.stimulus,)
+    match step:
+        case Purge():
+            return isinstance(outcome, Purged) and not before
+        case Idle():
+            return isinstance(outcome, Idled) and not before
+        case Round():
+            asked = step.stimuli[len(before) : len(before) + 1]
+            return isinstance(outcome, Measurement) and asked == (outcome.stimulus,)
+        case Stretch():
+            if before and isinstance(before[-1], Measurement):
+                return False
+            if isinstance(outcome, Sample):
+                number = before[-1].number if before and isinstance(before[-1], Sample) else 0
+                return outcome.number == number + 1 <= step.samples
+            return isinstance(outcome, Measurement) and outcome.stimulus == step.stimulus
 
 
-def _entries(path: Path) -> tuple[list[Entry], bool]:
-    entries: list[Entry] = []
-    checksum = 0
-    for number, line in enumerate(_lines(path), start=1):
-        if not line.endswith(b"\n"):
-            return entries, True
-        payload = line[_BEFORE:-_AFTER]
-        checksum = zlib.crc32(payload, checksum)
-        if line != _line(checksum, payload):
-            raise RecordError(
-                path=path, reason=f"line {number} is damaged, or a line before it is missing", hint=_DAMAGED
-            )
-        try:
-            entries.append(_adapter().validate_json(payload, strict=True))
-        except ValidationError as error:
-            raise RecordError(path=path, reason=f"line {number}: {_first(error)}", hint=_DAMAGED) from None
-    return entries, False
+def passing(before: list[Outcome], outcome: Outcome) -> list[Outcome]:
+    """Return the outcomes of a step that tell whether it is answered: of samples the last."""
+    return [outcome] if before and isinstance(before[-1], Sample) else [*before, outcome]
+
+
+def is_answered(step: Step, outcomes: Sequence[Outcome]) -> bool:
+    """Whether ``outcomes``, each an answer to ``step``, are all that it asked for."""
+    if isinstance(step, Round):
+        return len(outcomes) == len(step.stimuli)
+    return bool(outcomes) and not isinstance(outcomes[-1], Sample)
 
 
 def _line(checksum: int, payload: bytes) -> bytes:

@@ -1,28 +1,38 @@
-"""result.xml: the result of a run for other programs, valid against ``specs/result.xsd``; and hardened reading."""
+"""result.xml: the result of a run for other programs, valid against ``specs/result.xsd``."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields, is_dataclass
-from itertools import zip_longest
+import statistics
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from lxml import etree
 
 from .. import __version__
+from ..demand import demand_means, operating_points
 from ..errors import RecordError
-from ..measurement import FIVE_NINES, Measurement, Transfers, percentile_response_us
-from ..result import TestResult
-from ..spec import Tracked
-from ..specfile import SPECS, shown
+from ..measurement import NINES, Histogram, Measurement, Transfers, average_response_us, mean
+from ..result import Gap, Loop, Sampling, TestResult
+from ..spec import DemandSpec, Spec, Tracked
+from ..specfile import shown
 from ..steadystate import SteadyState
+from ..steps import Stimulus
+from ..timeline import TimeLine
 from ..window import Window
+from .document import compare, parse
 
 FORMAT = 1
-_LARGEST_BYTES = 256 * 1024 * 1024
+#: The columns of a time line's samples, in the order of the document.
+COLUMNS = (
+    "ended_seconds", "seconds", "read_ios", "write_ios", "read_bytes", "write_bytes", "average_response_us",
+    "maximum_response_us", "three_nines_us", "four_nines_us", "five_nines_us",
+)  # fmt: skip
+_NINES = ("three_nines_response_us", "four_nines_response_us", "five_nines_response_us")
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -31,61 +41,31 @@ def result_xml(result: TestResult) -> bytes:
 
     Raises RecordError when it would not be valid against the schema: that is a mistake of the suite.
     """
-    facts = result.facts
     root = _element(None, "result", {"format": FORMAT, "suite_version": __version__})
-    run = _element(
-        root,
-        "run",
-        {
-            "id": facts.run_id, "started": facts.started, "finished": result.finished, "ending": result.ending,
-            "detail": result.ending_detail, "verdict": result.verdict, "conformant": result.conformant,
-            "seed": facts.seed, "operator": facts.operator,
-        },
-    )  # fmt: skip
-    for argument in facts.command_line:
-        _element(run, "argument", {"value": argument})
+    _run(root, result)
     _specification(root, result)
-    _element(root, "dut", asdict(facts.dut))
-    _element(root, "platform", asdict(facts.platform))
+    _element(root, "dut", asdict(result.facts.dut))
+    _element(root, "platform", asdict(result.facts.platform))
     for deviation in result.deviations:
         _element(root, "deviation", asdict(deviation))
     for warning in result.warnings:
         _element(root, "warning", asdict(warning))
-    if result.purged:
-        purged = asdict(result.purged)
-        _element(root, "purge", {key: purged[key] for key in purged if key not in ("kind", "deviations")})
-    if result.preconditioned:
-        _measurement(_element(root, "preconditioning", {}), result.preconditioned)
-    for measured in result.rounds:
-        element = _element(root, "round", {"number": measured.number, "complete": measured.complete})
-        for measurement in measured.measurements:
-            _measurement(element, measurement)
-    if result.window:
-        _window(root, result.window)
+    for part, purged in result.purges:
+        told = asdict(purged)
+        _element(root, "purge", {"part": part, **{key: told[key] for key in told if key not in ("kind", "deviations")}})
+    for loop in result.loops:
+        _loop(root, loop)
+    if result.sampling:
+        _sampling(root, result.sampling)
+    for line in result.time_lines:
+        _time_line(root, line)
+    _gaps(root, result.gaps)
+    if result.conclusion:
+        _element(root, "conclusion", {"reason": result.conclusion.reason})
+    _operating_points(root, result)
     document = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     parse(document, "result.xml")
     return document
-
-
-def parse(document: bytes, name: str) -> etree._Element:
-    """Parse a result document from anywhere: no entities, no DTD, no network; valid against the schema.
-
-    Raises RecordError with the line and what is wrong.
-    """
-    if len(document) > _LARGEST_BYTES:
-        raise RecordError(path=name, reason="it is larger than any result this suite writes")
-    parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False)
-    try:
-        root = etree.fromstring(document, parser)
-    except etree.XMLSyntaxError as error:
-        raise RecordError(path=name, reason=f"it is not well-formed XML ({error.msg})") from None
-    if root.getroottree().docinfo.doctype:
-        raise RecordError(path=name, reason="it has a document type, which a result never has")
-    schema = etree.XMLSchema(etree.parse(str(SPECS / "result.xsd")))
-    if not schema.validate(root):
-        complaint = schema.error_log[0]
-        raise RecordError(path=name, reason=f"line {complaint.line}: {complaint.message}")
-    return root
 
 
 def differences(path: Path, result: TestResult) -> tuple[str, ...]:
@@ -94,19 +74,20 @@ def differences(path: Path, result: TestResult) -> tuple[str, ...]:
         document = path.read_bytes()
     except OSError as error:
         raise RecordError(path=path, reason=error.strerror or str(error)) from None
-    return tuple(_compare(parse(document, str(path)), parse(result_xml(result), "result.xml")))
+    return tuple(compare(parse(document, str(path)), parse(result_xml(result), "result.xml")))
 
 
-def _compare(stored: etree._Element, made: etree._Element) -> Iterator[str]:
-    for name in sorted(set(stored.attrib) | set(made.attrib)):
-        before, now = stored.get(name), made.get(name)
-        if before != now and name != "suite_version":
-            yield f"line {stored.sourceline}, {stored.tag!s} {name}: {before} is stored, the journal gives {now}"
-    for one, other in zip_longest(stored, made):
-        if one is None or other is None or one.tag != other.tag:
-            yield f"line {stored.sourceline}, {stored.tag!s}: it holds other elements than the journal gives"
-            return
-        yield from _compare(one, other)
+def _run(root: etree._Element, result: TestResult) -> None:
+    facts = result.facts
+    words = {
+        "id": facts.run_id, "started": facts.started, "finished": result.finished, "ending": result.ending,
+        "detail": result.ending_detail, "verdict": result.verdict, "conformant": result.conformant,
+        "seed": facts.seed, "operator": facts.operator, "written_bytes": int(result.written_bytes),
+        "read_bytes": int(result.read_bytes),
+    }  # fmt: skip
+    run = _element(root, "run", words)
+    for argument in facts.command_line:
+        _element(run, "argument", {"value": argument})
 
 
 def _specification(root: etree._Element, result: TestResult) -> None:
@@ -116,37 +97,123 @@ def _specification(root: etree._Element, result: TestResult) -> None:
         "title": spec.title, "publication": spec.publication,
     }  # fmt: skip
     element = _element(root, "specification", words)
-    for key, value in _numbers(spec, ""):
+    for key, value in numbers(spec):
         _element(element, "number", {"key": key, "value": value})
 
 
-def _numbers(value: Any, prefix: str) -> Iterator[tuple[str, str]]:
-    for field in fields(value):
-        item = getattr(value, field.name)
-        if is_dataclass(item):
-            yield from _numbers(item, f"{prefix}{field.name}.")
-        elif prefix:
-            yield f"{prefix}{field.name}", shown(_plain(item))
+def numbers(spec: Spec) -> Iterator[tuple[str, str]]:
+    """Give every number of a specification with its dotted key; what has a name in a list is found by that name."""
+    for field in fields(spec):
+        item = getattr(spec, field.name)
+        if not isinstance(item, str):
+            yield from _numbers(item, field.name)
+
+
+def _numbers(value: Any, key: str, known: str = "") -> Iterator[tuple[str, str]]:
+    """Give what ``value`` holds; the field ``known`` stands in the key already."""
+    if is_dataclass(value):
+        for field in fields(value):
+            if field.name != known:
+                yield from _numbers(getattr(value, field.name), f"{key}.{field.name}")
+    elif isinstance(value, tuple) and value and hasattr(value[0], "name"):
+        for entry in value:
+            yield from _numbers(entry, f"{key}.{entry.name}", "name")
+    elif value is not None:
+        yield key, shown(_plain(value))
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [asdict(entry) if is_dataclass(entry) and not isinstance(entry, type) else entry for entry in value]
+        return [_plain(entry) for entry in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: _plain(entry) for name, entry in asdict(value).items() if entry is not None}
     return value
 
 
-def _window(root: etree._Element, window: Window) -> None:
+def _loop(root: etree._Element, loop: Loop) -> None:
+    parent = _element(root, "loop", {"part": loop.part})
+    for measured in loop.rounds:
+        element = _element(parent, "round", {"number": measured.number, "complete": measured.complete})
+        for measurement in measured.measurements:
+            _measurement(element, measurement)
+    if loop.window is None:
+        return
+    window = _window(parent, loop.window)
+    for stimulus, figures in window_points(loop):
+        _element(window, "point", {**described(stimulus), **figures})
+
+
+def window_points(loop: Loop) -> Iterator[tuple[Stimulus, Mapping[str, float | None]]]:
+    """Give every point of a loop with its means over the window, by their names in result.xml."""
+    keyed = [measured.by(_place) for measured in loop.window_rounds]
+    for stimulus in keyed[0] if keyed else ():
+        yield stimulus, _means([points[stimulus] for points in keyed])
+
+
+def _place(stimulus: Stimulus) -> Stimulus:
+    """The same point of every round: a sequential stream begins elsewhere in each."""
+    return replace(stimulus, start_bytes=0)
+
+
+def _means(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
+    """The figures of a point over a window; response times are of all its I/Os together."""
+    greatest = [each.maximum_response_us for each in measured]
+    busy = [each.host_cpu_percent for each in measured if each.host_cpu_percent is not None]
+    return {
+        "iops": mean(each.iops for each in measured),
+        "mb_per_second": mean(each.mb_per_second for each in measured),
+        "average_response_us": _known(average_response_us(measured)),
+        "maximum_response_us": max(greatest),
+        "mean_maximum_response_us": mean(greatest),
+        **percentiles(measured),
+        "host_cpu_percent": mean(busy) if len(busy) == len(measured) else None,
+    }
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def percentiles(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
+    """Return the confidence levels of merged bins in us, by their names in result.xml; None where I/Os are too few.
+
+    None is above the greatest response time, which is known exactly.
+    """
+    merged = Histogram()
+    for each in measured:
+        merged = merged.merge(each.histogram)
+    found = [merged.percentile_ns(percent) for percent in NINES]
+    greatest = max(each.maximum_response_us for each in measured)
+    return {
+        name: None if value is None else min(value / 1000, greatest) for name, value in zip(_NINES, found, strict=True)
+    }
+
+
+def _sampling(root: etree._Element, sampling: Sampling) -> None:
+    parent = _element(root, "sampling", {"phase": sampling.phase})
+    for measured in sampling.rounds:
+        sample = measured.sample
+        values: dict[str, object] = {
+            "number": measured.number, "minute": measured.minute, "iops": sample.iops,
+            "mb_per_second": sample.mb_per_second, "average_response_us": sample.average_response_us,
+        }  # fmt: skip
+        _element(parent, "round", values)
+    if sampling.window:
+        _window(parent, sampling.window)
+
+
+def _window(parent: etree._Element, window: Window) -> etree._Element:
     numbers = window.numbers
-    element = _element(root, "window", {"first": numbers[0], "last": numbers[-1], "steady": window.steady})
+    element = _element(parent, "window", {"first": numbers[0], "last": numbers[-1], "steady": window.steady})
     for tracked, determination in window.determinations:
         _element(element, "determination", {**_key(tracked), **_figures(determination)})
-    for cell, iops in window.cell_means().items():
-        _element(element, "cell", {**asdict(cell), "iops": iops})
+    return element
 
 
 def _key(tracked: Tracked) -> Mapping[str, object]:
     return {
-        "metric": tracked.metric, "read_percent": tracked.read_percent, "block_size_bytes": tracked.block_size_bytes
+        "metric": tracked.metric, "read_percent": tracked.read_percent, "block_size_bytes": tracked.block_size_bytes,
+        "thread_count": tracked.thread_count, "queue_depth": tracked.queue_depth,
     }  # fmt: skip
 
 
@@ -156,23 +223,81 @@ def _figures(determination: SteadyState) -> Mapping[str, object]:
     return figures
 
 
+def _time_line(root: etree._Element, line: TimeLine) -> None:
+    facts = {"phase": line.phase, "part": line.part, "stretches": line.stretches, "complete": line.complete}
+    parent = _element(root, "time_line", {**facts, **described(line.stimulus)})
+    for measurement in line.measurements:
+        _measurement(parent, measurement)
+    element = _element(parent, "samples", {"count": len(line), "samples_per_row": line.samples_per_row})
+    for name in COLUMNS:
+        _element(element, name, {}).text = _column(getattr(line, name))
+
+
+def _column(values: array[float]) -> str:
+    return " ".join(map(_text, values))
+
+
+def _gaps(root: etree._Element, gaps: Sequence[Gap]) -> None:
+    """The times without host I/O, of each part and each time that was asked for together."""
+    grouped: dict[tuple[str, float | None], list[Gap]] = {}
+    for gap in gaps:
+        grouped.setdefault((gap.part, gap.asked_seconds), []).append(gap)
+    for (part, asked), group in grouped.items():
+        idle, own = [gap.idle_ms for gap in group], [gap.own_us for gap in group]
+        values: dict[str, object] = {
+            "part": part, "asked_seconds": asked, "count": len(group), "median_ms": statistics.median(idle),
+            "worst_ms": max(idle), "own_median_us": statistics.median(own), "own_worst_us": max(own),
+        }  # fmt: skip
+        _element(root, "gaps", values)
+
+
+def _operating_points(root: etree._Element, result: TestResult) -> None:
+    spec, loop = result.facts.spec, result.loop()
+    if not isinstance(spec, DemandSpec) or loop is None:
+        return
+    for point in operating_points(demand_means(loop.window_rounds), spec.operating_points.maximum_art_ms):
+        values: dict[str, object] = {
+            "name": point.name, **asdict(point.demand), "iops": point.iops,
+            "average_response_us": _known(1000 * point.art_ms), "wanted_iops": point.wanted_iops,
+        }  # fmt: skip
+        _element(root, "operating_point", values)
+
+
 def _measurement(parent: etree._Element, measurement: Measurement) -> None:
     clocking = asdict(measurement.clocking)
     values: dict[str, object] = {
-        **asdict(measurement.stimulus),
+        **described(measurement.stimulus),
         "seed": measurement.seed,
         "iops": measurement.iops,
         "mb_per_second": measurement.mb_per_second,
         "average_response_us": measurement.average_response_us,
         "maximum_response_us": measurement.maximum_response_us,
-        "five_nines_response_us": percentile_response_us([measurement], FIVE_NINES),
+        **percentiles([measurement]),
         **_transfers("read", measurement.read),
         **_transfers("write", measurement.write),
         **{key: clocking[key] for key in ("started", "own_gap_us", "idle_gap_ms")},
+        "host_cpu_percent": measurement.host_cpu_percent,
         "evidence": measurement.evidence,
         "evidence_sha256": measurement.evidence_sha256,
     }
     _element(parent, "measurement", values)
+
+
+def described(stimulus: Stimulus) -> Mapping[str, object]:
+    """Return a stimulus by the names of result.xml; None where something is as usual.
+
+    A mix of sizes and a skew are lists of ``bytes:percent`` and of ``percent of accesses:percent of range``.
+    """
+    sizes = " ".join(f"{share.size_bytes}:{share.percent}" for share in stimulus.block_shares)
+    skew = " ".join(f"{zone.access_percent}:{zone.range_percent}" for zone in stimulus.skew)
+    return {
+        "access": stimulus.access, "read_percent": stimulus.read_percent,
+        "block_size_bytes": None if sizes else stimulus.block_size_bytes, "block_mix": sizes or None,
+        "thread_count": stimulus.thread_count, "queue_depth": stimulus.queue_depth,
+        "range_offset_bytes": stimulus.range_offset_bytes, "range_bytes": stimulus.range_bytes, "skew": skew or None,
+        "start_bytes": stimulus.start_bytes or None, "seconds": stimulus.seconds, "passes": stimulus.passes,
+        "limit_bytes": stimulus.limit_bytes,
+    }  # fmt: skip
 
 
 def _transfers(side: str, transfers: Transfers) -> Mapping[str, object]:
@@ -189,8 +314,9 @@ def _element(parent: etree._Element | None, tag: str, attributes: Mapping[str, o
 
 
 def _text(value: object) -> str:
+    """Write a value so that it reads back to the last bit."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return "NaN" if math.isnan(value) else repr(value)
+        return "NaN" if math.isnan(value) else repr(value).removesuffix(".0")
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", str(value))

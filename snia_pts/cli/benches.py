@@ -1,0 +1,216 @@
+"""What a test runs on: a real target, held while it runs, or a simulated drive."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from ..dut import Dut
+from ..errors import UsageError
+from ..lab import purge
+from ..lab.device import read_dut
+from ..lab.engine import IO_ENGINES, FioEngine, Named, choose_io_engine
+from ..lab.laboratory import Laboratory, target_deviations
+from ..lab.process import Tick, find
+from ..lab.safety import Target, hold
+from ..procedures import Answer
+from ..spec import Deviation, Spec
+from ..units import parse_size
+from . import preparing
+
+#: What a target begins with that is no path.
+SIMULATED = "sim:"
+#: The options that say something of a real target alone.
+_REAL_ONLY = {
+    "size": None, "overwrite": False, "serial": None, "purge": "auto", "engine": "auto", "refill_buffers": False,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equipment:
+    """What performs a test's steps, by which engine and clock; ``durable`` where the journal must outlive a crash."""
+
+    perform: Answer
+    engine: Named
+    now: Callable[[], datetime]
+    durable: bool
+
+
+class Bench(Protocol):
+    """A target, real or not."""
+
+    @property
+    def subject(self) -> str:
+        """What a run folder is named after."""
+        ...
+
+    def dut(self, spec: Spec) -> Dut:
+        """Return what is known of the target of a test."""
+        ...
+
+    def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
+        """Return what is known beforehand to differ from the standard."""
+        ...
+
+    def purge_deviation(self, spec: Spec) -> tuple[Deviation, ...]:
+        """Return what its purge will add to them."""
+        ...
+
+    def require_tools(self) -> None:
+        """Raise ToolMissing where a program is wanted that there is not."""
+        ...
+
+    def held(self) -> AbstractContextManager[None]:
+        """Hold the target for the time of a test or several."""
+        ...
+
+    def confirm(self, evidence: Path) -> None:
+        """Let the operator confirm that everything on it will be lost."""
+        ...
+
+    def equip(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> Equipment:
+        """Return what performs a test's steps."""
+        ...
+
+
+class RealBench:
+    """A drive, a loop device or a file."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self._path: Path = arguments.target
+        if arguments.size and self._path.is_block_device():
+            raise UsageError(detail="--size is for files; a drive is tested whole.", hint="Leave it out.")
+        self._size_bytes = parse_size(arguments.size) if arguments.size else None
+        self._target: Target | None = None
+
+    @property
+    def subject(self) -> str:
+        """The drive's model, else the file's or device's name."""
+        model = read_dut(self._path).model if self._path.is_block_device() else ""
+        return self._path.name if not model or model.startswith("loop device") else model
+
+    def dut(self, spec: Spec) -> Dut:
+        """Return what the target says of itself; what is held says it once."""
+        del spec
+        return self._target.dut if self._target else read_dut(self._path, size_bytes=self._size_bytes)
+
+    def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
+        """See Bench."""
+        return target_deviations(self.dut(spec), spec)
+
+    def purge_deviation(self, spec: Spec) -> tuple[Deviation, ...]:
+        """See Bench."""
+        return (purge.deviation(purge.choose(self.dut(spec), self._arguments.purge)),)
+
+    def require_tools(self) -> None:
+        """See Bench."""
+        find("fio")
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the target against everybody else."""
+        with hold(self._path, size_bytes=self._size_bytes, overwrite=self._arguments.overwrite) as target:
+            self._target = target
+            try:
+                yield
+            finally:
+                self._target = None
+
+    def confirm(self, evidence: Path) -> None:
+        """See Bench."""
+        preparing.confirmed(self._held(), self._arguments, evidence)
+
+    def equip(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> Equipment:
+        """Return a laboratory with fio as its engine."""
+        del spec
+        target, asked = self._held(), self._arguments
+        wanted = IO_ENGINES if asked.engine == "auto" else (asked.engine,)
+        io_engine = choose_io_engine(target.dut.path, target.dut.logical_sector_bytes, evidence, wanted)
+        engine = FioEngine(
+            target.dut.path, evidence, seed=seed, io_engine=io_engine, refill=asked.refill_buffers, tick=tick
+        )
+        method = purge.choose(target.dut, asked.purge)
+        laboratory = Laboratory(target, engine, purge_method=method, seed=seed, evidence=evidence)
+        return Equipment(
+            perform=laboratory.perform, engine=engine, now=lambda: datetime.now().astimezone(), durable=True
+        )
+
+    def _held(self) -> Target:
+        if self._target is None:
+            raise RuntimeError("the target is not held")
+        return self._target
+
+
+class SimulatedBench:
+    """A simulated drive; its write cache is as the test wants it."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        from ..lab.simulated.preset import read_preset
+
+        for option, default in _REAL_ONLY.items():
+            if getattr(arguments, option) != default:
+                raise UsageError(
+                    detail=f"--{option.replace('_', '-')} is for real targets; {arguments.target} is simulated.",
+                    hint="Leave it out.",
+                )
+        self._name = str(arguments.target).removeprefix(SIMULATED)
+        self._preset = read_preset(self._name)
+
+    @property
+    def subject(self) -> str:
+        """The preset's name."""
+        return f"simulated-{Path(self._name).stem}"
+
+    def dut(self, spec: Spec) -> Dut:
+        """Return what the simulated drive says of itself."""
+        from ..lab.simulated.laboratory import simulated_dut
+
+        drive = dataclasses.replace(self._preset.drive, write_cache=spec.setup.write_cache)
+        return simulated_dut(self._name, dataclasses.replace(self._preset, drive=drive))
+
+    def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
+        """See Bench."""
+        return target_deviations(self.dut(spec), spec)
+
+    def purge_deviation(self, spec: Spec) -> tuple[Deviation, ...]:
+        """A simulated drive returns to FOB as the standard wants it."""
+        del spec
+        return ()
+
+    def require_tools(self) -> None:
+        """See Bench: nothing is needed."""
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """See Bench: there is nothing to hold."""
+        yield
+
+    def confirm(self, evidence: Path) -> None:
+        """See Bench: nothing is lost."""
+
+    def equip(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> Equipment:
+        """Return a laboratory in virtual time."""
+        from ..lab.simulated.laboratory import SimulatedLaboratory
+
+        del tick
+        drive = dataclasses.replace(self._preset.drive, write_cache=spec.setup.write_cache)
+        laboratory = SimulatedLaboratory(
+            dataclasses.replace(self._preset, drive=drive),
+            seed=seed,
+            evidence=evidence,
+            began=datetime.now().astimezone(),
+        )
+        return Equipment(perform=laboratory.perform, engine=laboratory, now=laboratory.now, durable=False)
+
+
+def bench(arguments: argparse.Namespace) -> Bench:
+    """Return what the argument TARGET names; raises UsageError or SpecError."""
+    simulated = str(arguments.target).startswith(SIMULATED)
+    return SimulatedBench(arguments) if simulated else RealBench(arguments)

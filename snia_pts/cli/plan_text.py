@@ -1,0 +1,151 @@
+"""What a plan says, as lines of text and as JSON.  Nothing here prints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
+
+from ..dut import Dut
+from ..plan import Estimate, Plan, PlannedStep
+from ..spec import Deviation, Spec
+from ..units import capacity, duration, number
+from .words import counted, deviation_lines, dut_words, table
+
+_NUMBERED = re.compile(r"\bRound \d+\b")
+
+
+class Planned(NamedTuple):
+    """A test with what it would cost, and the deviations known beforehand."""
+
+    spec: Spec
+    plan: Plan
+    deviations: tuple[Deviation, ...]
+
+
+class _Kind(NamedTuple):
+    """What steps of a plan have in common: a plan has thousands, and few of these."""
+
+    label: str
+    stimuli: int
+    seconds: float
+    written_bytes: int
+
+
+def _grouped(estimate: Estimate) -> Mapping[_Kind, int]:
+    """How often each kind of step comes, in the order they first come."""
+    times: dict[_Kind, int] = {}
+    for step in estimate.steps:
+        kind = _kind(step)
+        times[kind] = times.get(kind, 0) + 1
+    return times
+
+
+def _kind(step: PlannedStep) -> _Kind:
+    label = _NUMBERED.sub("Round", step.label)
+    return _Kind(label=label, stimuli=step.stimuli, seconds=step.seconds, written_bytes=step.written_bytes)
+
+
+def plan_lines(planned: Planned, dut: Dut) -> Iterator[str]:
+    """The steps of a test with what they cost, how often they come at least and at most, and the sums."""
+    spec, plan, deviations = planned
+    yield f"{spec.title} test, {spec.revision}, on {dut.path}: {dut_words(dut)}"
+    yield ""
+    shortest, longest = _grouped(plan.shortest), _grouped(plan.longest)
+    yield from table(
+        ("step", "stimuli", "each", "writes at most", "shortest", "longest"),
+        (_row(kind, shortest.get(kind, 0), longest.get(kind, 0)) for kind in {**longest, **shortest}),
+    )
+    yield ""
+    for word, estimate in (("shortest", plan.shortest), ("longest", plan.longest)):
+        rounds = f"{counted(estimate.rounds, 'round')}, " if estimate.rounds else ""
+        yield f"  {word}: {rounds}{_cost(estimate.seconds, estimate.written_bytes, dut)}"
+    yield from _assumptions(plan)
+    yield from deviation_lines(deviations)
+
+
+def _row(kind: _Kind, shortest: int, longest: int) -> tuple[str, ...]:
+    purge = not kind.stimuli and not kind.seconds
+    return (
+        kind.label, str(kind.stimuli or ""), "the drive's" if purge else duration(kind.seconds),
+        capacity(kind.written_bytes) if kind.written_bytes else "", f"x {shortest}", f"x {longest}",
+    )  # fmt: skip
+
+
+def _cost(seconds: float, written_bytes: int, dut: Dut) -> str:
+    fills = written_bytes / dut.capacity_bytes
+    return f"{duration(seconds)}, writes at most {capacity(written_bytes)} ({number(fills)} drive fills)"
+
+
+def _assumptions(plan: Plan) -> Iterator[str]:
+    yield (
+        f"  supposing at most {plan.assumptions.mb_per_second:g} MB/s (--assume) and "
+        f"{plan.assumptions.overhead_seconds:g} s around each stimulus besides the purge"
+    )
+
+
+def suite_lines(tests: Sequence[Planned], dut: Dut) -> Iterator[str]:
+    """What several tests cost, each and together."""
+    yield f"{counted(len(tests), 'test')}, {tests[0].spec.revision}, on {dut.path}: {dut_words(dut)}"
+    yield ""
+    rows = [(each.spec.title, each.plan.shortest, each.plan.longest) for each in tests]
+    yield from table(
+        ("test", "shortest", "writes at most", "fills", "longest", "writes at most", "fills"),
+        [
+            *((title, *_sums([least], dut), *_sums([most], dut)) for title, least, most in rows),
+            ("together", *_sums([row[1] for row in rows], dut), *_sums([row[2] for row in rows], dut)),
+        ],
+    )
+    yield ""
+    yield from _assumptions(tests[0].plan)
+    yield from deviation_lines(tuple(_named(tests)))
+
+
+def _named(tests: Sequence[Planned]) -> Iterator[Deviation]:
+    """Every deviation once: of all tests as it is, of some with their names."""
+    found: dict[Deviation, list[str]] = {}
+    for planned in tests:
+        for deviation in planned.deviations:
+            found.setdefault(deviation, []).append(planned.spec.test)
+    for deviation, names in found.items():
+        every = len(names) == len(tests)
+        yield deviation if every else replace(deviation, what=f"{', '.join(names)}: {deviation.what}")
+
+
+def _sums(estimates: Sequence[Estimate], dut: Dut) -> tuple[str, str, str]:
+    written = sum(estimate.written_bytes for estimate in estimates)
+    seconds = sum(estimate.seconds for estimate in estimates)
+    return duration(seconds), capacity(written), number(written / dut.capacity_bytes)
+
+
+def plan_json(planned: Planned, dut: Dut) -> dict[str, Any]:
+    """The plan of a test for programs."""
+    spec, plan, deviations = planned
+    return {
+        "format": 1, "test": spec.test, "revision": spec.revision, "dut": asdict(dut),
+        "assumptions": asdict(plan.assumptions), "shortest": _course(plan.shortest, dut),
+        "longest": _course(plan.longest, dut), "deviations": [asdict(deviation) for deviation in deviations],
+    }  # fmt: skip
+
+
+def suite_json(tests: Sequence[Planned], dut: Dut) -> dict[str, Any]:
+    """The plans of several tests for programs, and their sums."""
+    return {
+        "format": 1, "tests": [plan_json(planned, dut) for planned in tests],
+        "shortest": _json_sums([planned.plan.shortest for planned in tests], dut),
+        "longest": _json_sums([planned.plan.longest for planned in tests], dut),
+    }  # fmt: skip
+
+
+def _course(estimate: Estimate, dut: Dut) -> dict[str, Any]:
+    steps = [{**kind._asdict(), "times": times} for kind, times in _grouped(estimate).items()]
+    return {"rounds": estimate.rounds, **_json_sums([estimate], dut), "steps": steps}
+
+
+def _json_sums(estimates: Sequence[Estimate], dut: Dut) -> dict[str, Any]:
+    written = sum(estimate.written_bytes for estimate in estimates)
+    return {
+        "seconds": sum(estimate.seconds for estimate in estimates), "written_bytes": written,
+        "drive_fills": written / dut.capacity_bytes,
+    }  # fmt: skip

@@ -1,0 +1,97 @@
+"""Before a test begins: what the arguments ask for, checked; and the operator's word."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from ..dut import Dut
+from ..errors import NotConfirmed, TargetUnfit, UsageError
+from ..lab.safety import Target, confirm, contents
+from ..plan import Assumptions, Plan, plan
+from ..specfile import Specification, parse_override, read_specification, versions
+from .words import destruction_lines
+
+#: What fio costs around the I/O of a stimulus, for plans (bench/gap.py measures it).
+_OVERHEAD_SECONDS = 0.25
+
+
+def specification(test: str, arguments: argparse.Namespace, overrides: Sequence[str]) -> Specification:
+    """Return what is to be run of a test, with ``KEY=VALUE`` overrides; raises UsageError or SpecError."""
+    if arguments.pts not in versions(test):
+        raise UsageError(
+            detail=f"--pts {arguments.pts}: no such version of the standard.",
+            hint=f"Known: {', '.join(versions(test))}.",
+        )
+    path: Path | None = getattr(arguments, "spec", None)
+    changes = [parse_override(text) for text in overrides]
+    return read_specification(test, arguments.pts, arguments.test_class, path=path, overrides=changes)
+
+
+def refuse_ignored(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for an option that would be ignored."""
+    if arguments.json and not arguments.plan:
+        raise UsageError(detail="--json goes with --plan.", hint="After a run, snia-pts assess RUN --json.")
+
+
+def seed(text: str | None) -> int:
+    """Return --seed, or a new one."""
+    if text is None:
+        return secrets.randbits(63)
+    if not text.isdigit() or int(text) >= 1 << 63:
+        raise UsageError(detail=f"--seed {text}: not a whole number below 2^63.", hint="For example --seed 4711.")
+    return int(text)
+
+
+def planned(specification: Specification, dut: Dut, arguments: argparse.Namespace) -> Plan:
+    """Return what a test would cost; raises UsageError for a speed that is none, TargetUnfit for what cannot run."""
+    try:
+        speed = float(arguments.assume)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < float("inf"):
+        raise UsageError(detail=f"--assume {arguments.assume}: not a speed in MB/s.", hint="For example --assume 500.")
+    try:
+        return plan(specification.spec, dut, Assumptions(mb_per_second=speed, overhead_seconds=_OVERHEAD_SECONDS))
+    except TargetUnfit as unfit:
+        reason = f"{specification.spec.title} test: {unfit.facts['reason']}"
+        raise TargetUnfit(path=dut.path, reason=reason, hint=unfit.hint) from None
+
+
+def confirmed(target: Target, arguments: argparse.Namespace, evidence: Path) -> None:
+    """Let the operator confirm the destruction of a drive; a file was confirmed by being ours or by --overwrite."""
+    dut = target.dut
+    if dut.kind == "file":
+        return
+    if arguments.serial is not None:
+        confirm(dut, arguments.serial)
+        return
+    for line in destruction_lines(dut, contents(target, evidence)):
+        print(line, file=sys.stderr)
+    if not sys.stdin.isatty():
+        raise NotConfirmed(path=dut.path, reason="there is no terminal to ask at", confirmation=dut.identity)
+    word = "serial number" if dut.serial else "name"
+    print(f"Type its {word}, {dut.identity}, to go on: ", end="", file=sys.stderr, flush=True)
+    confirm(dut, sys.stdin.readline().strip())
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP stop a run as Ctrl-C does."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    heard = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heard}  # nohup keeps what it promises
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

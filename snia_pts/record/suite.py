@@ -1,0 +1,72 @@
+"""The folder of several tests: a run folder each, and ``suite.json``, which says which tests were asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import RecordError, RunFolderError
+from ..spec import SPEC_TYPES
+from .folder import RunFolder, replace_file
+
+_NAME = "suite.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteFolder:
+    """The folder of all: the tests that were asked for, in their order."""
+
+    path: Path
+    tests: tuple[str, ...]
+    made: bool = False
+
+    @classmethod
+    def create(cls, path: Path, tests: Sequence[str]) -> SuiteFolder:
+        """Make a new folder; an existing one is taken only if it is empty.  Raises RunFolderError."""
+        made = not path.exists()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise RunFolderError(path=path, reason="it is not empty, and no run overwrites another")
+            replace_file(path / _NAME, json.dumps({"format": 1, "tests": list(tests)}, indent=1).encode() + b"\n")
+        except RunFolderError:
+            raise
+        except OSError as error:
+            raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
+        return cls(path=path.resolve(), tests=tuple(tests), made=made)
+
+    @classmethod
+    def existing(cls, path: Path) -> SuiteFolder | None:
+        """Return the folder of all at ``path``; None when it is something else.  Raises RecordError for a wrong one."""
+        try:
+            text = (path / _NAME).read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, UnicodeError) as error:
+            raise RecordError(path=path, reason=f"{_NAME}: {error}") from None
+        try:
+            told = json.loads(text)
+            tests = tuple(told["tests"]) if told["format"] == 1 else ()
+        except (ValueError, KeyError, TypeError, RecursionError):
+            tests = ()
+        if not tests or len(set(map(str, tests))) != len(tests) or not {*map(str, tests)} <= SPEC_TYPES.keys():
+            raise RecordError(path=path, reason=f"{_NAME} does not say which tests were asked for", hint="")
+        return cls(path=path.resolve(), tests=tests)
+
+    def place(self, test: str) -> Path:
+        """Return where a test's run folder is, or will be."""
+        return self.path / test
+
+    def run(self, test: str) -> RunFolder | None:
+        """Return a test's run folder; None when it was not run."""
+        folder = RunFolder(path=self.place(test))
+        return folder if folder.journal.is_file() else None
+
+    def discard(self) -> None:
+        """Remove a folder in which no test began."""
+        if not any(self.run(test) for test in self.tests):
+            (self.path / _NAME).unlink(missing_ok=True)
+            if self.made:
+                self.path.rmdir()

@@ -1,0 +1,239 @@
+"""Several tests in one folder: what was asked for is kept, what became of it summed up, whatever stopped it."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts.cli.main import main
+from snia_pts.cli.suite import seed_of
+from snia_pts.errors import RecordError, ReportError, RunFolderError
+from snia_pts.record.suite import SuiteFolder
+from snia_pts.report import rst
+from snia_pts.report.suite import build, key_figures, overview, write
+from snia_pts.result import TestResult
+from snia_pts.spec import SPEC_TYPES
+from tests import samples
+from tests.test_cli import store_run
+
+TESTS = tuple(SPEC_TYPES)
+
+
+def results(**endings: TestResult | None) -> list[tuple[str, TestResult | None]]:
+    """Return results of all tests, those named as told."""
+    return [(test, endings[test] if test in endings else samples.result_of(test)) for test in TESTS]
+
+
+# -- the folder ------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_all_is_known_again(tmp_path: Path) -> None:
+    """What was asked for is read back; a test without a journal was not run."""
+    made = SuiteFolder.create(tmp_path / "all", ("iops", "wsat"))
+    (made.place("wsat")).mkdir()
+    (made.place("wsat") / "journal.jsonl").touch()
+
+    found = SuiteFolder.existing(tmp_path / "all")
+
+    assert found is not None
+    assert found.tests == ("iops", "wsat")
+    assert found.run("iops") is None
+    assert found.run("wsat") is not None
+
+
+def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+    """No run overwrites another, and what stands in the way gives a sentence."""
+    (tmp_path / "precious").write_text("precious")
+
+    for place in (tmp_path, tmp_path / "precious", tmp_path / "precious" / "all"):
+        with pytest.raises(RunFolderError):
+            SuiteFolder.create(place, ("iops",))
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_a_run_folder_is_no_folder_of_all(tmp_path: Path) -> None:
+    """A folder without suite.json, a file, and nothing at all are something else."""
+    (tmp_path / "file").touch()
+
+    for place in (tmp_path, tmp_path / "file", tmp_path / "none"):
+        assert SuiteFolder.existing(place) is None
+
+
+def test_a_folder_in_which_nothing_began_is_discarded(tmp_path: Path) -> None:
+    """A folder that was made is removed again, one that was there stays; one with a run stays as it is."""
+    made, there = SuiteFolder.create(tmp_path / "made", ("iops",)), tmp_path / "there"
+    there.mkdir()
+    found = SuiteFolder.create(there, ("iops",))
+    begun = SuiteFolder.create(tmp_path / "begun", ("iops",))
+    begun.place("iops").mkdir()
+    (begun.place("iops") / "journal.jsonl").touch()
+
+    for folder in (made, found, begun):
+        folder.discard()
+
+    assert not made.path.exists()
+    assert list(there.iterdir()) == []
+    assert SuiteFolder.existing(begun.path) is not None
+
+
+NO_SUITES = (b'{"format":1,"tests":["fly"]}', b'{"format":2,"tests":["iops"]}', b'{"format":1,"tests":[[]]}')
+
+
+@given(junk=st.binary(max_size=60) | st.sampled_from(NO_SUITES))
+def test_junk_gives_a_sentence(junk: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A suite.json that does not say which tests were asked for is refused."""
+    folder = tmp_path_factory.mktemp("junk")
+    (folder / "suite.json").write_bytes(junk)
+
+    with pytest.raises(RecordError, match=r"suite\.json"):
+        SuiteFolder.existing(folder)
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_each_test_has_its_own_seed(seed: int) -> None:
+    """Seeds of tests differ, are the same for the same seed of all, and are valid seeds themselves."""
+    seeds = [seed_of(seed, test) for test in TESTS]
+
+    assert len(set(seeds)) == len(TESTS)
+    assert seeds == [seed_of(seed, test) for test in TESTS]
+    assert all(0 <= each < 2**63 for each in seeds)
+
+
+# -- the summary -----------------------------------------------------------------------------------------------------
+
+
+def test_every_test_has_key_figures() -> None:
+    """Each test's summary line tells what the test is run for, in its own unit."""
+    wanted = {
+        "iops": ("RND 4 KiB 0/100", "IOPS"), "throughput": ("SEQ 1024 KiB 0/100", "MB/s"),
+        "latency": ("RND 4 KiB 0/100", "ms"), "wsat": ("IOPS", "last window"), "hir": ("Wait State 10", "steady state"),
+        "xsr": ("AG 3: recovered after", "MB/s"), "composite": ("Max IOPS", "T"), "dirth": ("Min IOPS", "T1Q1"),
+    }  # fmt: skip
+    for test, texts in wanted.items():
+        told = "; ".join(key_figures(samples.result_of(test)))
+        assert all(text in told for text in texts), told
+
+
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("count", [0, 1, 2, 50])
+def test_a_stopped_test_has_the_figures_it_came_to(test: str, count: int) -> None:
+    """However few outcomes came, a test has a line, which says that it is incomplete."""
+    result = samples.result_of(test, ending="device failed", stop_after=count)
+
+    (line,) = overview([(test, result)]).lines
+
+    assert line.verdict == "INCOMPLETE (device failed)"
+    assert not line.achieved
+
+
+def test_the_verdict_counts_and_names() -> None:
+    """All of it is one sentence: how many finished, what stopped, what was not steady, what was not run."""
+    told = overview(
+        results(
+            latency=samples.result_of("latency", steady=False),
+            wsat=samples.result_of("wsat", ending="device failed", stop_after=30),
+            hir=None, xsr=None, composite=None, dirth=None,
+        )
+    )  # fmt: skip
+
+    assert told.verdict == (
+        "3 of 8 tests finished; wsat device failed; not steady: latency; NOT RUN: hir, xsr, composite, dirth"
+    )
+    assert told.missing == ("hir", "xsr", "composite", "dirth")
+    assert not told.finished
+    assert overview(results()).verdict == "8 of 8 tests finished"
+
+
+def test_a_saturation_that_time_ended_is_no_fault() -> None:
+    """Write saturation need not be steady, and cross stimulus recovery asks for nothing: both are achieved."""
+    told = overview([(test, samples.result_of(test)) for test in ("wsat", "xsr")])
+
+    assert all(line.achieved for line in told.lines)
+    assert not told.lines[0].verdict.startswith("STEADY")
+
+
+def test_nothing_to_sum_up_is_said() -> None:
+    """Where no test was run there is no summary."""
+    with pytest.raises(ReportError, match="none of the tests was run"):
+        overview([("iops", None)])
+
+
+def test_the_summary_is_a_report(tmp_path: Path) -> None:
+    """The summary is made in every form, from valid RST, links each report, and comes out the same again."""
+    told = overview(results(hir=None, wsat=samples.result_of("wsat", ending="interrupted", stop_after=30)))
+
+    paths = write(told, tmp_path)
+    first = {name: path.read_bytes() for name, path in paths.items()}
+    write(told, tmp_path)
+
+    assert {name: path.name for name, path in paths.items()} == {
+        "rst": "summary.rst", "pdf": "summary.pdf", "html": "summary.html"
+    }  # fmt: skip
+    assert {name: path.read_bytes() for name, path in paths.items()} == first
+    text = first["rst"].decode()
+    rst.parse(text)
+    for test in TESTS:
+        assert (f"{test}/report.pdf" in text) == (test != "hir")
+    assert "NOT RUN" in text
+    assert "INCOMPLETE" in text
+    assert first["pdf"].startswith(b"%PDF-")
+    assert len(build(told).pages) == 1
+
+
+# -- stored runs of all ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SuiteFolder:
+    """A stored run of three tests, the second of which was stopped."""
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
+    folder = SuiteFolder.create(tmp_path / "all", ("throughput", "latency", "wsat"))
+    store_run(folder.place("throughput"), "throughput")
+    run = store_run(folder.place("latency"), "latency")
+    lines = run.journal.read_bytes().splitlines(keepends=True)
+    run.journal.write_bytes(b"".join(lines[:30]))
+    run.result.unlink()
+    return folder
+
+
+def test_assess_judges_all_that_was_run(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """assess tells each test that was run, and of all of them what became of it."""
+    assert main(["assess", str(stored.path)]) == 0
+    out = capsys.readouterr().out
+    assert main(["assess", str(stored.path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+
+    for text in ("Throughput test", "Latency test", "1 of 3 tests finished; latency unfinished; NOT RUN: wsat"):
+        assert text in out
+    assert [each["test"] for each in told["tests"]] == ["throughput", "latency"]
+    assert [each["ending"] for each in told["summary"]] == ["finished", "unfinished", "NOT RUN"]
+
+
+def test_report_makes_all_reports_and_the_summary(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """report makes each run's report, and the summary, and names them."""
+    assert main(["report", str(stored.path)]) == 0
+
+    named = capsys.readouterr().out.split()
+    assert len(named) == 3 * 3
+    assert all(Path(name).is_file() for name in named)
+    assert "latency unfinished" in (stored.path / "summary.rst").read_text()
+
+
+def test_forged_evidence_in_one_run_is_told(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code of all is that of a record that cannot be trusted when one run's is."""
+    next((stored.place("throughput") / "evidence").glob("*.json")).write_text("forged")
+
+    assert main(["assess", str(stored.path)]) == 14
+    assert "What is stored differs" in capsys.readouterr().out
+
+
+def test_a_folder_of_nothing_gives_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder of all in which no test began is refused by assess and report."""
+    SuiteFolder.create(tmp_path / "all", ("iops",))
+
+    for verb in ("assess", "report"):
+        assert main([verb, str(tmp_path / "all")]) == 14
+        assert "none of its tests was run" in capsys.readouterr().err
