@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+import statistics
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from snia_pts.report import axes, columns, drawing, figures, style
+from snia_pts.measurement import METRICS
+from snia_pts.report import axes, columns, drawing, figures, matrices, style
 from snia_pts.report.building import build
 from snia_pts.result import TestResult
+from snia_pts.spec import IopsSpec
 from snia_pts.specfile import read_specification
 from snia_pts.steadystate import determine
-from snia_pts.steps import Cell
 from tests import samples
 
-RULE = read_specification("iops", "2.0.2", "enterprise").spec.steady_state
+SPEC = cast("IopsSpec", read_specification("iops", "2.0.2", "enterprise").spec)
+RULE, SIDES = SPEC.steady_state, (matrices.sizes(SPEC.rounds), matrices.mixes(SPEC.rounds))
+IOPS = METRICS["iops"]
 SIZES = [512, 4096, 8192, 16384, 32768, 65536, 131072, 1048576]
 MIXES = [0, 5, 35, 50, 65, 95, 100]
 
@@ -59,12 +63,15 @@ def lines(figure: Figure) -> dict[str, list[tuple[float, float]]]:
     return {line.get_label(): [(float(x), float(y)) for x, y in zip(*line.get_data(), strict=True)] for line in drawn}
 
 
-def matrix(sizes: Sequence[int], mixes: Sequence[int], scale: float = 1.0) -> Mapping[Cell, float]:
-    return {
-        Cell(read_percent=share, block_size_bytes=size): scale * samples.golden_iops(share, size)
-        for size in sizes
-        for share in mixes
-    }
+def matrix(scale: float = 1.0) -> figures.Grid:
+    return {(size, share): scale * samples.golden_iops(share, size) for size in SIZES for share in MIXES}
+
+
+def series(result: TestResult, at: tuple[int, int]) -> list[tuple[float, float]]:
+    """Return the IOPS of a place of the matrix in every round."""
+    loop = result.loop()
+    assert loop
+    return [(each.number, each.by(matrices.size_and_mix)[at].iops) for each in loop.rounds]
 
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -112,9 +119,9 @@ def test_no_words_of_any_figure_meet(shape: str) -> None:
 
 def test_the_convergence_plot_shows_every_round_of_every_block_size() -> None:
     """Lines hold the measured values; the legend names them in the order in which they end, highest first."""
-    series = {4096: {1: 100.0, 2: 90.0}, 8192: {1: 50.0, 2: 200.0}, 512: {1: 10.0, 2: 9.0}}
+    given = {"0.5 KiB": {1: 10.0, 2: 9.0}, "4 KiB": {1: 100.0, 2: 90.0}, "8 KiB": {1: 50.0, 2: 200.0}}
     with drawing.settings():
-        figure = figures.convergence(series, (1, 2))
+        figure = figures.convergence(given, (1, 2), metric=IOPS, legend="Block size")
         words = check(figure)
     assert lines(figure)["4 KiB"] == [(1, 100.0), (2, 90.0)]
     assert [word for word in words if word.endswith(" KiB")] == ["8 KiB", "4 KiB", "0.5 KiB"]
@@ -130,21 +137,17 @@ def test_every_plot_of_a_report_shows_the_results_own_numbers() -> None:
         convergence, matrix_2d = lines(planned["convergence"].draw()), lines(planned["matrix-2d"].draw())
 
     for size in (512, 4096, 1024 * 1024):
-        cell = Cell(read_percent=0, block_size_bytes=size)
-        measured = [(each.number, each.by_cell[cell].iops) for each in result.rounds]
-        assert convergence[f"{size / 1024:g} KiB"] == measured
+        assert convergence[f"{size / 1024:g} KiB"] == series(result, (size, 0))
     for share in (0, 35, 100):
-        row = sorted(
-            (cell.block_size_bytes, iops) for cell, iops in result.matrix.items() if cell.read_percent == share
-        )
-        assert [iops for _, iops in matrix_2d[f"{share}/{100 - share}"]] == [iops for _, iops in row]
+        row = [statistics.fmean(iops for _, iops in series(result, (size, share))[-5:]) for size in SIZES]
+        assert [iops for _, iops in matrix_2d[f"{share}/{100 - share}"]] == pytest.approx(row)
 
 
 def test_the_window_plot_draws_the_least_squares_line_and_the_band() -> None:
     """Average, 110 % and 90 % are flat; the best fit goes through SteadyState.fit, not first to last point."""
     found = determine([287.6, 287.36, 285.91, 272.66, 278.9], RULE, first_round=4)
     with drawing.settings():
-        figure = figures.measurement_window(found, RULE.data_excursion_percent)
+        figure = figures.measurement_window(found, RULE.data_excursion_percent, metric=IOPS)
         check(figure)
     drawn = {name: [y for _, y in points] for name, points in lines(figure).items()}
     assert lines(figure)["IOPS"] == list(zip([4, 5, 6, 7, 8], found.values, strict=True))
@@ -160,16 +163,16 @@ def test_a_changed_rule_changes_the_band() -> None:
     """The band is half the allowed data excursion up and down, from the specification."""
     found = determine([100.0] * 5, RULE)
     with drawing.settings():
-        words = check(figures.measurement_window(found, 30))
+        words = check(figures.measurement_window(found, 30, metric=IOPS))
     assert {"115 % of average", "85 % of average"} <= set(words)
 
 
 def test_a_window_that_is_not_steady_says_so_in_the_plot() -> None:
     """NOT ACHIEVED, or NOT EVALUABLE for a dead device, stands above the plot."""
     with drawing.settings():
-        failed = check(figures.measurement_window(determine([1, 9, 1, 9, 1], RULE), 20))
-        dead = check(figures.measurement_window(determine([0.0] * 5, RULE), 20))
-        odd = check(figures.measurement_window(determine([math.nan, 1, 2, 3, 4], RULE), 20))
+        failed = check(figures.measurement_window(determine([1, 9, 1, 9, 1], RULE), 20, metric=IOPS))
+        dead = check(figures.measurement_window(determine([0.0] * 5, RULE), 20, metric=IOPS))
+        odd = check(figures.measurement_window(determine([math.nan, 1, 2, 3, 4], RULE), 20, metric=IOPS))
     assert any("NOT ACHIEVED in rounds 1 - 5" in word for word in failed)
     assert any("NOT EVALUABLE" in word for word in dead)
     assert any("NOT EVALUABLE" in word for word in odd)
@@ -179,11 +182,24 @@ def test_a_window_that_is_not_steady_says_so_in_the_plot() -> None:
 def test_high_columns_stand_behind_low_ones() -> None:
     """R/W 100/0 is painted first, 0/100 last, and each mix keeps its colour."""
     with drawing.settings():
-        figure = columns.columns(matrix(SIZES, MIXES), SIZES, MIXES)
-        check(figure)
+        figure = columns.columns(matrix(), *SIDES, heading="IOPS")
+        words = check(figure)
     order = [patch.get_zorder() for patch in figure.axes[0].patches[1:]]
     assert len(order) == 3 * len(SIZES) * len(MIXES)
     assert order == sorted(order)
+    front_to_back = [word for word in words if word[0].isdigit() and "/" in word]
+    assert front_to_back == ["0/100", "5/95", "35/65", "50/50", "65/35", "95/5", "100/0"]
+
+
+def test_the_low_end_of_the_columns_is_in_front() -> None:
+    """Where reads give the lower columns they stand in front, and every mix keeps the colour it has elsewhere."""
+    turned = {at: 1 / value for at, value in matrix().items()}
+    with drawing.settings():
+        figure = columns.columns(turned, *SIDES, heading="Average response time (ms)")
+        words = check(figure)
+    assert next(word for word in words if "/" in word) == "100/0"
+    front: Any = figure.axes[0].patches[-1]
+    assert tuple(front.get_facecolor()[:3]) == pytest.approx(to_rgb(style.looks(MIXES)[100].colour))
 
 
 def test_series_look_alike_everywhere_and_different_in_grey() -> None:

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 #: Of an A4 page, in points.
 HEIGHT = 842.0
 KINDS = {
-    "steady": samples.iops_result(rounds=9, found=samples.deviations(12)),
+    "steady": samples.iops_result(rounds=9, found=samples.deviations(8)),
     "not steady": samples.iops_result(steady=False),
     "stopped": samples.iops_result(stop_after=2 + 3 * 56 + 9, ending="interrupted"),
     "purge only": samples.iops_result(stop_after=1, ending="device failed"),

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snia_pts.measurement import METRICS, Measurement
 from snia_pts.report import matrices, summary
 from snia_pts.report.building import build
-from snia_pts.report.header import LONGEST_EM, header, short, steady_rounds, when, width_em
-from snia_pts.report.iops import determination_table, line
+from snia_pts.report.header import LONGEST_EM, loop_rounds, short, when, width_em
 from snia_pts.report.pages import Page, Prose
+from snia_pts.report.steady import determination_table, line
 from snia_pts.report.tables import Column, Table, aligned, thousands
-from snia_pts.result import RunWarning, TestResult
-from snia_pts.spec import Deviation
+from snia_pts.result import Loop, RunWarning, TestResult
+from snia_pts.spec import Deviation, IopsSpec
 from snia_pts.specfile import read_specification
 from snia_pts.steadystate import determine
-from snia_pts.steps import Cell
 from tests import samples
 
-RULE = read_specification("iops", "2.0.2", "enterprise").spec.steady_state
+SPEC = cast("IopsSpec", read_specification("iops", "2.0.2", "enterprise").spec)
+RULE, IOPS, MB_S = SPEC.steady_state, METRICS["iops"], METRICS["mb_per_second"]
 CONVERGENCE = "IOPS Steady State Convergence Plot"
 THIN = "\N{NARROW NO-BREAK SPACE}"
 
@@ -41,6 +44,12 @@ def words(page: Page) -> str:
 
 def cells_of(page: Page, title: str) -> tuple[tuple[str, ...], ...]:
     return next(block.rows for block in page.blocks if isinstance(block, Table) and title in block.title)
+
+
+def loop_of(result: TestResult) -> Loop:
+    loop = result.loop()
+    assert loop
+    return loop
 
 
 @given(st.lists(st.floats(1e-4, 1e9), min_size=1))
@@ -66,7 +75,7 @@ def test_a_table_whose_rows_do_not_fit_is_refused() -> None:
 def test_the_determination_block_tells_the_published_figures() -> None:
     """The block of golden case G3 (TP 128K W) carries its published average, excursions and best fit."""
     found = determine([262.69, 269.38, 271.73, 272.63, 273.07], RULE)
-    rows = {row[0]: row[1:] for row in determination_table(found, RULE).rows}
+    rows = {row[0]: row[1:] for row in determination_table(found, RULE, MB_S, "1 - 5").rows}
     assert rows["Average"] == ("269.900", "100", "")
     assert rows["Measured data excursion"] == ("10.380", "3.846", "pass")
     assert rows["Measured slope excursion"] == ("9.604", "3.558", "pass")
@@ -85,7 +94,7 @@ def test_allowed_excursions_come_from_the_specification() -> None:
     """A changed rule is the rule that the block prints and judges by."""
     rule = dataclasses.replace(RULE, data_excursion_percent=3.0)
     found = determine([262.69, 269.38, 271.73, 272.63, 273.07], rule)
-    rows = {row[0]: row[1:] for row in determination_table(found, rule).rows}
+    rows = {row[0]: row[1:] for row in determination_table(found, rule, MB_S, "1 - 5").rows}
     assert rows["Allowed maximum data excursion"][1] == "3"
     assert rows["Measured data excursion"][2] == "FAIL"
     assert rows["Verdict"] == ("NOT ACHIEVED", "", "FAIL")
@@ -93,7 +102,7 @@ def test_allowed_excursions_come_from_the_specification() -> None:
 
 def test_a_window_without_an_average_is_not_evaluable() -> None:
     """A device that did nothing gives no figures, and no verdict but NOT ACHIEVED."""
-    table = determination_table(determine([0.0] * 5, RULE), RULE)
+    table = determination_table(determine([0.0] * 5, RULE), RULE, IOPS, "1 - 5")
     assert "NOT ACHIEVED (not evaluable" in table.rows[-1][1]
 
 
@@ -125,7 +134,7 @@ def test_a_run_that_is_not_steady_says_so_on_every_page_of_its_window() -> None:
     result = samples.iops_result(steady=False)
     report = build(result)
     assert summary.verdict(result) == "STEADY STATE NOT ACHIEVED (last window: rounds 21 - 25)"
-    assert steady_rounds(result) == "21 - 25 (NOT ACHIEVED)"
+    assert loop_rounds(result) == "21 - 25 (NOT ACHIEVED)"
     assert any("21 - 25 (NOT ACHIEVED)" in row for row in report.header.blocks.rows)
     windows = [page for page in report.pages if "Measurement Window" in page.title]
     assert len(windows) == 3
@@ -169,7 +178,7 @@ def test_deviations_come_first_and_undo_conformance() -> None:
     page = build(samples.iops_result(found=[told], warnings=[warned])).pages[0]
     names = [block.title for block in page.blocks if isinstance(block, Table)]
     assert [name.partition(",")[0] for name in names] == [
-        "Deviations from the standard", "Warnings", "Key figures", "The run"
+        "Deviations from the standard", "Warnings", "Key figures of the measurement window", "The run"
     ]  # fmt: skip
     assert cells_of(page, "Deviations") == (("cache", "disabled", "enabled", "2.0.2 section 3.7"),)
     assert "NOT PTS conformant: 1 deviation" in words(page)
@@ -188,24 +197,28 @@ def test_blocks_that_the_sectors_cannot_hold_are_not_applicable() -> None:
 def test_the_matrix_is_the_mean_of_the_window_in_the_standards_order() -> None:
     """Block sizes ascend down, R/W mixes go from 0/100 to 100/0, and cells are what the window says."""
     result = samples.iops_result()
-    (table,) = matrices.matrix_tables(result.facts.spec, result.matrix, title="IOPS")
+    values = matrices.reduced([loop_of(result)], matrices.iops)
+    (table,) = matrices.matrix_tables(
+        values, matrices.sizes(SPEC.rounds), matrices.mixes(SPEC.rounds), title="IOPS"
+    )  # fmt: skip
     assert [row[0] for row in table.rows] == ["0.5", "4", "8", "16", "32", "64", "128", "1024"]
     mixes = ("0/100", "5/95", "35/65", "50/50", "65/35", "95/5", "100/0")
     assert tuple(column.heading for column in table.columns) == ("Block size (KiB)", *(f"R/W {mix}" for mix in mixes))
-    cell = Cell(read_percent=65, block_size_bytes=65536)
-    assert float(table.rows[5][5].replace(THIN, "")) == pytest.approx(result.matrix[cell], abs=0.05)
+    measured = [each.iops for each in matrices.over(loop_of(result).rounds[-5:], (65536, 65))]
+    assert len(measured) == 5
+    assert float(table.rows[5][5].replace(THIN, "")) == pytest.approx(statistics.fmean(measured), abs=0.05)
 
 
 def test_response_times_are_weighted_by_count_and_throughput_is_bytes_over_time() -> None:
     """ART of two measurements of 1 and 3 I/Os lies nearer the second; MB/s come from totals."""
-    one = samples.iops_result().rounds[0].measurements[0]
+    one = loop_of(samples.iops_result()).rounds[0].measurements[0]
     write = dataclasses.replace(one.read, ios=3, response_mean_ns=4e6, transferred_bytes=6 * 10**6, runtime_ms=2000)
     read = dataclasses.replace(one.read, ios=1, response_mean_ns=8e6, transferred_bytes=2 * 10**6, runtime_ms=2000)
     mixed = dataclasses.replace(one, read=read, write=write)
     assert matrices.average_response_ms([mixed]) == 5.0
-    assert matrices.throughput_mb_per_second([mixed, mixed]) == 4.0
+    assert matrices.mb_per_second([mixed, mixed]) == 4.0
     assert math.isnan(matrices.average_response_ms([]))
-    assert math.isnan(matrices.throughput_mb_per_second([]))
+    assert math.isnan(matrices.mb_per_second([]))
 
 
 def test_a_device_that_did_nothing_has_no_response_times() -> None:
@@ -218,8 +231,7 @@ def test_a_device_that_did_nothing_has_no_response_times() -> None:
 def test_percentiles_come_from_merged_bins() -> None:
     """Five nines of few I/Os are not told; of a window's merged histogram they are."""
     result = samples.iops_result()
-    cell = Cell(read_percent=0, block_size_bytes=4096)
-    measured = matrices.over(result.rounds, cell)
+    measured = matrices.over(loop_of(result).rounds, (4096, 0))
     assert math.isnan(matrices.percentile_response_ms(measured[:1], 99.99999999))
     assert matrices.percentile_response_ms(measured, 99.999) <= matrices.maximum_response_ms(measured)
 
@@ -232,24 +244,26 @@ def test_the_rounds_table_judges_the_window_that_ends_with_each_round() -> None:
     assert [row[0] for row in rows] == [str(number) for number in range(1, 10)]
     assert {row[4] for row in rows[:4]} == {""}
     assert [row[4] == row[8] == row[12] == "yes" for row in rows] == [False] * 8 + [True]
-    assert result.window is not None
-    assert float(rows[-1][2]) == pytest.approx(result.window.determinations[0][1].data_excursion_percent, abs=0.006)
+    window = loop_of(result).window
+    assert window is not None
+    assert float(rows[-1][2]) == pytest.approx(window.determinations[0][1].data_excursion_percent, abs=0.006)
 
 
 def test_written_data_counts_everything_since_the_purge() -> None:
     """TGBW holds preconditioning and incomplete rounds too."""
     result = samples.iops_result(stop_after=2 + 56 + 3, ending="interrupted")
-    written, _ = summary.moved_bytes(result)
-    rounds = sum(each.write.transferred_bytes for measured in result.rounds for each in measured.measurements)
-    assert result.preconditioned is not None
-    assert written == rounds + result.preconditioned.write.transferred_bytes
-    assert len(result.rounds[-1].measurements) == 3
+    measured: list[Measurement] = [each for found in loop_of(result).rounds for each in found.measurements]
+    (conditioned,) = result.lines("WIPC")[0].measurements
+    written = sum(each.write.transferred_bytes for each in (conditioned, *measured))
+    assert len(measured) == 56 + 3
+    rows = {row[0]: row[1] for row in cells_of(build(result).pages[0], "The run")}
+    assert rows["Data written (TGBW)"].startswith(f"at least {thousands(written / 1e9, 1)} GB")
 
 
 def test_the_header_invents_nothing() -> None:
     """What nobody knows is an en dash; every other field says what the result says."""
     device = samples.dut(serial="", firmware="")
-    blocks = {name: value for row in header(samples.iops_result(device=device)).blocks.rows
+    blocks = {name: value for row in build(samples.iops_result(device=device)).header.blocks.rows
               for name, value in zip(row[::2], row[1::2], strict=True)}  # fmt: skip
     for name in ("Mfgr", "S/N", "Firmware ver", "NAND Type", "PCIe/NVMe", "HBA", "PCIe"):
         assert blocks[name] == "\N{EN DASH}"

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: A log axis shows at most so many labels.
 _MOST_LABELS = 9
+#: Larger numbers would be wider than an axis has room for.
+_UNITS = ((1e9, "G"), (1e6, "M"))
 
 
 def finite(values: Iterable[float]) -> list[float]:
@@ -23,13 +25,21 @@ def finite(values: Iterable[float]) -> list[float]:
 
 def tick_label(value: float) -> str:
     """Return a round number as an axis shows it: ``20 000``, ``0.5``, ``50 M``."""
-    for size, unit in ((1e9, "G"), (1e6, "M")):
-        if abs(value) >= 10 * size:
-            return f"{thousands(value / size, decimals_for([value / size], most=2))} {unit}"
+    for size, unit in _UNITS:
+        if abs(value) >= size:
+            return f"{tick_label(value / size)} {unit}"
     text = f"{value:.6g}"
     if "e" in text:
         return thousands(value, 0) if abs(value) >= 1 else text
     return thousands(value, len(text.partition(".")[2]))
+
+
+def tick_labels(ticks: Sequence[float]) -> list[str]:
+    """Return the evenly spaced ``ticks`` of an axis, all in one unit and with the decimals that tell them apart."""
+    highest, step = max(map(abs, ticks)), ticks[1] - ticks[0]
+    size, unit = next(((size, f" {unit}") for size, unit in _UNITS if highest >= size), (1.0, ""))
+    decimals = decimals_for([step / size], digits=2, most=6)
+    return [f"{thousands(tick / size, decimals)}{unit}" for tick in ticks]
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -89,18 +99,38 @@ def set_linear_y(axes: Axes, values: Iterable[float]) -> None:
     """Give ``axes`` a linear y axis with round ends around ``values``."""
     shown = finite(values) or [0.0, 1.0]
     ticks = linear_ticks(min(shown), max(shown))
-    decimals = decimals_for([ticks[1] - ticks[0]], digits=2, most=6)
     axes.set_ylim(ticks[0], ticks[-1])
-    wide = max(map(abs, ticks)) >= 1e8
-    axes.set_yticks(ticks, [tick_label(tick) if wide else thousands(tick, decimals) for tick in ticks])
+    axes.set_yticks(ticks, tick_labels(ticks))
 
 
-def set_rounds(axes: Axes, first: int, last: int) -> None:
-    """Give ``axes`` an x axis of whole rounds."""
+def set_y(axes: Axes, values: Iterable[float], heading: str, *, log: bool) -> None:
+    """Give ``axes`` a y axis around ``values``: a log one, or a linear one from zero; ``heading`` names it."""
+    if log:
+        set_log_y(axes, values)
+    else:
+        set_linear_y(axes, [0.0, *values])
+    axes.set_ylabel(logarithmic(heading) if log else heading)
+
+
+def set_linear_x(axes: Axes, values: Iterable[float]) -> None:
+    """Give ``axes`` a linear x axis with round ends around ``values``."""
+    shown = finite(values) or [0.0, 1.0]
+    ticks = linear_ticks(min(shown), max(shown))
+    axes.set_xlim(ticks[0], ticks[-1])
+    axes.set_xticks(ticks, tick_labels(ticks))
+
+
+def logarithmic(heading: str) -> str:
+    """Return the name of a log axis: ``Block size (KiB, log)``, ``IOPS (log)``."""
+    return f"{heading[:-1]}, log)" if heading.endswith(")") else f"{heading} (log)"
+
+
+def set_rounds(axes: Axes, first: int, last: int, minutes: Sequence[float] = ()) -> None:
+    """Give ``axes`` an x axis of whole rounds, or of the ``minutes`` of the samples that stand for them."""
     ticks = round_ticks(first, last)
     axes.set_xlim(first - 0.4, last + 0.4)
-    axes.set_xticks(ticks, [str(tick) for tick in ticks])
-    axes.set_xlabel("Round")
+    axes.set_xticks(ticks, [f"{minutes[tick - first]:g}" if minutes else str(tick) for tick in ticks])
+    axes.set_xlabel("Minute" if minutes else "Round")
 
 
 def dress(axes: Axes) -> None:

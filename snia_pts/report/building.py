@@ -1,25 +1,53 @@
-"""Which pages a test's report has: a dict in the open, one function a test."""
+"""Which module makes the pages of a test's report: a dict in the open, one module a test."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 from ..result import TestResult
-from .header import header
-from .iops import iops
+from . import cross_stimulus_recovery, demand_intensity, host_idle_recovery, iops, latency, throughput, write_saturation
+from .header import Rows, header
 from .pages import Page, Report
 
-#: The pages of every test's report, by the test's verb.
-PAGES: Mapping[str, Callable[[TestResult], tuple[Page, ...]]] = {"iops": iops}
+
+class TestPages(Protocol):
+    """What a test's module gives: its pages, and its two blocks of the header."""
+
+    def pages(self, result: TestResult, /) -> tuple[Page, ...]:
+        """Return all pages that there are data for, the summary first, the provenance last."""
+        ...
+
+    def setup(self, result: TestResult, /) -> Rows:
+        """Return the ten Setup Parameters."""
+        ...
+
+    def parameters(self, result: TestResult, /) -> Rows:
+        """Return the ten Test Parameters."""
+        ...
+
+
+#: The module of every test, by the test's verb.
+TESTS: Mapping[str, TestPages] = {
+    "iops": iops,
+    "throughput": throughput,
+    "latency": latency,
+    "wsat": write_saturation,
+    "hir": host_idle_recovery,
+    "xsr": cross_stimulus_recovery,
+    "composite": demand_intensity,
+    "dirth": demand_intensity,
+}
 
 
 def build(result: TestResult) -> Report:
     """Return the report on ``result``, as a value."""
     spec = result.facts.spec
+    test = TESTS[spec.test]
     return Report(
         title=f"{spec.title} Test Report: {result.facts.dut.model or result.facts.dut.name}",
         author=result.facts.operator,
         dated=result.finished,
-        header=header(result),
-        pages=PAGES[spec.test](result),
+        header=header(result, setup=test.setup(result), parameters=test.parameters(result)),
+        pages=test.pages(result),
     )

@@ -1,19 +1,16 @@
 """Columns in three dimensions, drawn by parallel projection: every label's place is known, nothing overlaps.
 
-Block sizes run to the right, R/W mixes into the depth.  Small blocks and many reads give the highest columns; with
-100/0 at the back and the view from the right and above, high columns stand behind low ones.
+The view is from the right and above; of the side that runs into the depth, the end with the lower columns is in front.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..steps import Cell, mix
-from ..units import KIB
 from . import axes as ax
-from .figures import canvas
+from .figures import Grid, Side, canvas
 from .pages import FIGURE_HEIGHT
 from .style import GRID, QUIET, looks
 
@@ -29,7 +26,7 @@ _FILL = 0.62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Room:
+class Room:
     """The projection: ``columns`` to the right, ``rows`` into the depth, values up to ``top``."""
 
     columns: int
@@ -45,60 +42,73 @@ class _Room:
         return [self.place(*corner) for corner in corners]
 
 
-def columns(
-    matrix: Mapping[Cell, float], sizes: Sequence[int], mixes: Sequence[int], *, height: float = FIGURE_HEIGHT
-) -> Figure:
-    """Draw IOPS as columns over block sizes (bytes, ascending) and R/W mixes (read shares, 0/100 in front)."""
-    figure = canvas(height=height)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_axis_off()
-    ticks = ax.linear_ticks(0.0, max(matrix.values(), default=0.0) or 1.0)
-    room = _Room(columns=len(sizes), rows=len(mixes), top=ticks[-1])
-    axes.set_xlim(-1.3, _WIDTH + _DEPTH_SHIFT + 1.75)
-    axes.set_ylim(-0.85, _DEPTH_RISE + _HEIGHT + 0.3)
-    _walls(axes, room, ticks)
-    _labels(axes, room, sizes, mixes)
-    shown = looks(list(mixes))
-    for row in reversed(range(len(mixes))):
-        for column, size in enumerate(sizes):
-            value = matrix.get(Cell(read_percent=mixes[row], block_size_bytes=size))
+def columns(values: Grid, across: Side, deep: Side, *, heading: str, height: float = FIGURE_HEIGHT) -> Figure:
+    """Draw a matrix as columns on a linear scale from zero: ``across`` to the right, ``deep`` into the depth."""
+    shown = looks(list(deep.keys))
+    deep = low_in_front(values, deep)
+    figure, axes, room = stage(values, across, deep, heading=heading, height=height)
+    for row in reversed(range(room.rows)):
+        for column, key in enumerate(across.keys):
+            value = values.get((key, deep.keys[row]))
             if value is not None:
-                _column(axes, room, column, row, value, shown[mixes[row]].colour)
+                _column(axes, room, column, row, value, shown[deep.keys[row]].colour)
     return figure
 
 
-def _walls(axes: Axes, room: _Room, ticks: Sequence[float]) -> None:
+def stage(
+    values: Grid, across: Side, deep: Side, *, heading: str, height: float = FIGURE_HEIGHT
+) -> tuple[Figure, Axes, Room]:
+    """Return a figure with the walls, scale and labels that ``values`` stand between, and its projection."""
+    figure = canvas(height=height)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    ticks = ax.linear_ticks(0.0, max(values.values(), default=0.0) or 1.0)
+    room = Room(columns=len(across.keys), rows=len(deep.keys), top=ticks[-1])
+    axes.set_xlim(-1.4, _WIDTH + _DEPTH_SHIFT + 2.0)
+    axes.set_ylim(-0.85, _DEPTH_RISE + _HEIGHT + 0.3)
+    _walls(axes, room, ticks, heading)
+    _labels(axes, room, across, deep)
+    return figure, axes, room
+
+
+def low_in_front(values: Grid, deep: Side) -> Side:
+    """Return ``deep`` so that its first key's columns are no higher, together, than its last one's."""
+    front, back = (sum(value for (_, key), value in values.items() if key == deep.keys[end]) for end in (0, -1))
+    return deep if front <= back else replace(deep, keys=deep.keys[::-1], labels=deep.labels[::-1])
+
+
+def _walls(axes: Axes, room: Room, ticks: Sequence[float], heading: str) -> None:
     far, wide = room.rows, room.columns
     floor = room.strip((0, 0, 0), (wide, 0, 0), (wide, far, 0), (0, far, 0))
     axes.fill(*zip(*floor, strict=True), color="#f4f4f4", linewidth=0, zorder=0)
-    for tick in ticks:
+    for tick, label in zip(ticks, ax.tick_labels(ticks), strict=True):
         line = room.strip((0, 0, tick), (0, far, tick), (wide, far, tick))
         axes.plot(*zip(*line, strict=True), color=GRID, linewidth=0.7, zorder=0.5)
         x, y = room.place(0, 0, tick)
-        axes.text(x - 0.12, y, ax.tick_label(tick), ha="right", va="center", fontsize=7.5)
+        axes.text(x - 0.12, y, label, ha="right", va="center", fontsize=7.5)
     for corner in ((0, 0), (0, far), (wide, far)):
         line = room.strip((*corner, 0), (*corner, room.top))
         axes.plot(*zip(*line, strict=True), color=QUIET, linewidth=0.7, zorder=0.5)
-    axes.text(-1.1, _HEIGHT / 2, "IOPS", rotation=90, ha="center", va="center", fontsize=8.5)
+    axes.text(-1.2, _HEIGHT / 2, heading, rotation=90, ha="center", va="center", fontsize=8.5)
 
 
-def _labels(axes: Axes, room: _Room, sizes: Sequence[int], mixes: Sequence[int]) -> None:
-    fronts = [room.place(column + 0.5, 0) for column in range(len(sizes))]
+def _labels(axes: Axes, room: Room, across: Side, deep: Side) -> None:
+    fronts = [room.place(column + 0.5, 0) for column in range(room.columns)]
     keep = ax.spread([x for x, _ in fronts], 0.62)
-    for (x, y), size, kept in zip(fronts, sizes, keep, strict=True):
+    for (x, y), label, kept in zip(fronts, across.labels, keep, strict=True):
         if kept:
-            axes.text(x, y - 0.1, f"{size / KIB:g}", ha="center", va="top", fontsize=7.5)
-    axes.text(_WIDTH / 2, -0.72, "Block size (KiB)", ha="center", va="bottom", fontsize=8.5)
-    sides = [room.place(room.columns, row + 0.5) for row in range(len(mixes))]
+            axes.text(x, y - 0.1, label, ha="center", va="top", fontsize=7.5)
+    axes.text(_WIDTH / 2, -0.72, across.title, ha="center", va="bottom", fontsize=8.5)
+    sides = [room.place(room.columns, row + 0.5) for row in range(room.rows)]
     keep = ax.spread([y for _, y in sides], 0.26)
-    for (x, y), read_percent, kept in zip(sides, mixes, keep, strict=True):
+    for (x, y), label, kept in zip(sides, deep.labels, keep, strict=True):
         if kept:
-            axes.text(x + 0.12, y, mix(read_percent), ha="left", va="center", fontsize=7.5)
+            axes.text(x + 0.12, y, label, ha="left", va="center", fontsize=7.5)
     x, y = room.place(room.columns, room.rows)
-    axes.text(x + 0.12, y + 0.14, "R/W mix (%)", ha="left", va="bottom", fontsize=8.5)
+    axes.text(x + 0.12, y + 0.14, deep.title, ha="left", va="bottom", fontsize=8.5)
 
 
-def _column(axes: Axes, room: _Room, column: int, row: int, value: float, colour: str) -> None:
+def _column(axes: Axes, room: Room, column: int, row: int, value: float, colour: str) -> None:
     """Draw one column's three visible faces; the painter goes from the back to the front."""
     left, right = column + (1 - _FILL) / 2, column + (1 + _FILL) / 2
     front, back = row + (1 - _FILL) / 2, row + (1 + _FILL) / 2

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..measurement import Metric
 from ..steadystate import SteadyState
-from ..steps import Cell, mix
-from ..units import KIB
 from . import axes as ax
 from .pages import FIGURE_HEIGHT, FIGURE_WIDTH
 from .style import BAD, BAND, INK, QUIET, looks
@@ -21,8 +21,30 @@ if TYPE_CHECKING:
 #: Lower than the others: the determination data stand below it.
 WINDOW_HEIGHT = 3.4
 
-#: IOPS by round number.
+#: Values by round number.
 Series = Mapping[int, float]
+#: Values by the keys of a matrix' two sides.
+Grid = Mapping[tuple[int, int], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One side of a matrix: its name, its keys in order, and what each is called.
+
+    ``prefix`` goes before a label that stands without the name (``R/W 0/100``); ``log`` says that an axis of the keys
+    is logarithmic, else they stand evenly.
+    """
+
+    title: str
+    keys: tuple[int, ...]
+    labels: tuple[str, ...]
+    prefix: str = ""
+    log: bool = False
+
+    @property
+    def places(self) -> tuple[float, ...]:
+        """Where the keys stand on an axis."""
+        return tuple(math.log2(key) if self.log else place for place, key in enumerate(self.keys))
 
 
 def canvas(width: float = FIGURE_WIDTH, height: float = FIGURE_HEIGHT) -> Figure:
@@ -40,9 +62,16 @@ def plot(figure: Figure, *, left: float, right: float, bottom: float, top: float
 
 
 def convergence(
-    series: Mapping[int, Series], window: tuple[int, ...], *, height: float = FIGURE_HEIGHT, steady: bool = True
+    series: Mapping[str, Series],
+    window: tuple[int, ...],
+    *,
+    metric: Metric,
+    legend: str,
+    log: bool = True,
+    steady: bool = True,
+    height: float = FIGURE_HEIGHT,
 ) -> Figure:
-    """Plot IOPS against rounds, one line a block size (bytes), the rounds of ``window`` shaded."""
+    """Plot ``metric`` against rounds, one line for each of ``series`` by label, the rounds of ``window`` shaded."""
     figure = canvas(height=height)
     axes = plot(figure, left=0.85, right=1.45, bottom=0.55, top=0.2)
     rounds = sorted({number for line in series.values() for number in line})
@@ -51,25 +80,29 @@ def convergence(
         label = "measurement\nwindow" if steady else "last window,\nNOT ACHIEVED"
         axes.axvspan(window[0] - 0.3, window[-1] + 0.3, color=BAND, linewidth=0, label=label)
     shown = looks(list(series))
-    for size in _as_they_end(series):
-        numbers = sorted(series[size])
-        values = [series[size][number] or math.nan for number in numbers]
-        axes.plot(numbers, values, label=f"{size / KIB:g} KiB", **shown[size].line())
+    for name in _as_they_end(series):
+        numbers = sorted(series[name])
+        values = [series[name][number] or math.nan for number in numbers] if log else _values(series[name])
+        axes.plot(numbers, values, label=name, **shown[name].line())
     ax.set_rounds(axes, rounds[0], rounds[-1])
-    ax.set_log_y(axes, [value for line in series.values() for value in line.values()])
-    axes.set_ylabel("IOPS (log)")
+    ax.set_y(axes, [value for line in series.values() for value in line.values()], metric.heading, log=log)
     handles, labels = axes.get_legend_handles_labels()
-    order = sorted(range(len(labels)), key=lambda place: (not labels[place].endswith("KiB"), place))
-    _legend_beside(axes, [handles[place] for place in order], [labels[place] for place in order], "Block size")
+    order = sorted(range(len(labels)), key=lambda place: (labels[place] not in series, place))
+    legend_beside(axes, [handles[place] for place in order], [labels[place] for place in order], legend)
     return figure
 
 
-def _as_they_end(series: Mapping[int, Series]) -> list[int]:
-    """Return the block sizes as their lines stand above one another in the last round, highest first."""
-    return sorted(series, key=lambda size: -series[size][max(series[size])])
+def _values(line: Series) -> list[float]:
+    return [line[number] for number in sorted(line)]
 
 
-def _legend_beside(axes: Axes, handles: Sequence[Artist], labels: Sequence[str], title: str) -> None:
+def _as_they_end(series: Mapping[str, Series]) -> list[str]:
+    """Return the lines as they stand above one another in the last round, highest first."""
+    return sorted(series, key=lambda name: -series[name][max(series[name])])
+
+
+def legend_beside(axes: Axes, handles: Sequence[Artist], labels: Sequence[str], title: str) -> None:
+    """Put a legend to the right of ``axes``, in smaller letters where it is long."""
     size = 8 if len(labels) <= 16 else max(3.5, 8 * 16 / len(labels))
     axes.legend(
         handles, labels, title=title, loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0,
@@ -77,10 +110,13 @@ def _legend_beside(axes: Axes, handles: Sequence[Artist], labels: Sequence[str],
     )  # fmt: skip
 
 
-def measurement_window(determination: SteadyState, data_excursion_percent: float) -> Figure:
+def measurement_window(
+    determination: SteadyState, data_excursion_percent: float, *, metric: Metric, minutes: Sequence[float] = ()
+) -> Figure:
     """Plot one tracked variable over its window: points, average, the allowed band around it, and the best fit.
 
-    The band is as wide as the allowed data excursion (20 %: 90 % to 110 % of the average).
+    The band is as wide as the allowed data excursion (20 %: 90 % to 110 % of the average).  ``minutes`` are when the
+    samples ended that stand for the rounds; the axis then shows them.
     """
     figure = canvas(height=WINDOW_HEIGHT)
     axes = plot(figure, left=0.85, right=0.75, bottom=0.95, top=0.3)
@@ -90,10 +126,10 @@ def measurement_window(determination: SteadyState, data_excursion_percent: float
     shown = [*values]
     if determination.evaluable:
         shown += _reference_lines(axes, determination, data_excursion_percent)
-    axes.plot(rounds, drawn, color="#0072b2", marker="o", markersize=6, linewidth=1.2, label="IOPS", zorder=4)
-    ax.set_rounds(axes, rounds[0], rounds[-1])
+    axes.plot(rounds, drawn, color="#0072b2", marker="o", markersize=6, linewidth=1.2, label=metric.label, zorder=4)
+    ax.set_rounds(axes, rounds[0], rounds[-1], minutes)
     ax.set_linear_y(axes, _padded(shown))
-    axes.set_ylabel("IOPS")
+    axes.set_ylabel(metric.heading)
     if determination.evaluable:
         _percent_axis(axes, determination.average)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=3, columnspacing=2.2)
@@ -137,23 +173,22 @@ def _percent_axis(axes: Axes, average: float) -> None:
     beside.tick_params(length=0)
 
 
-def matrix_lines(matrix: Mapping[Cell, float], sizes: Sequence[int], mixes: Sequence[int]) -> Figure:
-    """Plot IOPS against block size (bytes, ascending), both log, one line an R/W mix (given by read share)."""
+def matrix_lines(values: Grid, across: Side, lines: Side, *, heading: str, log: bool = True) -> Figure:
+    """Plot a matrix: ``across`` to the right, one line for each key of ``lines``; ``heading`` names the values."""
     figure = canvas()
     axes = plot(figure, left=0.85, right=1.3, bottom=0.55, top=0.2)
     ax.dress(axes)
-    shown = looks(list(mixes))
-    for read_percent in sorted(mixes, reverse=True):
-        points = [(size, matrix.get(Cell(read_percent=read_percent, block_size_bytes=size))) for size in sizes]
-        known = [(math.log2(size / KIB), value or math.nan) for size, value in points if value is not None]
-        axes.plot([x for x, _ in known], [y for _, y in known], label=mix(read_percent), **shown[read_percent].line())
-    places = [math.log2(size / KIB) for size in sizes]
+    shown = looks(list(lines.keys))
+    for key, label in reversed(list(zip(lines.keys, lines.labels, strict=True))):
+        points = [(place, values.get((at, key))) for place, at in zip(across.places, across.keys, strict=True)]
+        known = [(place, value or (math.nan if log else 0.0)) for place, value in points if value is not None]
+        axes.plot([x for x, _ in known], [y for _, y in known], label=label, **shown[key].line())
+    places = across.places
     room = max(0.25, 0.03 * (places[-1] - places[0]))
     keep = ax.spread(places, 0.075 * (places[-1] - places[0] + 2 * room))
     axes.set_xlim(places[0] - room, places[-1] + room)
-    axes.set_xticks(places, [f"{size / KIB:g}" if kept else "" for size, kept in zip(sizes, keep, strict=True)])
-    ax.set_log_y(axes, matrix.values())
-    axes.set_xlabel("Block size (KiB, log)")
-    axes.set_ylabel("IOPS (log)")
-    _legend_beside(axes, *axes.get_legend_handles_labels(), "R/W mix (%)")
+    axes.set_xticks(places, [label if kept else "" for label, kept in zip(across.labels, keep, strict=True)])
+    ax.set_y(axes, values.values(), heading, log=log)
+    axes.set_xlabel(ax.logarithmic(across.title) if across.log else across.title)
+    legend_beside(axes, *axes.get_legend_handles_labels(), lines.title)
     return figure

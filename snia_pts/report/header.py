@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import itertools
+from collections.abc import Mapping
 
-from ..result import TestResult
-from ..spec import IopsSpec
-from ..units import KIB, capacity
+from ..result import Loop, Sampling, TestResult
+from ..spec import PatternSpec, RoundsSpec, SizedPreconditioning, TestSpec
+from ..units import capacity
+from ..window import Window
 from .pages import Header
 from .tables import NOT_APPLICABLE, UNKNOWN, Align, Column, Kind, Table
 
@@ -20,27 +22,42 @@ _HEADS = ("Test Platform", "Device Under Test", "Setup Parameters", "Test Parame
 #: rst2pdf puts the numbers in; other outputs leave the field out.
 PAGE_OF_TOTAL = "###Page### of ###Total###"
 
+#: What stands where steady state was not reached, and where it was judged by other rules than the standard's.
+NOT_ACHIEVED = "NOT ACHIEVED"
+ALTERED = "ALTERED RULES"
 
-def header(result: TestResult) -> Header:
-    """Return the header of a report on ``result``; what nobody knows is an en dash, what has no meaning ``n/a``."""
+#: Names and values of one block of facts.
+Rows = tuple[tuple[str, str], ...]
+
+
+def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
+    """Return the header of a report on ``result``, with the test's own Setup Parameters and Test Parameters.
+
+    What nobody knows is an en dash, what has no meaning ``n/a``.
+    """
     spec = result.facts.spec
     return Header(
-        test=_row("test", ("center", 100))(f"{spec.title} Test - Report Page"),
+        test=_row("test", ("center", 100))(f"{spec.title} Test - Report Page{simulated(result)}"),
         dates=_row("banner", ("right", 22), ("left", 28), ("right", 22), ("left", 28))(
             "Test Run Date Start:", when(result.facts.started), "Test Run Date Finish:", when(result.finished)
         ),
         standard=_row(
             "standard", ("center", 12), ("center", 23), ("center", 33), ("center", 6), ("center", 12),
             ("center", 6), ("center", 8),
-        )("SNIA SSS TWG", "Solid State Storage Performance Test Spec", short(spec.subtitle),
+        )("SNIA SSS TWG", "Solid State Storage Performance Test Spec", short(spec.subtitle, 2 * LONGEST_EM),
           "Rev.", short(spec.revision), "Page", PAGE_OF_TOTAL),
         names=_row("names", ("right", 8), ("left", 17), ("right", 11), ("left", 34), ("right", 10), ("left", 20))(
             "Vendor:", UNKNOWN, "SSD Model:", short(result.facts.dut.model), "Tested By:",
             short(result.facts.operator),
         ),
         heads=_row("banner", ("center", 26), ("center", 25), ("center", 25), ("center", 24))(*_HEADS),
-        blocks=_blocks(result),
+        blocks=_blocks(_platform(result), _device(result), setup, parameters),
     )  # fmt: skip
+
+
+def simulated(result: TestResult) -> str:
+    """Return the mark of a result that no drive gave; empty for all others."""
+    return " - SIMULATED, NO DRIVE WAS TESTED" if result.facts.dut.simulated else ""
 
 
 def when(text: str) -> str:
@@ -53,13 +70,13 @@ def when(text: str) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}{zone}"
 
 
-def short(text: str) -> str:
+def short(text: str, longest_em: float = LONGEST_EM) -> str:
     """Return a value cut to the room it has in the header."""
     shown = " ".join(text.split())
     ends = list(itertools.accumulate(map(width_em, shown)))
-    if not ends or ends[-1] <= LONGEST_EM:
+    if not ends or ends[-1] <= longest_em:
         return shown or UNKNOWN
-    kept = sum(end <= LONGEST_EM - 1 for end in ends)
+    kept = sum(end <= longest_em - 1 for end in ends)
     return f"{shown[:kept]}\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -70,12 +87,37 @@ def width_em(sign: str) -> float:
     return 1.0 if sign in _WIDE or not sign.isascii() else 0.63
 
 
-def steady_rounds(result: TestResult) -> str:
-    """Return the rounds of the measurement window as the header shows them: ``5 - 9``, ``21 - 25 (NOT ACHIEVED)``."""
-    if result.window is None:
-        return "none (INCOMPLETE)" if result.ending != "finished" else "none (NOT ACHIEVED)"
-    rounds = f"{result.window.numbers[0]} - {result.window.numbers[-1]}"
-    return rounds if result.steady else f"{rounds} (NOT ACHIEVED)"
+def window_rounds(result: TestResult, window: Window | None, minutes: Mapping[int, float] | None = None) -> str:
+    """Return a window's rounds as the header shows them: ``5 - 9``, ``21 - 25 (NOT ACHIEVED)``.
+
+    ``minutes`` are those of samples that stand for rounds: ``1 - 5, min 1 - 121``.
+    """
+    if window is None:
+        return "none (INCOMPLETE)" if result.ending != "finished" else f"none ({NOT_ACHIEVED})"
+    first, last = window.numbers[0], window.numbers[-1]
+    when = f", min {minutes[first]:.4g} - {minutes[last]:.4g}" if minutes else ""
+    return f"{first} - {last}{when}" + ("" if window.steady else f" ({NOT_ACHIEVED})")
+
+
+def loop_rounds(result: TestResult, parts: tuple[str, ...] = ("",)) -> str:
+    """Return the measurement windows of a test's loops, in the order of ``parts``: ``5 - 9 / 21 - 25 (NOT ACHIEVED)``.
+
+    What is the same for all is said once.
+    """
+    loops = [result.loop(part) for part in parts]
+    shown = [window_rounds(result, loop.window if loop else None) for loop in loops]
+    return " / ".join(shown if len(set(shown)) > 1 else shown[:1])
+
+
+def sampled_rounds(result: TestResult) -> str:
+    """Return the window of the samples that stand for rounds: ``1 - 5, min 1 - 121``."""
+    sampling = result.sampling
+    return window_rounds(result, sampling.window if sampling else None, minutes_of(sampling))
+
+
+def minutes_of(judged: Loop | Sampling | None) -> dict[int, float]:
+    """Return by round when its sample ended; empty for a loop."""
+    return {each.number: each.minute for each in judged.rounds} if isinstance(judged, Sampling) else {}
 
 
 def demand(thread_count: int, queue_depth: int) -> str:
@@ -98,8 +140,7 @@ class _Row:
         return Table(kind=self.kind, columns=self.columns, rows=(cells,), headed=False)
 
 
-def _blocks(result: TestResult) -> Table:
-    blocks = (_platform(result), _device(result), _setup(result), _parameters(result))
+def _blocks(*blocks: Rows) -> Table:
     rows = tuple(
         tuple(cell for name, value in line for cell in (name, short(value) if name else ""))
         for line in itertools.zip_longest(*blocks, fillvalue=("", ""))
@@ -108,7 +149,7 @@ def _blocks(result: TestResult) -> Table:
     return Table(kind="blocks", columns=columns, rows=rows, headed=False)
 
 
-def _platform(result: TestResult) -> tuple[tuple[str, str], ...]:
+def _platform(result: TestResult) -> Rows:
     platform = result.facts.platform
     cpus = f" ({platform.cpus} CPUs)" if platform.cpus else ""
     return (
@@ -125,7 +166,7 @@ def _platform(result: TestResult) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _device(result: TestResult) -> tuple[tuple[str, str], ...]:
+def _device(result: TestResult) -> Rows:
     dut = result.facts.dut
     cache = {"enabled": "enabled (WCE)", "disabled": "disabled (WCD)"}.get(dut.write_cache, "unknown")
     return (
@@ -137,47 +178,58 @@ def _device(result: TestResult) -> tuple[tuple[str, str], ...]:
         ("Interface", dut.bus),
         ("NAND Type", ""),
         ("PCIe/NVMe", ""),
-        ("Purge Method", result.purged.label if result.purged else "none"),
+        ("Purge Method", "; ".join(dict.fromkeys(purged.label for _, purged in result.purges)) or "none"),
         ("Write Cache", cache),
     )
 
 
-def _setup(result: TestResult) -> tuple[tuple[str, str], ...]:
-    spec, conditioning = result.facts.spec, result.facts.spec.preconditioning
+def pattern(spec: TestSpec) -> str:
+    """Return the data pattern's short name: ``RND``."""
+    return {"random": "RND"}.get(spec.setup.data_pattern, spec.setup.data_pattern)
+
+
+def range_and_amount(result: TestResult) -> str:
+    """Return the ActiveRange with its size: ``75 %, 720.1 GB``."""
+    share = result.facts.spec.setup.active_range_percent
+    return f"{share} %, {capacity(result.facts.dut.capacity_bytes * share / 100)}"
+
+
+def notes(result: TestResult) -> str:
+    """Return the setup block's last line: whether there are deviations."""
     count = len(result.deviations)
-    share = conditioning.active_range_percent
-    amount = "user capacity" if share == 100 else f"AR {share} %"
+    return f"NOT PTS CONFORMANT: {count} deviation{'s' * (count != 1)}" if count else "no deviation"
+
+
+def conditioned_amount(result: TestResult, wipc: SizedPreconditioning, parts: int = 1) -> str:
+    """Return how much WIPC writes: ``2 x user capacity``; NOT FINISHED while that is not done for all parts."""
+    share = wipc.active_range_percent
+    done = sum(bool(line.measurements) for line in result.lines("WIPC"))
+    return (
+        f"{wipc.capacities} x {'user capacity' if share == 100 else f'AR {share} %'}"
+        if done >= parts
+        else "NOT FINISHED"
+    )
+
+
+def pattern_sizes(spec: PatternSpec) -> str:
+    """Return the block sizes of a test's pattern: ``4 KiB``, or of a mix ``0.5 - 64 KiB mix``."""
+    sizes = [size.kib for size in spec.pattern.block_sizes]
+    return f"{sizes[0]:g} KiB" if len(sizes) == 1 else f"{min(sizes):g} - {max(sizes):g} KiB mix"
+
+
+def loop_setup(
+    result: TestResult, spec: RoundsSpec, wipc: SizedPreconditioning, sizes: str, parts: tuple[str, ...] = ("",)
+) -> Rows:
+    """Return the Setup Parameters of a test that preconditions with SEQ writes of ``sizes`` and loops until steady."""
     return (
         ("Data Pattern", pattern(spec)),
         ("AR", f"{spec.setup.active_range_percent} %"),
         ("AR Segments", NOT_APPLICABLE),
-        ("Pre Condition 1", f"SEQ {conditioning.block_size_bytes / KIB:g} KiB W"),
-        ("TOIO - TC/QD", demand(conditioning.thread_count, conditioning.queue_depth)),
-        ("Duration", f"{conditioning.capacities} x {amount}" if result.preconditioned else "NOT FINISHED"),
+        ("Pre Condition 1", f"SEQ {sizes} W"),
+        ("TOIO - TC/QD", demand(wipc.thread_count, wipc.queue_depth)),
+        ("Duration", conditioned_amount(result, wipc, len(parts))),
         ("Pre Condition 2", f"{spec.title} Loop"),
         ("TOIO - TC/QD", demand(spec.setup.thread_count, spec.setup.queue_depth)),
-        ("SS Rounds", steady_rounds(result)),
-        ("Notes", f"NOT PTS CONFORMANT: {count} deviation{'s' * (count != 1)}" if count else "no deviation"),
+        ("SS Rounds", loop_rounds(result, parts)),
+        ("Notes", notes(result)),
     )
-
-
-def _parameters(result: TestResult) -> tuple[tuple[str, str], ...]:
-    spec = result.facts.spec
-    tested = result.facts.dut.capacity_bytes * spec.setup.active_range_percent / 100
-    return (
-        ("Data Pattern", pattern(spec)),
-        ("AR & Amount", f"{spec.setup.active_range_percent} %, {capacity(tested)}"),
-        ("Test Stimulus 1", f"{spec.title} Loop"),
-        ("RW Mix", "Outer Loop"),
-        ("Block Sizes", "Inner Loop"),
-        ("TOIO - TC/QD", demand(spec.setup.thread_count, spec.setup.queue_depth)),
-        ("Steady State", steady_rounds(result)),
-        ("Test Stimulus 2", NOT_APPLICABLE),
-        ("TOIO - TC/QD", NOT_APPLICABLE),
-        ("Steady State", NOT_APPLICABLE),
-    )
-
-
-def pattern(spec: IopsSpec) -> str:
-    """Return the data pattern's short name: ``RND``."""
-    return {"random": "RND"}.get(spec.setup.data_pattern, spec.setup.data_pattern)

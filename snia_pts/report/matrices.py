@@ -1,4 +1,4 @@
-"""A test's matrix of R/W mix and block size, read from the rounds of a window.
+"""A test's matrix, read from the rounds of its windows.
 
 IOPS and throughput are means of the rounds' values, as the standard reports them; response times come from the counts
 and bins of all rounds, never from averages of averages.
@@ -7,44 +7,103 @@ and bins of all rounds, never from averages of averages.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from ..measurement import MeasuredRound, Measurement, mean, percentile_response_us
-from ..result import TestResult
-from ..spec import IopsSpec
-from ..steps import Cell, mix
-from ..units import KIB
+from ..measurement import (
+    METRICS,
+    MeasuredRound,
+    Measurement,
+    Metric,
+    average_response_us,
+    mean,
+    percentile_response_us,
+)  # fmt: skip
+from ..result import Loop
+from ..spec import Rounds
+from ..steps import Stimulus, mix
+from ..units import KIB, block_size
+from .figures import Grid, Side
 from .tables import Column, Table, aligned
 
-#: So many R/W mixes stand abreast in a table, and so many block sizes below each other leave room for three tables.
+#: So many columns stand abreast in a table, and so many rows below each other leave room for three tables.
 ABREAST = 8
 
+#: Where a stimulus stands in a matrix: the keys of its two sides.
+Place = Callable[[Stimulus], tuple[int, int]]
+#: What all rounds' measurements of one place come to.
+Reduction = Callable[[Sequence[Measurement]], float]
 
-def sizes(spec: IopsSpec) -> list[int]:
-    """Return the matrix' block sizes in bytes, ascending."""
-    return sorted(spec.rounds.block_sizes_bytes)
+MAXIMUM_RESPONSE = Metric(
+    label="Maximum response time", unit="ms", of=lambda measured: measured.maximum_response_us / 1000
+)
 
 
-def mixes(spec: IopsSpec) -> list[int]:
-    """Return the matrix' read shares in percent, ascending: 0/100 first."""
-    return sorted(spec.rounds.read_percents)
+def size_and_mix(stimulus: Stimulus) -> tuple[int, int]:
+    """Return a stimulus' place by block size (bytes) and R/W mix (read share in percent)."""
+    return stimulus.cell.block_size_bytes, stimulus.read_percent
 
 
-def over(rounds: Sequence[MeasuredRound], cell: Cell) -> tuple[Measurement, ...]:
-    """Return what was measured at ``cell`` in ``rounds``."""
-    return tuple(measured.by_cell[cell] for measured in rounds if cell in measured.by_cell)
+def sizes(rounds: Rounds) -> Side:
+    """Return the block sizes in bytes, ascending."""
+    keys = tuple(sorted(rounds.block_sizes_bytes))
+    labels = tuple(f"{size / KIB:g}" for size in keys)
+    return Side(title="Block size (KiB)", keys=keys, labels=labels, log=True)
+
+
+def mixes(rounds: Rounds) -> Side:
+    """Return the R/W mixes by their read shares in percent, ascending: 0/100 first."""
+    keys = tuple(sorted(rounds.read_percents))
+    return Side(title="R/W mix (%)", keys=keys, labels=tuple(map(mix, keys)), prefix="R/W ")
+
+
+def measured_sizes(side: Side, values: Grid) -> tuple[Side, str]:
+    """Return the sizes that have values, and a sentence about the others; empty when all have."""
+    known = [
+        (key, label) for key, label in zip(side.keys, side.labels, strict=True) if any(key == at for at, _ in values)
+    ]
+    missing = [block_size(key) for key in side.keys if key not in dict(known)]
+    note = f"n/a: the device's sectors cannot hold {', '.join(missing)}." if missing else ""
+    return Side(title=side.title, keys=tuple(k for k, _ in known), labels=tuple(t for _, t in known), log=True), note
+
+
+def over(rounds: Iterable[MeasuredRound], at: tuple[int, int], place: Place = size_and_mix) -> tuple[Measurement, ...]:
+    """Return what was measured at one place of a matrix in ``rounds``."""
+    return tuple(each for measured in rounds for each in measured.measurements if place(each.stimulus) == at)
+
+
+def reduced(loops: Iterable[Loop], reduce: Reduction, place: Place = size_and_mix) -> Grid:
+    """Return ``reduce`` of every place's measurements in the loops' last windows; empty while there are none."""
+    found: dict[tuple[int, int], list[Measurement]] = {}
+    for loop in loops:
+        for measured in loop.window_rounds:
+            for measurement in measured.measurements:
+                found.setdefault(place(measurement.stimulus), []).append(measurement)
+    return {at: reduce(measurements) for at, measurements in found.items()}
+
+
+def iops(measurements: Sequence[Measurement]) -> float:
+    """Return the mean IOPS of ``measurements``; nan of none."""
+    return mean(map(METRICS["iops"].of, measurements))
+
+
+def mb_per_second(measurements: Sequence[Measurement]) -> float:
+    """Return the mean throughput of ``measurements`` in decimal MB/s; nan of none."""
+    return mean(map(METRICS["mb_per_second"].of, measurements))
 
 
 def average_response_ms(measurements: Sequence[Measurement]) -> float:
     """Return the ART of all ``measurements`` together in ms, weighted by I/O count; nan of none."""
-    parts = [part for measurement in measurements for part in (measurement.read, measurement.write)]
-    ios = sum(part.ios for part in parts)
-    return math.fsum(part.ios * part.response_mean_ns for part in parts) / ios / 1e6 if ios else math.nan
+    return average_response_us(measurements) / 1000
 
 
 def maximum_response_ms(measurements: Sequence[Measurement]) -> float:
-    """Return the MRT of all ``measurements`` in ms; nan when no I/O was done."""
-    return max((each.maximum_response_us / 1000 for each in measurements if each.ios), default=math.nan)
+    """Return the greatest response time of all ``measurements`` in ms; nan when no I/O was done."""
+    return max((MAXIMUM_RESPONSE.of(each) for each in measurements if each.ios), default=math.nan)
+
+
+def mean_of_maxima_ms(measurements: Sequence[Measurement]) -> float:
+    """Return the mean of the ``measurements``' greatest response times in ms; nan when no I/O was done."""
+    return mean(MAXIMUM_RESPONSE.of(each) for each in measurements if each.ios)
 
 
 def percentile_response_ms(measurements: Sequence[Measurement], percent: float) -> float:
@@ -53,40 +112,31 @@ def percentile_response_ms(measurements: Sequence[Measurement], percent: float) 
     return math.nan if found is None else found / 1000
 
 
-def throughput_mb_per_second(measurements: Sequence[Measurement]) -> float:
-    """Return the mean throughput of ``measurements`` in decimal MB/s, averaged as their IOPS are."""
-    return mean(measurement.mb_per_second for measurement in measurements)
+def matrix_tables(
+    values: Grid, down: Side, across: Side, *, title: str, digits: int = 3, most: int = 4
+) -> tuple[Table, ...]:
+    """Return a matrix as the standard prints it, ``down`` the rows; ``n/a`` where nothing was measured.
 
-
-def reduced(result: TestResult, reduce: Callable[[Sequence[Measurement]], float]) -> dict[Cell, float]:
-    """Return ``reduce`` of every cell's measurements in the last window; empty while there is none."""
-    window = result.window
-    return {cell: reduce(over(window.rounds, cell)) for cell in result.matrix} if window else {}
-
-
-def matrix_tables(spec: IopsSpec, values: Mapping[Cell, float], *, title: str, digits: int = 3) -> tuple[Table, ...]:
-    """Return a matrix as the standard prints it: block sizes down, R/W mixes across; ``n/a`` where none was run.
-
-    More mixes than stand abreast go into further tables.
+    More columns than stand abreast go into further tables.
     """
-    shares = mixes(spec)
-    groups = [shares[at : at + ABREAST] for at in range(0, len(shares), ABREAST)]
-    return tuple(_matrix_table(spec, values, group, title, digits) for group in groups)
+    columns = list(zip(across.keys, across.labels, strict=True))
+    groups = [columns[at : at + ABREAST] for at in range(0, len(columns), ABREAST)]
+    return tuple(_matrix_table(values, down, across.prefix, group, title, digits, most) for group in groups)
 
 
-def fits_a_page(spec: IopsSpec) -> bool:
+def fits_a_page(down: Side, across: Side) -> bool:
     """Tell whether a matrix is no larger than the standard's."""
-    return len(sizes(spec)) <= ABREAST and len(mixes(spec)) <= ABREAST
+    return len(down.keys) <= ABREAST and len(across.keys) <= ABREAST
 
 
 def _matrix_table(
-    spec: IopsSpec, values: Mapping[Cell, float], shares: Sequence[int], title: str, digits: int
+    values: Grid, down: Side, prefix: str, group: Sequence[tuple[int, str]], title: str, digits: int, most: int
 ) -> Table:
-    lines = [[values.get(Cell(read_percent=share, block_size_bytes=size)) for share in shares] for size in sizes(spec)]
-    text = iter(aligned([value for line in lines for value in line], digits=digits))
-    rows = tuple((f"{size / KIB:g}", *(next(text) for _ in shares)) for size in sizes(spec))
+    cells = [values.get((row, column)) for row in down.keys for column, _ in group]
+    text = iter(aligned(cells, digits=digits, most=most))
+    rows = tuple((label, *(next(text) for _ in group)) for label in down.labels)
     columns = (
-        Column(heading="Block size (KiB)", align="right", width=16),
-        *(Column(heading=f"R/W {mix(share)}", align="right", width=12) for share in shares),
+        Column(heading=down.title, align="right", width=16),
+        *(Column(heading=f"{prefix}{label}", align="right", width=12) for _, label in group),
     )
     return Table(kind="numbers", columns=columns, rows=rows, title=title)

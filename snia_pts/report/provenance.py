@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import shlex
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ..measurement import Measurement
-from ..result import RunFacts, TestResult
+from ..measurement import Measurement, Purged
+from ..result import Gap, RunFacts, TestResult
+from ..timeline import TimeLine
 from ..units import GB, capacity, duration
 from .header import when
 from .pages import Page
@@ -52,19 +53,29 @@ def _device(result: TestResult) -> Table:
 
 
 def _course(result: TestResult) -> Table:
-    rows = (
-        ("Purge", _purge(result)),
-        ("WIPC", _preconditioning(result.preconditioned)),
-        ("Time without host I/O between points", _gaps(result)),
-        ("Evidence", ", ".join(_evidence(result))),
-    )
+    continuous = [line for line in result.time_lines if line.phase != "WIPC"]
+    rows = [
+        *([] if result.purges else [("Purge", "none")]),
+        *((_named("Purge", part), _purge(purged)) for part, purged in result.purges),
+        *((_named("WIPC", line.part), _preconditioning(line)) for line in result.lines("WIPC")),
+        ("Time without host I/O between points", _gaps([gap for gap in result.gaps if gap.asked_seconds is None])),
+    ]
+    asked = sorted({gap.asked_seconds for gap in result.gaps if gap.asked_seconds is not None})
+    rows += [
+        (f"Idle for {duration(seconds)}", _idles([gap for gap in result.gaps if gap.asked_seconds == seconds]))
+        for seconds in asked
+    ]
+    if continuous:
+        rows.append(("Starts of the engine, continuous stimuli", "; ".join(_starts(continuous))))
+    rows.append(("Evidence", "; ".join(_evidence(result))))
     return facts(rows, title="What was done")
 
 
-def _purge(result: TestResult) -> str:
-    purged = result.purged
-    if purged is None:
-        return "none"
+def _named(what: str, part: str) -> str:
+    return f"{what}, {part}" if part else what
+
+
+def _purge(purged: Purged) -> str:
     if not purged.samples:
         proof = "not proven"
     else:
@@ -72,11 +83,11 @@ def _purge(result: TestResult) -> str:
     return f"{purged.method}, {duration(purged.seconds)}; {proof}"
 
 
-def _preconditioning(measured: Measurement | None) -> str:
-    if measured is None:
+def _preconditioning(line: TimeLine) -> str:
+    if not line.measurements:
         return "not finished; what it wrote before it was stopped is not counted"
-    stimulus, written = measured.stimulus, measured.write.transferred_bytes
-    seconds = measured.runtime_ms / 1000
+    measured, stimulus = line.measurements[-1], line.stimulus
+    written, seconds = measured.write.transferred_bytes, measured.runtime_ms / 1000
     return (
         f"{stimulus.label}, {stimulus.passes} passes, TC {stimulus.thread_count}/QD {stimulus.queue_depth}: "
         f"{thousands(written / GB, 1)} GB written ({thousands(written, 0)} bytes) in {duration(seconds)}, "
@@ -84,16 +95,29 @@ def _preconditioning(measured: Measurement | None) -> str:
     )
 
 
-def _gaps(result: TestResult) -> str:
-    clockings = [each.clocking for measured in result.rounds for each in measured.measurements]
-    idle = [each.idle_gap_ms for each in clockings if each.idle_gap_ms is not None]
-    own = [each.own_gap_us / 1000 for each in clockings if each.own_gap_us is not None]
-    if not idle or not own:
+def _gaps(gaps: Sequence[Gap]) -> str:
+    if not gaps:
         return NOT_APPLICABLE
     return (
-        f"{_median_and_worst(idle)}; the suite's own share: {_median_and_worst(own)} "
-        f"(over {thousands(len(idle), 0)} points)"
+        f"{_median_and_worst([gap.idle_ms for gap in gaps])}; the suite's own share: "
+        f"{_median_and_worst([gap.own_us / 1000 for gap in gaps])} (over {thousands(len(gaps), 0)} points)"
     )
+
+
+def _idles(gaps: Sequence[Gap]) -> str:
+    seconds = [gap.idle_ms / 1000 for gap in gaps]
+    middle, worst = statistics.median(seconds), max(seconds)
+    return f"{thousands(len(gaps), 0)} times: {middle:.3f} s without host I/O median, {worst:.3f} s longest"
+
+
+def _starts(lines: Sequence[TimeLine]) -> Iterator[str]:
+    """Tell how often the engine was started for each continuous stimulus, by phase; parts that are alike together."""
+    counts: dict[tuple[str, int], list[str]] = {}
+    for line in lines:
+        counts.setdefault((line.phase, line.stretches), []).append(line.part)
+    for (phase, stretches), parts in counts.items():
+        where = f" in each of {len(parts)} parts" if len(parts) > 1 else ""
+        yield f"{phase}: {stretches}{where}"
 
 
 def _median_and_worst(milliseconds: list[float]) -> str:
@@ -105,14 +129,24 @@ def _median_and_worst(milliseconds: list[float]) -> str:
 
 
 def _evidence(result: TestResult) -> Iterator[str]:
-    """Name the files that hold what the engine itself said."""
-    if result.purged is not None and result.purged.evidence:
-        yield f"purge {result.purged.evidence}"
-    if result.preconditioned is not None:
-        yield f"WIPC {result.preconditioned.evidence}"
-    points = [each.evidence for measured in result.rounds for each in measured.measurements]
-    if points:
-        yield f"rounds {points[0]} to {points[-1]} ({thousands(len(points), 0)} points)"
+    """Name the files that hold what the engine itself said, phase by phase."""
+    named = [purged.evidence for _, purged in result.purges if purged.evidence]
+    if named:
+        yield f"purge {', '.join(named)}"
+    for phase in dict.fromkeys(line.phase for line in result.time_lines):
+        measured = [each for line in result.lines(phase) for each in line.measurements]
+        yield from _range(phase, measured, "stretches")
+    for loop in result.loops:
+        points = [each for measured in loop.rounds for each in measured.measurements]
+        yield from _range(_named("rounds", loop.part), points, "points")
+
+
+def _range(name: str, measured: Sequence[Measurement], what: str) -> Iterator[str]:
+    files = [each.evidence for each in measured]
+    if len(files) == 1:
+        yield f"{name} {files[0]}"
+    elif files:
+        yield f"{name} {files[0]} to {files[-1]} ({thousands(len(files), 0)} {what})"
 
 
 def _repeatable(told: RunFacts) -> tuple[str, ...]:

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from ..measurement import FIVE_NINES, Measurement
-from ..result import TestResult
-from ..spec import Tracked
-from ..steps import Cell, mix
-from ..units import GB, block_size, capacity, duration
-from . import matrices
-from .header import steady_rounds
+from ..result import Loop, Sampling, TestResult
+from ..spec import DemandSpec, RoundsSpec, Spec, loop_rule, settling_rule
+from ..units import GB, capacity, duration
+from ..window import Window
+from .header import minutes_of, window_rounds
 from .pages import Block, Page, Prose
-from .tables import UNKNOWN, Column, Table, aligned, facts, thousands
+from .tables import UNKNOWN, Column, Table, facts, thousands
+
+SIMULATED = Prose(text="SIMULATED: no drive was tested. These are the numbers of a model.", kind="bad")
 
 
-def summary(result: TestResult, *, left_out: str) -> Page:
-    """Return the summary; ``left_out`` tells which pages there are no data for."""
-    return Page(title="Summary", blocks=tuple(_blocks(result, left_out)), flows=True)
+def summary(result: TestResult, *, left_out: str = "", figures: Iterable[Block] = ()) -> Page:
+    """Return the summary: ``figures`` are the test's own key figures, ``left_out`` tells what there are no data for."""
+    return Page(title="Summary", blocks=tuple(_blocks(result, left_out, figures)), flows=True)
 
 
-def _blocks(result: TestResult, left_out: str) -> Iterator[Block]:
-    yield Prose(text=verdict(result), kind="good" if result.steady and result.ending == "finished" else "bad")
+def _blocks(result: TestResult, left_out: str, figures: Iterable[Block]) -> Iterator[Block]:
+    if result.facts.dut.simulated:
+        yield SIMULATED
+    yield Prose(text=verdict(result), kind="good" if result.achieved else "bad")
+    found = list(_judged(result))
+    if len(found) > 1:
+        yield Prose(text="; ".join(f"{name}: {_span(each)}{_mark(each.window)}" for name, each in found), kind="lead")
     yield Prose(text=_conformance(result), kind="good" if result.conformant else "bad")
     if result.ending != "finished":
         detail = (result.ending_detail or "no more is known").rstrip(".")
@@ -35,20 +40,39 @@ def _blocks(result: TestResult, left_out: str) -> Iterator[Block]:
         columns = (Column(heading="Warning", width=30), Column(heading="Detail", width=70))
         rows = tuple((warning.what, warning.detail) for warning in result.warnings)
         yield Table(kind="texts", columns=columns, rows=rows, title="Warnings")
-    if result.window is not None:
-        yield key_figures(result)
+    yield from figures
     yield _course(result)
 
 
 def verdict(result: TestResult) -> str:
-    """Return the verdict with its rounds: ``STEADY STATE in rounds 5 - 9``."""
-    if result.ending != "finished":
+    """Return the verdict, with its rounds where there is one window: ``STEADY STATE in rounds 5 - 9``."""
+    found = list(_judged(result))
+    ended_otherwise = result.achieved and not result.steady
+    if result.ending != "finished" or ended_otherwise or len(found) != 1 or found[0][1].window is None:
         return result.verdict
-    if result.window is None:
-        return result.verdict
-    first, last = result.window.numbers[0], result.window.numbers[-1]
-    rounds = f"rounds {first} - {last}"
+    name, judged = found[0]
+    rounds = f"preconditioning {_span(judged)}" if name == "Preconditioning" else _span(judged)
     return f"{result.verdict} in {rounds}" if result.steady else f"{result.verdict} (last window: {rounds})"
+
+
+def _judged(result: TestResult) -> Iterator[tuple[str, Loop | Sampling]]:
+    """Give everything whose steady state was judged, by its name, in the order it ran."""
+    if result.sampling is not None:
+        yield "Preconditioning" if result.sampling.phase == "PC" else "Stimulus", result.sampling
+    for loop in result.loops:
+        yield loop.part or "Test loop", loop
+
+
+def _span(judged: Loop | Sampling) -> str:
+    window, minutes = judged.window, minutes_of(judged)
+    if window is None:
+        return "no window"
+    first, last = window.numbers[0], window.numbers[-1]
+    return f"rounds {first} - {last}" + (f" (minutes {minutes[first]:.4g} - {minutes[last]:.4g})" if minutes else "")
+
+
+def _mark(window: Window | None) -> str:
+    return "" if window is not None and window.steady else ", NOT ACHIEVED"
 
 
 def _conformance(result: TestResult) -> str:
@@ -72,54 +96,44 @@ def deviations_table(result: TestResult) -> Table:
     return Table(kind="texts", columns=columns, rows=rows, title="Deviations from the standard")
 
 
-def key_figures(result: TestResult) -> Table:
-    """Return the tracked variables with their response times over the window."""
-    window = result.window
-    determinations = window.determinations if window else ()
-    measured = [_at(result, tracked) for tracked, _ in determinations]
-    figures = (
-        aligned([determination.average for _, determination in determinations]),
-        aligned([matrices.average_response_ms(each) for each in measured]),
-        aligned([matrices.percentile_response_ms(each, FIVE_NINES) for each in measured]),
-        aligned([matrices.maximum_response_ms(each) for each in measured]),
-    )
-    names = [f"RND {block_size(tracked.block_size_bytes)} {mix(tracked.read_percent)}" for tracked, _ in determinations]
-    steady = ["yes" if determination.steady else "NO" for _, determination in determinations]
-    columns = (
-        Column(heading="Tracked variable", width=28),
-        Column(heading="IOPS", align="right", width=14),
-        Column(heading="ART (ms)", align="right", width=14),
-        Column(heading=f"{FIVE_NINES:g} % (ms)", align="right", width=16),
-        Column(heading="MRT (ms)", align="right", width=14),
-        Column(heading="Steady", align="center", width=14),
-    )
-    rows = tuple(zip(names, *figures, steady, strict=True))
-    return Table(kind="numbers", columns=columns, rows=rows, title=f"Key figures, rounds {steady_rounds(result)}")
-
-
-def _at(result: TestResult, tracked: Tracked) -> tuple[Measurement, ...]:
-    cell = Cell(read_percent=tracked.read_percent, block_size_bytes=tracked.block_size_bytes)
-    return matrices.over(result.window.rounds, cell) if result.window else ()
-
-
 def _course(result: TestResult) -> Table:
-    complete = sum(measured.complete for measured in result.rounds)
-    partly = len(result.rounds) - complete
-    written, read = moved_bytes(result)
-    fills = thousands(written / result.facts.dut.capacity_bytes, 2)
+    spec, dut = result.facts.spec, result.facts.dut
+    fills = thousands(result.written_bytes / dut.capacity_bytes, 2)
     least = "" if result.ending == "finished" else "at least "  # what was stopped wrote too, and was not counted
     rows = (
-        ("Standard", f"{result.facts.spec.revision} ({result.facts.spec.publication})"),
-        ("Measurement window (rounds)", steady_rounds(result)),
-        ("Rounds run", f"{complete} complete{f', {partly} not complete' if partly else ''} "
-                       f"(at most {result.facts.spec.rounds.maximum})"),
+        ("Standard", f"{spec.revision} ({spec.publication})"),
+        *_windows(result),
         ("Duration", elapsed(result)),
-        ("Data written (TGBW)", f"{least}{thousands(written / GB, 1)} GB, {fills} x user capacity"),
-        ("Data read", f"{least}{thousands(read / GB, 1)} GB"),
-        ("User capacity", f"{capacity(result.facts.dut.capacity_bytes)} "
-                          f"({thousands(result.facts.dut.capacity_bytes, 0)} bytes)"),
-    )  # fmt: skip
-    return facts(rows, title="The run")
+        ("Data written (TGBW)", f"{least}{thousands(result.written_bytes / GB, 1)} GB, {fills} x user capacity"),
+        ("Data read", f"{least}{thousands(result.read_bytes / GB, 1)} GB"),
+        ("User capacity", f"{capacity(dut.capacity_bytes)} ({thousands(dut.capacity_bytes, 0)} bytes)"),
+    )
+    return facts(rows, title="The run", label_width=32)
+
+
+def _windows(result: TestResult) -> Iterator[tuple[str, str]]:
+    """Give the rows about windows and rounds: a pair for everything whose steady state is judged."""
+    found = list(_judged(result))
+    for name, judged in found:
+        behind = f", {name}" if len(found) > 1 else ""
+        yield (
+            f"{'Window' if behind else 'Measurement window'} (rounds){behind}",
+            window_rounds(result, judged.window, minutes_of(judged)),
+        )
+        if isinstance(judged, Loop):
+            partly = len(judged.rounds) - len(judged.complete)
+            ran = f"{len(judged.complete)} complete{f', {partly} not complete' if partly else ''}"
+            yield f"Rounds run{behind}", f"{ran} (at most {_most(result.facts.spec)})"
+        else:
+            yield f"Samples judged{behind}", str(len(judged.rounds))
+    if not found and (loop_rule(result.facts.spec) or settling_rule(result.facts.spec)):
+        yield "Measurement window (rounds)", window_rounds(result, None)
+
+
+def _most(spec: Spec) -> str:
+    if isinstance(spec, RoundsSpec):
+        return str(spec.rounds.maximum)
+    return str(spec.demand.maximum) if isinstance(spec, DemandSpec) else UNKNOWN
 
 
 def elapsed(result: TestResult) -> str:
@@ -129,12 +143,3 @@ def elapsed(result: TestResult) -> str:
         return duration(max(0.0, (last - first).total_seconds()))
     except (ValueError, TypeError):
         return UNKNOWN
-
-
-def moved_bytes(result: TestResult) -> tuple[int, int]:
-    """Return the bytes written and read since the purge, preconditioning and incomplete rounds included."""
-    measurements = [each for measured in result.rounds for each in measured.measurements]
-    if result.preconditioned is not None:
-        measurements.append(result.preconditioned)
-    written = sum(each.write.transferred_bytes for each in measurements)
-    return written, sum(each.read.transferred_bytes for each in measurements)

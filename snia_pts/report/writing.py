@@ -72,14 +72,20 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = ("rst", "pd
         raise ReportError(reason=f"no output {', '.join(unknown)}; there are {', '.join(OUTPUTS)}")
     material = prepare(result)
     made = {name: OUTPUTS[name](material) for name in formats}
-    files = {f"figures/{name}.{form}": data for form in FIGURE_FORMS for name, data in material.figures[form].items()}
-    try:
-        (folder / "figures").mkdir(parents=True, exist_ok=True)
-        for name, data in (*files.items(), *((f"report.{name}", data) for name, data in made.items())):
-            _replace(folder / name, data)
-    except OSError as error:
-        raise ReportError(reason=f"{error.filename or folder}: {error.strerror}") from error
+    figures = {f"figures/{name}.{form}": data for form in FIGURE_FORMS for name, data in material.figures[form].items()}
+    reports = {f"report.{name}": data for name, data in made.items()}
+    replace_files({folder / name: data for name, data in (figures | reports).items()})
     return {name: folder / f"report.{name}" for name in formats}
+
+
+def replace_files(files: Mapping[Path, bytes]) -> None:
+    """Write ``files``, each the old one or the new one, and the folders they lie in.  Raises ReportError."""
+    try:
+        for path, data in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _replace(path, data)
+    except OSError as error:
+        raise ReportError(reason=f"{error.filename or 'a file'}: {error.strerror}") from error
 
 
 def prepare(result: TestResult) -> Material:

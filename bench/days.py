@@ -1,0 +1,178 @@
+"""Memory and time of long continuous stimuli: an hour, a day and a week of one-second samples, side by side.
+
+``python bench/days.py [--test wsat|xsr] [--hours 1 24 168]`` lets a scripted device answer a test of that length, each
+time in a process of its own: ``run`` journals it and makes its result, ``assess`` makes the result again from the
+journal, ``draw`` that and all figures and tables of its report.  ``xsr`` has all samples in one stretch, ``wsat`` in
+stretches of half an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from snia_pts.dut import Dut
+from snia_pts.measurement import NOTHING, Clocking, Histogram, Measurement, Outcome, Purged, Sample, Transfers
+from snia_pts.record.folder import RunFolder
+from snia_pts.report import drawing
+from snia_pts.report.building import build
+from snia_pts.result import RunFacts
+from snia_pts.runner import assess, run
+from snia_pts.specfile import read_specification
+from snia_pts.steps import Purge, Step, Stretch
+from snia_pts.testplatform import TestPlatform
+
+PHASES = ("run", "assess", "draw")
+_IOPS = 200_000
+_STARTED = "2026-01-01T00:00:00+00:00"
+
+
+def overrides(test: str, hours: float) -> dict[str, Any]:
+    """Return what makes a test last so long in one-second samples."""
+    seconds = 3600 * hours
+    if test == "wsat":
+        return {
+            "saturation.seconds": seconds, "saturation.capacities": 1024, "settling.sample_seconds": 1,
+            "settling.stride_samples": 1024, "histogram.seconds": 1,
+        }  # fmt: skip
+    group = {
+        "name": "AG 1", "access": "SEQ", "read_percent": 0, "block_size_kib": 1024, "seconds": seconds,
+        "thread_count": 1, "queue_depth": 32,
+    }  # fmt: skip
+    return {"groups.sample_seconds": 1, "groups.sequence": [group]}
+
+
+def facts(test: str, hours: float) -> RunFacts:
+    """Return what is fixed before the first step."""
+    specification = read_specification(test, "2.0.2", "enterprise", overrides=overrides(test, hours).items())
+    device = Dut(
+        path="/dev/null", kind="drive", model="SCRIPTED", serial="0", firmware="", bus="", capacity_bytes=10**15,
+        logical_sector_bytes=512, physical_sector_bytes=4096, rotational=False, write_cache="disabled", discard=True,
+    )  # fmt: skip
+    platform = TestPlatform(
+        hostname="", motherboard="", cpu="", cpus=1, memory_bytes=0, operating_system="", kernel="", python="",
+        suite_version="", engine="", engine_version="", io_engine="",
+    )  # fmt: skip
+    return RunFacts(
+        run_id="days", started=_STARTED, command_line=(), operator="", seed=0, test_class="enterprise",
+        spec=specification.spec, dut=device, platform=platform, deviations=specification.deviations,
+    )  # fmt: skip
+
+
+class Scripted:
+    """Answers steps at once, with noise that never gets steady; its clock goes as asked."""
+
+    def __init__(self) -> None:
+        self.noise = random.Random(0)
+        self.now_ns = 10**9
+        self.sampled = 0
+
+    def perform(self, step: Step) -> Iterator[Outcome]:
+        """Give the outcomes of a step."""
+        if isinstance(step, Purge):
+            yield Purged(method="none", samples=0, survivors=0, started="", seconds=0, evidence="")
+        elif isinstance(step, Stretch):
+            for number in range(1, step.samples + 1):
+                yield self.sample(number)
+            yield self.whole(step)
+
+    def sample(self, number: int) -> Sample:
+        """Return one second of writes."""
+        self.sampled += 1
+        level = 2 if self.sampled // 1024 % 2 else 1
+        ios = round(_IOPS * level * self.noise.uniform(0.9, 1.1))
+        mean_us = 1e6 * 32 / ios
+        return Sample(
+            number=number, ended_seconds=float(number), seconds=1.0, read_ios=0, write_ios=ios, read_bytes=0,
+            write_bytes=4096 * ios, average_response_us=mean_us, maximum_response_us=20 * mean_us,
+            three_nines_us=3 * mean_us, four_nines_us=5 * mean_us, five_nines_us=10 * mean_us,
+        )  # fmt: skip
+
+    def whole(self, step: Stretch) -> Measurement:
+        """Return the measurement of a whole stretch."""
+        seconds = step.stimulus.seconds or 0.0
+        began_ns, self.now_ns = self.now_ns, self.now_ns + round(1e9 * seconds)
+        ios = round(_IOPS * seconds)
+        write = Transfers(
+            ios=ios, transferred_bytes=4096 * ios, runtime_ms=round(1000 * seconds), response_min_ns=10_000,
+            response_mean_ns=160_000.0, response_max_ns=3_000_000,
+            histogram=Histogram.of((100_000 + 1000 * edge, ios // 1000) for edge in range(1000)),
+        )  # fmt: skip
+        clocking = Clocking(
+            started=_STARTED, started_monotonic_ns=began_ns, ended_monotonic_ns=self.now_ns, own_gap_us=1000.0,
+            idle_gap_ms=60.0,
+        )  # fmt: skip
+        return Measurement(
+            stimulus=step.stimulus,
+            seed=0,
+            read=NOTHING,
+            write=write,
+            clocking=clocking,
+            evidence="",
+            evidence_sha256="0" * 64,
+        )
+
+
+def perform_phase(phase: str, test: str, hours: float, folder: RunFolder) -> None:
+    """Do one phase in this process, and say how long it took without the imports."""
+    began = time.monotonic()
+    if phase == "run":
+        run(facts(test, hours), Scripted().perform, folder, lambda _: None)
+    else:
+        result = assess(folder)
+        if phase == "draw":
+            drawing.draw(build(result), ("svg", "pdf"))
+    print(time.monotonic() - began)
+
+
+def cost(phase: str, test: str, hours: float, folder: RunFolder) -> tuple[float, float]:
+    """Return seconds (nan where it failed) and peak resident memory (MiB) of a phase in a process of its own."""
+    command = [sys.executable, __file__, "--test", test, "--phase", phase, "--folder", str(folder.path)]
+    process = subprocess.Popen([*command, "--hours", str(hours)], stdout=subprocess.PIPE, text=True)
+    said = process.stdout.read() if process.stdout else ""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return float(said) if process.returncode == 0 else math.nan, usage.ru_maxrss / 1024
+
+
+def compare(test: str, lengths: Iterable[float], phases: Iterable[str], memory: Path | None) -> None:
+    """Measure and print a line a length and phase, with the ratio to the first length's."""
+    first: dict[str, tuple[float, float]] = {}
+    print(f"{test:8} {'hours':>6} {'samples':>8}   {'seconds':>8} {'ratio':>6}   {'peak MiB':>8} {'ratio':>6}")
+    for hours in lengths:
+        with tempfile.TemporaryDirectory(dir=memory) as parent:
+            folder = RunFolder.create(Path(parent) / "run")
+            for phase in phases:
+                seconds, peak = cost(phase, test, hours, folder)
+                base = first.setdefault(phase, (seconds, peak))
+                ratios = f"{seconds:8.2f} {seconds / base[0]:6.1f}   {peak:8.0f} {peak / base[1]:6.2f}"
+                print(f"{phase:8} {hours:6g} {3600 * hours:8.0f}   {ratios}", flush=True)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--test", choices=("wsat", "xsr"), action="append")
+    parser.add_argument("--hours", type=float, nargs="+", default=[1, 24, 168])
+    parser.add_argument("--phase", choices=PHASES, help="do this in this process, in --folder")
+    parser.add_argument("--folder", type=Path)
+    arguments = parser.parse_args()
+    if arguments.phase:
+        perform_phase(arguments.phase, arguments.test[0], arguments.hours[0], RunFolder(path=arguments.folder))
+        return
+    memory = Path("/dev/shm")  # noqa: S108  # durable writes cost nothing there
+    for test in arguments.test or ("wsat", "xsr"):
+        compare(test, arguments.hours, PHASES, memory if memory.is_dir() else None)
+
+
+if __name__ == "__main__":
+    main()

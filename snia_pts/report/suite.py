@@ -1,0 +1,253 @@
+"""The summary of several tests on one drive: a line a test, on one page, in the forms of every report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import recovery
+from ..demand import demand_means, operating_points
+from ..errors import ReportError
+from ..measurement import METRICS
+from ..result import Loop, TestResult
+from ..spec import CrossStimulusSpec, DemandSpec
+from ..units import GB, capacity, duration, number
+from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
+from .pages import Header, Page, Prose, Report
+from .summary import SIMULATED, elapsed, verdict
+from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
+
+if TYPE_CHECKING:
+    from .pages import Block
+
+NOT_RUN = "NOT RUN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestLine:
+    """What the summary says of a test; of one that was not run, that alone."""
+
+    test: str
+    title: str
+    verdict: str = NOT_RUN
+    achieved: bool = False
+    ending: str = NOT_RUN
+    conformance: str = UNKNOWN
+    key_figures: tuple[str, ...] = ()
+    duration: str = UNKNOWN
+    started: str = ""
+    finished: str = ""
+    written_bytes: float = 0.0
+    report: str = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """All tests that were asked for; ``first`` is what the header says, None where none was run."""
+
+    lines: tuple[TestLine, ...]
+    header: Header
+    simulated: bool
+    author: str
+    dut: str
+    capacity_bytes: int
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The tests that were not run, by their verbs."""
+        return tuple(line.test for line in self.lines if line.ending == NOT_RUN)
+
+    @property
+    def finished(self) -> bool:
+        return all(line.ending == "finished" for line in self.lines)
+
+    @property
+    def verdict(self) -> str:
+        """What became of all, in a sentence."""
+        done = sum(line.ending == "finished" for line in self.lines)
+        stopped = [f"{line.test} {line.ending}" for line in self.lines if line.ending not in ("finished", NOT_RUN)]
+        told = f"{done} of {len(self.lines)} tests finished"
+        unsteady = [line.test for line in self.lines if line.ending == "finished" and not line.achieved]
+        parts = [told, *stopped]
+        parts += [f"not steady: {', '.join(unsteady)}"] if unsteady else []
+        parts += [f"{NOT_RUN}: {', '.join(self.missing)}"] if self.missing else []
+        return "; ".join(parts)
+
+
+def overview(results: Iterable[tuple[str, TestResult | None]]) -> Overview:
+    """Return what a summary says of ``results``, by the tests' verbs; None for a test that was not run.
+
+    Results are taken one at a time, as they can be large.  Raises ReportError when no test was run.
+    """
+    lines: list[TestLine] = []
+    first: TestResult | None = None
+    for test, result in results:
+        first = first or (_small(result) if result else None)
+        lines.append(_line(test, result) if result else TestLine(test=test, title=test))
+    if first is None:
+        raise ReportError(reason="none of the tests was run", hint="")
+    dut = first.facts.dut
+    return Overview(
+        lines=tuple(lines), header=_header(first, lines), simulated=dut.simulated,
+        author=first.facts.operator,
+        dut=dut.model or dut.name, capacity_bytes=dut.capacity_bytes,
+    )  # fmt: skip
+
+
+def _small(result: TestResult) -> TestResult:
+    """Return what the header needs of a result."""
+    return replace(result, loops=(), time_lines=(), gaps=(), sampling=None)
+
+
+def _line(test: str, result: TestResult) -> TestLine:
+    count = len(result.deviations)
+    return TestLine(
+        test=test,
+        title=result.facts.spec.title,
+        verdict=verdict(result),
+        achieved=result.achieved,
+        ending=result.ending,
+        conformance="yes" if result.conformant else f"NO, {count} deviation{'s' * (count != 1)}",
+        key_figures=tuple(key_figures(result)),
+        duration=elapsed(result),
+        started=result.facts.started,
+        finished=result.finished,
+        written_bytes=result.written_bytes,
+        report=f"{test}/report.pdf",
+    )
+
+
+def key_figures(result: TestResult) -> Iterator[str]:
+    """Give what a test is most asked for, a phrase each; nothing where it was not measured."""
+    spec = result.facts.spec
+    if isinstance(spec, DemandSpec):
+        loop = result.loop()
+        means = demand_means(loop.window_rounds) if loop else ()
+        for point in operating_points(means, spec.operating_points.maximum_art_ms):
+            yield f"{point.name}: {number(point.iops)} at {point.demand.label}, ART {number(point.art_ms)} ms"
+        return
+    for loop in result.loops:
+        yield from _tracked(loop)
+    if isinstance(spec, CrossStimulusSpec):
+        yield from _recovered(result)
+    elif result.sampling and result.sampling.window:
+        (_, state), *_ = result.sampling.window.determinations
+        steady = "steady state" if result.sampling.steady else "last window"
+        yield f"{number(state.average)} IOPS, {steady}"
+    for line in result.lines("access A"):
+        seconds = sum(line.seconds)
+        if seconds:
+            yield f"{line.part}: {number(sum(line.write_ios) / seconds)} IOPS"
+
+
+def _tracked(loop: Loop) -> Iterator[str]:
+    for tracked, state in loop.window.determinations if loop.window else ():
+        metric, stimulus = METRICS[tracked.metric], loop.window_rounds[-1].point(tracked).stimulus
+        yield f"{stimulus.label}: {number(state.average)} {metric.unit}"
+
+
+def _recovered(result: TestResult) -> Iterator[str]:
+    found = recovery.recovery(result.lines("stimulus"))
+    if found is not None:
+        back = "not recovered" if found.stay.seconds is None else f"recovered after {duration(found.stay.seconds)}"
+        yield f"{found.reference}: {number(found.baseline)} MB/s; {found.group}: {back}"
+
+
+def _header(first: TestResult, lines: Sequence[TestLine]) -> Header:
+    """Return the header of the first test, told for all."""
+    made = header(first, setup=_setup(first, lines), parameters=_parameters(lines))
+    ((*names, _, revision, version, page, total),) = made.standard.rows
+    ended = max((line.finished for line in lines), default="")
+    started = (*made.dates.rows[0][:3], when(ended))
+    return replace(
+        made,
+        test=replace(made.test, rows=((f"All Tests - Summary Page{simulated(first)}",),)),
+        dates=replace(made.dates, rows=(started,)),
+        standard=replace(
+            made.standard, rows=((*names, "All Tests, each with its own Purge", revision, version, page, total),)
+        ),
+    )
+
+
+def _setup(first: TestResult, lines: Sequence[TestLine]) -> Rows:
+    rows = (
+        ("Data Pattern", pattern(first.facts.spec)),
+        ("AR & Amount", range_and_amount(first)),
+        ("Tests", str(len(lines))),
+        ("Finished", str(sum(line.ending == "finished" for line in lines))),
+        ("Notes", "see each test's report"),
+    )
+    return (*rows, *[("", "")] * (10 - len(rows)))
+
+
+def _parameters(lines: Sequence[TestLine]) -> Rows:
+    rows = tuple((line.test.upper(), _state(line)) for line in lines)[:10]
+    return (*rows, *[("", "")] * (10 - len(rows)))
+
+
+def _state(line: TestLine) -> str:
+    """What became of a test, in a word or two."""
+    if line.ending != "finished":
+        return NOT_RUN if line.ending == NOT_RUN else f"INCOMPLETE ({line.ending})"
+    return "achieved" if line.achieved else NOT_ACHIEVED
+
+
+def build(told: Overview) -> Report:
+    """Return the summary as a report of one page."""
+    return Report(
+        title=f"Summary of All Tests: {told.dut}",
+        author=told.author,
+        dated=max((line.finished for line in told.lines), default=""),
+        header=told.header,
+        pages=(Page(title="Summary of All Tests", blocks=tuple(_blocks(told)), flows=True),),
+    )
+
+
+def _blocks(told: Overview) -> Iterator[Block]:
+    if told.simulated:
+        yield SIMULATED
+    good = told.finished and all(line.achieved for line in told.lines)
+    yield Prose(text=told.verdict, kind="good" if good else "bad")
+    conformant = all(line.conformance == "yes" for line in told.lines)
+    yield Prose(
+        text="PTS conformant: no deviation in any test" if conformant else "NOT PTS conformant: see each test",
+        kind="good" if conformant else "bad",
+    )
+    columns = (
+        Column(heading="Test", width=13),
+        Column(heading="Verdict", width=17),
+        Column(heading="Key figures", width=22),
+        Column(heading="PTS conformant", width=12),
+        Column(heading="Duration", width=8),
+        Column(heading="Written (GB), drive fills", align="right", width=10),
+        Column(heading="Report", width=18),
+    )
+    yield Table(kind="texts", columns=columns, rows=tuple(_row(told, line) for line in told.lines), title="Tests")
+    written = sum(line.written_bytes for line in told.lines)
+    fills = thousands(written / told.capacity_bytes, 2)
+    rows = (
+        ("Data written (TGBW)", f"{thousands(written / GB, 1)} GB, {fills} x user capacity"),
+        ("User capacity", f"{capacity(told.capacity_bytes)} ({thousands(told.capacity_bytes, 0)} bytes)"),
+    )
+    yield facts(rows, title="All tests together")
+
+
+def _row(told: Overview, line: TestLine) -> tuple[str, ...]:
+    fills = thousands(line.written_bytes / told.capacity_bytes, 2)
+    written = UNKNOWN if line.ending == NOT_RUN else f"{thousands(line.written_bytes / GB, 1)}, {fills}"
+    figures = "; ".join(line.key_figures) or NOT_APPLICABLE
+    return line.title, line.verdict, figures, line.conformance, line.duration, written, line.report
+
+
+def write(told: Overview, folder: Path) -> dict[str, Path]:
+    """Write the summary into ``folder`` as summary.rst, .pdf and .html; return them by format.  Raises ReportError."""
+    from . import rst
+    from .writing import OUTPUTS, Material, replace_files
+
+    report = build(told)
+    material = Material(report=report, text=rst.render(report), figures={"pdf": {}, "svg": {}})
+    made = {folder / f"summary.{name}": make(material) for name, make in OUTPUTS.items()}
+    replace_files(made)
+    return {path.suffix[1:]: path for path in made}

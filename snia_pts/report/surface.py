@@ -1,0 +1,51 @@
+"""A surface in three dimensions over a matrix of two sides, in the projection of ``columns``."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from .columns import low_in_front, stage
+from .figures import Grid, Side
+from .style import BAND, INK, QUIET
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Readable by colour-blind readers and in grey: its lightness rises with the value.
+_COLOURS = "cividis"
+
+
+def has_surface(values: Grid, across: Side, deep: Side) -> bool:
+    """Tell whether a surface can be drawn: two places or more each way, and a value at every one."""
+    every = itertools.product(across.keys, deep.keys)
+    return min(len(across.keys), len(deep.keys)) > 1 and all(place in values for place in every)
+
+
+def surface(values: Grid, across: Side, deep: Side, *, heading: str) -> Figure:
+    """Draw a matrix as a surface on a linear scale from zero: ``across`` to the right, ``deep`` into the depth.
+
+    It is made of one four-sided patch between every four neighbours, in the colour of their mean, and stands on walls
+    at its front and its right.
+    """
+    from matplotlib import colormaps
+
+    deep = low_in_front(values, deep)
+    figure, axes, room = stage(values, across, deep, heading=heading)
+    colours = colormaps[_COLOURS]
+    front = [(at + 0.5, 0.5, values[key, deep.keys[0]]) for at, key in enumerate(across.keys)]
+    right = [(room.columns - 0.5, at + 0.5, values[across.keys[-1], key]) for at, key in enumerate(deep.keys)]
+    for edge in (front, right):
+        foot = [(at, depth, 0.0) for at, depth, _ in (edge[-1], edge[0])]
+        axes.fill(
+            *zip(*room.strip(*edge, *foot), strict=True), facecolor=BAND, edgecolor=QUIET, linewidth=0.5, zorder=0.8
+        )
+    for row, column in itertools.product(reversed(range(room.rows - 1)), range(room.columns - 1)):
+        places = ((column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1))
+        heights = [values[across.keys[at], deep.keys[depth]] for at, depth in places]
+        corners = [(at + 0.5, depth + 0.5, value) for (at, depth), value in zip(places, heights, strict=True)]
+        axes.fill(
+            *zip(*room.strip(*corners), strict=True), facecolor=colours(sum(heights) / len(heights) / room.top),
+            edgecolor=INK, linewidth=0.5, joinstyle="round", zorder=1 + room.rows - row + column / room.columns,
+        )  # fmt: skip
+    return figure

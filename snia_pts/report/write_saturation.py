@@ -1,0 +1,284 @@
+"""The pages of the write saturation test's report (PTS 2.0.2 chapter 10)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import cast
+
+from ..measurement import FIVE_NINES, Measurement, average_response_us, mean, percentile_response_us
+from ..result import Sampling, TestResult, saturation_end
+from ..spec import WriteSaturationSpec
+from ..steps import mix
+from ..timeline import TimeLine
+from ..units import GB, MB, block_size, duration
+from . import confidence, timelines
+from .header import NOT_ACHIEVED, Rows, demand, notes, pattern, pattern_sizes, range_and_amount, sampled_rounds
+from .pages import Block, Figure, Page, Prose
+from .provenance import provenance
+from .steady import rounds_page, window_pages
+from .summary import summary
+from .tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
+from .timelines import Along, Quantity
+
+#: The table of data has at most so many rows.
+_MOST_ROWS = 50
+#: The end of the stimulus is its last stretches, so long together at least where there is as much.
+_END_SECONDS = 3600.0
+_AGAINST: dict[Along, str] = {"time": "Time", "written": "TGBW", "fills": "Normalised Capacity"}
+
+
+def pages(result: TestResult) -> tuple[Page, ...]:
+    """Return all pages that ``result`` has data for, the summary first."""
+    line = _measured(result)
+    figures: tuple[Block, ...] = (_course(result, line), key_figures(result, line)) if line else ()
+    return (
+        summary(result, left_out=_left_out(result, line), figures=figures),
+        *(_plots(result, line) if line else ()),
+        *(_steady(result, result.sampling) if result.sampling else ()),
+        *_histogram(result),
+        *([_data(result, line)] if line else ()),
+        provenance(result),
+    )
+
+
+def setup(result: TestResult) -> Rows:
+    """Return the Setup Parameters."""
+    spec = _spec(result)
+    return (
+        ("Data Pattern", pattern(spec)),
+        ("AR", f"{spec.setup.active_range_percent} %"),
+        ("AR Segments", NOT_APPLICABLE),
+        ("Pre Condition 1", "none"),
+        ("TOIO - TC/QD", NOT_APPLICABLE),
+        ("Duration", NOT_APPLICABLE),
+        ("Pre Condition 2", "none"),
+        ("TOIO - TC/QD", NOT_APPLICABLE),
+        ("SS Rounds", sampled_rounds(result)),
+        ("Notes", notes(result)),
+    )
+
+
+def parameters(result: TestResult) -> Rows:
+    """Return the Test Parameters."""
+    spec = _spec(result)
+    after = spec.histogram
+    second = f"RND {block_size(after.block_size_bytes)} {mix(after.read_percent)}" if after else NOT_APPLICABLE
+    return (
+        ("Data Pattern", pattern(spec)),
+        ("AR & Amount", range_and_amount(result)),
+        ("Test Stimulus 1", f"{spec.pattern.access} {pattern_sizes(spec)} {mix(spec.pattern.read_percent)}"),
+        ("TOIO - TC/QD", demand(spec.setup.thread_count, spec.setup.queue_depth)),
+        ("Ends at", f"{spec.saturation.capacities:g} x capacity, {duration(spec.saturation.seconds)}, or steady state"),
+        ("Steady State", sampled_rounds(result)),
+        ("Test Stimulus 2", f"{second}, histogram" if after else NOT_APPLICABLE),
+        ("TOIO - TC/QD", demand(after.thread_count, after.queue_depth) if after else NOT_APPLICABLE),
+        ("Duration", duration(after.seconds) if after else NOT_APPLICABLE),
+        ("Steady State", NOT_APPLICABLE),
+    )
+
+
+def _spec(result: TestResult) -> WriteSaturationSpec:
+    return cast("WriteSaturationSpec", result.facts.spec)
+
+
+def _measured(result: TestResult) -> TimeLine | None:
+    line = result.time_line("stimulus")
+    return line if line is not None and len(line) else None
+
+
+def _left_out(result: TestResult, line: TimeLine | None) -> str:
+    spec, missing = _spec(result), []
+    if line is None:
+        missing.append("all plots and tables of the stimulus")
+    if result.sampling is None or result.sampling.window is None:
+        wanted = spec.settling.samples(spec.settling.window_rounds)
+        missing.append(f"measurement window (it wants {wanted} samples, there are {len(line) if line else 0})")
+    if spec.histogram is not None and not _counted(result):
+        missing.append("response time histogram")
+    return f"Left out for want of data: {', '.join(missing)}." if missing else ""
+
+
+def _counted(result: TestResult) -> bool:
+    after = result.time_line("histogram")
+    return after is not None and bool(after.measurements)
+
+
+# -- the summary's share ----------------------------------------------------------------------------------------------
+
+
+def _course(result: TestResult, line: TimeLine) -> Table:
+    spec, written = _spec(result), line.written_bytes
+    pauses = [gap.idle_ms for gap in result.gaps[: max(0, line.stretches - 1)]]
+    longest = f"; longest time without host I/O between: {max(pauses):.0f} ms" if pauses else ""
+    rows = (
+        ("Stimulus", f"{line.stimulus.label} ({spec.pattern.name}), {line.stimulus.demand.label}"),
+        ("Ended by", saturation_end(spec, result.conclusion)),
+        ("Time", duration(line.ended_seconds[-1])),
+        ("Written by the stimulus", f"{thousands(written / GB, 1)} GB (TGBW), "
+                                    f"{thousands(written / result.facts.dut.capacity_bytes, 2)} drive fills"),
+        ("Starts of the engine", f"{line.stretches}{longest}"),
+    )  # fmt: skip
+    return facts(rows, title="The stimulus")
+
+
+def key_figures(result: TestResult, line: TimeLine) -> Table:
+    """Return what the stimulus came to FOB, over the measurement window, and at its end."""
+    last = _last_stretches(line)
+    rows = [("First sample (FOB)", _at(line, 0)), ("Last sample", _at(line, len(line) - 1))]
+    if result.sampling is not None and result.sampling.window is not None:
+        name = "Measurement window" if result.sampling.steady else f"Last window ({NOT_ACHIEVED})"
+        rows.insert(1, (f"{name}, mean", _over_window(result.sampling)))
+    if last:
+        seconds = sum(each.runtime_ms for each in last) / 1000
+        rows.append((f"Last {duration(seconds)}, all I/Os", _over(last)))
+    names, figures = zip(*rows, strict=True)
+    headings = ("IOPS", "MB/s", "ART (ms)", f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
+    columns = (
+        Column(heading="When", width=35),
+        *(Column(heading=heading, align="right", width=13) for heading in headings),
+    )
+    cells = [aligned(values) for values in zip(*figures, strict=True)]
+    return Table(
+        kind="numbers", columns=columns, rows=tuple(zip(names, *cells, strict=True)), title="Key figures"
+    )  # fmt: skip
+
+
+#: IOPS, MB/s, and in ms ART, five nines, MRT.
+_Figures = tuple[float | None, ...]
+
+
+def _at(line: TimeLine, row: int) -> _Figures:
+    seconds = line.seconds[row] or math.nan
+    ios, moved = line.read_ios[row] + line.write_ios[row], line.read_bytes[row] + line.write_bytes[row]
+    times = (line.average_response_us[row], line.five_nines_us[row], line.maximum_response_us[row])
+    return (ios / seconds, moved / seconds / MB, *(each / 1000 for each in times))
+
+
+def _over_window(sampling: Sampling) -> _Figures:
+    numbers = sampling.window.numbers if sampling.window else ()
+    samples = [each.sample for each in sampling.rounds if each.number in numbers]
+    ios = sum(each.ios for each in samples)
+    weighted = math.fsum(each.ios * each.average_response_us for each in samples) / ios if ios else math.nan
+    return (
+        mean(each.iops for each in samples), mean(each.mb_per_second for each in samples), weighted / 1000, None,
+        max(each.maximum_response_us for each in samples) / 1000,
+    )  # fmt: skip
+
+
+def _last_stretches(line: TimeLine) -> list[Measurement]:
+    taken: list[Measurement] = []
+    for measurement in reversed(line.measurements):
+        if sum(each.runtime_ms for each in taken) >= 1000 * _END_SECONDS:
+            break
+        taken.insert(0, measurement)
+    return taken
+
+
+def _over(measured: list[Measurement]) -> _Figures:
+    seconds = sum(each.runtime_ms for each in measured) / 1000 or math.nan
+    moved = sum(each.read.transferred_bytes + each.write.transferred_bytes for each in measured)
+    nines = percentile_response_us(measured, FIVE_NINES)
+    return (
+        sum(each.ios for each in measured) / seconds, moved / seconds / MB, average_response_us(measured) / 1000,
+        None if nines is None else nines / 1000, max(each.maximum_response_us for each in measured) / 1000,
+    )  # fmt: skip
+
+
+# -- plots ------------------------------------------------------------------------------------------------------------
+
+
+def _plots(result: TestResult, line: TimeLine) -> Iterator[Page]:
+    first = _spec(result).pts.startswith("1.")
+    yield _plot(result, line, timelines.IOPS)
+    yield _plot(result, line, timelines.IOPS, log=True)
+    yield _plot(result, line, timelines.IOPS, along="written")
+    yield _plot(result, line, timelines.IOPS, along="written" if first else "fills", log=first)
+    yield _plot(result, line, timelines.THROUGHPUT)
+    yield _plot(result, line, timelines.ART)
+    yield _response_times(line)
+
+
+def _titled(line: TimeLine, title: str) -> str:
+    return f"WSAT - {line.stimulus.label} - {title}"
+
+
+def _plot(result: TestResult, line: TimeLine, quantity: Quantity, *, along: Along = "time", log: bool = False) -> Page:
+    capacity_bytes = result.facts.dut.capacity_bytes
+    shown = [timelines.series(line, quantity, along=along, capacity_bytes=capacity_bytes)]
+    scale = "log" if log else "linear"
+    against = _AGAINST[along]
+    what = {
+        "time": "time", "written": "total host writes",
+        "fills": f"total host writes in drive fills (user capacity, {thousands(capacity_bytes / GB, 1)} GB)",
+    }[along]  # fmt: skip
+    dots = timelines.window_dots(result.sampling) if quantity is timelines.IOPS and along == "time" else []
+    figure = Figure(
+        name=f"{quantity.name}-{along}{'-log' * log}",
+        caption=f"{quantity.heading} against {what}, {scale} scale.{timelines.reduction(shown, log=log)}",
+        alt=f"Line plot: {quantity.heading} of {line.stimulus.label}, {scale} scale, against {what}.",
+        draw=partial(timelines.drawing, shown, ylabel=quantity.heading, along=along, log=log, dots=dots),
+    )
+    return Page(title=_titled(line, f"{quantity.label} vs {against}{' (log)' * log}"), blocks=(figure,))
+
+
+def _response_times(line: TimeLine) -> Page:
+    shown = timelines.known([timelines.series(line, each) for each in (timelines.ART, timelines.NINES, timelines.MRT)])
+    few = "" if any(each.quantity is timelines.NINES for each in shown) else (
+        f" {FIVE_NINES:g} % is n/a: no sample has the 100 000 I/Os that it takes."
+    )  # fmt: skip
+    names = ", ".join(each.label for each in shown)
+    figure = Figure(
+        name="response-time",
+        caption=f"Response times against time, log scale: {names}.{few}{timelines.reduction(shown, log=True)}",
+        alt=f"Line plot: response times in ms, log scale, against time: {names}.",
+        draw=partial(timelines.drawing, shown, ylabel="Response time (ms)", log=True),
+    )
+    return Page(title=_titled(line, f"ART, {FIVE_NINES:g} % and MRT vs Time"), blocks=(figure,))
+
+
+def _steady(result: TestResult, sampling: Sampling) -> Iterator[Page]:
+    yield from window_pages(result, sampling)
+    yield from rounds_page(result, sampling)
+
+
+def _histogram(result: TestResult) -> Iterator[Page]:
+    after = result.time_line("histogram")
+    if after is not None and after.measurements:
+        title = f"WSAT - Response Time Histogram - {after.stimulus.label} {after.stimulus.demand.label}"
+        yield confidence.page(result, after, title=title, name="histogram")
+
+
+# -- table of data ----------------------------------------------------------------------------------------------------
+
+
+def _data(result: TestResult, line: TimeLine) -> Page:
+    rows = list(range(0, len(line), _stride(len(line), _spec(result).settling.stride_samples)))
+    rows += [len(line) - 1] if rows[-1] != len(line) - 1 else []
+    written = list(itertools.accumulate(line.write_bytes))
+    figures = [_at(line, row) for row in rows]
+    cells = (
+        [thousands(line.ended_seconds[row] / 60, 0 if line.ended_seconds[-1] >= 600 else 2) for row in rows],
+        *(aligned(values) for values in zip(*figures, strict=True)),
+        aligned([written[row] / GB for row in rows]),
+        aligned([written[row] / result.facts.dut.capacity_bytes for row in rows]),
+    )
+    headings = (
+        "Minute", "IOPS", "MB/s", "ART (ms)", f"{FIVE_NINES:g} % (ms)", "MRT (ms)", "TGBW (GB)", "Drive fills",
+    )  # fmt: skip
+    columns = tuple(Column(heading=heading, align="right", width=12) for heading in headings)
+    table = Table(kind="numbers", columns=columns, rows=tuple(zip(*cells, strict=True)))
+    note = (
+        f"Single samples of {duration(line.seconds[0])}, by the minute they ended, {len(rows)} of {len(line)}; "
+        f"{FIVE_NINES:g} % is n/a for samples with less than 100 000 I/Os."
+    )
+    return Page(title=_titled(line, "Tabular Data"), blocks=(Prose(text=note), table), flows=True)
+
+
+def _stride(samples: int, stride: int) -> int:
+    """Return the least step through the samples that hits all that stand for rounds, and is few rows enough."""
+    parts = (part for part in range(1, stride) if stride % part == 0)
+    steps = itertools.chain(parts, itertools.count(stride, stride))
+    return next(step for step in steps if samples <= step * _MOST_ROWS)

@@ -1,0 +1,197 @@
+"""The response time histogram with its confidence levels: true to the bins, readable however close the markers lie."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from snia_pts.measurement import NOTHING, Histogram, Transfers
+from snia_pts.report import confidence, drawing
+from snia_pts.report.pages import Figure, Prose
+from snia_pts.report.tables import Table
+from snia_pts.result import TestResult
+from snia_pts.timeline import TimeLine
+from tests import samples, strategies
+from tests.test_report_figures import check
+
+RESULT: TestResult = samples.result_of("dirth")
+
+
+def line_of(bins: dict[int, int], *, maximum_ns: int | None = None, seconds: float = 600) -> TimeLine:
+    """Return a histogram stretch of 4 KiB writes whose response times were counted in ``bins``."""
+    ios = sum(bins.values())
+    write = NOTHING
+    if ios:
+        write = Transfers(
+            ios=ios, transferred_bytes=4096 * ios, runtime_ms=round(1000 * seconds), response_min_ns=min(bins),
+            response_mean_ns=sum(edge * count for edge, count in bins.items()) / ios,
+            response_max_ns=maximum_ns or max(bins), histogram=Histogram.of(bins.items()),
+        )  # fmt: skip
+    stimulus = strategies.stimulus(thread_count=1, queue_depth=1)
+    line = TimeLine(phase="histogram", part="", stimulus=stimulus)
+    line.add((), strategies.measurement(stimulus, write=write))
+    return line
+
+
+def words_of(line: TimeLine) -> list[str]:
+    """Return the words of the drawn page's figure, none of which meet."""
+    (figure,) = (block for block in page_of(line).blocks if isinstance(block, Figure))
+    with drawing.settings():
+        drawn = figure.draw()
+        assert tuple(drawn.get_size_inches()) == (figure.width, figure.height)
+        return check(drawn)
+
+
+def page_of(line: TimeLine) -> Any:
+    return confidence.page(RESULT, line, title="Response Time Histogram", name="histogram")
+
+
+def row_of(line: TimeLine) -> dict[str, str]:
+    (table,) = (block for block in page_of(line).blocks if isinstance(block, Table))
+    (row,) = table.rows
+    return dict(zip((column.heading for column in table.columns), row, strict=True))
+
+
+bins = st.dictionaries(st.integers(1, 10**12), st.integers(1, 10**7), min_size=1, max_size=40)
+
+
+@given(bins)
+def test_drawing_loses_no_io(counted: dict[int, int]) -> None:
+    """The bins drawn hold as many I/Os as were counted, and their edges enclose every response time."""
+    found = confidence.confidence(line_of(counted))
+    counts, edges = confidence.rebinned(found)
+    assert sum(counts) == sum(counted.values())
+    assert len(edges) == len(counts) + 1
+    assert counts[0] > 0
+    assert counts[-1] > 0
+    assert edges[0] <= min(counted) / 1e6 * (1 + 1e-9)
+    assert edges[-1] >= max(counted) / 1e6 * (1 - 1e-9)
+    assert all(high / low == pytest.approx(10 ** (1 / confidence.BINS_A_DECADE))
+               for low, high in itertools.pairwise(edges))  # fmt: skip
+
+
+@given(bins)
+def test_the_cumulative_line_rises_to_all(counted: dict[int, int]) -> None:
+    """Percents rise to 100, and the line passes each percentile where the marker stands."""
+    found = confidence.confidence(line_of(counted))
+    times, shares = confidence.cumulative(found)
+    assert times == sorted(times)
+    assert shares == sorted(shares)
+    assert shares[-1] == 100
+    for marker in found.known[1:-1]:
+        percent = float(marker.name.removesuffix(" %"))
+        assert marker.ms is not None
+        reached = max(share for time, share in zip(times, shares, strict=True) if time <= marker.ms)
+        assert reached >= percent - 1e-9
+
+
+@given(bins, st.integers(0, 100))
+def test_no_marker_lies_beyond_mrt(counted: dict[int, int], percent: int) -> None:
+    """A bin's value stands for all in it, and may exceed the greatest response time: markers are held back to that."""
+    maximum_ns = max(1, max(counted) * percent // 100)
+    assume(maximum_ns >= min(counted))
+    found = confidence.confidence(line_of(counted, maximum_ns=maximum_ns))
+    assert found.maximum_ms == maximum_ns / 1000 / 1000
+    assert all(marker.ms is not None and marker.ms <= found.maximum_ms for marker in found.known[1:])
+    assert all(time <= found.maximum_ms for time in confidence.cumulative(found)[0])
+
+
+@given(
+    st.lists(st.floats(0, 5), min_size=1, max_size=5).map(sorted),
+    st.floats(0.1, 1.0),
+)
+def test_labels_are_apart_and_moved_no_farther_than_needed(places: list[float], least: float) -> None:
+    """Labels keep their order, their distance and the edges; with room enough they stay right over their markers."""
+    low, high = -0.5, 5.5
+    moved = confidence.apart(places, least, low, high)
+    assert all(after - before >= least - 1e-9 for before, after in itertools.pairwise(moved))
+    assert moved[0] >= low - 1e-9
+    assert moved[-1] <= high + 1e-9
+    if all(after - before >= least for before, after in itertools.pairwise(places)):
+        assert moved == pytest.approx(places)
+
+
+def test_labels_that_share_a_place_spread_around_it() -> None:
+    """Three markers on one spot have their labels left of it, over it and right of it."""
+    assert confidence.apart([2, 2, 2], 1, 0, 5) == pytest.approx([1, 2, 3])
+    assert confidence.apart([0, 0], 1, 0, 5) == pytest.approx([0, 1])
+    assert confidence.apart([5, 5], 1, 0, 5) == pytest.approx([4, 5])
+
+
+SHAPES: dict[str, TimeLine] = {
+    "all at one time": line_of({100_000: 10**6}),
+    "markers close together": line_of({100_000: 10**6, 101_000: 2000, 102_000: 200, 103_000: 20, 104_000: 2}),
+    "markers far apart": line_of({10_000: 10**9, 10**7: 10**6, 10**9: 10**5, 10**11: 10**4, 10**13: 10}),
+    "one I/O": line_of({8_000_000: 1}),
+    "nanoseconds": line_of({1: 10**6, 2: 10**5}),
+    "hours": line_of({10**12: 1000, 10**13: 1}),
+    "few I/Os": line_of({200_000: 40, 5_000_000: 3}),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_words_meet_however_the_markers_lie(shape: str) -> None:
+    """Whatever the response times, words are apart and inside, and each known marker is named once."""
+    line = SHAPES[shape]
+    words = words_of(line)
+    for marker in confidence.confidence(line).known:
+        assert sum(word.startswith(f"{marker.name}\n") for word in words) == 1
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_no_words_meet_in_a_whole_run(place: int) -> None:
+    """The three histograms of a full-length run are readable."""
+    assert "Response time (ms, log)" in words_of(RESULT.lines("histogram")[place])
+
+
+def test_a_percentile_with_too_few_ios_is_not_marked() -> None:
+    """50 000 I/Os are too few for five nines: n/a in the table, no marker; 10^5 are enough."""
+    few, enough = line_of({100_000: 49_990, 900_000: 10}), line_of({100_000: 99_999, 900_000: 1})
+    assert row_of(few)["99.999 % (ms)"] == "n/a"
+    assert not any(word.startswith("99.999 %") for word in words_of(few))
+    assert row_of(enough)["99.999 % (ms)"] == row_of(enough)["ART (ms)"] == "0.100"
+    assert any(word.startswith("99.999 %") for word in words_of(enough))
+
+
+def test_the_table_says_what_the_engine_counted() -> None:
+    """I/Os, IOPS and decimal MB/s of the stretch, ART, the nines and MRT."""
+    row = row_of(line_of({1_000_000: 599_000, 4_000_000: 900, 8_000_000: 100}, maximum_ns=9_000_000))
+    assert row == {
+        "Stimulus": "RND 4 KiB 0/100, T1Q1",
+        "I/Os": "600\N{NARROW NO-BREAK SPACE}000", "IOPS": "1\N{NARROW NO-BREAK SPACE}000", "MB/s": "4.10",
+        "ART (ms)": "1.01", "99.9 % (ms)": "4.00", "99.99 % (ms)": "8.00", "99.999 % (ms)": "8.00", "MRT (ms)": "9.00",
+    }  # fmt: skip
+
+
+def test_the_caption_names_pattern_demand_rates_and_bins() -> None:
+    """As the standard's reports title it: CLP., pattern, demand, IOPS, MB/s, MRT; and how it was binned."""
+    line = line_of({1_000_000: 599_000, 4_000_000: 1000})
+    (figure,) = (block for block in page_of(line).blocks if isinstance(block, Figure))
+    assert figure.caption.startswith(
+        "CLP. RND 4 KiB 0/100, T1Q1: IOPS = 1\N{NARROW NO-BREAK SPACE}000, 4.096 MB/s, MRT = 4.000 ms. PTS-E 2.0.2, WCD"
+    )
+    bins_drawn = len(confidence.rebinned(confidence.confidence(line))[0])
+    assert f"in {bins_drawn} bins, {confidence.BINS_A_DECADE} a decade (counted in 2)" in figure.caption
+
+
+def test_a_dead_device_has_a_page_that_says_so() -> None:
+    """Without any I/O there is no figure, but the page and its reason."""
+    page = page_of(line_of({}))
+    assert all(isinstance(block, Prose) for block in page.blocks)
+    assert "MRT = n/a ms" in page.blocks[0].text
+
+
+def test_bins_are_merged_over_reads_and_writes_and_stretches() -> None:
+    """Two stretches of one line count together: I/Os and bins add up, MRT is the greater."""
+    one, other = line_of({1_000_000: 1000}), line_of({3_000_000: 1000})
+    one.add((), other.measurements[0])
+    found = confidence.confidence(one)
+    assert found.ios == 2000
+    assert found.maximum_ms == 3
+    assert found.markers[0].ms == pytest.approx(2)
+    assert math.isclose(sum(confidence.rebinned(found)[0]), 2000)

@@ -1,0 +1,374 @@
+"""The report of the demand intensity and composite workload tests: every plot of the standard, true and readable."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts.demand import demand_means, operating_points
+from snia_pts.report import columns, demand_figures, drawing, surface
+from snia_pts.report.building import build
+from snia_pts.report.figures import Side
+from snia_pts.report.pages import Figure, Page, Prose, Report
+from snia_pts.report.tables import Table
+from snia_pts.result import TestResult
+from tests import samples
+from tests.test_report_figures import check, lines
+
+COUNTS = (1, 2, 4, 6, 8, 16, 32)
+#: Outcomes of a full-length run up to its rounds, of a round with its pre-write, of an operating point.
+BEFORE_ROUNDS, A_ROUND, A_POINT = 1 + 361 + 9, 6 + 49, 61 + 1
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "steady": {},
+    "client": {"test_class": "client"},
+    "PTS 1.1, not steady": {"pts": "1.1", "steady": False},
+    "4096-byte sectors": {"sector_bytes": 4096},
+    "interrupted in preconditioning": {"stop_after": 100, "ending": "interrupted"},
+    "interrupted in round 3": {"stop_after": BEFORE_ROUNDS + 2 * A_ROUND + 20, "ending": "interrupted"},
+    "interrupted before a histogram": {
+        "stop_after": BEFORE_ROUNDS + 5 * A_ROUND + A_POINT + 30, "ending": "host failed",
+    },
+    "300 times faster": {"scale": 300.0},
+    "a million times faster": {"scale": 1e6},
+    "a thousand times slower": {"scale": 0.001},
+    "dead": {"scale": 0.0},
+    "one Thread Count, one Queue Depth": {
+        "overrides": [
+            ("demand.thread_counts", [4]),
+            ("demand.queue_depths", [8]),
+            ("steady_state.tracked", [{"metric": "iops", "thread_count": 4, "queue_depth": 8}]),
+        ]
+    },
+    "many Thread Counts and Queue Depths": {
+        "overrides": [
+            ("demand.thread_counts", [32, *range(1, 12)]),
+            ("demand.queue_depths", [32, *range(1, 12)]),
+        ]
+    },
+}  # fmt: skip
+
+
+@cache
+def result_of(test: str, shape: str = "steady") -> TestResult:
+    return samples.result_of(test, **SHAPES[shape])
+
+
+def plots(report: Report) -> dict[str, list[Page]]:
+    """Return the pages that bear a plot's number."""
+    found: dict[str, list[Page]] = {}
+    for page in report.pages:
+        name = page.title.split()[0]
+        if name[0] == "P" and name[1:].isdigit():
+            found.setdefault(name, []).append(page)
+    return found
+
+
+def figure_of(result: TestResult, name: str) -> Any:
+    (planned,) = (figure for figure in build(result).figures if figure.name == name)
+    with drawing.settings():
+        return planned.draw()
+
+
+def tables(page: Page) -> dict[str, Table]:
+    return {block.title: block for block in page.blocks if isinstance(block, Table)}
+
+
+def said(page: Page) -> str:
+    return " ".join(block.text for block in page.blocks if isinstance(block, Prose))
+
+
+@pytest.mark.parametrize(("test", "most"), [("dirth", 14), ("composite", 15)])
+@pytest.mark.parametrize("pts", ["2.0.2", "1.1"])
+def test_every_plot_of_the_standard_is_there_in_order(test: str, most: int, pts: str) -> None:
+    """P1 to P14, and P15 of the composite workload, each with a figure; the summary first, the provenance last."""
+    report = build(samples.result_of(test, pts=pts))
+    found = plots(report)
+    assert list(found) == [f"P{number}" for number in range(1, most + 1)]
+    for page in itertools.chain.from_iterable(found.values()):
+        assert sum(isinstance(block, Figure) for block in page.blocks) == 1
+    assert (report.pages[0].title, report.pages[-1].title) == ("Summary", "Provenance")
+    assert "Left out" not in said(report.pages[0])
+
+
+@pytest.mark.parametrize(("test", "shape"), [("dirth", "steady"), *(("composite", shape) for shape in SHAPES)])
+def test_no_words_of_any_figure_meet(test: str, shape: str) -> None:
+    """In every figure of every kind of result, all words are apart and inside; axes have names."""
+    planned = list(build(result_of(test, shape)).figures)
+    assert planned
+    with drawing.settings():
+        for figure in planned:
+            drawn = figure.draw()
+            words = check(drawn)
+            assert tuple(drawn.get_size_inches()) == (figure.width, figure.height)
+            assert any(word.startswith(("IOPS", "I/Os a bin", "Host CPU")) for word in words), figure.name
+
+
+@given(st.integers(0, BEFORE_ROUNDS + 5 * A_ROUND + 3 * A_POINT))
+def test_wherever_a_run_stops_the_summary_tells_which_plots_are_left_out(stop_after: int) -> None:
+    """Plots that are there, and plots that the summary says are left out, are together all, and none is both."""
+    report = build(samples.result_of("dirth", stop_after=stop_after, ending="interrupted"))
+    told = said(report.pages[0]).rpartition("Left out for want of data: ")[2]
+    left_out = [] if "P" not in told or "Left out" not in said(report.pages[0]) else told.rstrip(".").split(", ")
+    assert {*plots(report), *left_out} == {f"P{number}" for number in range(1, 15)}
+    assert not set(plots(report)) & set(left_out)
+
+
+def test_demand_intensity_shows_the_means_the_ceiling_and_the_operating_points() -> None:
+    """Each Thread Count's line is its means by Queue Depth; a line at 5 ms; a ring at each operating point."""
+    result = result_of("dirth")
+    loop = result.loop()
+    assert loop is not None
+    means = demand_means(loop.window_rounds)
+    figure = figure_of(result, "demand-intensity")
+    drawn = lines(figure)
+    for count in COUNTS:
+        wanted = sorted((m.demand.queue_depth, m.iops, m.art_ms) for m in means if m.demand.thread_count == count)
+        assert drawn[f"TC {count}"] == [(iops, art_ms) for _, iops, art_ms in wanted]
+    assert {y for _, y in drawn["5 ms"]} == {5.0}
+    for point in operating_points(means, 5.0):
+        assert drawn[f"{point.name}\n{point.demand.label}"] == [(point.iops, point.art_ms)]
+    assert figure.axes[0].get_yscale() == "log"
+
+
+def test_the_limit_of_the_specification_moves_the_ceiling() -> None:
+    """The ceiling is where operating_points.maximum_art_ms says, in the figure and in words."""
+    result = samples.result_of("dirth", overrides=[("operating_points.maximum_art_ms", 2.0)])
+    assert {y for _, y in lines(figure_of(result, "demand-intensity"))["2 ms"]} == {2.0}
+    (page,) = plots(build(result))["P7"]
+    assert any("The line at 2 ms" in block.caption for block in page.blocks if isinstance(block, Figure))
+
+
+def test_demand_variation_shows_the_means_by_queue_depth() -> None:
+    """Each Thread Count's line is the mean IOPS of the window at every Queue Depth, from zero."""
+    result = result_of("composite")
+    loop = result.loop()
+    assert loop is not None
+    means = demand_means(loop.window_rounds)
+    drawn = lines(figure_of(result, "demand-variation"))
+    for count in COUNTS:
+        wanted = sorted((m.demand.queue_depth, m.iops) for m in means if m.demand.thread_count == count)
+        assert drawn[str(count)] == [(math.log2(depth), iops) for depth, iops in wanted]
+
+
+def test_total_oio_shows_iops_above_and_response_times_below() -> None:
+    """P15: all 49 points twice, against TC x QD."""
+    result = result_of("composite")
+    loop = result.loop()
+    assert loop is not None
+    above, below = figure_of(result, "total-oio").axes
+    for axes, value in ((above, "iops"), (below, "art_ms")):
+        shown = sorted(
+            point
+            for line in axes.lines
+            if str(line.get_label()).startswith("TC ")
+            for point in zip(*map(list, line.get_data()), strict=True)
+        )
+        wanted = sorted((m.demand.total_oio, getattr(m, value)) for m in demand_means(loop.window_rounds))
+        assert len(wanted) == 49
+        assert shown == wanted
+
+
+@pytest.mark.parametrize("shape", ["steady", "PTS 1.1, not steady"])
+def test_the_inter_round_plot_shows_every_rounds_pre_write(shape: str) -> None:
+    """P3: all samples of all rounds' pre-writes end to end, and none of the operating points'."""
+    result = result_of("dirth", shape)
+    loop = result.loop()
+    assert loop is not None
+    drawn = [line for line in figure_of(result, "inter-round-iops").axes[0].lines if len(line.get_data()[0]) > 2]
+    assert len(drawn) == len(loop.rounds)
+    before = [line for line in result.lines("pre-write") if line.part.startswith("Round")]
+    assert [list(line.get_data()[1]) for line in drawn] == [line.iops for line in before]
+    minutes = [minute for line in drawn for minute in line.get_data()[0]]
+    assert minutes == pytest.approx(list(range(1, 5 * len(drawn) + 1)))
+
+
+def test_the_preconditioning_plot_marks_the_samples_that_were_judged() -> None:
+    """P1: a dot on the curve at minutes 1, 31, 61, ..., as many as rounds were judged."""
+    result = result_of("dirth")
+    line, sampling = result.time_line("PC"), result.sampling
+    assert line is not None
+    assert sampling is not None
+    drawn = lines(figure_of(result, "pc-iops"))
+    dots = drawn["judged for steady state"]
+    assert [x for x, _ in dots] == pytest.approx([each.minute for each in sampling.rounds], abs=0.1)
+    assert set(dots) <= set(drawn["IOPS"])
+
+
+def grid(sides: int) -> Mapping[tuple[int, int], float]:
+    return {(depth, count): float(depth * count) for depth in range(sides) for count in range(sides)}
+
+
+def side(title: str, count: int) -> Side:
+    return Side(title=title, keys=tuple(range(count)), labels=tuple(map(str, range(count))))
+
+
+def test_a_surface_is_painted_from_the_back_to_the_front() -> None:
+    """One patch between four neighbours, at their heights in the columns' projection; none in front of a nearer one."""
+    across, deep, values = side("Queue Depth", 4), side("Thread Count", 4), grid(4)
+    with drawing.settings():
+        figure = surface.surface(values, across, deep, heading="IOPS")
+        check(figure)
+    patches = [patch for patch in figure.axes[0].patches if patch.get_zorder() >= 1]
+    assert len(patches) == 9
+    order = [patch.get_zorder() for patch in patches]
+    assert order == sorted(order)
+    room = columns.Room(columns=4, rows=4, top=10.0)
+    nearest: Any = patches[-1]
+    corners = [place for corner in nearest.get_xy()[:4] for place in corner]
+    wanted = room.strip((2.5, 0.5, 0), (3.5, 0.5, 0), (3.5, 1.5, 3), (2.5, 1.5, 2))
+    assert corners == pytest.approx([place for corner in wanted for place in corner])
+
+
+def test_a_surface_wants_two_places_each_way_and_all_values() -> None:
+    """One row is no surface, nor is one with a hole: then there is the line plot alone."""
+    two, one = side("x", 2), side("x", 1)
+    whole = grid(2)
+    assert surface.has_surface(whole, two, two)
+    assert not surface.has_surface(whole, two, one)
+    assert not surface.has_surface({key: value for key, value in whole.items() if key != (1, 1)}, two, two)
+    report = build(result_of("dirth", "one Thread Count, one Queue Depth"))
+    assert len(plots(report)["P6"]) == 1
+    assert len(plots(build(result_of("dirth")))["P6"]) == 2
+
+
+def test_thread_counts_look_alike_in_every_plot() -> None:
+    """A Thread Count has the same colour, marker and dashes in demand variation, demand intensity and Total OIO."""
+    result = result_of("composite")
+
+    def looks(name: str, label: str) -> set[tuple[Any, ...]]:
+        return {
+            (line.get_color(), line.get_marker(), line.get_linestyle())
+            for axes in figure_of(result, name).axes
+            for line in axes.lines
+            if line.get_label() == label
+        }
+
+    found = set()
+    for count in COUNTS:
+        same = looks("demand-variation", str(count))
+        assert same == looks("demand-intensity", f"TC {count}") == looks("total-oio", f"TC {count}")
+        found |= same
+    assert len({(marker, dash) for _, marker, dash in found}) == len({colour for colour, _, _ in found}) == len(COUNTS)
+
+
+def test_without_host_cpu_utilisation_there_is_no_p8_and_the_summary_says_so() -> None:
+    """One point whose utilisation is not known is enough: no page, no table, and a sentence."""
+    result = result_of("dirth")
+    (loop,) = result.loops
+    last = loop.rounds[-1]
+    unknown = replace(last.measurements[0], host_cpu_percent=None)
+    rounds = (*loop.rounds[:-1], replace(last, measurements=(unknown, *last.measurements[1:])))
+    report = build(replace(result, loops=(replace(loop, rounds=rounds),)))
+    assert "P8" not in plots(report)
+    assert "host's CPU utilisation was not measured at every point. Left out for want of data: P8." in said(
+        report.pages[0]
+    )
+    (points,) = (page for page in report.pages if page.title.startswith("All Points"))
+    assert "Host CPU utilisation (%)" not in tables(points)
+
+
+def test_a_drive_that_never_keeps_to_the_limit_is_told_of() -> None:
+    """When no point has an ART below 5 ms, the summary says how Max IOPS was chosen; else it does not."""
+    warned = "No point kept its ART below 5 ms"
+    assert warned in said(build(result_of("dirth", "a thousand times slower")).pages[0])
+    assert warned not in said(build(result_of("dirth")).pages[0])
+
+
+def test_the_summary_has_the_operating_points() -> None:
+    """Max, Mid and Min with TC/QD, the IOPS they were chosen for, and what the window's rounds and histograms gave."""
+    result = result_of("dirth")
+    loop = result.loop()
+    assert loop is not None
+    found = tables(build(result).pages[0])
+    (points,) = (table for title, table in found.items() if title.startswith("Operating points, rounds 1 - 5"))
+    for row, point in zip(points.rows, operating_points(demand_means(loop.window_rounds), 5.0), strict=True):
+        assert row[0] == point.name
+        assert f"TC {point.demand.thread_count}/QD {point.demand.queue_depth}" in row[1]
+        shown = [float(cell.replace("\N{NARROW NO-BREAK SPACE}", "")) for cell in row[2:5]]
+        assert shown == pytest.approx([point.wanted_iops, point.iops, point.art_ms], rel=1e-3)
+    histograms = found["Response time histograms"]
+    assert [row[0].rpartition(" ")[0] for row in histograms.rows] == ["Max IOPS", "Mid IOPS", "Min IOPS"]
+
+
+def test_all_points_are_in_tables() -> None:
+    """IOPS and ART of all 49 points, Thread Counts down, Queue Depths across."""
+    result = result_of("composite")
+    loop = result.loop()
+    assert loop is not None
+    (page,) = (page for page in build(result).pages if page.title.startswith("All Points"))
+    found = tables(page)
+    means = {(m.demand.thread_count, m.demand.queue_depth): m for m in demand_means(loop.window_rounds)}
+    for title, value in (("IOPS", "iops"), ("Average response time (ms)", "art_ms")):
+        table = found[title]
+        assert [column.heading for column in table.columns[1:]] == [f"QD {depth}" for depth in COUNTS]
+        for row in table.rows:
+            for depth, cell in zip(COUNTS, row[1:], strict=True):
+                shown = float(cell.replace("\N{NARROW NO-BREAK SPACE}", ""))
+                assert shown == pytest.approx(getattr(means[int(row[0]), depth], value), rel=5e-3)
+
+
+def header(result: TestResult) -> dict[str, list[str]]:
+    """Return the values of the header's last two blocks by their names."""
+    found: dict[str, list[str]] = {}
+    for row in build(result).header.blocks.rows:
+        for name, value in ((row[4], row[5]), (row[6], row[7])):
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def test_the_header_names_pattern_pre_writes_and_operating_points() -> None:
+    """As the standard's report pages do: preconditioning, inter-round pre-write, stimulus, loops, Min, Mid and Max."""
+    told = header(result_of("composite"))
+    assert told["Pre Condition 1"] == ["RND 0.5 - 64 KiB mix 0/100"]
+    assert told["TOIO - TC/QD"] == ["1024 (TC 32/QD 32)"] * 2
+    assert told["Inter-Round Pre W"] == ["0/100"]
+    assert told["Duration"] == ["5 min 00 s"]
+    assert told["Test Stimulus 1"] == ["RND 0.5 - 64 KiB mix 40/60"]
+    assert told["Access Skew"] == ["50/5, 30/15, 20/80"]
+    assert told["TC & QD"] == ["TC 1 - 32, QD 1 - 32"]
+    assert told["TC & QD Loops"] == ["High to Low TOIO"]
+    assert told["Min IOPS Point"] == ["1 (TC 1/QD 1)"]
+    assert told["Steady State"] == ["1 - 5"]
+    stopped = header(result_of("composite", "interrupted in round 3"))
+    assert stopped["Max IOPS Point"] == stopped["Mid IOPS Point"] == ["n/a"]
+
+
+def test_the_pattern_is_the_one_that_was_run() -> None:
+    """On 4096-byte sectors the mix begins at 4 KiB, in the header, in captions and in the summary."""
+    result = result_of("composite", "4096-byte sectors")
+    assert header(result)["Test Stimulus 1"] == ["RND 4 - 64 KiB mix 40/60"]
+    report = build(result)
+    assert "RND 4 - 64 KiB mix 40/60" in next(
+        block.caption for page in plots(report)["P7"] for block in page.blocks if isinstance(block, Figure)
+    )
+    (sizes,) = (row[1] for row in tables(report.pages[0])["Access pattern: composite"].rows if row[0] == "Block sizes")
+    assert sizes.startswith("4 KiB 75 %, 8 KiB 11 %")
+    assert "0.5 KiB" not in sizes
+
+
+def test_the_loops_order_is_told() -> None:
+    """Another order of the loop than the standard's stands in the header."""
+    told = header(samples.result_of("dirth", overrides=[("demand.order", "tc-major")]))
+    assert told["TC & QD Loops"] == ["TC outer, QD inner"]
+
+
+def test_a_surface_and_lines_of_a_lone_point_are_drawn() -> None:
+    """A loop of one Thread Count and one Queue Depth has a demand intensity plot, of one point."""
+    result = result_of("dirth", "one Thread Count, one Queue Depth")
+    loop = result.loop()
+    assert loop is not None
+    means = demand_means(loop.window_rounds)
+    with drawing.settings():
+        check(demand_figures.by_total_oio(means, 5.0))
+        figure = demand_figures.intensity(means, operating_points(means, 5.0), 5.0)
+        check(figure)
+    assert lines(figure)["TC 4"] == [(means[0].iops, means[0].art_ms)]

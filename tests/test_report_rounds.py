@@ -1,0 +1,359 @@
+"""The reports of the tests of rounds besides IOPS, throughput and latency, and the pages that all tests share."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pypdf
+import pytest
+
+from snia_pts.report import drawing, matrices, steady, write
+from snia_pts.report.building import build
+from snia_pts.report.pages import Page, Prose
+from snia_pts.report.tables import Table
+from snia_pts.result import Loop, TestResult
+from tests import samples
+from tests.test_report_figures import check, lines
+
+THIN = "\N{NARROW NO-BREAK SPACE}"
+SMALL = [("steady_state.slope_excursion_percent", 9.5)]
+
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "TP": ("throughput", {"rounds": 9}),
+    "TP 1.1, not steady": ("throughput", {"pts": "1.1", "steady": False}),
+    "TP 1.1, client": ("throughput", {"pts": "1.1", "test_class": "client"}),
+    "TP in its second part": ("throughput", {"stop_after": 2 + 5 * 2 + 2 + 3, "ending": "interrupted"}),
+    "TP purged": ("throughput", {"stop_after": 1, "ending": "host failed"}),
+    "TP dead": ("throughput", {"scale": 0.0}),
+    "TP of three sizes and mixes": (
+        "throughput",
+        {"overrides": [("rounds.block_sizes_kib", [1024.0, 256.0, 64.0]), ("rounds.read_percents", [100, 50, 0])]},
+    ),
+    "LAT": ("latency", {"rounds": 9}),
+    "LAT not steady": ("latency", {"steady": False}),
+    "LAT 1.1, client, 4096-byte sectors": ("latency", {"pts": "1.1", "test_class": "client", "sector_bytes": 4096}),
+    "LAT in its third round": ("latency", {"stop_after": 2 + 2 * 9 + 4, "ending": "interrupted"}),
+    "LAT without its histogram": ("latency", {"stop_after": 2 + 5 * 9, "ending": "device failed"}),
+    "LAT a thousand times faster": ("latency", {"scale": 1000.0}),
+    "LAT dead": ("latency", {"scale": 0.0}),
+    "LAT by altered rules": ("latency", {"overrides": SMALL}),
+}  # fmt: skip
+
+
+def result_of(kind: str) -> TestResult:
+    test, changes = KINDS[kind]
+    return samples.result_of(test, **changes)
+
+
+def loop_of(result: TestResult, part: str = "") -> Loop:
+    loop = result.loop(part)
+    assert loop
+    return loop
+
+
+def titles(result: TestResult) -> list[str]:
+    return [page.title for page in build(result).pages]
+
+
+def tables(result: TestResult, title: str) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return a page's tables by their titles, each by its first column."""
+    page = next(page for page in build(result).pages if title in page.title)
+    return {
+        block.title: {row[0]: tuple(cell.replace(THIN, "") for cell in row[1:]) for row in block.rows}
+        for block in page.blocks
+        if isinstance(block, Table)
+    }
+
+
+def said(page: Page) -> str:
+    return " ".join(block.text for block in page.blocks if isinstance(block, Prose))
+
+
+def plot(result: TestResult, name: str) -> dict[str, list[float]]:
+    """Return the values of every line of a figure, by its label."""
+    figure = next(figure for figure in build(result).figures if figure.name == name)
+    with drawing.settings():
+        return {label: [y for _, y in points] for label, points in lines(figure.draw()).items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_words_of_any_figure_meet(kind: str) -> None:
+    """In every figure of every kind of result, all words are apart and inside, and the unit is the test's own."""
+    unit = "MB/s" if KINDS[kind][0] == "throughput" else "ms"
+    with drawing.settings():
+        for figure in build(result_of(kind)).figures:
+            drawn = figure.draw()
+            words = check(drawn)
+            assert any(unit in word for word in words)
+            assert not any("IOPS" in word for word in words)
+            assert tuple(drawn.get_size_inches()) == (figure.width, figure.height)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_page_is_one_page_of_the_pdf(kind: str, tmp_path: Path) -> None:
+    """No page runs over that may not, and every one bears the test's title."""
+    result = result_of(kind)
+    reader = pypdf.PdfReader(io.BytesIO(write(result, tmp_path, ("pdf",))["pdf"].read_bytes()))
+    pages = build(result).pages
+    flowing = sum(page.flows for page in pages)
+    assert len(pages) <= len(reader.pages) <= len(pages) + flowing
+    text = [page.extract_text() for page in reader.pages]
+    assert all(result.facts.spec.title in page for page in text)
+
+
+# -- throughput -------------------------------------------------------------------------------------------------------
+
+
+def test_the_throughput_report_has_each_block_sizes_pages_then_both_together() -> None:
+    """Convergence of writes and reads, then the window, of 1024 KiB and of 128 KiB; tables and plot hold both."""
+    plots = "Throughput Steady State Convergence Plot - SEQ"
+    window = "Throughput Steady State Measurement Window - SEQ"
+    assert titles(result_of("TP")) == [
+        "Summary",
+        f"{plots} 1024 KiB Write", f"{plots} 1024 KiB Read", f"{window}/1024KiB RW0",
+        f"{plots} 128 KiB Write", f"{plots} 128 KiB Read", f"{window}/128KiB RW0",
+        "Tracked Variables by Round",
+        "Throughput - SEQ 1024 KiB & 128 KiB - Tabular Data", "Throughput - SEQ 1024 KiB & 128 KiB - 2D Plot",
+        "Provenance",
+    ]  # fmt: skip
+    assert "128 KiB" not in " ".join(titles(result_of("TP 1.1, client")))
+
+
+def test_throughput_is_bytes_over_time_in_decimal_mb_per_second() -> None:
+    """Every cell is the mean of its window's bytes a second, by 1 000 000; the convergence plots show every round."""
+    result = result_of("TP")
+    (table,) = tables(result, "Tabular Data").values()
+    assert list(table) == ["128", "1024"]
+    for part, size in (("1024 KiB", "1024"), ("128 KiB", "128")):
+        loop = loop_of(result, part)
+        for column, share in enumerate((0, 100)):
+            rates = []
+            for measured in loop.rounds:
+                point = measured.by(lambda stimulus: stimulus.read_percent)[share]
+                transferred = point.read.transferred_bytes + point.write.transferred_bytes
+                rates.append(transferred / point.runtime_ms / 1000)
+            shown = plot(result, f"convergence-{part.replace(' ', '-').lower()}-{share}")[part]
+            assert shown == pytest.approx(rates)
+            assert float(table[size][column]) == pytest.approx(statistics.fmean(rates[-5:]), abs=0.5)
+            assert plot(result, "matrix-2d")[part][column] == pytest.approx(statistics.fmean(rates[-5:]))
+
+
+def test_only_the_block_size_that_is_not_steady_is_marked() -> None:
+    """NOT ACHIEVED stands on the pages and in the header of that block size alone; the verdict names it."""
+    steady_, wandering = result_of("TP"), samples.result_of("throughput", steady=False)
+    result = dataclasses.replace(steady_, loops=(loop_of(steady_, "1024 KiB"), loop_of(wandering, "128 KiB")))
+    windows = [title for title in titles(result) if "Measurement Window" in title]
+    assert [title.endswith("NOT ACHIEVED") for title in windows] == [False, True]
+    first = said(build(result).pages[0])
+    assert "STEADY STATE NOT ACHIEVED (128 KiB)" in first
+    assert "1024 KiB: rounds 5 - 9; 128 KiB: rounds 21 - 25, NOT ACHIEVED" in first
+    rows = build(result).header.blocks.rows
+    assert [row[7] for row in rows if row[6] == "Steady State"] == ["5 - 9", "21 - 25 (NOT ACHIEVED)"]
+    assert ("SS Rounds", "5 - 9 / 21 - 25 (NOT ACHIEVED)") in [row[4:6] for row in rows]
+
+
+def test_a_throughput_run_stopped_in_its_second_part_shows_its_first() -> None:
+    """The first block size has all its pages; the summary says what the second lacks, and WIPC is not held for done."""
+    report = build(result_of("TP in its second part"))
+    assert [page.title for page in report.pages if "Window" in page.title or "Tabular" in page.title] == [
+        "Throughput Steady State Measurement Window - SEQ/1024KiB RW0", "Throughput - SEQ 1024 KiB - Tabular Data",
+    ]  # fmt: skip
+    text = said(report.pages[0])
+    assert "INCOMPLETE (interrupted)" in text
+    assert "1 complete round of 128 KiB of the 5" in text
+    assert "measurement window of 128 KiB" in text
+    stopped = samples.result_of("throughput", stop_after=2 + 5 * 2 + 1, ending="interrupted")
+    assert ("Duration", "NOT FINISHED") in [row[4:6] for row in build(stopped).header.blocks.rows]
+    assert "No complete round of 128 KiB" in said(build(stopped).pages[0])
+
+
+# -- latency ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_latency_report_has_the_standards_pages() -> None:
+    """Convergence of average and maximum, the window, tables, two 3D plots; the histogram is 2.0.2's alone."""
+    expected = [
+        "Summary",
+        "Latency Steady State Convergence Plot - Average Response Time, R/W 0/100",
+        "Latency Steady State Convergence Plot - Maximum Response Time, R/W 0/100",
+        "Latency Steady State Measurement Window - RND/4KiB RW0",
+        "Tracked Variables by Round",
+        "Latency - All RW Mix & BS - Tabular Data",
+        "Latency - All RW Mix & BS - Average Response Time - 3D Columns",
+        "Latency - All RW Mix & BS - Maximum Response Time - 3D Columns",
+        "LAT Response Time Histogram - Confidence Level Plot",
+        "Provenance",
+    ]
+    assert titles(result_of("LAT")) == expected
+    assert titles(result_of("LAT 1.1, client, 4096-byte sectors")) == [*expected[:-2], expected[-1]]
+
+
+def test_the_latency_tables_are_those_of_the_version() -> None:
+    """1.1 has ART and MRT; 2.0.2 IOPS and 99.999 % too; the conditions stand above them."""
+    page = "All RW Mix & BS - Tabular Data"
+    heads = [title.partition(",")[0] for title in tables(result_of("LAT"), page)]
+    average, greatest = "Average response time (ms)", "Maximum response time (ms)"
+    assert heads == ["IOPS", average, "99.999 % response time (ms)", greatest, greatest]
+    old = result_of("LAT 1.1, client, 4096-byte sectors")
+    assert [title.partition(",")[0] for title in tables(old, page)] == [average, greatest, greatest]
+    new = next(each for each in build(result_of("LAT")).pages if page in each.title)
+    assert "PTS-E, WCD, T1/Q1" in said(new)
+
+
+def test_the_maximum_response_time_is_told_both_ways() -> None:
+    """One table has the window's maximum, the other the mean of its rounds' maxima, and each says which it is."""
+    result = result_of("LAT")
+    found = tables(result, "Tabular Data")
+    window, mean = (rows for title, rows in found.items() if title.startswith("Maximum"))
+    heads = [title for title in found if title.startswith("Maximum")]
+    assert "maximum of the window" in heads[0]
+    assert "mean of the rounds' maxima" in heads[1]
+    maxima = [each.maximum_response_us / 1000 for each in matrices.over(loop_of(result).rounds[-5:], (4096, 65))]
+    assert len(set(maxima)) == 5
+    assert float(window["4"][1]) == pytest.approx(max(maxima), abs=0.01)
+    assert float(mean["4"][1]) == pytest.approx(statistics.fmean(maxima), abs=0.01)
+
+
+def test_the_average_of_a_mixed_point_is_weighted_by_count() -> None:
+    """ART of 65/35 is neither the mean of reads' and writes' means nor their sum: it is all time over all I/Os."""
+    result = result_of("LAT")
+    shown = next(rows for title, rows in tables(result, "Tabular Data").items() if title.startswith("Average"))["4"][1]
+    sides = [
+        side for each in matrices.over(loop_of(result).rounds[-5:], (4096, 65)) for side in (each.read, each.write)
+    ]
+    weighted = math.fsum(side.ios * side.response_mean_ns for side in sides) / sum(side.ios for side in sides) / 1e6
+    assert float(shown) == pytest.approx(weighted, rel=1e-3)
+    assert float(shown) != pytest.approx(statistics.fmean(side.response_mean_ns for side in sides) / 1e6, rel=1e-3)
+
+
+def test_the_latency_window_is_judged_in_milliseconds() -> None:
+    """The determination is of the ART of RND 4 KiB writes, and its figures keep six digits."""
+    result = result_of("LAT")
+    rows = tables(result, "Measurement Window")["Steady State Determination Data"]
+    tracked = [each.average_response_us / 1000 for each in matrices.over(loop_of(result).rounds[-5:], (4096, 0))]
+    assert float(rows["Average"][0]) == pytest.approx(statistics.fmean(tracked), rel=1e-5)
+    assert float(rows["Measured data excursion"][0]) == pytest.approx(max(tracked) - min(tracked), abs=1e-5)
+    assert plot(result, "window-rnd-4kib-rw0")["Average response time"] == pytest.approx(tracked)
+
+
+def test_convergence_plots_show_average_and_maximum_of_every_round() -> None:
+    """Every block size of 100 % writes has its line, in ms."""
+    result = result_of("LAT")
+    for name, of in (("average", "average_response_us"), ("maximum", "maximum_response_us")):
+        drawn = plot(result, f"convergence-{name}")
+        for size in (512, 4096, 8192):
+            measured = [getattr(each, of) / 1000 for each in matrices.over(loop_of(result).rounds, (size, 0))]
+            assert len(measured) > 5
+            assert drawn[f"{size / 1024:g} KiB"] == pytest.approx(measured)
+
+
+def test_five_nines_of_too_few_ios_are_not_told() -> None:
+    """Where a window has fewer than 100 000 I/Os of a cell, its 99.999 % is n/a, and the page says why."""
+    result = samples.result_of("latency", scale=0.2)
+    shown = next(rows for title, rows in tables(result, "Tabular Data").items() if title.startswith("99.999"))
+    measured = {
+        at: sum(each.ios for each in matrices.over(loop_of(result).rounds, at)) for at in ((4096, 0), (4096, 100))
+    }
+    assert measured[4096, 0] < 100_000 <= measured[4096, 100]
+    assert shown["4"][0] == "n/a"
+    assert float(shown["4"][2]) > 0
+    page = next(page for page in build(result).pages if "Tabular Data" in page.title)
+    assert "too few I/Os" in said(page)
+    full = next(page for page in build(result_of("LAT a thousand times faster")).pages if "Tabular Data" in page.title)
+    assert "too few I/Os" not in said(full)
+
+
+def test_latency_of_blocks_that_the_sectors_cannot_hold_is_not_applicable() -> None:
+    """On 4096-byte sectors the rows of 0.5 KiB are n/a in every table, and the page says why."""
+    result = result_of("LAT 1.1, client, 4096-byte sectors")
+    found = tables(result, "Tabular Data")
+    assert all(rows["0.5"] == ("n/a",) * 3 and "n/a" not in rows["4"] for rows in found.values())
+    page = next(page for page in build(result).pages if "Tabular Data" in page.title)
+    assert "sectors cannot hold 0.5 KiB" in said(page)
+
+
+def test_a_latency_run_stopped_before_its_histogram_says_so() -> None:
+    """All pages of the loop are there; the histogram's is not, and the summary tells it."""
+    result = result_of("LAT without its histogram")
+    assert not any("Histogram" in title for title in titles(result))
+    assert any("Tabular Data" in title for title in titles(result))
+    assert "histogram was not run to its end" in said(build(result).pages[0])
+    assert "histogram" not in said(build(result_of("LAT 1.1, client, 4096-byte sectors")).pages[0])
+
+
+# -- what all tests share ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("test", ["iops", "throughput", "latency"])
+def test_other_rules_than_the_standards_are_marked_on_every_window(test: str) -> None:
+    """ALTERED RULES stands in the title of every window page, and in none of a run by the standard's rules."""
+    windows = [each for each in titles(samples.result_of(test, overrides=SMALL)) if "Measurement Window" in each]
+    assert windows
+    assert all(title.endswith("ALTERED RULES") for title in windows)
+    assert not any("ALTERED" in title for title in titles(samples.result_of(test)))
+
+
+def test_samples_that_stand_for_rounds_are_shown_by_their_minutes() -> None:
+    """The window page of a continuous stimulus has the minutes on its axis and in its block: 1, 31, 61, ..."""
+    result = samples.result_of("hir")
+    assert result.sampling
+    assert result.sampling.window
+    (page,) = steady.window_pages(result, result.sampling)
+    assert page.title == "Host Idle Recovery Preconditioning Steady State Measurement Window - RND/4KiB RW0"
+    figure = next(block for block in page.blocks if not isinstance(block, Prose | Table))
+    with drawing.settings():
+        drawn = figure.draw()
+        check(drawn)
+    numbers = result.sampling.window.numbers
+    minutes = [1 + 30 * (number - 1) for number in numbers]
+    axes = drawn.axes[0]
+    assert axes.get_xlabel() == "Minute"
+    assert [label.get_text() for label in axes.get_xticklabels()] == [str(minute) for minute in minutes]
+    table = next(block for block in page.blocks if isinstance(block, Table))
+    assert table.rows[0][1] == f"{numbers[0]} - {numbers[-1]} (minutes {minutes[0]} - {minutes[-1]})"
+    (by_round,) = steady.rounds_page(result, result.sampling)
+    rows = next(block.rows for block in by_round.blocks if isinstance(block, Table))
+    assert [row[:2] for row in rows] == [(str(n), str(1 + 30 * (n - 1))) for n in range(1, numbers[-1] + 1)]
+
+
+def test_the_provenance_names_purge_and_preconditioning_of_each_part() -> None:
+    """Each block size has its own purge and WIPC, and its own range of evidence."""
+    rows = tables(result_of("TP"), "Provenance")["What was done"]
+    for part in ("1024 KiB", "128 KiB"):
+        assert "64 blocks written before" in rows[f"Purge, {part}"][0]
+        assert f"SEQ {part} 0/100, 2 passes" in rows[f"WIPC, {part}"][0]
+        assert f"rounds, {part} " in rows["Evidence"][0]
+    assert rows["Evidence"][0].startswith("purge 00000-purge, ")
+
+
+def test_the_provenance_tells_idle_times_that_were_asked_from_those_that_were_not() -> None:
+    """Host idle recovery's own idle times are no pauses between points: each wait state has a row of its own."""
+    result = samples.result_of("hir")
+    rows = tables(result, "Provenance")["What was done"]
+    asked = [gap for gap in result.gaps if gap.asked_seconds is not None]
+    assert len(asked) == 5 * 360
+    for seconds in (5, 10, 15, 25, 50):
+        idle = [gap.idle_ms / 1000 for gap in asked if gap.asked_seconds == seconds]
+        assert rows[f"Idle for {seconds} s"][0].startswith(f"360 times: {statistics.median(idle):.3f} s")
+    between = rows["Time without host I/O between points"][0]
+    assert f"over {len(result.gaps) - len(asked)} points" in between
+    worst = max(gap.idle_ms for gap in result.gaps if gap.asked_seconds is None)
+    assert f"{worst:.1f} ms worst" in between
+
+
+def test_the_provenance_counts_the_starts_of_the_engine() -> None:
+    """A continuous stimulus is started anew only where steady state may be seen: the report says how often it was."""
+    result = samples.result_of("hir")
+    line = result.time_line("PC")
+    assert line
+    rows = tables(result, "Provenance")["What was done"]
+    (starts,) = (cells[0] for name, cells in rows.items() if name.startswith("Starts of the engine"))
+    assert f"PC: {line.stretches};" in starts
+    assert "access A: 360 in each of 5 parts" in starts
+    assert "access C: 1 in each of 5 parts" in starts
+    assert not any(name.startswith("Starts") for name in tables(samples.iops_result(), "Provenance")["What was done"])

@@ -1,0 +1,356 @@
+"""The reports on continuous stimuli: write saturation, host idle recovery, cross stimulus recovery."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.collections import PolyCollection
+
+from snia_pts.report import drawing, timelines
+from snia_pts.report.building import TESTS, build
+from snia_pts.report.pages import Figure, Page
+from snia_pts.report.tables import Table
+from snia_pts.report.timelines import ART, IOPS, MOST_COLUMNS, MRT, NINES, THROUGHPUT
+from snia_pts.result import TestResult
+from snia_pts.spec import TestClass
+from snia_pts.timeline import TimeLine
+from tests import samples
+from tests.strategies import sample, stimulus
+from tests.test_report_figures import check
+
+CONTINUOUS = ("wsat", "hir", "xsr")
+HOUR = 3600
+SHORT: dict[str, tuple[tuple[str, Any], ...]] = {
+    "wsat": (
+        ("settling.sample_seconds", 0.5), ("settling.stride_samples", 2), ("saturation.seconds", 4.5),
+        ("histogram.seconds", 1),
+    ),
+    "hir": (
+        ("settling.sample_seconds", 0.5), ("settling.stride_samples", 2), ("conditioning.maximum", 5),
+        ("wait_states.access_a_seconds", 0.2), ("wait_states.cycles", 2), ("wait_states.access_c_seconds", 0.5),
+    ),
+    "xsr": (
+        ("groups.sample_seconds", 60),
+        (
+            "groups.sequence",
+            [
+                {"name": f"AG {number}", "access": access, "read_percent": 0, "block_size_kib": size, "seconds": 3,
+                 "thread_count": 1, "queue_depth": 32}
+                for number, (access, size) in enumerate((("SEQ", 1024), ("RND", 8), ("SEQ", 1024)), start=1)
+            ],
+        ),
+    ),
+}  # fmt: skip
+
+
+def line_of(ios: Sequence[int], seconds: float = 1.0, **changes: Any) -> TimeLine:
+    """Return a time line of one sample a count of writes."""
+    line = TimeLine(phase="stimulus", part="", stimulus=stimulus())
+    counted = (replace(sample(number, count), **changes) for number, count in enumerate(ios, start=1))
+    line.add([replace(each, seconds=seconds, ended_seconds=each.number * seconds) for each in counted], None)
+    return line
+
+
+def repeated(line: TimeLine, times: int) -> TimeLine:
+    """Let a time line's samples come again so often, one after the other."""
+    for name in TimeLine.__slots__:
+        column = getattr(line, name)
+        if isinstance(column, array):
+            column *= times
+    line.ended_seconds[:] = array("d", accumulate(line.seconds))
+    return line
+
+
+def page(pages: Sequence[Page], title: str) -> Page:
+    """Return the page whose title ends so."""
+    return next(each for each in pages if each.title.endswith(title))
+
+
+def tables(page: Page) -> list[Table]:
+    """Return a page's tables."""
+    return [block for block in page.blocks if isinstance(block, Table)]
+
+
+def cells(table: Table, heading: str) -> list[str]:
+    """Return the cells below a heading."""
+    place = next(place for place, column in enumerate(table.columns) if column.heading == heading)
+    return [row[place] for row in table.rows]
+
+
+def figures(result: TestResult) -> list[Figure]:
+    """Return the figures of the pages that these tests bring, the window and the histogram left out."""
+    return [each for each in build(result).figures if not each.name.startswith(("window", "histogram"))]
+
+
+# -- many samples, few columns ----------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=30), st.integers(1, 150))
+def test_a_column_is_all_its_samples_together(ios: list[int], times: int) -> None:
+    """However many samples, no more columns than a page has dots; each is their I/Os by their time, within its band."""
+    line = repeated(line_of(ios), times)
+    drawn = timelines.series(line, IOPS).curve
+
+    assert drawn.x.size <= MOST_COLUMNS
+    assert drawn.banded == (len(line) > MOST_COLUMNS)
+    step = math.ceil(len(line) / MOST_COLUMNS)
+    groups = [line.iops[at : at + step] for at in range(0, len(line), step)]
+    assert drawn.values.tolist() == pytest.approx([sum(group) / len(group) for group in groups])
+    assert drawn.low.tolist() == [min(group) for group in groups]
+    assert drawn.high.tolist() == [max(group) for group in groups]
+    assert drawn.x[0] >= line.ended_seconds[0]
+    assert drawn.x[-1] <= line.ended_seconds[-1]
+
+
+def test_response_times_are_weighted_by_their_ios() -> None:
+    """The ART of samples taken together is that of all their I/Os, not the mean of their ARTs."""
+    line = line_of([1, 999])
+    line.average_response_us[:] = array("d", [1000.0, 2000.0])
+    repeated(line, MOST_COLUMNS)
+
+    assert timelines.series(line, ART).curve.values.tolist() == pytest.approx([1.999] * MOST_COLUMNS)
+    assert timelines.mean(line, ART) == pytest.approx(1.999)
+
+
+@pytest.mark.parametrize(("quantity", "name"), [(NINES, "five_nines_us"), (MRT, "maximum_response_us")])
+def test_of_percentiles_the_highest_is_drawn(quantity: timelines.Quantity, name: str) -> None:
+    """A mean of percentiles is no percentile: of samples taken together the highest counts, unknown ones do not."""
+    line = line_of([1, 1, 1])
+    getattr(line, name)[:] = array("d", [1000.0, math.nan, 3000.0])
+    drawn = timelines.series(repeated(line, MOST_COLUMNS), quantity).curve
+
+    assert drawn.values.tolist() == [3.0] * MOST_COLUMNS
+    assert drawn.low.tolist() == [1.0] * MOST_COLUMNS
+
+
+def test_the_caption_says_when_samples_are_taken_together() -> None:
+    """Every sample is shown, or the caption says that it is not."""
+    few, many = (timelines.series(repeated(line_of([5]), count), IOPS) for count in (MOST_COLUMNS, 86_400))
+
+    assert timelines.reduction([few]) == ""
+    assert "Up to 58 samples are drawn as one: the line is their mean, the band" in timelines.reduction([few, many])
+    assert "percentiles" in timelines.reduction([timelines.series(repeated(line_of([5]), 86_400), MRT)])
+
+
+def test_a_log_axis_says_what_it_cannot_show() -> None:
+    """Samples in which nothing was done have no place on a log axis, and the caption says so."""
+    shown = [timelines.series(line_of([5, 0, 5]), IOPS)]
+
+    assert "no place on a log axis" in timelines.reduction(shown, log=True)
+    assert timelines.reduction(shown) == ""
+
+
+def test_a_week_of_seconds_is_a_small_figure() -> None:
+    """What is drawn of 604 800 samples is a line and a band of no more points than the page has dots."""
+    shown = [timelines.series(repeated(line_of([5, 7]), 302_400), IOPS)]
+    with drawing.settings():
+        axes = timelines.drawing(shown, ylabel="IOPS").axes[0]
+
+    assert numpy.size(axes.lines[0].get_xdata()) <= MOST_COLUMNS
+    (band,) = (each for each in axes.collections if isinstance(each, PolyCollection))
+    assert numpy.shape(band.get_paths()[0].vertices)[0] <= 2 * MOST_COLUMNS + 3
+
+
+# -- axes -------------------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(1, 7 * 24 * HOUR), st.floats(0, 1))
+def test_time_has_few_round_ticks_whatever_the_length(seconds: float, share: float) -> None:
+    """From a second to a week, in minutes or hours: 3 to 15 ticks, equally far apart, none outside."""
+    begin = share * seconds * 0.9
+    unit, factor, ticks = timelines.time_axis(begin, seconds)
+
+    assert (unit, factor) in (("minutes", 60), ("hours", 3600))
+    assert len(ticks) <= 15
+    assert len(ticks) >= 3 or seconds - begin < 2
+    room = 1e-5 * (seconds - begin) / factor
+    assert all(begin / factor - room <= tick <= seconds / factor + room for tick in ticks)
+    if len(ticks) > 1:
+        steps = numpy.diff(ticks)
+        assert max(steps) == pytest.approx(min(steps))
+        assert f"{steps[0]:.6g}".strip("0.")[:-1] in ("", "1", "2", "3", "4", "6", "9", "12")
+
+
+@pytest.mark.parametrize("seconds", [0.5, 30, 90, 600, HOUR, 2 * HOUR, 6 * HOUR, 16 * HOUR, 24 * HOUR, 168 * HOUR])
+@pytest.mark.parametrize("log", [False, True])
+def test_no_label_meets_another_whatever_the_length(seconds: float, log: bool) -> None:
+    """Half a second or a week: the figure's words are apart and within it."""
+    shown = [timelines.series(line_of(range(100, 200), seconds / 100), each) for each in (IOPS, THROUGHPUT)]
+    with drawing.settings():
+        words = check(timelines.drawing(shown, ylabel="IOPS", log=log))
+
+    assert any(word.startswith("Time (") for word in words)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_sample_is_seen(count: int) -> None:
+    """A line needs two points; where there are few samples each has a dot."""
+    with drawing.settings():
+        axes = timelines.drawing([timelines.series(line_of([5] * count), IOPS)], ylabel="IOPS").axes[0]
+
+    assert axes.lines[0].get_marker() == "o"
+    assert axes.get_xlim()[1] >= count / 60
+
+
+def test_a_linear_axis_begins_at_zero() -> None:
+    """A drive that gets 5 % slower must not look as if it stopped."""
+    with drawing.settings():
+        axes = timelines.drawing([timelines.series(line_of([1000, 950]), IOPS)], ylabel="IOPS").axes[0]
+
+    assert axes.get_ylim()[0] == 0
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("test", CONTINUOUS)
+@pytest.mark.parametrize(
+    ("pts", "test_class", "steady"),
+    [("1.1", "enterprise", True), ("2.0.2", "client", False), ("2.0.2", "client", True)],
+)
+def test_every_word_of_every_figure_can_be_read(test: str, pts: str, test_class: TestClass, steady: bool) -> None:
+    """No words of a figure meet, none leave it: both versions and classes, steady or not."""
+    result = samples.result_of(test, pts=pts, test_class=test_class, steady=steady)
+    with drawing.settings():
+        for figure in figures(result):
+            check(figure.draw())
+
+
+@pytest.mark.parametrize("test", CONTINUOUS)
+def test_a_run_of_seconds_has_the_same_pages(test: str) -> None:
+    """Shortened from hours to seconds, a run has the pages that the full one has, and they can be read."""
+    short, full = samples.result_of(test, overrides=SHORT[test]), samples.result_of(test)
+
+    assert len(list(build(short).figures)) == len(list(build(full).figures))
+    with drawing.settings():
+        for figure in figures(short):
+            check(figure.draw())
+
+
+@pytest.mark.parametrize("test", CONTINUOUS)
+@pytest.mark.parametrize("stop_after", [0, 1, 2, 122, 363, 482, 845])
+def test_a_stopped_run_shows_what_it_has(test: str, stop_after: int) -> None:
+    """Wherever a run was stopped, its report can be made and read, and says when pages are missing."""
+    result = samples.result_of(test, ending="interrupted", stop_after=stop_after)
+    report, whole = build(result), build(samples.result_of(test))
+
+    assert report.pages[0].title == "Summary"
+    assert report.pages[-1].title == "Provenance"
+    said = any("Left out for want of data" in getattr(block, "text", "") for block in report.pages[0].blocks)
+    assert said == (len(report.pages) < len(whole.pages))
+    with drawing.settings():
+        for figure in figures(result):
+            check(figure.draw())
+
+
+@pytest.mark.parametrize("test", CONTINUOUS)
+def test_a_dead_drive_has_a_report(test: str) -> None:
+    """A drive that does next to nothing is shown as that."""
+    result = samples.result_of(test, scale=0.0)
+    with drawing.settings():
+        for figure in figures(result):
+            check(figure.draw())
+
+
+@pytest.mark.parametrize("test", CONTINUOUS)
+@pytest.mark.parametrize("pts", ["1.1", "2.0.2"])
+def test_header_blocks_have_ten_rows(test: str, pts: str) -> None:
+    """Setup and Test Parameters fill the header beside the platform's ten rows."""
+    result = samples.result_of(test, pts=pts)
+
+    assert len(TESTS[test].setup(result)) == len(TESTS[test].parameters(result)) == 10
+
+
+def test_write_saturation_has_the_plots_of_its_version() -> None:
+    """1.1 asks for IOPS against TGBW on a log scale, 2.0.2 for drive fills and the response time histogram."""
+    first, second = (
+        {each.title for each in build(samples.result_of("wsat", pts=pts)).pages} for pts in ("1.1", "2.0.2")
+    )
+
+    stimulus_name = "WSAT - RND 4 KiB 0/100 -"
+    assert {
+        f"{stimulus_name} {name}" for name in ("IOPS vs Time", "IOPS vs Time (log)", "IOPS vs TGBW")
+    } <= first & second
+    assert f"{stimulus_name} IOPS vs TGBW (log)" in first - second
+    assert f"{stimulus_name} IOPS vs Normalised Capacity" in second - first
+    assert "WSAT - Response Time Histogram - RND 4 KiB 0/100 T4Q32" in second - first
+
+
+@pytest.mark.parametrize("name", ["oltp", "vod", "meta-data", "composite"])
+def test_write_saturation_names_the_stimulus_that_ran(name: str) -> None:
+    """Titles and summary say which of the standard's stimuli was chosen."""
+    result = samples.result_of("wsat", overrides=[("stimulus.name", name)])
+    line = result.time_line("stimulus")
+    pages = build(result).pages
+
+    assert line is not None
+    assert any(each.title == f"WSAT - {line.stimulus.label} - IOPS vs Time" for each in pages)
+    assert any(f"{line.stimulus.label} ({name})" in row[1] for table in tables(pages[0]) for row in table.rows)
+
+
+@pytest.mark.parametrize(("pts", "steady"), [("2.0.2", True), ("1.1", False)])
+def test_the_table_of_data_has_the_samples_that_stand_for_rounds(pts: str, steady: bool) -> None:
+    """Minutes 1, 31, 61, ... and the last are in it, in 50 rows at most, with the samples' own values."""
+    result = samples.result_of("wsat", pts=pts, steady=steady)
+    line, sampling = result.time_line("stimulus"), result.sampling
+    assert line is not None
+    assert sampling is not None
+    (table,) = tables(page(build(result).pages, "Tabular Data"))
+
+    minutes = [int(text.replace("\N{NARROW NO-BREAK SPACE}", "")) for text in cells(table, "Minute")]
+    assert {round(each.minute) for each in sampling.rounds} <= set(minutes)
+    assert minutes[-1] == len(line)
+    assert len(minutes) <= 51
+    iops = [int(text.replace("\N{NARROW NO-BREAK SPACE}", "")) for text in cells(table, "IOPS")]
+    assert iops == [round(line.iops[minute - 1]) for minute in minutes]
+
+
+def test_write_saturation_says_what_ended_it_and_how_often_the_engine_began() -> None:
+    """The summary tells the stop rule that was first, drive fills, TGBW, and the starts of the engine."""
+    full, half = samples.result_of("wsat"), samples.result_of("wsat", overrides=[("saturation.capacities", 1.5)])
+    told = [dict(row for table in tables(build(result).pages[0]) for row in table.rows if len(row) == 2)
+            for result in (full, half)]  # fmt: skip
+
+    assert [each["Ended by"] for each in told] == ["6 h 00 min over", "1.5 x user capacity written"]
+    assert told[1]["Written by the stimulus"].endswith("1.50 drive fills")
+    line = full.time_line("stimulus")
+    assert line is not None
+    assert told[0]["Starts of the engine"].startswith(f"{line.stretches}; longest time without host I/O")
+
+
+def test_idle_times_are_told_as_asked_and_as_measured() -> None:
+    """Each wait state's idle time stands as asked, and as the clock said; IOPS beside the baseline."""
+    result = samples.result_of("hir")
+    (table,) = tables(page(build(result).pages, "All Wait States - Tabular Data"))
+
+    assert cells(table, "Wait state") == [f"Wait State {number}" for number in (1, 2, 3, 5, 10)]
+    assert cells(table, "Idle asked (s)") == ["5", "10", "15", "25", "50"]
+    for heading in ("Idle, median (s)", "Idle, longest (s)"):
+        assert 5 <= float(cells(table, heading)[0]) < 5.1
+    assert cells(table, "Duty cycle (%)")[0] == "49.9"
+    base = cells(table, "% of baseline")
+    assert float(base[-1]) > 150 > float(base[0])
+
+
+@pytest.mark.parametrize(
+    ("stop_after", "said"),
+    [(None, "recovered"), (845, "NOT RECOVERED in 2 min 00 s of AG 3"), (500, "was not measured")],
+)
+def test_recovery_is_told_with_its_definition(stop_after: int | None, said: str) -> None:
+    """Recovered when, or not within what was measured, or not measured: the page says which, and what it means."""
+    ending = "interrupted" if stop_after else "finished"
+    result = samples.result_of("xsr", stop_after=stop_after, ending=ending)  # type: ignore[arg-type]
+    by_group = page(build(result).pages, "Summary by Access Group")
+    text = " ".join(cell for table in tables(by_group) for row in table.rows for cell in row)
+
+    assert said.lower() in text.lower()
+    assert any("90 % of the baseline until the group's end" in getattr(each, "text", "") for each in by_group.blocks)
