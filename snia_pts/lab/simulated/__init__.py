@@ -1,0 +1,1 @@
+"""A simulated SSD behind the laboratory's seam: tests of full length in virtual time."""

@@ -1,0 +1,136 @@
+"""What a simulated drive is made of: a preset is a TOML file, one of ``specs/drives/`` or the user's own."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Le, MultipleOf
+
+from ...errors import SpecError
+
+PRESETS = Path(__file__).parents[2] / "data" / "specs" / "drives"
+
+Positive = Annotated[float, Gt(0), Le(1e12)]
+Amount = Annotated[float, Ge(0), Le(1e18)]
+Percent = Annotated[float, Ge(0), Le(100)]
+_STRICT = {"extra": "forbid", "allow_inf_nan": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What the drive says of itself."""
+
+    __pydantic_config__ = _STRICT
+    model: str
+    firmware: str
+    bus: str
+    capacity_bytes: Annotated[int, Ge(10**8), Le(10**15), MultipleOf(4096)]
+    logical_sector_bytes: Literal[512, 4096]
+    rotational: bool
+    write_cache: Literal["enabled", "disabled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Media:
+    """The medium: units that work side by side (dies, or one actuator), and what they take.
+
+    ``program_us`` is for ``program_kib`` at once.  ``over_provisioning_percent`` is 0 for a medium that is overwritten
+    in place.  ``pseudo_slc_percent`` of the capacity takes writes ``pseudo_slc_gain`` times as fast until it is full.
+    ``positioning_us`` is what an access of a disk takes on average at queue depth 1.
+    """
+
+    __pydantic_config__ = _STRICT
+    units: Annotated[int, Ge(1), Le(4096)]
+    over_provisioning_percent: Percent
+    page_kib: Positive
+    mapping_kib: Positive
+    read_us: Amount
+    program_us: Amount
+    program_kib: Positive
+    pseudo_slc_percent: Percent = 0.0
+    pseudo_slc_gain: Annotated[float, Ge(1), Le(100)] = 1.0
+    positioning_us: Amount = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controller:
+    """Link and firmware: throughput and I/O rates it never exceeds, and its share of a response time.
+
+    ``protected`` says that its buffer survives a power loss: then writes are acknowledged from it whether or not the
+    write cache is enabled.
+    """
+
+    __pydantic_config__ = _STRICT
+    read_mb_per_second: Positive
+    write_mb_per_second: Positive
+    read_iops: Positive
+    write_iops: Positive
+    read_us: Positive
+    write_us: Positive
+    protected: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """What goes wrong: everything is off at 0.
+
+    ``drift_percent`` lets the speed wander by so much, forever; ``throttle_percent`` takes so much away once
+    ``throttle_after_bytes`` were written; reads and writes fail, or are never answered, once so many bytes were moved.
+    """
+
+    __pydantic_config__ = _STRICT
+    drift_percent: Annotated[float, Ge(0), Le(90)] = 0.0
+    throttle_percent: Annotated[float, Ge(0), Le(99)] = 0.0
+    throttle_after_bytes: Amount = 0.0
+    purge_keeps_data: bool = False
+    error_after_bytes: Amount = 0.0
+    hang_after_bytes: Amount = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A simulated drive.  ``sources`` are where its figures come from; ``noise_percent`` is that of its speed."""
+
+    __pydantic_config__ = _STRICT
+    format: Literal[1]
+    sources: tuple[str, ...]
+    noise_percent: Annotated[float, Ge(0), Le(20)]
+    drive: Identity
+    media: Media
+    controller: Controller
+    faults: Faults = Faults()
+
+
+def preset_names() -> tuple[str, ...]:
+    """Return the names of the presets that come with the suite."""
+    return tuple(sorted(path.stem for path in PRESETS.glob("*.toml")))
+
+
+def read_preset(name: str) -> Preset:
+    """Return a preset by its name, or the one in a TOML file; raises SpecError with every mistake."""
+    from pydantic import TypeAdapter, ValidationError
+
+    known = name in preset_names()
+    path = PRESETS / f"{name}.toml" if known else Path(name)
+    if not known and "/" not in name and path.suffix != ".toml":
+        raise _mistakes(name, [f"expected one of {', '.join(preset_names())}, or a file such as ./mine.toml"])
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        return TypeAdapter(Preset).validate_json(json.dumps(table, default=str), strict=True)
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False)]
+        raise _mistakes(str(path), lines) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise _mistakes(str(path), [f"not readable as TOML: {error}"]) from None
+
+
+def _mistakes(path: str, lines: list[str]) -> SpecError:
+    return SpecError(
+        path=path,
+        count=f"{len(lines)} mistake{'s' * (len(lines) != 1)}",
+        mistakes="\n".join(f"  {path}: {line}" for line in lines),
+    )

@@ -1,0 +1,270 @@
+"""The simulated drive against theory: closed forms, Little's law, and what every drive does."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snia_pts.errors import SpecError
+from snia_pts.lab.simulated.drive import SimulatedDrive, SimulatedFault, Slice
+from snia_pts.lab.simulated.ftl import Ftl, closed_form
+from snia_pts.lab.simulated.preset import PRESETS, Faults, Preset, preset_names, read_preset
+from snia_pts.lab.simulated.responses import Shape, Tally
+from snia_pts.steps import BlockShare, BlockSize, Stimulus, Zone
+from snia_pts.units import KIB, MIB
+
+FLASH = ("client-qlc", "enterprise-nvme", "enterprise-nvme-3dwpd", "enterprise-sas", "enterprise-sata")
+
+
+def stimulus(preset: Preset, read_percent: int = 0, block: BlockSize = 4 * KIB, **changes: object) -> Stimulus:
+    known = {
+        "access": "RND", "thread_count": 4, "queue_depth": 32, "range_offset_bytes": 0,
+        "range_bytes": preset.drive.capacity_bytes, "seconds": 60.0,
+    }  # fmt: skip
+    return Stimulus(read_percent=read_percent, block_size_bytes=block, **{**known, **changes})  # type: ignore[arg-type]
+
+
+def iops(done: Slice) -> float:
+    return (done.read.ios + done.write.ios) / done.seconds
+
+
+def run(drive: SimulatedDrive, asked: Stimulus, seconds: float = 60.0) -> Slice:
+    drive.begin(asked)
+    return drive.run(asked, seconds)
+
+
+def preconditioned(name: str, seed: int = 1) -> SimulatedDrive:
+    """Return a drive in the steady state of 4 KiB random writes."""
+    drive = SimulatedDrive(read_preset(name), seed)
+    capacity = drive.preset.drive.capacity_bytes
+    fill = stimulus(drive.preset, block=128 * KIB, access="SEQ", thread_count=1, passes=2, seconds=None)
+    drive.begin(fill)
+    drive.run(fill, float("inf"), 2 * capacity)
+    drive.run(stimulus(drive.preset), float("inf"), 3 * capacity)
+    return drive
+
+
+@pytest.fixture(scope="module", params=preset_names())
+def steady(request: pytest.FixtureRequest) -> SimulatedDrive:
+    return preconditioned(request.param)
+
+
+@pytest.mark.parametrize(
+    ("over_provisioning", "expected"), [(0.07, 7.82), (0.15, 4.02), (0.28, 2.48), (0.30, 2.36), (0.50, 1.72)]
+)
+def test_the_closed_form_is_the_published_one(over_provisioning: float, expected: float) -> None:
+    """The closed form gives the figures of its literature."""
+    assert closed_form(over_provisioning) == pytest.approx(expected, abs=0.006)
+
+
+@pytest.mark.parametrize("over_provisioning", [0.07, 0.1, 0.15, 0.28, 0.5])
+def test_write_amplification_follows_the_closed_form(over_provisioning: float) -> None:
+    """On blocks of 1024 pages steady write amplification is the closed form's within 3 %."""
+    ftl, luck = Ftl(1024 * 1024, 1024, over_provisioning), np.random.default_rng(7)
+    ftl.write(np.arange(ftl.chunks))
+    for _ in range(40):
+        ftl.write(luck.integers(0, ftl.chunks, ftl.chunks // 10))
+    programmed, written = ftl.programmed, ftl.host_written
+    for _ in range(25):
+        ftl.write(luck.integers(0, ftl.chunks, ftl.chunks // 10))
+    measured = (ftl.programmed - programmed) / (ftl.host_written - written)
+    assert measured == pytest.approx(closed_form(over_provisioning), rel=0.03)
+
+
+@given(
+    batches=st.lists(st.lists(st.integers(0, 199), min_size=1, max_size=60), min_size=1, max_size=12),
+    trimmed=st.tuples(st.integers(0, 199), st.integers(0, 199)),
+)
+def test_the_ftl_loses_nothing(batches: list[list[int]], trimmed: tuple[int, int]) -> None:
+    """Whatever is written, each chunk written and not trimmed has one page, and no page is held for another."""
+    ftl, held = Ftl(200, 16, 0.3), set()
+    for batch in batches:
+        ftl.write(np.array(batch))
+        held.update(batch)
+    first, count = trimmed[0], min(trimmed[1], 200 - trimmed[0])
+    ftl.trim(first, count)
+    held -= set(range(first, first + count))
+    places = {chunk: int(ftl._place[chunk]) for chunk in range(200) if ftl._place[chunk] >= 0}
+    assert set(places) == held
+    assert len(set(places.values())) == len(places)
+    assert all(ftl._holds[place] == chunk for chunk, place in places.items())
+    assert int(ftl._valid.sum()) == len(held)
+    assert ftl.mapped_share == len(held) / 200
+
+
+def test_sequential_writes_are_not_amplified() -> None:
+    """Writing the drive over in order frees whole blocks: nothing is copied."""
+    ftl = Ftl(64 * 256, 64, 0.1)
+    for _ in range(5):
+        ftl.write(np.arange(ftl.chunks))
+    assert ftl.programmed == ftl.host_written
+
+
+@given(
+    ios=st.integers(1, 10**9), mean_ns=st.floats(2_000, 1e9), sigma=st.floats(0.02, 0.5),
+    late=st.floats(0, 0.01), factor=st.floats(2, 12), luck=st.floats(0, 0.999),
+)  # fmt: skip
+def test_every_io_has_a_response_time(
+    ios: int, mean_ns: float, sigma: float, late: float, factor: float, luck: float
+) -> None:
+    """The bins count every I/O once, and of many the bins' mean is the mean told, within the bins' width."""
+    tally = Tally()
+    tally.add(ios, ios * 4096, mean_ns, Shape(sigma=sigma, late_share=late, late_factor=factor), luck)
+    assert sum(tally.bins.values()) == ios
+    assert tally.mean_ns == pytest.approx(mean_ns)
+    if ios > 10**6:
+        binned = sum(int(edge) * count for edge, count in tally.bins.items()) / ios
+        assert binned == pytest.approx(mean_ns, rel=0.02)
+
+
+def demands() -> Iterator[tuple[int, int]]:
+    return itertools.product((1, 4, 32), (1, 2, 8, 32))
+
+
+def test_littles_law_at_every_point(steady: SimulatedDrive) -> None:
+    """At every demand, mix and size, response times of all I/Os add up to the time of all outstanding I/Os."""
+    for (threads, depth), reads, block in itertools.product(demands(), (100, 65, 0), (512, 4 * KIB, MIB)):
+        asked = stimulus(steady.preset, reads, block, thread_count=threads, queue_depth=depth)
+        done = run(steady, asked, 20)
+        waited_seconds = (done.read.sum_ns + done.write.sum_ns) / 1e9
+        assert waited_seconds == pytest.approx(done.seconds * asked.total_oio, rel=1e-6)
+
+
+def test_more_demand_never_gives_less(steady: SimulatedDrive) -> None:
+    """IOPS grow with queue depth, but for noise and what write amplification varies by."""
+    noise = 0.97 - 4 * steady.preset.noise_percent / 100
+    for reads in (100, 65, 0):
+        rates = [
+            iops(run(steady, stimulus(steady.preset, reads, 8 * KIB, thread_count=1, queue_depth=depth), 30))
+            for depth in (1, 2, 4, 8, 16, 32, 64)
+        ]
+        assert all(more > noise * less for less, more in itertools.pairwise(rates)), rates
+
+
+@pytest.mark.parametrize("name", FLASH)
+def test_fob_is_faster_and_a_purge_brings_it_back(name: str) -> None:
+    """A fresh drive writes much faster than a steady one, and so does one that was purged."""
+    fresh = SimulatedDrive(read_preset(name), 1)
+    fob = iops(run(fresh, stimulus(fresh.preset), 10))
+    worn = preconditioned(name)
+    settled = iops(run(worn, stimulus(worn.preset), 10))
+    assert worn.purge()
+    purged = iops(run(worn, stimulus(worn.preset), 10))
+    assert fob > 1.4 * settled
+    assert purged == pytest.approx(fob, rel=0.05)
+
+
+def test_reads_of_a_purged_drive_look_too_good() -> None:
+    """Where nothing was written nothing is read from the medium: a run without preconditioning flatters the drive."""
+    fresh, worn = SimulatedDrive(read_preset("enterprise-nvme"), 1), preconditioned("enterprise-nvme")
+    asked = stimulus(fresh.preset, 100, thread_count=1, queue_depth=1)
+    assert iops(run(fresh, asked)) > 2 * iops(run(worn, asked))
+
+
+def test_idle_time_lets_writes_recover() -> None:
+    """After a rest a steady drive writes faster, for as long as what it cleaned lasts."""
+    drive = preconditioned("enterprise-nvme")
+    before = iops(run(drive, stimulus(drive.preset), 5))
+    drive.idle(30)
+    rested = iops(run(drive, stimulus(drive.preset), 5))
+    later = iops(run(drive, stimulus(drive.preset), 600))
+    after = iops(run(drive, stimulus(drive.preset), 60))
+    assert rested > 1.5 * before
+    assert later < rested
+    assert after == pytest.approx(before, rel=0.05)
+
+
+def test_the_pseudo_slc_has_a_cliff() -> None:
+    """A client drive writes fast until its pseudo-SLC is full, then at less than a fifth of that."""
+    drive = SimulatedDrive(read_preset("client-qlc"), 1)
+    asked = stimulus(drive.preset, block=128 * KIB, access="SEQ", thread_count=1)
+    speeds = [run_on(drive, asked, 10) for _ in range(60)]
+    full = next(place for place, speed in enumerate(speeds) if speed < speeds[0] / 5)
+    written = sum(speeds[:full]) * 10
+    assert written == pytest.approx(0.25 * drive.preset.drive.capacity_bytes, rel=0.1)
+
+
+def run_on(drive: SimulatedDrive, asked: Stimulus, seconds: float) -> float:
+    """Go on with a stream and return its bytes a second."""
+    done = drive.run(asked, seconds)
+    return (done.read.transferred_bytes + done.write.transferred_bytes) / done.seconds
+
+
+def test_small_writes_are_merged() -> None:
+    """A write below the mapping unit reads what it completes: half a KiB is slower than four."""
+    drive = preconditioned("enterprise-nvme")
+    asked = {"thread_count": 1, "queue_depth": 1}
+    small, whole = (iops(run(drive, stimulus(drive.preset, 0, size, **asked))) for size in (512, 4096))
+    assert small < 0.5 * whole
+
+
+def test_a_volatile_cache_that_is_off_is_felt() -> None:
+    """Without a protected buffer, a disabled write cache makes every write wait for the medium."""
+    preset = read_preset("client-qlc")
+    without = dataclasses.replace(preset, drive=dataclasses.replace(preset.drive, write_cache="disabled"))
+    asked = stimulus(preset, thread_count=1, queue_depth=1)
+    cached, direct = (iops(run(SimulatedDrive(each, 1), asked)) for each in (preset, without))
+    assert direct < cached / 10
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**32), name=st.sampled_from(preset_names()), reads=st.sampled_from([0, 40, 100]))
+def test_the_same_seed_does_the_same(seed: int, name: str, reads: int) -> None:
+    """Two drives of the same preset and seed agree in every count and bin."""
+    first, second = (SimulatedDrive(read_preset(name), seed) for _ in range(2))
+    mixed = stimulus(
+        first.preset, reads, block=(BlockShare(size_bytes=512, percent=30), BlockShare(size_bytes=8192, percent=70)),
+        skew=(Zone(access_percent=80, range_percent=20), Zone(access_percent=20, range_percent=80)),
+    )  # fmt: skip
+    one, other = (run(drive, mixed, 30) for drive in (first, second))
+    assert (one.read.bins, one.write.bins, one.seconds) == (other.read.bins, other.write.bins, other.seconds)
+
+
+def test_faults_come_when_they_are_due() -> None:
+    """Errors and hangs come after the bytes they are set to; throttling after its own."""
+    preset = read_preset("enterprise-nvme")
+    for hangs, faults in ((False, Faults(error_after_bytes=1e12)), (True, Faults(hang_after_bytes=1e12))):
+        drive = SimulatedDrive(dataclasses.replace(preset, faults=faults), 1)
+        run(drive, stimulus(preset), 60)
+        with pytest.raises(SimulatedFault) as caught:
+            drive.run(stimulus(preset), 1e6)
+        assert caught.value.hangs is hangs
+    throttled = SimulatedDrive(
+        dataclasses.replace(preset, faults=Faults(throttle_percent=60, throttle_after_bytes=5e11)), 1
+    )
+    before, after = (iops(run(throttled, stimulus(preset, 65, 128 * KIB), 200)) for _ in range(2))
+    assert after < 0.6 * before
+
+
+def test_a_preset_with_mistakes_is_told_so(tmp_path: Path) -> None:
+    """Unknown presets, files that are none and numbers that cannot be end in one sentence with what was expected."""
+    with pytest.raises(SpecError, match="enterprise-nvme"):
+        read_preset("no-such-drive")
+    with pytest.raises(SpecError, match="not readable"):
+        read_preset("./no/such/file.toml")
+    path = tmp_path / "mine.toml"
+    text = (
+        (PRESETS / "enterprise-nvme.toml")
+        .read_text(encoding="utf-8")
+        .replace("units = 64", "units = 0")
+        .replace("noise_percent", "noisy")
+    )
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError) as caught:
+        read_preset(str(path))
+    assert "media.units" in str(caught.value)
+    assert "noisy" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_presets_cite_their_figures(name: str) -> None:
+    """Every preset says where its figures come from."""
+    assert all(source.strip() for source in read_preset(name).sources)
+    assert read_preset(name).sources

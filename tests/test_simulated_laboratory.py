@@ -1,0 +1,169 @@
+"""Whole tests of the standard, at full length, on a simulated drive; and what comes of its faults."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from snia_pts.errors import DeviceFailed, PurgeFailed
+from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
+from snia_pts.lab.simulated.preset import Faults, Preset, read_preset
+from snia_pts.measurement import Idled, Measurement, Purged, Sample
+from snia_pts.record.folder import RunFolder
+from snia_pts.result import TestResult
+from snia_pts.runner import assess, run
+from snia_pts.spec import SPEC_TYPES
+from snia_pts.specfile import read_specification
+from snia_pts.steps import Idle, Purge, Stimulus, Stretch
+from tests import samples
+
+BEGAN = datetime.datetime(2026, 11, 3, 12, tzinfo=datetime.UTC)
+TESTS = tuple(SPEC_TYPES)
+
+
+def laboratory(tmp_path: Path, preset: Preset, seed: int = 1) -> SimulatedLaboratory:
+    evidence = tmp_path / "evidence"
+    evidence.mkdir(parents=True, exist_ok=True)
+    return SimulatedLaboratory(preset, seed=seed, evidence=evidence, began=BEGAN)
+
+
+def perform(tmp_path: Path, test: str, preset: Preset, *, pts: str = "2.0.2") -> tuple[TestResult, RunFolder]:
+    """Run a whole test into a run folder."""
+    folder = RunFolder.create(tmp_path / test)
+    specification = read_specification(test, pts, "enterprise")
+    facts = samples.run_facts(specification.spec, device=simulated_dut("x", preset), found=specification.deviations)
+    simulated = SimulatedLaboratory(preset, seed=1, evidence=folder.evidence, began=BEGAN)
+    return run(facts, simulated.perform, folder, lambda _: None), folder
+
+
+def faulty(**faults: object) -> Preset:
+    return dataclasses.replace(read_preset("enterprise-nvme"), faults=Faults(**faults))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_a_whole_test_runs_in_virtual_time(test: str, tmp_path: Path) -> None:
+    """Every test ends at full length, its evidence is what was journaled, and the journal gives the same result."""
+    result, folder = perform(tmp_path, test, read_preset("enterprise-nvme"))
+    assert result.ending == "finished"
+    assert result.achieved or test == "xsr"
+    measured = list(result.measurements)
+    for measurement in measured[:50]:
+        content = (folder.evidence / f"{measurement.evidence}.json").read_bytes()
+        assert hashlib.sha256(content).hexdigest() == measurement.evidence_sha256
+    assert repr(assess(folder)) == repr(result)  # nan is not equal to itself
+
+
+@pytest.mark.parametrize("test", [test for test in TESTS if test != "xsr"])
+def test_a_drive_that_drifts_is_never_steady(test: str, tmp_path: Path) -> None:
+    """Speed that wanders by more than the rule allows is reported as not steady, and the test still ends."""
+    result, _ = perform(tmp_path, test, faulty(drift_percent=70))
+    assert result.ending == "finished"
+    assert not result.steady
+    assert "NOT ACHIEVED" in result.verdict or "not reached" in result.verdict
+    for loop in result.loops:
+        assert loop.window is not None
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("test", TESTS)
+def test_a_drive_that_fails_ends_the_test(test: str, hangs: bool, tmp_path: Path) -> None:
+    """An I/O error, or no answer, is the device's failure; what was measured before is kept and reads as incomplete."""
+    after = 7.75e12
+    preset = faulty(**{"hang_after_bytes" if hangs else "error_after_bytes": after})
+    with pytest.raises(DeviceFailed):
+        perform(tmp_path, test, preset)
+    result = assess(RunFolder.existing(tmp_path / test))
+    assert result.ending == "device failed"
+    assert result.verdict == "INCOMPLETE (device failed)"
+    assert 0 < result.written_bytes + result.read_bytes <= after
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_a_purge_that_keeps_data_ends_the_test(test: str, tmp_path: Path) -> None:
+    """A purge that says that it purged, and did not, is found out before anything is measured."""
+    with pytest.raises(PurgeFailed):
+        perform(tmp_path, test, faulty(purge_keeps_data=True))
+    result = assess(RunFolder.existing(tmp_path / test))
+    assert not list(result.measurements)
+
+
+def test_throttling_shows_in_the_time_line(tmp_path: Path) -> None:
+    """A drive that throttles in the middle of write saturation is slower from there on."""
+    result, _ = perform(tmp_path, "wsat", faulty(throttle_percent=50, throttle_after_bytes=2e12))
+    plain, _ = perform(tmp_path / "plain", "wsat", read_preset("enterprise-nvme"))
+    throttled, line = result.time_line("stimulus"), plain.time_line("stimulus")
+    assert throttled is not None
+    assert line is not None
+    minute = next(place for place, written in enumerate(throttled.written_by_sample()) if written > 2.3e12)
+    assert throttled.iops[minute] == pytest.approx(0.5 * line.iops[0], rel=0.15)
+
+
+def test_the_same_seed_gives_the_same_journal(tmp_path: Path) -> None:
+    """Two runs of one seed agree byte for byte, but for when they ended."""
+    preset = read_preset("client-qlc")
+    first, second = (perform(tmp_path / str(number), "latency", preset)[1] for number in range(2))
+    lines = [folder.journal.read_bytes().splitlines()[:-1] for folder in (first, second)]
+    assert lines[0] == lines[1]
+
+
+def test_steps_are_answered_as_the_seam_promises(tmp_path: Path) -> None:
+    """A purge gives one Purged, an idle one Idled, a stretch its samples and a whole that is their sum."""
+    preset = read_preset("enterprise-sata")
+    simulated = laboratory(tmp_path, preset)
+    stimulus = Stimulus(
+        access="RND", read_percent=65, block_size_bytes=8192, thread_count=4, queue_depth=32, range_offset_bytes=0,
+        range_bytes=preset.drive.capacity_bytes, seconds=330.0,
+    )  # fmt: skip
+    (purged,) = simulated.perform(Purge())
+    *outcomes, whole = simulated.perform(Stretch(phase="stimulus", stimulus=stimulus, sample_seconds=60.0))
+    cut = [outcome for outcome in outcomes if isinstance(outcome, Sample)]
+    (idled,) = simulated.perform(Idle(seconds=25.0))
+    (after,) = simulated.perform(Stretch(phase="access A", stimulus=dataclasses.replace(stimulus, seconds=5.0)))
+    assert isinstance(purged, Purged)
+    assert isinstance(idled, Idled)
+    assert isinstance(whole, Measurement)
+    assert isinstance(after, Measurement)
+    assert len(cut) == len(outcomes)
+    assert [sample.number for sample in cut] == [1, 2, 3, 4, 5, 6]
+    assert cut[-1].seconds == pytest.approx(30.0)
+    assert sum(sample.ios for sample in cut) == whole.ios
+    assert sum(sample.write_bytes for sample in cut) == whole.write.transferred_bytes
+    assert whole.histogram.count == whole.ios
+    assert after.clocking.idle_gap_ms == pytest.approx(25_000.0)
+
+
+def test_a_limit_ends_a_stretch(tmp_path: Path) -> None:
+    """A stretch with a limit ends with the block that reaches it, and its last sample is the shorter for it."""
+    preset = read_preset("enterprise-nvme")
+    simulated = laboratory(tmp_path, preset)
+    limit = 10**11 // 4096 * 4096
+    stimulus = Stimulus(
+        access="RND", read_percent=0, block_size_bytes=4096, thread_count=4, queue_depth=32, range_offset_bytes=0,
+        range_bytes=preset.drive.capacity_bytes, seconds=3600.0, limit_bytes=limit,
+    )  # fmt: skip
+    *cut, whole = simulated.perform(Stretch(phase="stimulus", stimulus=stimulus, sample_seconds=10.0))
+    assert isinstance(whole, Measurement)
+    assert 0 <= whole.write.transferred_bytes - limit <= 4096
+    assert len(cut) < 360
+    assert isinstance(cut[-1], Sample)
+    assert cut[-1].seconds < 10
+
+
+def test_preconditioning_writes_every_byte(tmp_path: Path) -> None:
+    """Two passes over a drive whose size is no multiple of the block write exactly twice its size."""
+    preset = read_preset("enterprise-sata")
+    simulated = laboratory(tmp_path, preset)
+    capacity = preset.drive.capacity_bytes
+    assert capacity % (128 * 1024)
+    stimulus = Stimulus(
+        access="SEQ", read_percent=0, block_size_bytes=128 * 1024, thread_count=1, queue_depth=32, range_offset_bytes=0,
+        range_bytes=capacity, passes=2,
+    )  # fmt: skip
+    (whole,) = simulated.perform(Stretch(phase="WIPC", stimulus=stimulus))
+    assert isinstance(whole, Measurement)
+    assert whole.write.transferred_bytes == 2 * capacity
+    assert simulated.now() > BEGAN + datetime.timedelta(seconds=2 * capacity / 600e6)
