@@ -184,5 +184,6 @@ class _Supposing:
         )  # fmt: skip
         return Measurement(
             stimulus=stimulus, seed=0, read=side(moved - written) if moved > written else NOTHING,
-            write=side(written) if written or not moved else NOTHING, clocking=clocking, evidence="", evidence_sha256="",
+            write=side(written) if written or not moved else NOTHING, clocking=clocking, evidence="",
+            evidence_sha256="",
         )  # fmt: skip

@@ -260,6 +260,20 @@ def test_rounds_are_counted_over_all_stretches(which_phase: tuple[str, Any], len
     assert (sampling.window is None) == (len(sampling.rounds) < 5)
 
 
+def test_rounds_are_counted_in_samples_not_in_rows() -> None:
+    """A line too long to keep a row a sample has lost no round: 5000 minutes hold 167, of their own samples."""
+    folding, drive = Folding(samples.run_facts(spec_of("wsat"))), ScriptedDrive(lambda step, each, number: number)
+    step = Stretch(phase="stimulus", stimulus=stimulus(seconds=5000 * 60.0), sample_seconds=60)
+    folding.add(step, drive(step))
+    result = folding.result(ending="unfinished", ending_detail="", finished="")
+    line, sampling = result.time_line("stimulus"), result.sampling
+
+    assert line is not None
+    assert sampling is not None
+    assert len(line) < line.samples == 5000
+    assert [each.sample.iops for each in sampling.rounds] == list(range(1, 5001, 30))
+
+
 def test_other_phases_are_not_judged() -> None:
     """Samples of pre-writes, of the return to baseline, and histograms stand for no round."""
     for test in ("hir", "dirth", "wsat"):

@@ -24,7 +24,7 @@ PROVED_BYTES = 64 * 4096
 UNSPLIT = 128 << 10
 OPTIONS = (
     "--direct=1", "--thread", "--group_reporting", "--norandommap", "--randrepeat=0", "--allow_file_create=0",
-    "--clat_percentiles=0", "--lat_percentiles=1",
+    "--clat_percentiles=0", "--lat_percentiles=1", "--verify_state_save=0",
 )  # fmt: skip
 SHORT = (
     "--thread-count", "2", "--queue-depth", "2", "--point-seconds", "0.5", "--max-rounds", "2",
