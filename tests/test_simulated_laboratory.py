@@ -8,10 +8,12 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from snia_pts.errors import DeviceFailed, PurgeFailed
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
-from snia_pts.lab.simulated.preset import Faults, Preset, read_preset
+from snia_pts.lab.simulated.preset import Faults, Preset, preset_names, read_preset
 from snia_pts.measurement import Idled, Measurement, Purged, Sample
 from snia_pts.record.folder import RunFolder
 from snia_pts.result import TestResult
@@ -167,3 +169,44 @@ def test_preconditioning_writes_every_byte(tmp_path: Path) -> None:
     assert isinstance(whole, Measurement)
     assert whole.write.transferred_bytes == 2 * capacity
     assert simulated.now() > BEGAN + datetime.timedelta(seconds=2 * capacity / 600e6)
+
+
+def faults() -> st.SearchStrategy[Faults]:
+    """Draw what goes wrong, if anything does."""
+    bytes_moved = st.floats(1e9, 2e13)
+    return st.one_of(
+        st.just(Faults()),
+        st.builds(Faults, drift_percent=st.floats(1, 90)),
+        st.builds(Faults, throttle_percent=st.floats(1, 99), throttle_after_bytes=bytes_moved),
+        st.builds(Faults, error_after_bytes=bytes_moved),
+        st.builds(Faults, hang_after_bytes=bytes_moved),
+        st.builds(Faults, purge_keeps_data=st.just(True)),
+    )
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    test=st.sampled_from(["iops", "throughput", "latency", "wsat", "xsr"]), name=st.sampled_from(preset_names()),
+    found=faults(), seed=st.integers(0, 2**32), pts=st.sampled_from(["2.0.2", "1.1"]),
+)  # fmt: skip
+def test_whatever_the_drive_does_the_journal_tells_the_same(
+    tmp_path_factory: pytest.TempPathFactory, test: str, name: str, found: Faults, seed: int, pts: str
+) -> None:
+    """With any drive, seed and fault a test ends, or fails as the fault wants it; its journal gives the same result."""
+    preset = dataclasses.replace(read_preset(name), faults=found)
+    folder = RunFolder.create(tmp_path_factory.mktemp("run") / "run")
+    specification = read_specification(test, pts, "enterprise")
+    facts = samples.run_facts(specification.spec, device=simulated_dut(name, preset), found=specification.deviations)
+    simulated = SimulatedLaboratory(preset, seed=seed, evidence=folder.evidence, began=BEGAN)
+    ends = "finished"
+    try:
+        result = run(facts, simulated.perform, folder, lambda _: None, now=simulated.now, durable=False)
+        assert repr(assess(folder)) == repr(result)  # nan is not equal to itself
+    except (DeviceFailed, PurgeFailed):
+        ends = "device failed"
+        assert found.error_after_bytes or found.hang_after_bytes or found.purge_keeps_data
+    kept = assess(folder)
+    assert kept.ending == ends
+    assert bool(kept.steady and kept.ending == "finished") <= kept.verdict.startswith(("STEADY STATE", "COMPLETE"))
+    limit = found.error_after_bytes or found.hang_after_bytes
+    assert not limit or kept.written_bytes + kept.read_bytes <= limit
