@@ -10,7 +10,10 @@ from .result import Ending, Gap, Loop, RunFacts, Sampling, TestResult
 from .spec import Settling, Spec, SteadyStateRule, WriteSaturationSpec, loop_rule, settling_rule
 from .steps import Idle, Phase, Purge, Round, Step, Stretch
 from .timeline import TimeLine
-from .window import sampled_rounds, window_ending
+from .window import sampled_round, sampled_window, window_ending
+
+#: A sample that took so many times as long as asked is told.
+_LONG = 1.5
 
 
 class Folding:
@@ -27,6 +30,8 @@ class Folding:
         self._lines: dict[tuple[Phase, str], TimeLine] = {}
         self._sampled: list[SampledRound] = []
         self._sampled_phase: Phase | None = None
+        self._samples_before = 0
+        self._long_samples: list[float] = []
         self._gaps: list[Gap] = []
         self._before: Step | None = None
 
@@ -42,7 +47,7 @@ class Folding:
         for outcome in outcomes:
             match outcome:
                 case Sample() if line is not None:
-                    self._note_sample(line, outcome)
+                    self._note_sample(step, line, outcome)
                 case Measurement():
                     measured.append(outcome)
                 case Purged():
@@ -58,6 +63,7 @@ class Folding:
                 )
             case Stretch() if line is not None:
                 line.end(measurements[0] if measurements else None)
+                self._samples_before += step.samples if step.phase == self._sampled_phase else 0
         self._before = step
 
     def _line(self, step: Stretch) -> TimeLine:
@@ -66,11 +72,15 @@ class Folding:
         key = (step.phase, step.part)
         return self._lines.setdefault(key, TimeLine(phase=step.phase, part=step.part, stimulus=step.stimulus))
 
-    def _note_sample(self, line: TimeLine, sample: Sample) -> None:
+    def _note_sample(self, step: Step, line: TimeLine, sample: Sample) -> None:
         line.take(sample)
+        asked = step.sample_seconds if isinstance(step, Stretch) else None
+        if asked and sample.seconds >= _LONG * asked:
+            self._long_samples.append(sample.seconds)
         rule = settling_rule(self._facts.spec)
         if rule is not None and line.phase == self._sampled_phase:
-            self._sampled += sampled_rounds([(line.samples, sample)], rule)
+            judged = sampled_round(self._samples_before, sample, rule)
+            self._sampled += [judged] if judged else []
 
     def _note_gaps(self, step: Step, measurements: Sequence[Measurement]) -> None:
         """Keep the time without host I/O before each stimulus, but for the one after a purge."""
@@ -97,6 +107,7 @@ class Folding:
             sampling=_sampling(self._sampled_phase, self._sampled, settling) if settling else None,
             time_lines=tuple(self._lines.values()),
             gaps=tuple(self._gaps),
+            long_samples=tuple(self._long_samples),
             conclusion=conclusion,
             ending=ending,
             ending_detail=ending_detail,
@@ -118,7 +129,7 @@ def _loop(part: str, rounds: Sequence[MeasuredRound], rule: SteadyStateRule | No
 def _sampling(phase: Phase | None, rounds: Sequence[SampledRound], rule: Settling) -> Sampling | None:
     if phase is None:
         return None
-    return Sampling(phase=phase, rounds=tuple(rounds), window=window_ending(rounds, rule))
+    return Sampling(phase=phase, rounds=tuple(rounds), window=sampled_window(rounds, rule))
 
 
 def fold(

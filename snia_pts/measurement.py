@@ -10,7 +10,9 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import lt
-from typing import Literal, Protocol, TypeVar
+from typing import Annotated, Literal, Protocol, TypeVar
+
+from annotated_types import Ge, Le
 
 from .spec import Deviation, MetricName, Tracked
 from .steps import Stimulus
@@ -21,6 +23,8 @@ FIVE_NINES = 99.999
 NINES = (99.9, 99.99, FIVE_NINES)
 
 Key = TypeVar("Key", bound=Hashable)
+#: A measured number; what is stored beyond these bounds was not measured.
+Quantity = Annotated[float, Ge(0), Le(1e18)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +101,7 @@ class Transfers:
     transferred_bytes: int
     runtime_ms: int
     response_min_ns: int
-    response_mean_ns: float
+    response_mean_ns: Quantity
     response_max_ns: int
     histogram: Histogram
 
@@ -147,7 +151,7 @@ class Measurement:
     clocking: Clocking
     evidence: str
     evidence_sha256: str
-    host_cpu_percent: float | None = None
+    host_cpu_percent: Quantity | None = None
 
     @property
     def ios(self) -> int:
@@ -241,14 +245,14 @@ class Sample:
 
     kind: Literal["sample"] = "sample"
     number: int
-    ended_seconds: float
-    seconds: float
+    ended_seconds: Quantity
+    seconds: Quantity
     read_ios: int
     write_ios: int
     read_bytes: int
     write_bytes: int
-    average_response_us: float
-    maximum_response_us: float
+    average_response_us: Quantity
+    maximum_response_us: Quantity
     three_nines_us: float | None
     four_nines_us: float | None
     five_nines_us: float | None

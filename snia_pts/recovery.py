@@ -6,6 +6,7 @@ The standard asks for the plots and leaves open what recovery is; the definition
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import add
@@ -124,7 +125,7 @@ def iops_means(line: TimeLine, mean_seconds: float) -> Iterator[Mean]:
 def _throughput(line: TimeLine) -> Iterator[Mean]:
     """Give the MB/s of every sample."""
     moved = (moved_bytes / MB for moved_bytes in map(add, line.read_bytes, line.write_bytes))
-    return _means(line, moved, max(line.seconds))
+    return _means(line, moved, statistics.median(line.seconds))
 
 
 def _means(line: TimeLine, amounts: Iterable[float], mean_seconds: float) -> Iterator[Mean]:

@@ -108,7 +108,10 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestResult:
-    """One run of one test, as far as it came."""
+    """One run of one test, as far as it came.
+
+    ``long_samples`` are the seconds of samples that took half as long again as asked, or longer.
+    """
 
     facts: RunFacts
     purges: tuple[tuple[str, Purged], ...]
@@ -116,6 +119,7 @@ class TestResult:
     sampling: Sampling | None
     time_lines: tuple[TimeLine, ...]
     gaps: tuple[Gap, ...]
+    long_samples: tuple[float, ...]
     conclusion: Conclusion
     ending: Ending
     ending_detail: str
@@ -166,7 +170,8 @@ class TestResult:
     def warnings(self) -> tuple[RunWarning, ...]:
         """What a reader must know besides: pauses between stimuli, points that took another time or mix than asked."""
         points = list(self.measurements)
-        return (*self.facts.warnings, *_early(self), *_pauses(self.gaps), *_overruns(points), *_mixes(points))
+        found = (*_early(self), *_ends(self), *_halts(self.long_samples), *_pauses(self.gaps))
+        return (*self.facts.warnings, *found, *_overruns(points), *_mixes(points))
 
     @property
     def unsteady(self) -> tuple[str, ...]:
@@ -247,8 +252,27 @@ def _early(result: TestResult) -> Iterator[RunWarning]:
     line = result.time_line(sampling.phase) if sampling and sampling.steady else None
     if line is not None and line.written_bytes < line.stimulus.range_bytes:
         share = line.written_bytes / line.stimulus.range_bytes
-        detail = f"it was found when {share:.0%} of the ActiveRange was written; the drive may still have been FOB"
+        detail = f"it was found when {100 * share:.3g} % of the ActiveRange was written; the drive may still be FOB"
         yield RunWarning(what="early steady state", detail=detail)
+
+
+def _ends(result: TestResult) -> Iterator[RunWarning]:
+    ended, line = result.conclusion, result.time_line("stimulus")
+    if ended is not None and ended.reason == "written" and line is not None and line.stimulus.thread_count > 1:
+        detail = (
+            "what may be written is shared out evenly among the threads; where some were done before others, the last "
+            f"sample held fewer outstanding I/Os than {line.stimulus.demand.label}"
+        )
+        yield RunWarning(what="end of the stimulus", detail=detail)
+
+
+def _halts(long_samples: Sequence[float]) -> Iterator[RunWarning]:
+    if long_samples:
+        detail = (
+            f"{len(long_samples)} sample(s) took longer than asked, {max(long_samples):.3g} s at the longest: the host "
+            "stood still, or was too busy to look; they stand for no round"
+        )
+        yield RunWarning(what="long samples", detail=detail)
 
 
 def _pauses(gaps: Sequence[Gap]) -> Iterator[RunWarning]:

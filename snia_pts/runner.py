@@ -28,7 +28,7 @@ from .record.resultxml import result_xml
 from .result import Ending, RunFacts, TestResult
 from .spec import Spec, SteadyStateRule, loop_rule, settling_rule
 from .steps import Round, Step, Stretch
-from .window import Window, sampled_rounds, window_ending
+from .window import Window, sampled_round, sampled_window, window_ending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,9 +177,10 @@ class _Watch:
     def __init__(self, spec: Spec, emit: Emit) -> None:
         self._emit = emit
         self._rule, self._settling, self._phase = loop_rule(spec), settling_rule(spec), judged_phase(spec)
-        self._samples = 0
+        self._samples_before = 0
+        self._sampled: list[SampledRound] = []
         self._points: list[Measurement] = []
-        self._rounds: dict[str, list[MeasuredRound | SampledRound]] = {}
+        self._rounds: dict[str, list[MeasuredRound]] = {}
 
     def begin(self, step: Step) -> None:
         self._points = []
@@ -192,12 +193,17 @@ class _Watch:
             if len(self._points) == len(step.stimuli):
                 done = MeasuredRound(number=step.number, measurements=tuple(self._points), complete=True)
                 self._judge(step, done, self._rule)
-        elif isinstance(step, Stretch) and step.phase == self._phase and isinstance(outcome, Sample) and self._settling:
-            self._samples += 1
-            for sampled in sampled_rounds([(self._samples, outcome)], self._settling):
-                self._judge(step, sampled, self._settling)
+        elif isinstance(step, Stretch) and step.phase == self._phase and self._settling:
+            if isinstance(outcome, Measurement):
+                self._samples_before += step.samples
+            elif isinstance(outcome, Sample):
+                sampled = sampled_round(self._samples_before, outcome, self._settling)
+                if sampled is not None:
+                    self._sampled.append(sampled)
+                    window = sampled_window(self._sampled, self._settling)
+                    self._emit(RoundJudged(step=step, rule=self._settling, judged=sampled, window=window))
 
-    def _judge(self, step: Step, done: MeasuredRound | SampledRound, rule: SteadyStateRule) -> None:
+    def _judge(self, step: Step, done: MeasuredRound, rule: SteadyStateRule) -> None:
         name = f"{step.kind} {step.part}"
         last = self._rounds[name] = [*self._rounds.get(name, ()), done][-rule.window_rounds :]
         self._emit(RoundJudged(step=step, rule=rule, judged=done, window=window_ending(last, rule)))

@@ -6,7 +6,7 @@ of a continuous stimulus (chapters 10, 11, 13, 14), each sample that counts stan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -59,13 +59,24 @@ def window_ending(rounds: Sequence[Judged], rule: SteadyStateRule) -> Window | N
     return Window(numbers=numbers, determinations=determinations)
 
 
-def sampled_rounds(samples: Iterable[tuple[int, Sample]], rule: Settling) -> Iterator[SampledRound]:
-    """Return the samples that stand for rounds; ``samples`` come with their numbers, from 1, over all stretches.
+def sampled_round(before: int, sample: Sample, rule: Settling) -> SampledRound | None:
+    """Return the round that a sample stands for; None for one that stands for none.
 
-    A sample cut short by half or more (by a limit, or a stop) stands for none.
+    ``before`` is how many samples the stretches before this one were asked for.  What counts is when a sample ended, in
+    I/O time: where the host was halted and samples are missing, those that follow keep their minutes.  One that took
+    half as long as asked, or half as long again, is none of a minute.
     """
-    for number, sample in samples:
-        position = number - rule.first_sample
-        if position >= 0 and position % rule.stride_samples == 0 and sample.seconds > rule.sample_seconds / 2:
-            minute = number * rule.sample_seconds / 60
-            yield SampledRound(number=1 + position // rule.stride_samples, minute=minute, sample=sample)
+    number = before + round(sample.ended_seconds / rule.sample_seconds)
+    position = number - rule.first_sample
+    if position < 0 or position % rule.stride_samples or not 0.5 < sample.seconds / rule.sample_seconds < 1.5:
+        return None
+    minute = number * rule.sample_seconds / 60
+    return SampledRound(number=1 + position // rule.stride_samples, minute=minute, sample=sample)
+
+
+def sampled_window(rounds: Sequence[SampledRound], rule: Settling) -> Window | None:
+    """Judge the last of the samples that stand for rounds, as far as none is missing between them."""
+    first = len(rounds)
+    while first > 1 and rounds[first - 2].number == rounds[first - 1].number - 1:
+        first -= 1
+    return window_ending(rounds[max(0, first - 1) :], rule)

@@ -536,7 +536,7 @@ def test_running_totals_may_be_torn() -> None:
 
     assert found == Totals(
         write=Side(
-            ios=1000, transferred_bytes=4_096_000, runtime_ms=100, timed_ios=990, response_ns=990 * 1500.5,
+            ios=990, transferred_bytes=4_096_000, runtime_ms=100, timed_ios=990, response_ns=990 * 1500.5,
             response_max_ns=90_000, bins={1000: 400, 2000: 580},
         )
     )  # fmt: skip

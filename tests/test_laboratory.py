@@ -344,3 +344,19 @@ def test_sizes_that_the_sectors_cannot_hold_are_named(spec: Spec) -> None:
     lost = {deviation.what: (deviation.standard, deviation.actual) for deviation in found}
 
     assert lost == ({"block sizes": LOST[spec.test]} if spec.test in LOST else {})
+
+
+@pytest.mark.parametrize(
+    ("test", "stimulus", "what"),
+    [
+        ("wsat", "vod", ["stop at steady state"]),
+        ("wsat", "meta-data", ["stop at steady state"]),
+        ("wsat", "oltp", []),
+        ("dirth", "oltp", []),
+    ],
+)
+def test_what_a_sequential_pattern_differs_in_is_told(test: str, stimulus: str, what: list[str]) -> None:
+    """A mixed sequential stream that is not broken off to decide is a deviation; a random pattern has none."""
+    spec = read_specification(test, "2.0.2", "enterprise", overrides=[("stimulus.name", stimulus)]).spec
+
+    assert [each.what for each in target_deviations(samples.dut(), spec)] == what

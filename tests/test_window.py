@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.measurement import MeasuredRound
+from snia_pts.measurement import MeasuredRound, Sample, SampledRound
 from snia_pts.spec import Settling
 from snia_pts.steadystate import first_steady_round
-from snia_pts.window import sampled_rounds, window_ending
+from snia_pts.window import sampled_round, sampled_window, window_ending
 from tests.strategies import cells, measured_round, rule, sample, spec_of
 
 #: Three tracked variables over eleven rounds: steady first at round 5, 7 and 5, but together only at 11.
@@ -84,10 +84,15 @@ def settling(**changes: Any) -> Settling:
     return replace(found, **changes)
 
 
+def judged(samples: Iterable[Sample], rule_of: Settling, before: int = 0) -> list[SampledRound]:
+    """Return the rounds that samples of one stretch stand for."""
+    return [found for each in samples if (found := sampled_round(before, each, rule_of)) is not None]
+
+
 @given(st.integers(0, 800))
 def test_minutes_that_stand_for_rounds(count: int) -> None:
     """Minutes 1, 31, 61, 91, 121, ... are rounds 1, 2, 3, 4, 5, ..., and no other minute is."""
-    found = list(sampled_rounds(((number, sample(number)) for number in range(1, count + 1)), settling()))
+    found = judged(map(sample, range(1, count + 1)), settling())
 
     assert [each.minute for each in found] == list(range(1, count + 1, 30))
     assert [each.number for each in found] == list(range(1, len(found) + 1))
@@ -98,13 +103,13 @@ def test_minutes_that_stand_for_rounds(count: int) -> None:
 def test_phase_and_stride_are_the_rule_s(first: int, stride: int, count: int) -> None:
     """Other phases and strides count otherwise, and so many samples as the rule says make so many rounds."""
     rule_of = settling(first_sample=first, stride_samples=stride)
-    numbered = [(number, sample(number)) for number in range(1, count + 1)]
+    numbered = map(sample, range(1, count + 1))
 
-    assert [each.sample.number for each in sampled_rounds(numbered, rule_of)] == list(range(first, count + 1, stride))
+    assert [each.sample.number for each in judged(numbered, rule_of)] == list(range(first, count + 1, stride))
     for rounds in range(1, 6):
         enough = rule_of.samples(rounds)
-        assert len(list(sampled_rounds([(n, sample(n)) for n in range(1, enough + 1)], rule_of))) == rounds
-        assert len(list(sampled_rounds([(n, sample(n)) for n in range(1, enough)], rule_of))) == rounds - 1
+        assert len(judged(map(sample, range(1, enough + 1)), rule_of)) == rounds
+        assert len(judged(map(sample, range(1, enough)), rule_of)) == rounds - 1
 
 
 def test_five_rounds_take_121_minutes() -> None:
@@ -112,23 +117,56 @@ def test_five_rounds_take_121_minutes() -> None:
     assert (settling().samples(5), settling().samples(25)) == (121, 721)
 
 
-@pytest.mark.parametrize(("seconds", "stands"), [(0.5, False), (30.0, False), (30.1, True), (60.0, True), (60.4, True)])
+@pytest.mark.parametrize(
+    ("seconds", "stands"),
+    [
+        (0.5, False),
+        (30.0, False),
+        (30.1, True),
+        (60.0, True),
+        (60.4, True),
+        (89.9, True),
+        (90.0, False),
+        (300.0, False),
+    ],
+)
 def test_a_sample_cut_short_stands_for_none(seconds: float, stands: bool) -> None:
-    """Half a sample or less is no round; a sample that the engine cut a little early or late is one."""
-    assert bool(list(sampled_rounds([(31, sample(31, seconds=seconds))], settling()))) is stands
+    """Half a sample or less, or half as long again, is no round; one that was cut a little early or late is one."""
+    assert bool(judged([sample(31, seconds=seconds)], settling())) is stands
 
 
 def test_samples_of_another_length() -> None:
     """Of samples of 30 seconds the 31st ends after 15.5 minutes."""
-    (found,) = sampled_rounds([(31, sample(31, seconds=30.0))], settling(sample_seconds=30.0))
+    (found,) = judged([sample(31, seconds=30.0, ended_seconds=930.0)], settling(sample_seconds=30.0))
 
     assert (found.number, found.minute) == (2, 15.5)
 
 
 def test_a_sampled_round_has_the_sample_s_value() -> None:
     """A tracked variable of a round that a sample stands for is read from that sample alone."""
-    (found,) = sampled_rounds([(1, sample(1, write_ios=120, read_ios=60))], settling())
+    (found,) = judged([sample(1, write_ios=120, read_ios=60)], settling())
     (tracked,) = settling().tracked
 
     assert found.value(tracked) == 3
     assert found.complete
+
+
+def test_time_tells_which_sample_stands_for_a_round() -> None:
+    """Where a halt swallowed samples, the sample that ended at minute 61 is the 61st, whatever its place."""
+    (found,) = judged([sample(40, ended_seconds=61 * 60 - 3.0)], settling())
+
+    assert (found.number, found.minute) == (3, 61)
+    assert judged([sample(61, ended_seconds=70 * 60)], settling()) == []
+    (later,) = judged([sample(30)], settling(), before=121)
+    assert (later.number, later.minute) == (6, 151)
+
+
+def test_a_missing_round_breaks_the_window() -> None:
+    """A window is made of consecutive samples: after a hole it begins anew."""
+    rounds = judged((sample(31 + 30 * place, write_ios=1000) for place in range(9)), settling())
+    holed = [each for each in rounds if each.number != 5]
+
+    assert sampled_window(rounds, settling()) is not None
+    assert sampled_window(holed, settling()) is not None
+    assert sampled_window(holed[:-1], settling()) is None
+    assert sampled_window([], settling()) is None

@@ -43,7 +43,10 @@ OLDEST = (3, 25)
 #: fio reads lines of 4095 bytes, and takes the rest of a longer one for another option.
 _LONGEST_NAME_BYTES = 4000
 
-_HOST_ERRORS = {errno.ENOMEM, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENOSPC, errno.EINVAL, errno.ENOENT}
+_HOST_ERRORS = {
+    errno.ENOMEM, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENOSPC, errno.EINVAL, errno.ENOENT, errno.EDEADLK,
+    errno.EAGAIN,
+}  # fmt: skip
 #: The kernel itself takes a command for lost that is not answered by then.
 _LONGEST_COMMAND_SECONDS = 30
 #: What a busy host or a shared disk may take once; it is in the runtime, and so in the numbers.
@@ -294,11 +297,12 @@ def _no_error(job: Mapping[str, Any], exit_code: int, output: str) -> None:
 
 
 def _side(side: Mapping[str, Any]) -> Side:
+    """Read running totals; I/Os are counted when they end, as their response times are."""
     response = side["lat_ns"]
     if not math.isfinite(response["mean"]):
         raise ValueError("a mean that is no number")
     return Side(
-        ios=int(side["total_ios"]),
+        ios=int(response["N"]),
         transferred_bytes=int(side["io_bytes"]),
         runtime_ms=int(side["runtime"]),
         timed_ios=int(response["N"]),

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..dut import Dut
 from ..errors import DeviceFailed, HostFailed, SniaPtsError
 from ..measurement import Measurement, Outcome
-from ..spec import Deviation, IopsSpec, LatencySpec, PatternSpec, Spec
+from ..spec import DemandSpec, Deviation, IopsSpec, LatencySpec, PatternSpec, Spec, WriteSaturationSpec
 from ..steps import Idle, Purge, Round, Step, Stretch
 from ..units import block_size
 from .engine import Engine
@@ -117,6 +117,26 @@ def _instead(dut: Dut) -> str:
     return "a file through a file system" if dut.kind == "file" else dut.model
 
 
+def _sequential(spec: PatternSpec) -> Iterator[Deviation]:
+    """Tell how a sequential pattern differs from one unbroken stream: fio begins anew with every start."""
+    if spec.pattern.access != "SEQ":
+        return
+    if isinstance(spec, WriteSaturationSpec) and 0 < spec.pattern.read_percent < 100:
+        yield Deviation(
+            what="stop at steady state",
+            standard="the stimulus ends when steady state is reached, if not before",
+            actual="it goes on to its amount or time: a mixed sequential stream is not broken off to decide",
+            clause="PTS chapter 10, test loop",
+        )
+    if isinstance(spec, DemandSpec):
+        yield Deviation(
+            what="sequential stream",
+            standard="one stream over the ActiveRange",
+            actual="each point and pre-write begins at the start of the ActiveRange",
+            clause="PTS chapters 13 and 14",
+        )
+
+
 def _lost_sizes(dut: Dut, spec: Spec) -> Iterator[Deviation]:
     """Tell the block sizes that the device's sectors cannot hold, as far as the test goes on without them."""
     left_out = f"left out: sectors of {dut.logical_sector_bytes} bytes cannot hold them"
@@ -132,6 +152,7 @@ def _lost_sizes(dut: Dut, spec: Spec) -> Iterator[Deviation]:
                     clause=f"PTS chapter {chapter}, block sizes",
                 )
         case PatternSpec():
+            yield from _sequential(spec)
             gone = [size for size in spec.pattern.block_sizes if size.size_bytes % dut.logical_sector_bytes]
             if gone:
                 yield Deviation(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..measurement import Measurement, Sample, SampledRound
 from ..spec import Settling
 from ..steps import Phase, Stimulus, Stretch
-from ..window import Window, sampled_rounds, window_ending
+from ..window import Window, sampled_round, sampled_window
 from .asking import Procedure, stretch
 from .ranges import continued
 
@@ -41,27 +39,40 @@ def until_settled(
     done = written_bytes = 0
     window = before = None
     while done < most_samples:
-        due = min(most_samples, rule.samples(max(rule.window_rounds, len(rounds) + 1)))
+        due = min(most_samples, _due(stimulus, rule, done, most_samples))
         asked = replace(stimulus, seconds=(due - done) * rule.sample_seconds)
         if before is not None:
             asked = replace(asked, start_bytes=continued(asked, before))
         if most_written_bytes is not None:
             asked = replace(asked, limit_bytes=_limit(asked, most_written_bytes - written_bytes))
-        numbers = itertools.count(done + 1)
 
-        def note(sample: Sample, numbers: Iterator[int] = numbers) -> None:
-            rounds.extend(sampled_rounds([(next(numbers), sample)], rule))
+        def note(sample: Sample, done: int = done) -> None:
+            judged = sampled_round(done, sample, rule)
+            rounds.extend([judged] if judged else [])
 
         whole = yield from stretch(Stretch(phase=phase, stimulus=asked, sample_seconds=rule.sample_seconds), note)
-        done = next(numbers) - 1
+        done = due
         written_bytes += whole.write.transferred_bytes
-        window = window_ending(rounds, rule)
-        if window is not None and window.steady:
+        window = sampled_window(rounds, rule)
+        if window is not None and window.steady and not _unbroken(stimulus):
             return Settled(reason="steady state", window=window)
         if most_written_bytes is not None and (written_bytes >= most_written_bytes or _ended_early(whole)):
             return Settled(reason="written", window=window)
         before = whole
     return Settled(reason="time", window=window)
+
+
+def _due(stimulus: Stimulus, rule: Settling, done: int, most_samples: int) -> int:
+    """Return the sample after which to decide: the window's last, then each that stands for a round."""
+    if _unbroken(stimulus):
+        return most_samples
+    following = 2 + (done - rule.first_sample) // rule.stride_samples
+    return rule.samples(max(rule.window_rounds, following))
+
+
+def _unbroken(stimulus: Stimulus) -> bool:
+    """Mixed sequential streams are not broken: reads and writes go on from places of their own, which none can tell."""
+    return stimulus.access == "SEQ" and 0 < stimulus.read_percent < 100
 
 
 def _limit(stimulus: Stimulus, left_bytes: int) -> int | None:
