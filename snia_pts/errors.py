@@ -48,7 +48,7 @@ class SpecError(SniaPtsError, ValueError):
     """The specification {path} has {count}:\n{mistakes}"""
 
     exit_code = 3
-    hint = "Correct them there; specs/ shows every key, its form and its clause."
+    hint = "Correct the file, or the option; specs/ shows every key and its form."
 
 
 class ToolMissing(SniaPtsError, FileNotFoundError):

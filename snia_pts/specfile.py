@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import SpecError, UsageError
+from .files import read_regular
 from .spec import SPEC_TYPES, Deviation, Spec, TestClass, TestSpec
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 SPECS = Path(__file__).parent / "data" / "specs"
+#: No specification, and no simulated drive, is longer.
+LONGEST_BYTES = 1024 * 1024
 #: What the last word of a key says of its number.
 _UNITS = {"seconds": " s", "ms": " ms", "percent": " %", "percents": " %", "kib": " KiB"}
 #: What names a specification, and is no number of the standard.
@@ -102,10 +105,12 @@ class _File:
     @classmethod
     def read(cls, path: Path, test_class: TestClass) -> _File:
         try:
-            return cls._resolve(path, tomllib.loads(path.read_text(encoding="utf-8")), test_class)
+            return cls._resolve(path, tomllib.loads(read_regular(path, LONGEST_BYTES).decode("utf-8")), test_class)
         except FileNotFoundError:
             raise _spec_error(str(path), ["no such file"]) from None
-        except (OSError, ValueError, RecursionError) as error:
+        except OSError as error:
+            raise _spec_error(str(path), [f"not readable as TOML: {error.strerror}"]) from None
+        except (ValueError, RecursionError) as error:
             raise _spec_error(str(path), [f"not readable as TOML: {error}"]) from None
 
     @classmethod
@@ -188,7 +193,7 @@ def _validate(test: str, plain: Mapping[str, Any]) -> tuple[Spec | None, list[st
         text = json.dumps(plain, ensure_ascii=False, default=lambda date: [str(date)])
         return TypeAdapter(SPEC_TYPES[test]).validate_json(text, strict=True), []
     except ValidationError as error:
-        return None, [_sentence(detail) for detail in error.errors() if not _follows(detail)]
+        return None, [sentence(detail) for detail in error.errors() if not _follows(detail)]
     except (ValueError, RecursionError):
         return None, [_UNFIT]
 
@@ -198,7 +203,8 @@ def _follows(detail: ErrorDetails) -> bool:
     return detail["type"] == "too_short" and bool(detail["input"])
 
 
-def _sentence(detail: ErrorDetails) -> str:
+def sentence(detail: ErrorDetails) -> str:
+    """Return a mistake that pydantic found as one sentence: key, value, what was expected."""
     key = ".".join(str(part) for part in detail["loc"])
     if detail["type"] in ("json_invalid", "string_unicode"):
         return _UNFIT

@@ -85,3 +85,14 @@ def allocated_bytes(path: Path) -> int:
     """Return the room that a file takes."""
     os.sync()
     return path.stat().st_blocks * 512
+
+
+def special(path: Path, kind: str) -> None:
+    """Put at ``path`` a ``fifo``, a ``sparse`` file of 20 GB, or a link to the device that ``kind`` names."""
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "sparse":
+        path.touch()
+        os.truncate(path, 20 * 10**9)
+    else:
+        path.symlink_to(kind)

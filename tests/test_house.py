@@ -22,7 +22,7 @@ PACKAGE = ROOT / "snia_pts"
 FLOORS = (
     {"__init__"},
     {"errors"},
-    {"units"},
+    {"units", "files"},
     {"spec", "dut", "testplatform"},
     {"steps", "specfile"},
     {"measurement"},

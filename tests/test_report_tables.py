@@ -185,6 +185,21 @@ def test_deviations_come_first_and_undo_conformance() -> None:
     assert "PTS conformant: no deviation" in words(build(samples.iops_result()).pages[0])
 
 
+@pytest.mark.parametrize("test", ["iops", "throughput", "latency", "hir", "composite"])
+def test_a_run_that_is_not_steady_has_nothing_green_on_its_summary(test: str) -> None:
+    """Without deviations, a run that never got steady says both, and neither line looks like a success."""
+    page = build(samples.result_of(test, steady=False)).pages[0]
+    assert "No deviation from PTS-E 2.0.2, but steady state was not achieved" in words(page)
+    assert [block.text for block in page.blocks if isinstance(block, Prose) and block.kind == "good"] == []
+
+
+def test_the_verdict_names_an_unsteady_preconditioning_once() -> None:
+    """The last window of host idle recovery stands behind the verdict, which says whose it is."""
+    assert summary.verdict(samples.result_of("hir", steady=False)) == (
+        "STEADY STATE NOT ACHIEVED (preconditioning) (last window: rounds 21 - 25 (minutes 601 - 721))"
+    )
+
+
 def test_blocks_that_the_sectors_cannot_hold_are_not_applicable() -> None:
     """On 4096-byte sectors the row of 0.5 KiB is n/a, the others are not, and the page says why."""
     page = next(page for page in build(samples.iops_result(sector_bytes=4096)).pages if "Tabular" in page.title)

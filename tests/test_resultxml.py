@@ -1,5 +1,6 @@
 """result.xml: valid, exact, small, and read as if it came from an enemy."""
 
+import hashlib
 import math
 from dataclasses import fields, replace
 from functools import cache
@@ -14,6 +15,9 @@ from snia_pts.demand import demand_means, operating_points
 from snia_pts.errors import RecordError
 from snia_pts.measurement import average_response_us, percentile_response_us
 from snia_pts.record.document import parse
+from snia_pts.record.evidence import evidence_differences
+from snia_pts.record.folder import RunFolder
+from snia_pts.record.journal import Recorded
 from snia_pts.record.resultxml import COLUMNS, differences, numbers, result_xml
 from snia_pts.result import TestResult
 from snia_pts.spec import SPEC_TYPES, DemandSpec
@@ -21,6 +25,7 @@ from snia_pts.specfile import SPECS, read_specification
 from snia_pts.steadystate import determine
 from snia_pts.timeline import TimeLine
 from tests import samples
+from tests.drives import special
 
 RESULT = samples.iops_result(rounds=6)
 DOCUMENT = result_xml(RESULT)
@@ -322,3 +327,49 @@ def test_a_window_that_is_not_evaluable_is_valid() -> None:
     root = parse(result_xml(replace(RESULT, loops=(unknown,))), "result.xml")
 
     assert {element.get("average") for element in root.findall("loop/window/determination")} == {"NaN"}
+
+
+@pytest.mark.parametrize("target", ["fifo", "/dev/zero", "sparse"])
+def test_a_special_file_is_no_result(target: str, tmp_path: Path) -> None:
+    """What could not be read to its end in time and memory is refused at once."""
+    special(tmp_path / "result.xml", target)
+
+    with pytest.raises(RecordError, match=r"it is (no regular file|larger than 268435456 bytes)"):
+        differences(tmp_path / "result.xml", RESULT)
+
+
+@pytest.mark.parametrize("target", ["fifo", "/dev/zero", "sparse"])
+def test_special_evidence_is_told(target: str, tmp_path: Path) -> None:
+    """Evidence that could not be read to its end in time and memory is told as a difference."""
+    folder = RunFolder.create(tmp_path / "run")
+    result = samples.iops_result(ending="interrupted", stop_after=3)
+    measurement = next(iter(result.measurements))
+    special(folder.evidence / f"{measurement.evidence}.json", target)
+
+    told = next(evidence_differences(folder, result))
+    assert told.endswith("it is larger than any fio answer" if target == "sparse" else "it is no regular file")
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "..", "a\0b"])
+def test_evidence_outside_its_folder_is_not_opened(name: str, tmp_path: Path) -> None:
+    """A name that leads out of evidence/ is a difference, even where a file of that name has the right content."""
+    folder = RunFolder.create(tmp_path / "run")
+    (tmp_path / "run" / "outside.json").touch()
+    result = samples.iops_result(ending="interrupted", stop_after=3)
+    (loop,) = result.loops
+    (first, *more) = loop.rounds
+    forged = replace(first.measurements[0], evidence=name, evidence_sha256=hashlib.sha256().hexdigest())
+    rounds = (replace(first, measurements=(forged, *first.measurements[1:])), *more)
+
+    told = list(evidence_differences(folder, replace(result, loops=(replace(loop, rounds=rounds),))))
+
+    assert f"{name!r}: it is no name of a file in evidence/" in told
+
+
+@pytest.mark.parametrize("target", ["fifo", "/dev/zero"])
+def test_a_special_file_is_no_journal(target: str, tmp_path: Path) -> None:
+    """A journal that is a pipe or a device is refused at once."""
+    special(tmp_path / "journal.jsonl", target)
+
+    with pytest.raises(RecordError, match="it is no regular file"):
+        Recorded(tmp_path / "journal.jsonl")

@@ -642,6 +642,25 @@ def test_a_file_that_changes_during_the_run_is_noticed(tmp_path: Path, by: str) 
     assert f"in step Round 2 (RND 4 KiB 0/100): {path} {'is ' if by == 'nothing' else ''}{told}" in str(failed.value)
 
 
+@pytest.mark.parametrize("size_bytes", [MIB // 2, 2 * MIB])
+def test_a_file_that_changes_its_size_is_noticed(tmp_path: Path, size_bytes: int) -> None:
+    """A file that somebody cuts or lengthens ends the run before the next byte."""
+    path = tmp_path / "x.img"
+    with held(path, MIB) as target:
+        target.require_same("Round 2", "RND 4 KiB 0/100")
+        os.truncate(path, size_bytes)
+        with pytest.raises(HostFailed, match=f"is {size_bytes} bytes long, and was {MIB}"):
+            target.require_same("Round 2", "RND 4 KiB 0/100")
+
+
+def test_a_file_that_ends_within_a_sector_is_the_same(tmp_path: Path) -> None:
+    """What is left over behind the last whole sector is no change of size."""
+    path = filled(tmp_path / "x.img", MIB + 100)
+    with held(path, overwrite=True) as target:
+        assert target.dut.capacity_bytes == MIB
+        target.require_same("Round 2", "RND 4 KiB 0/100")
+
+
 @pytest.mark.root
 def test_a_node_that_changes_during_the_run_is_noticed(tmp_path: Path, device: Path) -> None:
     """A device node that is gone is the device's failure; one with another device behind it the host's."""

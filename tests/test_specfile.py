@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from snia_pts.errors import SpecError, UsageError
 from snia_pts.spec import SPEC_TYPES, PatternSpec
 from snia_pts.specfile import SPECS, Specification, parse_override, read_specification, shown
+from tests.drives import special
 from tests.strategies import CLASSES, VERSIONS, toml_document, toml_values
 
 TESTS = tuple(SPEC_TYPES)
@@ -590,3 +591,12 @@ def test_any_text_is_an_override_or_refused(text: str) -> None:
     except UsageError:
         return
     assert key == text.partition("=")[0].strip()
+
+
+@pytest.mark.parametrize("target", ["fifo", "/dev/zero", "sparse"])
+def test_a_special_file_is_no_specification(target: str, tmp_path: Path) -> None:
+    """What could not be read to its end in time and memory is refused at once."""
+    special(tmp_path / "mine.toml", target)
+
+    with pytest.raises(SpecError, match=r"it is (no regular file|larger than 1048576 bytes)"):
+        read_specification("iops", "2.0.2", "enterprise", path=tmp_path / "mine.toml")

@@ -13,10 +13,14 @@ from snia_pts.cli.suite import seed_of
 from snia_pts.errors import RecordError, ReportError, RunFolderError
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.report import rst
+from snia_pts.report.pages import Prose
 from snia_pts.report.suite import build, key_figures, overview, write
+from snia_pts.report.tables import Table
 from snia_pts.result import TestResult
 from snia_pts.spec import SPEC_TYPES
+from snia_pts.units import duration
 from tests import samples
+from tests.drives import special
 from tests.test_cli import store_run
 
 TESTS = tuple(SPEC_TYPES)
@@ -92,6 +96,15 @@ def test_junk_gives_a_sentence(junk: bytes, tmp_path_factory: pytest.TempPathFac
         SuiteFolder.existing(folder)
 
 
+@pytest.mark.parametrize("target", ["fifo", "/dev/zero", "sparse"])
+def test_a_special_file_is_no_suite(target: str, tmp_path: Path) -> None:
+    """What could not be read to its end in time and memory is refused at once."""
+    special(tmp_path / "suite.json", target)
+
+    with pytest.raises(RecordError, match=r"suite\.json: it is (no regular file|larger than 1048576 bytes)"):
+        SuiteFolder.existing(tmp_path)
+
+
 @given(st.integers(0, 2**63 - 1))
 def test_each_test_has_its_own_seed(seed: int) -> None:
     """Seeds of tests differ, are the same for the same seed of all, and are valid seeds themselves."""
@@ -155,6 +168,50 @@ def test_a_saturation_that_time_ended_is_no_fault() -> None:
     assert not told.lines[0].verdict.startswith("STEADY")
 
 
+def test_an_unsteady_test_is_no_success_of_all() -> None:
+    """Without deviations, a test that never got steady leaves nothing green on the summary."""
+    (page,) = build(overview([("latency", samples.result_of("latency", steady=False))])).pages
+    told = [block for block in page.blocks if isinstance(block, Prose)]
+
+    assert "No deviation in any test, but steady state was not achieved in all" in [block.text for block in told]
+    assert [block.text for block in told if block.kind == "good"] == []
+
+
+def test_a_stopped_test_without_deviations_says_why_it_is_not_conformant() -> None:
+    """The summary gives the reason that counts, not a number of deviations that is none."""
+    result = samples.result_of("latency", ending="interrupted", stop_after=3)
+
+    assert [line.conformance for line in overview([("latency", result)]).lines] == ["NO, the run did not finish"]
+
+
+def test_a_report_that_is_not_there_is_not_named() -> None:
+    """The summary names the reports that lie in the folder, and no other."""
+    told = overview([("latency", samples.result_of("latency")), ("xsr", samples.result_of("xsr"))], ["xsr"])
+
+    assert [line.report for line in told.lines] == ["\N{EN DASH}", "xsr/report.pdf"]
+
+
+def test_the_summary_says_least_and_sum() -> None:
+    """What a stopped test wrote is the least, a finished one's is exact; the durations are told together."""
+    stopped = samples.result_of("latency", ending="interrupted", stop_after=30)
+    told = overview([("throughput", samples.result_of("throughput")), ("latency", stopped)])
+    tests, together = (block for block in build(told).pages[0].blocks if isinstance(block, Table))
+
+    facts = {row[0]: row[1] for row in together.rows}
+    assert [row[5].startswith("at least ") for row in tests.rows] == [False, True]
+    assert facts["Data written (TGBW)"].startswith("at least ")
+    seconds = [line.seconds for line in told.lines if line.seconds is not None]
+    assert facts["Duration"] == duration(sum(seconds))
+
+
+def test_a_test_without_steady_state_is_complete() -> None:
+    """The header says achieved of no test that asks for no steady state."""
+    text = rst.render(build(overview([(test, samples.result_of(test)) for test in ("latency", "xsr")])))
+
+    for test, state in (("LATENCY", "achieved"), ("XSR", "complete")):
+        assert any(test in line and state in line for line in text.splitlines())
+
+
 def test_nothing_to_sum_up_is_said() -> None:
     """Where no test was run there is no summary."""
     with pytest.raises(ReportError, match="none of the tests was run"):
@@ -163,7 +220,7 @@ def test_nothing_to_sum_up_is_said() -> None:
 
 def test_the_summary_is_a_report(tmp_path: Path) -> None:
     """The summary is made in every form, from valid RST, links each report, and comes out the same again."""
-    told = overview(results(hir=None, wsat=samples.result_of("wsat", ending="interrupted", stop_after=30)))
+    told = overview(results(hir=None, wsat=samples.result_of("wsat", ending="interrupted", stop_after=30)), TESTS)
 
     paths = write(told, tmp_path)
     first = {name: path.read_bytes() for name, path in paths.items()}
@@ -228,6 +285,26 @@ def test_forged_evidence_in_one_run_is_told(stored: SuiteFolder, capsys: pytest.
 
     assert main(["assess", str(stored.path)]) == 14
     assert "What is stored differs" in capsys.readouterr().out
+
+
+def test_a_linked_folder_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """A test's folder that is a link to another run is told, and nothing is written there."""
+    elsewhere = store_run(stored.path.parent / "elsewhere", "wsat")
+    stored.place("wsat").symlink_to(elsewhere.path)
+
+    for verb in ("assess", "report"):
+        assert main([verb, str(stored.path)]) == 14
+        assert "it is a link" in capsys.readouterr().err
+    assert not (elsewhere.path / "report.pdf").exists()
+
+
+def test_the_run_of_another_test_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder whose journal is that of another test stands for no test."""
+    stored.place("latency").rename(stored.place("wsat"))
+
+    for verb in ("assess", "report"):
+        assert main([verb, str(stored.path)]) == 14
+        assert "its journal is that of the test latency" in capsys.readouterr().err
 
 
 def test_a_folder_of_nothing_gives_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

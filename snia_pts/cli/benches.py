@@ -162,6 +162,7 @@ class SimulatedBench:
                 )
         self._name = str(arguments.target).removeprefix(SIMULATED)
         self._preset = read_preset(self._name)
+        self._now: Callable[[], datetime] = lambda: datetime.now().astimezone()
 
     @property
     def subject(self) -> str:
@@ -205,8 +206,9 @@ class SimulatedBench:
             dataclasses.replace(self._preset, drive=drive),
             seed=seed,
             evidence=evidence,
-            began=datetime.now().astimezone(),
+            began=self._now(),
         )
+        self._now = laboratory.now  # the next test begins when this one ends
         return Equipment(perform=laboratory.perform, engine=laboratory, now=laboratory.now, durable=False)
 
 

@@ -19,6 +19,7 @@ def console() -> None:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
+    _open_streams()
     _speak_plainly()
     try:
         arguments = build_parser().parse_args(argv)
@@ -34,9 +35,19 @@ def main(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        return _say(
-            HostFailed(step="running", what=str(error.filename or "a file"), reason=error.strerror or str(error))
-        )
+        reason = error.strerror or str(error)
+        if error.filename is None:  # what is written without a name is the standard output
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            hint = "What was run is in its run folder."
+            return _say(HostFailed(step="telling the result", what="standard output", reason=reason, hint=hint))
+        return _say(HostFailed(step="running", what=str(error.filename or "a file"), reason=reason))
+
+
+def _open_streams() -> None:
+    """Give a closed standard stream (``>&-``) somewhere to go."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  # until the process ends
 
 
 def _speak_plainly() -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from ..dut import Dut
-from ..plan import Estimate, Plan, PlannedStep
+from ..plan import Estimate, Plan
 from ..spec import Deviation, Spec
 from ..units import capacity, duration, number
 from .words import counted, deviation_lines, dut_words, table
@@ -29,22 +29,28 @@ class _Kind(NamedTuple):
 
     label: str
     stimuli: int
-    seconds: float
-    written_bytes: int
 
 
-def _grouped(estimate: Estimate) -> Mapping[_Kind, int]:
-    """How often each kind of step comes, in the order they first come."""
-    times: dict[_Kind, int] = {}
+class _Sum(NamedTuple):
+    """How often a kind of step comes, and what it costs in all."""
+
+    times: int = 0
+    seconds: float = 0.0
+    written_bytes: int = 0
+
+
+def _grouped(estimate: Estimate) -> Mapping[_Kind, _Sum]:
+    """What each kind of step costs, in the order they first come."""
+    sums: dict[_Kind, _Sum] = {}
     for step in estimate.steps:
-        kind = _kind(step)
-        times[kind] = times.get(kind, 0) + 1
-    return times
-
-
-def _kind(step: PlannedStep) -> _Kind:
-    label = _NUMBERED.sub("Round", step.label)
-    return _Kind(label=label, stimuli=step.stimuli, seconds=step.seconds, written_bytes=step.written_bytes)
+        kind = _Kind(label=_NUMBERED.sub("Round", step.label), stimuli=step.stimuli)
+        before = sums.get(kind, _Sum())
+        sums[kind] = _Sum(
+            times=before.times + 1,
+            seconds=before.seconds + step.seconds,
+            written_bytes=before.written_bytes + step.written_bytes,
+        )
+    return sums
 
 
 def plan_lines(planned: Planned, dut: Dut) -> Iterator[str]:
@@ -54,8 +60,8 @@ def plan_lines(planned: Planned, dut: Dut) -> Iterator[str]:
     yield ""
     shortest, longest = _grouped(plan.shortest), _grouped(plan.longest)
     yield from table(
-        ("step", "stimuli", "each", "writes at most", "shortest", "longest"),
-        (_row(kind, shortest.get(kind, 0), longest.get(kind, 0)) for kind in {**longest, **shortest}),
+        ("step", "stimuli", "shortest", "longest", "writes at most"),
+        (_row(kind, shortest.get(kind, _Sum()), longest.get(kind, _Sum())) for kind in {**longest, **shortest}),
     )
     yield ""
     for word, estimate in (("shortest", plan.shortest), ("longest", plan.longest)):
@@ -65,12 +71,16 @@ def plan_lines(planned: Planned, dut: Dut) -> Iterator[str]:
     yield from deviation_lines(deviations)
 
 
-def _row(kind: _Kind, shortest: int, longest: int) -> tuple[str, ...]:
-    purge = not kind.stimuli and not kind.seconds
+def _row(kind: _Kind, shortest: _Sum, longest: _Sum) -> tuple[str, ...]:
+    written = max(shortest.written_bytes, longest.written_bytes)
     return (
-        kind.label, str(kind.stimuli or ""), "the drive's" if purge else duration(kind.seconds),
-        capacity(kind.written_bytes) if kind.written_bytes else "", f"x {shortest}", f"x {longest}",
+        kind.label, str(kind.stimuli or ""), _times(shortest), _times(longest), capacity(written) if written else "",
     )  # fmt: skip
+
+
+def _times(costs: _Sum) -> str:
+    time = duration(costs.seconds) if costs.seconds else "the drive's"
+    return f"{costs.times} x, {time}"
 
 
 def _cost(seconds: float, written_bytes: int, dut: Dut) -> str:
@@ -122,9 +132,11 @@ def _sums(estimates: Sequence[Estimate], dut: Dut) -> tuple[str, str, str]:
 def plan_json(planned: Planned, dut: Dut) -> dict[str, Any]:
     """The plan of a test for programs."""
     spec, plan, deviations = planned
+    supposed = plan.assumptions
     return {
         "format": 1, "test": spec.test, "revision": spec.revision, "dut": asdict(dut),
-        "assumptions": asdict(plan.assumptions), "shortest": _course(plan.shortest, dut),
+        "assumptions": {"mb_per_second": supposed.mb_per_second, "overhead_seconds": supposed.overhead_seconds},
+        "shortest": _course(plan.shortest, dut),
         "longest": _course(plan.longest, dut), "deviations": [asdict(deviation) for deviation in deviations],
     }  # fmt: skip
 
@@ -139,7 +151,7 @@ def suite_json(tests: Sequence[Planned], dut: Dut) -> dict[str, Any]:
 
 
 def _course(estimate: Estimate, dut: Dut) -> dict[str, Any]:
-    steps = [{**kind._asdict(), "times": times} for kind, times in _grouped(estimate).items()]
+    steps = [{**kind._asdict(), **costs._asdict()} for kind, costs in _grouped(estimate).items()]
     return {"rounds": estimate.rounds, **_json_sums([estimate], dut), "steps": steps}
 
 

@@ -6,8 +6,10 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from ..errors import RecordError
+from ..errors import RecordError, ReportError
 from ..record.evidence import evidence_differences
 from ..record.folder import RunFolder
 from ..record.resultxml import differences
@@ -48,7 +50,7 @@ def assess(arguments: argparse.Namespace) -> int:
 
 
 def _runs(suite: SuiteFolder) -> list[RunFolder]:
-    found = [run for test in suite.tests if (run := suite.run(test))]
+    found = [run for test in suite.tests if (run := suite.recorded(test))]
     if not found:
         raise RecordError(path=suite.path, reason="none of its tests was run")
     return found
@@ -58,8 +60,8 @@ def _print_assessment(folder: RunFolder, result: TestResult, disagreements: tupl
     for line in result_lines(result):
         print(line)
     print()
-    agreed = "result.xml and evidence agree" if folder.result.exists() else "There is no result.xml; evidence agrees"
-    print("\n".join(_told(disagreements)) or f"{agreed} with the journal.")
+    stored = "result.xml and" if folder.result.exists() else "There is no result.xml;"
+    print("\n".join(_told(disagreements)) or f"{stored} the engine's final answers agree with the journal.")
     print()
 
 
@@ -70,7 +72,9 @@ def report(arguments: argparse.Namespace) -> int:
         for line in _report_again(folder):
             print(line)
     if suite:
-        for path in write_summary(summed_up(suite), suite.path).values():
+        with _writing(suite.path):
+            written = write_summary(summed_up(suite), suite.path)
+        for path in written.values():
             print(path)
     return 0
 
@@ -83,8 +87,19 @@ def _report_again(folder: RunFolder) -> Iterator[str]:
         raise RecordError(path=folder.path, reason="the run still goes on", hint="Wait for its end, or stop it.")
     for line in _told(_disagreements(folder, result)):
         print(line, file=sys.stderr)
-    store(folder)
-    yield from map(str, write(result, folder.path).values())
+    with _writing(folder.path):
+        store(folder)
+        written = write(result, folder.path)
+    yield from map(str, written.values())
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Say in which folder a file could not be written; raises ReportError."""
+    try:
+        yield
+    except OSError as error:
+        raise ReportError(reason=f"{folder}: {error.strerror or error}") from None
 
 
 def _disagreements(folder: RunFolder, result: TestResult) -> tuple[str, ...]:

@@ -133,12 +133,13 @@ def _stopped(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder) -> Sn
 
 def summed_up(folder: SuiteFolder) -> Overview:
     """Return what became of all tests of a stored run of several, from their journals."""
-    return overview(_results(folder))
+    reported = [test for test in folder.tests if (folder.place(test) / "report.pdf").is_file()]
+    return overview(_results(folder), reported)
 
 
 def _results(folder: SuiteFolder) -> Iterator[tuple[str, TestResult | None]]:
     for test in folder.tests:
-        run = folder.run(test)
+        run = folder.recorded(test)
         yield test, assess(run) if run else None
 
 
@@ -165,7 +166,7 @@ def overview_lines(told: Overview) -> Iterator[str]:
         ("test", "PTS conformant", "duration", "written GB", "drive fills"),
         (
             (
-                line.title, line.conformance, line.duration, number(line.written_bytes / GB),
+                line.title, line.conformance, line.duration, line.least + number(line.written_bytes / GB),
                 number(line.written_bytes / told.capacity_bytes),
             )
             for line in told.lines

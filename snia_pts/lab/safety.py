@@ -30,8 +30,13 @@ class Target:
     descriptor: int
 
     def require_same(self, step: str, what: str) -> None:
-        """Raise DeviceFailed or HostFailed, in ``step``, when the path no longer leads to what was held."""
-        changed = _changed(Path(self.dut.path), os.fstat(self.descriptor))
+        """Raise DeviceFailed or HostFailed, in ``step``, when the path no longer leads to what was held, or a
+        file has another size."""
+        held = os.fstat(self.descriptor)
+        changed = _changed(Path(self.dut.path), held)
+        beyond = held.st_size - self.dut.capacity_bytes  # less than a sector: a file need not end with one
+        if not changed and self.dut.kind == "file" and not 0 <= beyond < self.dut.logical_sector_bytes:
+            changed = f"is {held.st_size} bytes long, and was {self.dut.capacity_bytes}"
         if changed:
             failed = DeviceFailed if changed == _GONE and self.dut.kind != "file" else HostFailed
             raise failed(step=step, what=what, reason=f"{self.dut.path} {changed}")

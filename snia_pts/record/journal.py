@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ..errors import HostFailed, RecordError
+from ..files import open_regular
 from ..measurement import Idled, Measurement, Outcome, Purged, Sample
 from ..result import Ending, RunFacts
 from ..steps import Idle, Purge, Round, Step, Stretch
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
 _BEFORE, _AFTER = len(b'{"crc32":"01234567","entry":'), len(b"}\n")
 _DAMAGED = "Take a copy from a backup; fio's own answers are still in evidence/."
 _LONGEST_LINE = 64 * 1024 * 1024
+_KEPT = "What was journaled before is safe."
+#: What can be done about a journal that cannot be written.
+_REMEDIES = {
+    errno.ENOENT: "The journal is gone, and nothing of this run is kept from here on.",
+    errno.ENOSPC: f"Make room on the disk of the run folder. {_KEPT}",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +125,7 @@ class Journal:
             os.ftruncate(self._descriptor, self._length)
             raise HostFailed(
                 step="journal", what=kind, reason=error.strerror or str(error),
-                hint="Make room on the disk of the run folder; what was journaled before is safe.",
+                hint=_REMEDIES.get(error.errno or 0, f"Check the disk of the run folder. {_KEPT}"),
             ) from None  # fmt: skip
         self._length += len(line)
 
@@ -254,7 +261,7 @@ def _line(checksum: int, payload: bytes) -> bytes:
 
 def _lines(path: Path) -> Iterator[bytes]:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             while line := file.readline(_LONGEST_LINE):
                 if len(line) == _LONGEST_LINE:
                     raise RecordError(path=path, reason="a line is longer than any this suite writes")

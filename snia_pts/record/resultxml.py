@@ -16,6 +16,7 @@ from lxml import etree
 from .. import __version__
 from ..demand import demand_means, operating_points
 from ..errors import RecordError
+from ..files import read_regular
 from ..measurement import NINES, Histogram, Measurement, Transfers, average_response_us, mean
 from ..result import Gap, Loop, Sampling, TestResult
 from ..spec import DemandSpec, Spec, Tracked
@@ -24,7 +25,7 @@ from ..steadystate import SteadyState
 from ..steps import Stimulus
 from ..timeline import TimeLine
 from ..window import Window
-from .document import compare, parse
+from .document import LARGEST_BYTES, compare, parse
 
 FORMAT = 1
 #: The columns of a time line's samples, in the order of the document.
@@ -71,7 +72,7 @@ def result_xml(result: TestResult) -> bytes:
 def differences(path: Path, result: TestResult) -> tuple[str, ...]:
     """Return where the stored result.xml and ``result`` differ, a sentence each; nothing when they agree."""
     try:
-        document = path.read_bytes()
+        document = read_regular(path, LARGEST_BYTES)
     except OSError as error:
         raise RecordError(path=path, reason=error.strerror or str(error)) from None
     return tuple(compare(parse(document, str(path)), parse(result_xml(result), "result.xml")))

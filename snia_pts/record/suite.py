@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import RecordError, RunFolderError
+from ..files import read_regular
 from ..spec import SPEC_TYPES
 from .folder import RunFolder, replace_file
+from .journal import Recorded
 
 _NAME = "suite.json"
+_LONGEST_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +44,12 @@ class SuiteFolder:
     def existing(cls, path: Path) -> SuiteFolder | None:
         """Return the folder of all at ``path``; None when it is something else.  Raises RecordError for a wrong one."""
         try:
-            text = (path / _NAME).read_text(encoding="utf-8")
+            text = read_regular(path / _NAME, _LONGEST_BYTES).decode("utf-8")
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, UnicodeError) as error:
+        except OSError as error:
+            raise RecordError(path=path, reason=f"{_NAME}: {error.strerror}") from None
+        except UnicodeError as error:
             raise RecordError(path=path, reason=f"{_NAME}: {error}") from None
         try:
             told = json.loads(text)
@@ -60,9 +65,20 @@ class SuiteFolder:
         return self.path / test
 
     def run(self, test: str) -> RunFolder | None:
-        """Return a test's run folder; None when it was not run."""
+        """Return a test's run folder; None when it was not run.  Raises RecordError for a link."""
         folder = RunFolder(path=self.place(test))
+        if folder.path.is_symlink():
+            raise RecordError(path=folder.path, reason="it is a link, and each test has its own folder here", hint="")
         return folder if folder.journal.is_file() else None
+
+    def recorded(self, test: str) -> RunFolder | None:
+        """As ``run``; raises RecordError also where the folder's journal is that of another test."""
+        folder = self.run(test)
+        if folder is not None:
+            found = Recorded(folder.journal).facts.spec.test
+            if found != test:
+                raise RecordError(path=folder.path, reason=f"its journal is that of the test {found}", hint="")
+        return folder
 
     def discard(self) -> None:
         """Remove a folder in which no test began."""

@@ -240,7 +240,7 @@ def state_table(result: TestResult, shown: Sequence[State]) -> Table:
     columns = (
         Column(heading="Wait state", width=13),
         *(Column(heading=heading, align="right", width=9) for heading, _ in figures[:-1]),
-        Column(heading=figures[-1][0], align="right", width=14),
+        Column(heading=figures[-1][0], align="right", width=18),
     )
     rows = tuple(zip((state.name for state in shown), *(cells for _, cells in figures), strict=True))
     return Table(kind="numbers", columns=columns, rows=rows, title="Wait states")

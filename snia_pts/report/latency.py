@@ -156,8 +156,9 @@ def _tables(
         few = few or any(map(math.isnan, values.values()))
         yield from matrices.matrix_tables(values, sizes, mixes, title=f"{title}, {window}")
     said = ["R/W in percent of the I/Os.", matrices.measured_sizes(sizes, values)[1]]
+    said.append("Here each I/O counts alike; the determination's average is the mean of the rounds' averages.")
     if wanted is not _TABLES_1_1:
-        said.append("Percentiles come from the merged bins of all rounds.")
+        said.append("Percentiles come from the merged bins of the window's rounds.")
     if few:
         said.append(f"A percentile is n/a where the window has too few I/Os to tell ({FIVE_NINES:g} %: 100 000).")
     yield Prose(text=" ".join(filter(None, said)))

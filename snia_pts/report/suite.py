@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import datetime
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from ..spec import CrossStimulusSpec, DemandSpec
 from ..units import GB, capacity, duration, number
 from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
 from .pages import Header, Page, Prose, Report
-from .summary import SIMULATED, elapsed, verdict
+from .summary import SIMULATED, shortcomings, verdict
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 
 if TYPE_CHECKING:
@@ -36,11 +37,21 @@ class TestLine:
     ending: str = NOT_RUN
     conformance: str = UNKNOWN
     key_figures: tuple[str, ...] = ()
-    duration: str = UNKNOWN
+    seconds: float | None = None
     started: str = ""
     finished: str = ""
     written_bytes: float = 0.0
     report: str = UNKNOWN
+    asks_steady_state: bool = True
+
+    @property
+    def duration(self) -> str:
+        return UNKNOWN if self.seconds is None else duration(self.seconds)
+
+    @property
+    def least(self) -> str:
+        """What stands before the bytes of a test that was stopped: it wrote more, which was not counted."""
+        return "" if self.ending in ("finished", NOT_RUN) else "at least "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,16 +87,17 @@ class Overview:
         return "; ".join(parts)
 
 
-def overview(results: Iterable[tuple[str, TestResult | None]]) -> Overview:
+def overview(results: Iterable[tuple[str, TestResult | None]], reported: Collection[str] = ()) -> Overview:
     """Return what a summary says of ``results``, by the tests' verbs; None for a test that was not run.
 
-    Results are taken one at a time, as they can be large.  Raises ReportError when no test was run.
+    Results are taken one at a time, as they can be large.  ``reported`` are the tests whose report is there.
+    Raises ReportError when no test was run.
     """
     lines: list[TestLine] = []
     first: TestResult | None = None
     for test, result in results:
         first = first or (_small(result) if result else None)
-        lines.append(_line(test, result) if result else TestLine(test=test, title=test))
+        lines.append(_line(test, result, test in reported) if result else TestLine(test=test, title=test))
     if first is None:
         raise ReportError(reason="none of the tests was run", hint="")
     dut = first.facts.dut
@@ -101,22 +113,31 @@ def _small(result: TestResult) -> TestResult:
     return replace(result, loops=(), time_lines=(), gaps=(), sampling=None)
 
 
-def _line(test: str, result: TestResult) -> TestLine:
-    count = len(result.deviations)
+def _line(test: str, result: TestResult, reported: bool) -> TestLine:
     return TestLine(
         test=test,
         title=result.facts.spec.title,
         verdict=verdict(result),
         achieved=result.achieved,
         ending=result.ending,
-        conformance="yes" if result.conformant else f"NO, {count} deviation{'s' * (count != 1)}",
+        conformance="yes" if result.conformant else f"NO, {shortcomings(result)}",
         key_figures=tuple(key_figures(result)),
-        duration=elapsed(result),
+        seconds=_seconds(result),
         started=result.facts.started,
         finished=result.finished,
         written_bytes=result.written_bytes,
-        report=f"{test}/report.pdf",
+        report=f"{test}/report.pdf" if reported else UNKNOWN,
+        asks_steady_state=not isinstance(result.facts.spec, CrossStimulusSpec),
     )
+
+
+def _seconds(result: TestResult) -> float | None:
+    """Return the time from a run's start to its end; None where that is not known."""
+    try:
+        first, last = (datetime.datetime.fromisoformat(text) for text in (result.facts.started, result.finished))
+        return max(0.0, (last - first).total_seconds())
+    except (ValueError, TypeError):
+        return None
 
 
 def key_figures(result: TestResult) -> Iterator[str]:
@@ -191,6 +212,8 @@ def _state(line: TestLine) -> str:
     """What became of a test, in a word or two."""
     if line.ending != "finished":
         return NOT_RUN if line.ending == NOT_RUN else f"INCOMPLETE ({line.ending})"
+    if not line.asks_steady_state:
+        return "complete"
     return "achieved" if line.achieved else NOT_ACHIEVED
 
 
@@ -211,34 +234,41 @@ def _blocks(told: Overview) -> Iterator[Block]:
     good = told.finished and all(line.achieved for line in told.lines)
     yield Prose(text=told.verdict, kind="good" if good else "bad")
     conformant = all(line.conformance == "yes" for line in told.lines)
-    yield Prose(
-        text="PTS conformant: no deviation in any test" if conformant else "NOT PTS conformant: see each test",
-        kind="good" if conformant else "bad",
-    )
+    if conformant and not good:
+        yield Prose(text="No deviation in any test, but steady state was not achieved in all", kind="bad")
+    else:
+        text = "PTS conformant: no deviation in any test" if conformant else "NOT PTS conformant: see each test"
+        yield Prose(text=text, kind="good" if conformant else "bad")
     columns = (
-        Column(heading="Test", width=13),
-        Column(heading="Verdict", width=17),
-        Column(heading="Key figures", width=22),
-        Column(heading="PTS conformant", width=12),
-        Column(heading="Duration", width=8),
-        Column(heading="Written (GB), drive fills", align="right", width=10),
+        Column(heading="Test", width=12),
+        Column(heading="Verdict", width=16),
+        Column(heading="Key figures", width=21),
+        Column(heading="PTS conformant", width=11),
+        Column(heading="Duration", width=10),
+        Column(heading="Written (GB)", align="right", width=8),
+        Column(heading="Drive fills", align="right", width=6),
         Column(heading="Report", width=18),
     )
     yield Table(kind="texts", columns=columns, rows=tuple(_row(told, line) for line in told.lines), title="Tests")
     written = sum(line.written_bytes for line in told.lines)
     fills = thousands(written / told.capacity_bytes, 2)
+    least = next((line.least for line in told.lines if line.least), "")
+    known = [line.seconds for line in told.lines if line.seconds is not None]
     rows = (
-        ("Data written (TGBW)", f"{thousands(written / GB, 1)} GB, {fills} x user capacity"),
+        ("Duration", duration(sum(known)) if known else UNKNOWN),
+        ("Data written (TGBW)", f"{least}{thousands(written / GB, 1)} GB, {fills} x user capacity"),
         ("User capacity", f"{capacity(told.capacity_bytes)} ({thousands(told.capacity_bytes, 0)} bytes)"),
     )
     yield facts(rows, title="All tests together")
 
 
 def _row(told: Overview, line: TestLine) -> tuple[str, ...]:
-    fills = thousands(line.written_bytes / told.capacity_bytes, 2)
-    written = UNKNOWN if line.ending == NOT_RUN else f"{thousands(line.written_bytes / GB, 1)}, {fills}"
+    written, fills = UNKNOWN, UNKNOWN
+    if line.ending != NOT_RUN:
+        written = line.least + thousands(line.written_bytes / GB, 1)
+        fills = thousands(line.written_bytes / told.capacity_bytes, 2)
     figures = "; ".join(line.key_figures) or NOT_APPLICABLE
-    return line.title, line.verdict, figures, line.conformance, line.duration, written, line.report
+    return line.title, line.verdict, figures, line.conformance, line.duration, written, fills, line.report
 
 
 def write(told: Overview, folder: Path) -> dict[str, Path]:

@@ -28,7 +28,7 @@ def _blocks(result: TestResult, left_out: str, figures: Iterable[Block]) -> Iter
     found = list(_judged(result))
     if len(found) > 1:
         yield Prose(text="; ".join(f"{name}: {_span(each)}{_mark(each.window)}" for name, each in found), kind="lead")
-    yield Prose(text=_conformance(result), kind="good" if result.conformant else "bad")
+    yield _conformance(result)
     if result.ending != "finished":
         detail = (result.ending_detail or "no more is known").rstrip(".")
         yield Prose(text=f"The run did not finish ({result.ending}): {detail}.", kind="lead")
@@ -51,8 +51,9 @@ def verdict(result: TestResult) -> str:
     if result.ending != "finished" or ended_otherwise or len(found) != 1 or found[0][1].window is None:
         return result.verdict
     name, judged = found[0]
-    rounds = f"preconditioning {_span(judged)}" if name == "Preconditioning" else _span(judged)
-    return f"{result.verdict} in {rounds}" if result.steady else f"{result.verdict} (last window: {rounds})"
+    if not result.steady:
+        return f"{result.verdict} (last window: {_span(judged)})"
+    return f"{result.verdict} in {'preconditioning ' * (name == 'Preconditioning')}{_span(judged)}"
 
 
 def _judged(result: TestResult) -> Iterator[tuple[str, Loop | Sampling]]:
@@ -75,13 +76,21 @@ def _mark(window: Window | None) -> str:
     return "" if window is not None and window.steady else ", NOT ACHIEVED"
 
 
-def _conformance(result: TestResult) -> str:
+def _conformance(result: TestResult) -> Prose:
+    revision = result.facts.spec.revision
+    if not result.conformant:
+        return Prose(text=f"NOT PTS conformant: {shortcomings(result)}", kind="bad")
+    if not result.achieved:
+        return Prose(text=f"No deviation from {revision}, but steady state was not achieved", kind="bad")
+    return Prose(text=f"PTS conformant: no deviation from {revision}", kind="good")
+
+
+def shortcomings(result: TestResult) -> str:
+    """Tell why a run is not PTS conformant; empty where it is."""
     count = len(result.deviations)
-    if result.conformant:
-        return f"PTS conformant: no deviation from {result.facts.spec.revision}"
     reasons = [f"{count} deviation{'s' * (count != 1)}"] if count else []
     reasons += ["the run did not finish"] if result.ending != "finished" else []
-    return f"NOT PTS conformant: {', '.join(reasons)}"
+    return ", ".join(reasons)
 
 
 def deviations_table(result: TestResult) -> Table:

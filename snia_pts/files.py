@@ -1,0 +1,37 @@
+"""Opens files that others name: a regular file, and never a pipe to wait at or a file without an end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from io import BufferedReader
+from pathlib import Path
+
+
+def open_regular(path: Path, most_bytes: int | None = None) -> BufferedReader:
+    """Open a regular file of at most ``most_bytes`` for reading; raises OSError, also for anything else."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        if most_bytes is not None and status.st_size > most_bytes:
+            raise _too_large(most_bytes)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, most_bytes: int) -> bytes:
+    """Return what a regular file holds, at most ``most_bytes``; raises OSError for anything else."""
+    with open_regular(path, most_bytes) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:  # it grew, or its size was told wrong
+        raise _too_large(most_bytes)
+    return content
+
+
+def _too_large(most_bytes: int) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than {most_bytes} bytes")
