@@ -71,9 +71,10 @@ def test_a_preset_may_be_the_users_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["iops", "sim:no-such"], SpecError.exit_code, "enterprise-nvme"),
-        (["iops", "sim:"], SpecError.exit_code, "enterprise-nvme"),
-        (["iops", "sim:/no/such.toml"], SpecError.exit_code, "not readable"),
+        (["iops", "sim:no-such"], UsageError.exit_code, "enterprise-nvme"),
+        (["iops", "sim:"], UsageError.exit_code, "enterprise-nvme"),
+        (["iops", "sim:/no/such.toml"], SpecError.exit_code, "no such file"),
+        (["iops", "sim:/dev/zero"], SpecError.exit_code, "it is no regular file"),
         (["iops", "sim:optane", "--size", "1G"], UsageError.exit_code, "--size is for real targets"),
         (["iops", "sim:optane", "--purge", "none"], UsageError.exit_code, "--purge is for real targets"),
         (["wsat", "sim:optane", "--refill-buffers"], UsageError.exit_code, "--refill-buffers is for real targets"),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snia_pts.errors import SpecError
+from snia_pts.errors import SpecError, UsageError
 from snia_pts.lab.simulated.drive import SimulatedDrive, SimulatedFault, Slice
 from snia_pts.lab.simulated.ftl import Ftl, closed_form
 from snia_pts.lab.simulated.preset import PRESETS, Faults, Preset, preset_names, read_preset
@@ -245,9 +245,9 @@ def test_faults_come_when_they_are_due() -> None:
 
 def test_a_preset_with_mistakes_is_told_so(tmp_path: Path) -> None:
     """Unknown presets, files that are none and numbers that cannot be end in one sentence with what was expected."""
-    with pytest.raises(SpecError, match="enterprise-nvme"):
+    with pytest.raises(UsageError, match="no-such-drive"):
         read_preset("no-such-drive")
-    with pytest.raises(SpecError, match="not readable"):
+    with pytest.raises(SpecError, match="no such file"):
         read_preset("./no/such/file.toml")
     path = tmp_path / "mine.toml"
     text = (
@@ -261,6 +261,35 @@ def test_a_preset_with_mistakes_is_told_so(tmp_path: Path) -> None:
         read_preset(str(path))
     assert "media.units" in str(caught.value)
     assert "noisy" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "instead", "key"),
+    [
+        ("write_iops = 97_000.0", "write_iops = 1e-300", "controller.write_iops"),
+        ("program_us = 1350.0", "program_us = 1e18", "media.program_us"),
+        ("capacity_bytes = 960_197_124_096", "capacity_bytes = 102_400_000", "drive.capacity_bytes"),
+        ("protected = true", "protected = 1", "controller.protected"),
+        ("[media]", "[medium]", "medium"),
+    ],
+)
+def test_numbers_beyond_reason_are_refused(told: str, instead: str, key: str, tmp_path: Path) -> None:
+    """What the model could not follow, or would take for ever, is a mistake with its key."""
+    text = (PRESETS / "enterprise-sata.toml").read_text(encoding="utf-8")
+    assert told in text
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace(told, instead), encoding="utf-8")
+    with pytest.raises(SpecError) as caught:
+        read_preset(str(path))
+    assert key in str(caught.value)
+
+
+def test_any_demand_has_response_times() -> None:
+    """A slow drive at the greatest demand has all its I/Os counted, though few end within half a minute."""
+    drive = SimulatedDrive(read_preset("hdd"), 1)
+    done = run(drive, stimulus(drive.preset, 50, MIB, thread_count=1024, queue_depth=1024), 60)
+    assert sum(done.read.bins.values()) == done.read.ios
+    assert sum(done.write.bins.values()) == done.write.ios
 
 
 @pytest.mark.parametrize("name", preset_names())

@@ -21,6 +21,7 @@ from .responses import Tally
 
 _PURGE_SECONDS = 20.0
 _PROVED_BLOCKS = 64
+_KEPT = "What was measured before is kept in the run folder."
 
 
 class SimulatedLaboratory:
@@ -59,10 +60,9 @@ class SimulatedLaboratory:
 
     def _purge(self, step: Purge) -> Purged:
         if not self._drive.purge():
+            reason = f"is a lie: {_PROVED_BLOCKS} of {_PROVED_BLOCKS} blocks are still there, as faults.* wants it"
             raise PurgeFailed(
-                path=self._preset.drive.model,
-                method="simulated format",
-                reason=f"{_PROVED_BLOCKS} of {_PROVED_BLOCKS} blocks were still there after",
+                path=self._preset.drive.model, method="simulated format", reason=reason, hint="Nothing was measured."
             )
         started = self._stamp()
         self._advance(_PURGE_SECONDS)
@@ -112,7 +112,9 @@ class SimulatedLaboratory:
             done = self._drive.run(stimulus, seconds, most_bytes)
         except SimulatedFault as fault:
             reason = "no answer, and the simulated drive will give none" if fault.hangs else f"error 5, {fault}"
-            raise DeviceFailed(step=step.label, what=stimulus.label, reason=reason) from fault
+            raise DeviceFailed(
+                step=step.label, what=stimulus.label, reason=f"{reason}, as faults.* wants it", hint=_KEPT
+            ) from fault
         self._advance(done.seconds)
         return done
 
@@ -160,7 +162,7 @@ def simulated_dut(name: str, preset: Preset) -> Dut:
     """Return what a simulated drive says of itself."""
     drive = preset.drive
     return Dut(
-        path=f"sim:{name}", kind="simulated", model=drive.model, serial=f"SIM-{name.upper()}"[:40],
+        path=f"sim:{name}", kind="simulated", model=drive.model, serial=f"SIM-{Path(name).stem.upper()}"[:40],
         firmware=drive.firmware, bus=drive.bus, capacity_bytes=drive.capacity_bytes,
         logical_sector_bytes=drive.logical_sector_bytes, physical_sector_bytes=4096, rotational=drive.rotational,
         write_cache=drive.write_cache, discard=True,

@@ -8,15 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, MultipleOf
+from annotated_types import Ge, Le, MultipleOf
 
-from ...errors import SpecError
+from ...errors import SpecError, UsageError
+from ...files import read_regular
+from ...specfile import LONGEST_BYTES, sentence
+from ...units import MB
 
 PRESETS = Path(__file__).parents[2] / "data" / "specs" / "drives"
 
-Positive = Annotated[float, Gt(0), Le(1e12)]
-Amount = Annotated[float, Ge(0), Le(1e18)]
+Positive = Annotated[float, Ge(1e-3), Le(1e9)]
+Microseconds = Annotated[float, Ge(0), Le(1e8)]
+Bytes = Annotated[float, Ge(0), Le(1e18)]
 Percent = Annotated[float, Ge(0), Le(100)]
+#: A smaller drive would be written over too often in a day for the model to follow.
+_LEAST_FILL_SECONDS = 20
 _STRICT = {"extra": "forbid", "allow_inf_nan": False}
 
 
@@ -48,12 +54,12 @@ class Media:
     over_provisioning_percent: Percent
     page_kib: Positive
     mapping_kib: Positive
-    read_us: Amount
-    program_us: Amount
+    read_us: Microseconds
+    program_us: Microseconds
     program_kib: Positive
     pseudo_slc_percent: Percent = 0.0
     pseudo_slc_gain: Annotated[float, Ge(1), Le(100)] = 1.0
-    positioning_us: Amount = 0.0
+    positioning_us: Microseconds = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +91,10 @@ class Faults:
     __pydantic_config__ = _STRICT
     drift_percent: Annotated[float, Ge(0), Le(90)] = 0.0
     throttle_percent: Annotated[float, Ge(0), Le(99)] = 0.0
-    throttle_after_bytes: Amount = 0.0
+    throttle_after_bytes: Bytes = 0.0
     purge_keeps_data: bool = False
-    error_after_bytes: Amount = 0.0
-    hang_after_bytes: Amount = 0.0
+    error_after_bytes: Bytes = 0.0
+    hang_after_bytes: Bytes = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +110,10 @@ class Preset:
     controller: Controller
     faults: Faults = Faults()
 
+    def __post_init__(self) -> None:
+        if self.drive.capacity_bytes < _LEAST_FILL_SECONDS * self.controller.write_mb_per_second * MB:
+            raise ValueError(f"a drive.capacity_bytes that takes {_LEAST_FILL_SECONDS} s to fill at the link's speed")
+
 
 def preset_names() -> tuple[str, ...]:
     """Return the names of the presets that come with the suite."""
@@ -111,20 +121,29 @@ def preset_names() -> tuple[str, ...]:
 
 
 def read_preset(name: str) -> Preset:
-    """Return a preset by its name, or the one in a TOML file; raises SpecError with every mistake."""
+    """Return a preset by its name, or the one in a TOML file; raises SpecError with every mistake.
+
+    UsageError where there is no preset of that name.
+    """
     from pydantic import TypeAdapter, ValidationError
 
     known = name in preset_names()
     path = PRESETS / f"{name}.toml" if known else Path(name)
     if not known and "/" not in name and path.suffix != ".toml":
-        raise _mistakes(name, [f"expected one of {', '.join(preset_names())}, or a file such as ./mine.toml"])
+        raise UsageError(
+            detail=f"There is no simulated drive {name!r}.",
+            hint=f"Known: {', '.join(preset_names())}; or a file such as sim:./mine.toml.",
+        )
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(read_regular(path, LONGEST_BYTES).decode("utf-8"))
         return TypeAdapter(Preset).validate_json(json.dumps(table, default=str), strict=True)
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors(include_url=False)]
-        raise _mistakes(str(path), lines) from None
-    except (OSError, ValueError, RecursionError) as error:
+        raise _mistakes(str(path), [sentence(detail) for detail in error.errors()]) from None
+    except FileNotFoundError:
+        raise _mistakes(str(path), ["no such file"]) from None
+    except OSError as error:
+        raise _mistakes(str(path), [f"not readable as TOML: {error.strerror}"]) from None
+    except (ValueError, RecursionError) as error:
         raise _mistakes(str(path), [f"not readable as TOML: {error}"]) from None
 
 

@@ -97,7 +97,7 @@ def _shares_below(mean_ns: float, shape: Shape) -> tuple[int, NDArray[np.float64
     late = shape.late_factor * math.exp(_TAIL_SIGMA**2 / 2) * shape.late_share
     middle = mean_ns / (bell + late)
     lowest, highest = middle * math.exp(-4.5 * shape.sigma), middle * shape.late_factor * math.exp(4 * _TAIL_SIGMA)
-    first, last = int(np.searchsorted(_UPPER, lowest)), min(_BINS - 1, int(np.searchsorted(_UPPER, highest)))
+    first, last = (min(_BINS - 1, int(np.searchsorted(_UPPER, edge))) for edge in (lowest, highest))
     logs = np.log(_UPPER[first : last + 1] / middle)
     below = (1 - shape.late_share) * ndtr(logs / shape.sigma)
     below += shape.late_share * ndtr((logs - math.log(shape.late_factor)) / _TAIL_SIGMA)
