@@ -13,6 +13,21 @@ settings.register_profile("nightly", deadline=None, max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
 
+#: Their tests start fio, or hold a device: one after the other, with the machine for themselves.
+DEVICES = {
+    "test_device", "test_end_to_end", "test_engine", "test_fio_contract", "test_laboratory", "test_process", "test_purge",
+    "test_safety", "test_simulated_device", "test_wheel",
+}  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that must not run side by side."""
+    for item in items:
+        if item.path.stem in DEVICES:
+            item.add_marker("device")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Tell the markers: scripts/test and tox run the linters themselves and leave these tests out."""
     config.addinivalue_line("markers", "lint: runs ruff or mypy over the whole tree")
+    config.addinivalue_line("markers", "device: starts fio or holds a device; runs alone")

@@ -241,11 +241,11 @@ def _blocks(told: Overview) -> Iterator[Block]:
         yield Prose(text=text, kind="good" if conformant else "bad")
     columns = (
         Column(heading="Test", width=12),
-        Column(heading="Verdict", width=16),
-        Column(heading="Key figures", width=21),
+        Column(heading="Verdict", width=15),
+        Column(heading="Key figures", width=20),
         Column(heading="PTS conformant", width=11),
         Column(heading="Duration", width=10),
-        Column(heading="Written (GB)", align="right", width=8),
+        Column(heading="Written (GB)", align="right", width=10),
         Column(heading="Drive fills", align="right", width=6),
         Column(heading="Report", width=18),
     )
