@@ -340,7 +340,7 @@ def test_samples_come_while_fio_runs(tmp_path: Path, evidence: Path) -> None:
 
     assert fio_processes(evidence) == []
     assert len(kept) == 2
-    assert sum(answer["write"]["total_ios"] for answer in kept[-1:]) == first.ios + second.ios
+    assert sum(answer["write"]["lat_ns"]["N"] for answer in kept[-1:]) == first.ios + second.ios
     assert json.loads((evidence / "00001-rnd-4096b-r0.process.json").read_text())["exit_code"] != 0
 
 
@@ -359,7 +359,7 @@ def test_all_that_fio_said_is_kept(tmp_path: Path, evidence: Path) -> None:
     assert len(kept) >= len(samples) == 3
     assert json.loads(final)["jobs"][0] == kept[-1]
     assert hashlib.sha256(final).hexdigest() == whole.evidence_sha256
-    assert [answer["write"]["total_ios"] for answer in kept[:2]] == [samples[0].ios, samples[0].ios + samples[1].ios]
+    assert [answer["write"]["lat_ns"]["N"] for answer in kept[:2]] == [samples[0].ios, samples[0].ios + samples[1].ios]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
