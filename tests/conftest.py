@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 settings.register_profile("dev", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, database=None, max_examples=200)
+settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 settings.register_profile("nightly", deadline=None, max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib.collections import PolyCollection
 
@@ -164,6 +164,8 @@ def test_a_week_of_seconds_is_a_small_figure() -> None:
 
 
 @given(st.floats(1, 7 * 24 * HOUR), st.floats(0, 1))
+@example(80001.0, 1.0)
+@example(60001.0, 1.0)
 def test_time_has_few_round_ticks_whatever_the_length(seconds: float, share: float) -> None:
     """From a second to a week, in minutes or hours: 3 to 15 ticks, equally far apart, none outside."""
     begin = share * seconds * 0.9

@@ -34,7 +34,7 @@ MOST_COLUMNS = 1500
 _FEW = 60
 #: Steps between ticks of a time axis, in minutes and in hours, and how many ticks it has at most.
 _MINUTES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30, 60)
-_HOURS = (1, 2, 3, 4, 6, 12, 24, 48)
+_HOURS = (0.1, 0.2, 0.5, 1, 2, 3, 4, 6, 12, 24, 48)
 _MOST_TICKS = 14
 #: Longer axes are in hours.
 _MOST_MINUTES = 1000.0
