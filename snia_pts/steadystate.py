@@ -93,14 +93,6 @@ def determine(values: Sequence[float], rule: SteadyStateRule, *, first_round: in
     )
 
 
-def first_steady_round(values: Sequence[float], rule: SteadyStateRule) -> int | None:
-    """Return the first round, counted from 1, that ends a steady window; None when none does."""
-    for last in range(rule.window_rounds, len(values) + 1):
-        if determine(values[last - rule.window_rounds : last], rule).steady:
-            return last
-    return None
-
-
 def _slope(values: Sequence[Fraction]) -> Fraction:
     """Least squares over equally spaced rounds: sum of (x - mean x) * y over sum of (x - mean x) squared."""
     middle = Fraction(len(values) - 1, 2)

@@ -291,7 +291,7 @@ def test_all_reports_and_the_summary_are_there(all_tests: Path) -> None:
         (run / extra).rename(all_tests / extra)
     try:
         snia_pts(all_tests, "report", "run")
-        assert "NOT RUN: throughput, latency" in (run / "summary.rst").read_text()
+        assert "NOT RUN: Throughput, Latency" in (run / "summary.rst").read_text()
     finally:
         for extra in list(SHORT)[1:]:
             (all_tests / extra).rename(run / extra)
@@ -374,8 +374,8 @@ def test_stopping_one_test_stops_all(
     assert "Not run: latency, wsat." in err
     assert "Traceback" not in err
     summary = (tmp_path / "run" / "summary.rst").read_text()
-    assert f"throughput {ending}" in summary
-    assert "NOT RUN: latency, wsat" in summary
+    assert f"Throughput {ending}" in summary
+    assert "NOT RUN: Latency, Write Saturation" in summary
     assert not (tmp_path / "run" / "latency").exists()
 
 

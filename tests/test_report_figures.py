@@ -218,7 +218,7 @@ def test_log_ticks_enclose_and_are_few(low: float, factor: float) -> None:
     assert ticks == sorted(set(ticks))
     assert ticks[0] <= low * (1 + 1e-6)
     assert ticks[-1] >= low * factor * (1 - 1e-6)
-    assert 2 <= len(ticks) <= 11
+    assert 3 <= len(ticks) <= 11
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9))

@@ -300,3 +300,18 @@ def test_times_are_shown_with_their_zone() -> None:
     assert when("2026-11-03T01:46:00+00:00") == "2026-11-03 01:46:00 UTC"
     assert when("2026-11-03T01:46:00+08:00") == "2026-11-03 01:46:00 UTC+0800"
     assert when("yesterday") == "yesterday"
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_only_a_real_device_is_to_be_taken_and_overwritten(simulated: bool) -> None:
+    """The steps to repeat a simulated run name its preset, and speak of no device that would lose everything."""
+    device = samples.dut()
+    if simulated:
+        device = dataclasses.replace(device, kind="simulated", path="sim:optane")
+    steps = " ".join(
+        text for _, text in cells_of(build(samples.iops_result(device=device)).pages[-1], "Steps to repeat")
+    )
+
+    assert ("sim:optane" in steps) is simulated
+    assert ("everything on the device will be lost" in steps) is not simulated
+    assert (device.serial in steps.partition("Run, in")[0]) is not simulated

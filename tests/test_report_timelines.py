@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib.collections import PolyCollection
 
-from snia_pts.report import drawing, timelines
+from snia_pts.report import drawing, timelines, timeplots
 from snia_pts.report.building import TESTS, build
 from snia_pts.report.pages import Figure, Page
 from snia_pts.report.tables import Table
@@ -37,9 +37,10 @@ SHORT: dict[str, tuple[tuple[str, Any], ...]] = {
     "hir": (
         ("settling.sample_seconds", 0.5), ("settling.stride_samples", 2), ("conditioning.maximum", 5),
         ("wait_states.access_a_seconds", 0.2), ("wait_states.cycles", 2), ("wait_states.access_c_seconds", 0.5),
+        ("wait_states.access_c_sample_seconds", 0.5),
     ),
     "xsr": (
-        ("groups.sample_seconds", 60),
+        ("groups.sample_seconds", 3),
         (
             "groups.sequence",
             [
@@ -153,7 +154,7 @@ def test_a_week_of_seconds_is_a_small_figure() -> None:
     """What is drawn of 604 800 samples is a line and a band of no more points than the page has dots."""
     shown = [timelines.series(repeated(line_of([5, 7]), 302_400), IOPS)]
     with drawing.settings():
-        axes = timelines.drawing(shown, ylabel="IOPS").axes[0]
+        axes = timeplots.drawing(shown, ylabel="IOPS").axes[0]
 
     assert numpy.size(axes.lines[0].get_xdata()) <= MOST_COLUMNS
     (band,) = (each for each in axes.collections if isinstance(each, PolyCollection))
@@ -169,7 +170,7 @@ def test_a_week_of_seconds_is_a_small_figure() -> None:
 def test_time_has_few_round_ticks_whatever_the_length(seconds: float, share: float) -> None:
     """From a second to a week, in minutes or hours: 3 to 15 ticks, equally far apart, none outside."""
     begin = share * seconds * 0.9
-    unit, factor, ticks = timelines.time_axis(begin, seconds)
+    unit, factor, ticks = timeplots.time_axis(begin, seconds)
 
     assert (unit, factor) in (("minutes", 60), ("hours", 3600))
     assert len(ticks) <= 15
@@ -188,7 +189,7 @@ def test_no_label_meets_another_whatever_the_length(seconds: float, log: bool) -
     """Half a second or a week: the figure's words are apart and within it."""
     shown = [timelines.series(line_of(range(100, 200), seconds / 100), each) for each in (IOPS, THROUGHPUT)]
     with drawing.settings():
-        words = check(timelines.drawing(shown, ylabel="IOPS", log=log))
+        words = check(timeplots.drawing(shown, ylabel="IOPS", log=log))
 
     assert any(word.startswith("Time (") for word in words)
 
@@ -197,7 +198,7 @@ def test_no_label_meets_another_whatever_the_length(seconds: float, log: bool) -
 def test_one_sample_is_seen(count: int) -> None:
     """A line needs two points; where there are few samples each has a dot."""
     with drawing.settings():
-        axes = timelines.drawing([timelines.series(line_of([5] * count), IOPS)], ylabel="IOPS").axes[0]
+        axes = timeplots.drawing([timelines.series(line_of([5] * count), IOPS)], ylabel="IOPS").axes[0]
 
     assert axes.lines[0].get_marker() == "o"
     assert axes.get_xlim()[1] >= count / 60
@@ -206,7 +207,7 @@ def test_one_sample_is_seen(count: int) -> None:
 def test_a_linear_axis_begins_at_zero() -> None:
     """A drive that gets 5 % slower must not look as if it stopped."""
     with drawing.settings():
-        axes = timelines.drawing([timelines.series(line_of([1000, 950]), IOPS)], ylabel="IOPS").axes[0]
+        axes = timeplots.drawing([timelines.series(line_of([1000, 950]), IOPS)], ylabel="IOPS").axes[0]
 
     assert axes.get_ylim()[0] == 0
 

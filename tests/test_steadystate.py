@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import linregress
 
-from snia_pts.steadystate import SteadyState, determine, first_steady_round
+from snia_pts.steadystate import SteadyState, determine
 from tests.strategies import positive_values, rule
 
 ROOT = Path(__file__).parent.parent
@@ -85,6 +85,11 @@ def judged(*values: float, first_round: int = 1) -> SteadyState:
 def window_at(series: Sequence[float], last: int) -> SteadyState:
     """Return the determination of the window of a series that ends with round ``last``."""
     return judged(*series[last - 5 : last], first_round=last - 4)
+
+
+def first_steady_round(series: Sequence[float]) -> int | None:
+    """Return the first round, counted from 1, that ends a steady window; None when none does."""
+    return next((last for last in range(5, len(series) + 1) if window_at(series, last).steady), None)
 
 
 # -- the arithmetic -------------------------------------------------------------------------------------------------
@@ -278,7 +283,7 @@ def test_series_of_real_drives(name: str) -> None:
     values, first, figures = PUBLISHED[name]
     state = window_at(values, first)
 
-    assert first_steady_round(values, rule()) == first
+    assert first_steady_round(values) == first
     assert (
         state.average, state.data_excursion, state.data_excursion_percent, state.slope_excursion,
         state.slope_excursion_percent, state.slope, state.intercept,
@@ -287,15 +292,15 @@ def test_series_of_real_drives(name: str) -> None:
 
 def test_series_that_never_becomes_steady() -> None:
     """A series whose windows all fail has no steady round."""
-    assert first_steady_round(NEVER, rule()) is None
+    assert first_steady_round(NEVER) is None
 
 
 def test_steady_at_the_last_round_only() -> None:
     """Twenty wild rounds do not spoil the 25th: only the window counts."""
     alternating = [50.0 if number % 2 else 100.0 for number in range(20)]
 
-    assert first_steady_round([*alternating, *[100.0] * 5], rule()) == 25
-    assert first_steady_round([*alternating, *[100.0] * 4], rule()) is None
+    assert first_steady_round([*alternating, *[100.0] * 5]) == 25
+    assert first_steady_round([*alternating, *[100.0] * 4]) is None
 
 
 def test_all_known_series() -> None:
@@ -306,9 +311,7 @@ def test_all_known_series() -> None:
     series = json.loads(path.read_text(encoding="utf-8"))
 
     assert len(series) == 1016
-    assert [each["first_pass_pts"] for each in series] == [
-        first_steady_round(each["values"], rule()) for each in series
-    ]
+    assert [each["first_pass_pts"] for each in series] == [first_steady_round(each["values"]) for each in series]
 
 
 # -- rules that are not the standard's ------------------------------------------------------------------------------
@@ -366,5 +369,5 @@ def test_band_would_pass_later(name: str) -> None:
     values, by_rule, by_band = BAND[name]
     first_in_band = next(last for last in range(5, len(values) + 1) if in_band(values[last - 5 : last]))
 
-    assert first_steady_round(values, rule()) == by_rule
+    assert first_steady_round(values) == by_rule
     assert first_in_band == by_band

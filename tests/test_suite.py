@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pypdf import PdfReader
 
 from snia_pts.cli.main import main
 from snia_pts.cli.suite import seed_of
@@ -15,7 +17,7 @@ from snia_pts.record.suite import SuiteFolder
 from snia_pts.report import rst
 from snia_pts.report.pages import Prose
 from snia_pts.report.suite import build, key_figures, overview, write
-from snia_pts.report.tables import Table
+from snia_pts.report.tables import Link, Table
 from snia_pts.result import TestResult
 from snia_pts.spec import SPEC_TYPES
 from snia_pts.units import duration
@@ -153,9 +155,9 @@ def test_the_verdict_counts_and_names() -> None:
     )  # fmt: skip
 
     assert told.verdict == (
-        "3 of 8 tests finished; wsat device failed; not steady: latency; NOT RUN: hir, xsr, composite, dirth"
+        "3 of 8 tests finished; Write Saturation device failed; not steady: Latency; NOT RUN: Host Idle Recovery, "
+        "Cross Stimulus Recovery, Composite Block Size Workload, Demand Intensity"
     )
-    assert told.missing == ("hir", "xsr", "composite", "dirth")
     assert not told.finished
     assert overview(results()).verdict == "8 of 8 tests finished"
 
@@ -212,6 +214,36 @@ def test_a_test_without_steady_state_is_complete() -> None:
         assert any(test in line and state in line for line in text.splitlines())
 
 
+@pytest.mark.parametrize(("pts", "title"), [("2.0.2", "Composite Block Size Workload"),
+                                            ("1.1", "Enterprise Composite Workload")])  # fmt: skip
+def test_a_test_that_was_not_run_has_its_title(pts: str, title: str) -> None:
+    """A test without a result is named as its version of the standard names it."""
+    told = overview([("latency", samples.result_of("latency", pts=pts)), ("composite", None)])
+
+    assert [line.title for line in told.lines] == ["Latency", title]
+    assert told.verdict.endswith(f"NOT RUN: {title}")
+
+
+def test_the_summary_leads_to_the_reports(tmp_path: Path) -> None:
+    """Each report that is there is a link, relative to the summary: in HTML an address, in PDF a file to open."""
+    told = overview([("latency", samples.result_of("latency")), ("wsat", samples.result_of("wsat")), ("hir", None)],
+                    ["latency"])  # fmt: skip
+    paths = write(told, tmp_path)
+
+    assert re.findall(r'href="([^"]*)"', paths["html"].read_text()) == ["latency/report.pdf"]
+    actions = [note.get_object()["/A"] for page in PdfReader(paths["pdf"]).pages for note in page.get("/Annots", ())]
+    assert [(action["/S"], action["/F"]) for action in actions] == [("/GoToR", "latency/report.pdf")]
+
+
+@pytest.mark.parametrize(
+    "place", ["", "report", "/etc/x.pdf", "../x.pdf", "http://x.pdf", "a b.pdf", "a`_.pdf", "a.pdf\n"]
+)
+def test_a_link_is_a_plain_place(place: str) -> None:
+    """Nothing but a plain relative path becomes a link."""
+    with pytest.raises(ValueError, match="no plain relative path"):
+        Link(place)
+
+
 def test_nothing_to_sum_up_is_said() -> None:
     """Where no test was run there is no summary."""
     with pytest.raises(ReportError, match="none of the tests was run"):
@@ -263,7 +295,11 @@ def test_assess_judges_all_that_was_run(stored: SuiteFolder, capsys: pytest.Capt
     assert main(["assess", str(stored.path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
 
-    for text in ("Throughput test", "Latency test", "1 of 3 tests finished; latency unfinished; NOT RUN: wsat"):
+    for text in (
+        "Throughput test",
+        "Latency test",
+        "1 of 3 tests finished; Latency unfinished; NOT RUN: Write Saturation",
+    ):
         assert text in out
     assert [each["test"] for each in told["tests"]] == ["throughput", "latency"]
     assert [each["ending"] for each in told["summary"]] == ["finished", "unfinished", "NOT RUN"]
@@ -276,7 +312,7 @@ def test_report_makes_all_reports_and_the_summary(stored: SuiteFolder, capsys: p
     named = capsys.readouterr().out.split()
     assert len(named) == 3 * 3
     assert all(Path(name).is_file() for name in named)
-    assert "latency unfinished" in (stored.path / "summary.rst").read_text()
+    assert "Latency unfinished" in (stored.path / "summary.rst").read_text()
 
 
 def test_forged_evidence_in_one_run_is_told(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:

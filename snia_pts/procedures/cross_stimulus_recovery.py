@@ -39,5 +39,5 @@ def cross_stimulus_recovery(spec: CrossStimulusSpec, dut: Dut) -> Procedure[None
             range_bytes=active_range_bytes(dut, share, group.block_size_bytes),
             seconds=group.seconds,
         )
-        sample_seconds = min(spec.groups.sample_seconds, group.seconds)
+        sample_seconds = spec.groups.sample_seconds
         yield from stretch(Stretch(part=group.name, phase="stimulus", stimulus=stimulus, sample_seconds=sample_seconds))

@@ -44,9 +44,7 @@ def demand_intensity(spec: DemandSpec, dut: Dut) -> Procedure[None]:
 
     def pre_write(part: str, demand: Demand, seconds: float) -> Stretch:
         stimulus = at(replace(writes, seconds=seconds), demand)
-        return Stretch(
-            part=part, phase="pre-write", stimulus=stimulus, sample_seconds=min(rule.sample_seconds, seconds)
-        )
+        return Stretch(part=part, phase="pre-write", stimulus=stimulus, sample_seconds=rule.sample_seconds)
 
     yield Purge()
     yield from until_settled(writes, rule, phase="PC", most_samples=rule.samples(spec.conditioning.maximum))

@@ -43,7 +43,7 @@ def host_idle_recovery(spec: HostIdleSpec, dut: Dut) -> Procedure[None]:
             yield from stretch(Stretch(part=state, phase="access A", stimulus=writes))
             yield Idle(part=state, seconds=idle_seconds)
         baseline = replace(writes, seconds=waits.access_c_seconds)
-        sample_seconds = min(waits.access_c_sample_seconds, waits.access_c_seconds)
+        sample_seconds = waits.access_c_sample_seconds
         yield from stretch(Stretch(part=state, phase="access C", stimulus=baseline, sample_seconds=sample_seconds))
 
 

@@ -69,8 +69,8 @@ def _to_a_hundred(shares: list[int]) -> list[int]:
 def continued(stimulus: Stimulus, before: Measurement) -> int:
     """Return where in the range a sequential stream goes on after ``before`` (PTS 2.0.2 chapter 8).
 
-    It begins anew at the range's start where the rest of the range would not last for ``stimulus``: fio would then go
-    over that rest again and again.
+    It begins anew at the range's start where the rest of the range would not last for ``stimulus``: the engine would
+    then go over that rest again and again.
     """
     if stimulus.access != "SEQ":
         return 0

@@ -43,14 +43,18 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Return ticks for a log axis that enclose ``low`` .. ``high``: 1-2-5 steps, decades, or every n-th decade."""
+    """Return ticks for a log axis that enclose ``low`` .. ``high``: 1-2-5 steps, decades, or every n-th decade.
+
+    Where two of them would do, there are evenly spaced ones between these: a scale is not read off two labels.
+    """
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1, 2, 5) if last - first <= 3 else (1,)
     stride = 1 + (last - first) // _MOST_LABELS
     ticks = [step * 10.0**decade for decade in range(first, last + stride, stride) for step in steps]
     below = max(tick for tick in ticks if tick <= low * (1 + 1e-9))
     above = min((tick for tick in ticks if tick >= high * (1 - 1e-9) and tick > below), default=ticks[-1])
-    return [tick for tick in ticks if below <= tick <= above]
+    kept = [tick for tick in ticks if below <= tick <= above]
+    return kept if len(kept) > 2 else linear_ticks(below, above)
 
 
 def linear_ticks(low: float, high: float) -> list[float]:

@@ -200,7 +200,7 @@ def _time_axis(axes: Axes, low: float, high: float) -> None:
 
 def _count_axis(axes: Axes, most: int) -> None:
     """Show counts from one I/O on: the axis begins below, so that one I/O has a height."""
-    ticks = ax.log_ticks(1, most * 1.5)
+    ticks = ax.log_ticks(1, max(2, most) * 1.5)
     axes.set_yscale("log")
     axes.set_ylim(0.5, ticks[-1])
     axes.set_yticks(ticks, [ax.tick_label(tick) for tick in ticks])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import cast
 
 from .. import recovery
@@ -15,13 +14,14 @@ from ..spec import CrossStimulusSpec
 from ..steps import mix
 from ..timeline import TimeLine
 from ..units import block_size, duration
-from . import timelines
-from .header import Rows, demand, notes, pattern, range_and_amount
-from .pages import Block, Figure, Page, Prose
+from . import timelines, timeplots
+from .header import Rows, demand, pattern, preconditions, range_and_amount
+from .pages import Page, Prose
 from .provenance import provenance
 from .summary import summary
 from .tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
-from .timelines import ART, MRT, THROUGHPUT, Level, Mark
+from .timelines import ART, MRT, THROUGHPUT
+from .timeplots import Level, Mark
 
 #: So much of either group is shown around a transition.
 _AROUND_SECONDS = 7200.0
@@ -56,19 +56,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
 
 def setup(result: TestResult) -> Rows:
     """Return the Setup Parameters."""
-    spec = _spec(result)
-    return (
-        ("Data Pattern", pattern(spec)),
-        ("AR", f"{spec.setup.active_range_percent} %"),
-        ("AR Segments", NOT_APPLICABLE),
-        ("Pre Condition 1", "none"),
-        ("TOIO - TC/QD", NOT_APPLICABLE),
-        ("Duration", NOT_APPLICABLE),
-        ("Pre Condition 2", "none"),
-        ("TOIO - TC/QD", NOT_APPLICABLE),
-        ("SS Rounds", NOT_APPLICABLE),
-        ("Notes", notes(result)),
-    )
+    return preconditions(result)
 
 
 def parameters(result: TestResult) -> Rows:
@@ -116,10 +104,10 @@ def _left_out(result: TestResult, groups: list[_Group]) -> str:
 def _measured(result: TestResult, groups: list[_Group], found: Recovery | None) -> Iterator[Page]:
     if not groups:
         return
-    yield _throughput(result, groups)
+    yield _throughput(groups)
     for before, after in itertools.pairwise(groups):
-        yield _transition(result, before, after, found if found and found.group == after.line.part else None)
-    yield _response_times(result, groups)
+        yield _transition(before, after, found if found and found.group == after.line.part else None)
+    yield _response_times(groups)
     yield _by_group(result, groups, found)
 
 
@@ -127,26 +115,22 @@ def _marks(groups: list[_Group]) -> list[Mark]:
     return [Mark(x=group.begin, name=group.name, short=group.line.part) for group in groups]
 
 
-def _page(result: TestResult, title: str, *blocks: Block) -> Page:
-    return Page(title=f"{result.facts.spec.test.upper()} - {title}", blocks=blocks)
-
-
-def _throughput(result: TestResult, groups: list[_Group]) -> Page:
-    shown = [timelines.series(group.line, THROUGHPUT, shift=group.begin) for group in groups]
+def _throughput(groups: list[_Group]) -> Page:
     parts = ", ".join(group.line.part for group in groups)
-    figure = Figure(
+    return timeplots.page(
+        [timelines.series(group.line, THROUGHPUT, shift=group.begin) for group in groups],
+        title="XSR - MB/s vs Time, All Access Groups",
         name="throughput-time",
-        caption=f"{THROUGHPUT.heading} of {parts} over time.{timelines.reduction(shown)}",
+        caption=f"{THROUGHPUT.heading} of {parts} over time.",
         alt=f"Line plot: throughput in MB/s against time over {parts}, with a line where each group begins.",
-        draw=partial(timelines.drawing, shown, ylabel=THROUGHPUT.heading, marks=_marks(groups)),
+        ylabel=THROUGHPUT.heading,
+        marks=_marks(groups),
     )
-    return _page(result, "MB/s vs Time, All Access Groups", figure)
 
 
-def _transition(result: TestResult, before: _Group, after: _Group, found: Recovery | None) -> Page:
+def _transition(before: _Group, after: _Group, found: Recovery | None) -> Page:
     """Return the page of the last of one group and the first of the next, with the recovery where it is one."""
     span = (max(before.begin, after.begin - _AROUND_SECONDS), min(after.end, after.begin + _AROUND_SECONDS))
-    shown = [timelines.series(group.line, THROUGHPUT, shift=group.begin, span=span) for group in (before, after)]
     marks = [Mark(x=span[0], name=before.name, short=before.line.part), *_marks([after])]
     levels = []
     if found is not None:
@@ -158,26 +142,31 @@ def _transition(result: TestResult, before: _Group, after: _Group, found: Recove
         if found.stay.seconds is not None and after.begin < at < span[1]:
             marks.append(Mark(x=at, name="recovered"))
     name = f"{before.line.part} to {after.line.part}"
-    title = f"MB/s vs Time, {name}"
-    figure = Figure(
+    return timeplots.page(
+        [timelines.series(group.line, THROUGHPUT, shift=group.begin, span=span) for group in (before, after)],
+        title=f"XSR - MB/s vs Time, {name}",
         name=f"transition-{after.line.part.lower().replace(' ', '-')}",
         caption=f"{THROUGHPUT.heading}, {duration(after.begin - span[0])} before and {duration(span[1] - after.begin)} "
-        f"after the transition from {name}.{timelines.reduction(shown)}",
+        f"after the transition from {name}.",
         alt=f"Line plot: throughput in MB/s against time around the transition from {name}.",
-        draw=partial(timelines.drawing, shown, ylabel=THROUGHPUT.heading, span=span, marks=marks, levels=levels),
+        ylabel=THROUGHPUT.heading,
+        span=span,
+        marks=marks,
+        levels=levels,
     )
-    return _page(result, title, figure)
 
 
-def _response_times(result: TestResult, groups: list[_Group]) -> Page:
-    shown = [timelines.series(group.line, quantity, shift=group.begin) for quantity in (ART, MRT) for group in groups]
-    figure = Figure(
+def _response_times(groups: list[_Group]) -> Page:
+    return timeplots.page(
+        [timelines.series(group.line, quantity, shift=group.begin) for quantity in (ART, MRT) for group in groups],
+        title="XSR - ART and MRT vs Time",
         name="response-time",
-        caption=f"Average (ART) and maximum (MRT) response time over time.{timelines.reduction(shown, log=True)}",
+        caption="Average (ART) and maximum (MRT) response time over time.",
         alt="Line plot: average and maximum response time of every sample against time, log scale.",
-        draw=partial(timelines.drawing, shown, ylabel="Response time (ms)", log=True, marks=_marks(groups)),
+        ylabel="Response time (ms)",
+        log=True,
+        marks=_marks(groups),
     )
-    return _page(result, "ART and MRT vs Time", figure)
 
 
 def _by_group(result: TestResult, groups: list[_Group], found: Recovery | None) -> Page:
@@ -193,7 +182,7 @@ def _by_group(result: TestResult, groups: list[_Group], found: Recovery | None) 
         f"the last group's lowest sample in percent of the baseline. The standard itself defines neither."
     )
     tables = (group_table(groups), recovery_table(result, groups, found))
-    return _page(result, "Summary by Access Group", *tables, Prose(text=text))
+    return Page(title="XSR - Summary by Access Group", blocks=(*tables, Prose(text=text)))
 
 
 def group_table(groups: list[_Group]) -> Table:

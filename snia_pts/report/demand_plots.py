@@ -12,11 +12,13 @@ from ..result import TestResult
 from ..spec import DemandSpec
 from ..steps import Demand, Stimulus, mix
 from ..units import KIB, duration, number
-from . import columns, confidence, demand_figures, figures, matrices, steady, timelines
+from . import columns, confidence, demand_figures, figures, matrices, steady, timeplots
 from .figures import Grid, Side
 from .header import loop_rounds, pattern_sizes
 from .pages import Figure, Page
 from .surface import has_surface, surface
+from .timelines import IOPS, Series, series
+from .timeplots import Dots, Mark
 
 #: The plots' numbers of what is shown at each operating point: its pre-write, and the histogram after it.
 AT_POINTS = {"Max IOPS": ("P9", "P10"), "Mid IOPS": ("P11", "P12"), "Min IOPS": ("P13", "P14")}
@@ -79,21 +81,18 @@ def _what(stimulus: Stimulus) -> str:
 
 
 def _time_page(
-    shown: Sequence[timelines.Series],
+    shown: Sequence[Series],
     *,
     title: str,
     name: str,
     caption: str,
-    marks: Sequence[timelines.Mark] = (),
-    dots: Sequence[timelines.Dots] = (),
+    marks: Sequence[Mark] = (),
+    dots: Sequence[Dots] = (),
 ) -> Page:
-    figure = Figure(
-        name=name,
-        caption=f"{caption}{timelines.reduction(shown)}",
-        alt=f"Line plot: IOPS against time. {caption}",
-        draw=partial(timelines.drawing, shown, ylabel="IOPS", marks=marks, dots=dots),
+    alt = f"Line plot: IOPS against time. {caption}"
+    return timeplots.page(
+        shown, title=title, name=name, caption=caption, alt=alt, ylabel="IOPS", marks=marks, dots=dots
     )
-    return Page(title=title, blocks=(figure,))
 
 
 def _preconditioning(result: TestResult) -> Iterator[Page]:
@@ -104,12 +103,12 @@ def _preconditioning(result: TestResult) -> Iterator[Page]:
     samples = [round(60 * each.minute / rule.sample_seconds) - 1 for each in rounds]
     judged = [(line.ended_seconds[at], each.sample.iops) for at, each in zip(samples, rounds, strict=True)]
     yield _time_page(
-        [timelines.series(line, timelines.IOPS)],
+        [series(line, IOPS)],
         title="Preconditioning - IOPS vs Time",
         name="pc-iops",
         caption=f"{_what(line.stimulus)}: IOPS of samples of {duration(rule.sample_seconds)}; steady state is judged "
         f"on sample {rule.first_sample} and every {rule.stride_samples}th after it.",
-        dots=[timelines.Dots(points=judged, label="judged for steady state")] if judged else (),
+        dots=[Dots(points=judged, label="judged for steady state")] if judged else (),
     )
 
 
@@ -121,13 +120,13 @@ def _inter_round(result: TestResult) -> Iterator[Page]:
     seconds = demand_spec(result).demand.pre_write_seconds
     placed = [(place * seconds, line) for place, line in enumerate(lines)]
     yield _time_page(
-        [timelines.series(line, timelines.IOPS, shift=shift) for shift, line in placed],
+        [series(line, IOPS, shift=shift) for shift, line in placed],
         title="Inter-Round Pre-Writes - IOPS vs Time",
         name="inter-round-iops",
         caption=f"{_what(lines[0].stimulus)}: {duration(seconds)} before each round, set end to end; between two of "
         "them lie the points of a round. Marks tell the round.",
         marks=[
-            timelines.Mark(x=shift, name=line.part, short=line.part.rpartition(" ")[2])
+            Mark(x=shift, name=line.part, short=line.part.rpartition(" ")[2])
             for shift, line in placed[:: 1 + len(placed) // _MOST_MARKS]
         ],
     )
@@ -240,7 +239,7 @@ def _at_points(result: TestResult) -> Iterator[tuple[str, Page]]:
         line, name = result.time_line("pre-write", point), point.split()[0].lower()
         if line is not None and len(line):
             page = _time_page(
-                [timelines.series(line, timelines.IOPS)],
+                [series(line, IOPS)],
                 title=f"{point} Pre-Write - IOPS vs Time",
                 name=f"pre-write-{name}",
                 caption=f"{_what(line.stimulus)}, before the response time histogram of the {point} point.",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from ..result import Loop, Sampling, TestResult
 from ..spec import PatternSpec, RoundsSpec, SizedPreconditioning, TestSpec
+from ..steps import mix
 from ..units import capacity
 from ..window import Window
 from .pages import Header
@@ -217,19 +218,63 @@ def pattern_sizes(spec: PatternSpec) -> str:
     return f"{sizes[0]:g} KiB" if len(sizes) == 1 else f"{min(sizes):g} - {max(sizes):g} KiB mix"
 
 
+def pattern_stimulus(spec: PatternSpec) -> str:
+    """Return the pattern of a test as its stimulus is named: ``RND 4 KiB 0/100``."""
+    return f"{spec.pattern.access} {pattern_sizes(spec)} {mix(spec.pattern.read_percent)}"
+
+
+def preconditions(
+    result: TestResult,
+    *,
+    first: tuple[str, str, str] = ("none", NOT_APPLICABLE, NOT_APPLICABLE),
+    second: tuple[str, str] = ("none", NOT_APPLICABLE),
+    rounds: str = NOT_APPLICABLE,
+) -> Rows:
+    """Return the Setup Parameters of a test with these two preconditions, none by default.
+
+    Each is its stimulus and demand, ``first`` with how long it runs; ``rounds`` are those of steady state.
+    """
+    setup = result.facts.spec.setup
+    return (
+        ("Data Pattern", pattern(result.facts.spec)),
+        ("AR", f"{setup.active_range_percent} %"),
+        ("AR Segments", NOT_APPLICABLE),
+        ("Pre Condition 1", first[0]),
+        ("TOIO - TC/QD", first[1]),
+        ("Duration", first[2]),
+        ("Pre Condition 2", second[0]),
+        ("TOIO - TC/QD", second[1]),
+        ("SS Rounds", rounds),
+        ("Notes", notes(result)),
+    )
+
+
 def loop_setup(
     result: TestResult, spec: RoundsSpec, wipc: SizedPreconditioning, sizes: str, parts: tuple[str, ...] = ("",)
 ) -> Rows:
     """Return the Setup Parameters of a test that preconditions with SEQ writes of ``sizes`` and loops until steady."""
+    amount = conditioned_amount(result, wipc, len(parts))
+    return preconditions(
+        result,
+        first=(f"SEQ {sizes} W", demand(wipc.thread_count, wipc.queue_depth), amount),
+        second=(f"{spec.title} Loop", demand(spec.setup.thread_count, spec.setup.queue_depth)),
+        rounds=loop_rounds(result, parts),
+    )
+
+
+def loop_parameters(
+    result: TestResult, spec: RoundsSpec, *, second: tuple[str, str] = (NOT_APPLICABLE, NOT_APPLICABLE)
+) -> Rows:
+    """Return the Test Parameters of a test that loops over R/W mixes and block sizes; ``second`` comes after."""
     return (
         ("Data Pattern", pattern(spec)),
-        ("AR", f"{spec.setup.active_range_percent} %"),
-        ("AR Segments", NOT_APPLICABLE),
-        ("Pre Condition 1", f"SEQ {sizes} W"),
-        ("TOIO - TC/QD", demand(wipc.thread_count, wipc.queue_depth)),
-        ("Duration", conditioned_amount(result, wipc, len(parts))),
-        ("Pre Condition 2", f"{spec.title} Loop"),
+        ("AR & Amount", range_and_amount(result)),
+        ("Test Stimulus 1", f"{spec.title} Loop"),
+        ("RW Mix", "Outer Loop"),
+        ("Block Sizes", "Inner Loop"),
         ("TOIO - TC/QD", demand(spec.setup.thread_count, spec.setup.queue_depth)),
-        ("SS Rounds", loop_rounds(result, parts)),
-        ("Notes", notes(result)),
+        ("Steady State", loop_rounds(result)),
+        ("Test Stimulus 2", second[0]),
+        ("TOIO - TC/QD", second[1]),
+        ("Steady State", NOT_APPLICABLE),
     )

@@ -5,25 +5,33 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import cast
 
 from .. import recovery
 from ..procedures.host_idle_recovery import wait_state
 from ..result import Sampling, TestResult
 from ..spec import HostIdleSpec
-from ..steps import mix
 from ..timeline import TimeLine
 from ..units import duration
-from . import timelines
-from .header import NOT_ACHIEVED, Rows, demand, notes, pattern, pattern_sizes, range_and_amount, sampled_rounds
-from .pages import Figure, Page, Prose
+from . import timelines, timeplots
+from .header import (
+    NOT_ACHIEVED,
+    Rows,
+    demand,
+    pattern,
+    pattern_stimulus,
+    preconditions,
+    range_and_amount,
+    sampled_rounds,
+)
+from .pages import Page, Prose
 from .provenance import provenance
 from .steady import rounds_page, slug, window_pages
 from .style import looks
 from .summary import summary
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, thousands
-from .timelines import IOPS, Level, Mark, Series
+from .timelines import IOPS, Series
+from .timeplots import Level, Mark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,18 +71,8 @@ def pages(result: TestResult) -> tuple[Page, ...]:
 def setup(result: TestResult) -> Rows:
     """Return the Setup Parameters."""
     spec = _spec(result)
-    return (
-        ("Data Pattern", pattern(spec)),
-        ("AR", f"{spec.setup.active_range_percent} %"),
-        ("AR Segments", NOT_APPLICABLE),
-        ("Pre Condition 1", "none"),
-        ("TOIO - TC/QD", NOT_APPLICABLE),
-        ("Duration", NOT_APPLICABLE),
-        ("Pre Condition 2", _stimulus(spec)),
-        ("TOIO - TC/QD", demand(spec.setup.thread_count, spec.setup.queue_depth)),
-        ("SS Rounds", sampled_rounds(result)),
-        ("Notes", notes(result)),
-    )
+    writes = (pattern_stimulus(spec), demand(spec.setup.thread_count, spec.setup.queue_depth))
+    return preconditions(result, second=writes, rounds=sampled_rounds(result))
 
 
 def parameters(result: TestResult) -> Rows:
@@ -85,7 +83,7 @@ def parameters(result: TestResult) -> Rows:
     return (
         ("Data Pattern", pattern(spec)),
         ("AR & Amount", range_and_amount(result)),
-        ("Write Stimulus", _stimulus(spec)),
+        ("Write Stimulus", pattern_stimulus(spec)),
         ("TOIO - TC/QD", demand(spec.setup.thread_count, spec.setup.queue_depth)),
         ("Durations (s)", f"{waits.access_a_seconds:g}, {waits.cycles} times"),
         ("Idle State", "Host Idle"),
@@ -98,10 +96,6 @@ def parameters(result: TestResult) -> Rows:
 
 def _spec(result: TestResult) -> HostIdleSpec:
     return cast("HostIdleSpec", result.facts.spec)
-
-
-def _stimulus(spec: HostIdleSpec) -> str:
-    return f"{spec.pattern.access} {pattern_sizes(spec)} {mix(spec.pattern.read_percent)}"
 
 
 def _left_out(result: TestResult, shown: Sequence[State]) -> str:
@@ -162,15 +156,15 @@ def _base_name(sampling: Sampling | None) -> str:
 
 def _preconditioning(result: TestResult, line: TimeLine) -> Iterator[Page]:
     sampling = result.sampling
-    shown = [timelines.series(line, IOPS)]
-    figure = Figure(
+    yield timeplots.page(
+        [timelines.series(line, IOPS)],
+        title="HIR - Preconditioning - IOPS vs Time",
         name="preconditioning",
-        caption=f"Preconditioning, {line.stimulus.label} {line.stimulus.demand.label}: IOPS against time."
-        f"{timelines.reduction(shown)}",
+        caption=f"Preconditioning, {line.stimulus.label} {line.stimulus.demand.label}: IOPS against time.",
         alt=f"Line plot: IOPS of {line.stimulus.label} against time, linear scale from zero.",
-        draw=partial(timelines.drawing, shown, ylabel="IOPS", dots=timelines.window_dots(sampling)),
+        ylabel="IOPS",
+        dots=timeplots.window_dots(sampling),
     )
-    yield Page(title="HIR - Preconditioning - IOPS vs Time", blocks=(figure,))
     if sampling is not None:
         yield from window_pages(result, sampling)
         yield from rounds_page(result, sampling)
@@ -179,29 +173,31 @@ def _preconditioning(result: TestResult, line: TimeLine) -> Iterator[Page]:
 def _states(result: TestResult, shown: Sequence[State]) -> Iterator[Page]:
     levels = _levels(result.sampling)
     for state in shown:
-        curves = _curves(state, -state.begin, ("Access A", "Access C, return to baseline"))
         writes = f"{state.a.stimulus.label}, {state.a.stimulus.seconds:g} s, then {state.idle_seconds:g} s idle"
         marks = [Mark(x=0.0, name=f"Access A: {writes}", short="Access A")]
         if state.c:
             marks.append(Mark(x=state.c_begin - state.begin, name="Access C: no idle time", short="Access C"))
-        figure = Figure(
+        yield timeplots.page(
+            _curves(state, -state.begin, ("Access A", "Access C, return to baseline")),
+            title=f"HIR - {state.name} - IOPS vs Time",
             name=slug(state.name),
-            caption=f"{state.name}: {writes}, {len(state.a)} times{'; then without idle time' if state.c else ''}."
-            f"{timelines.reduction(curves)}",
+            caption=f"{state.name}: {writes}, {len(state.a)} times{'; then without idle time' if state.c else ''}.",
             alt=f"Plot: IOPS of {state.name} against time: points are writes between idle times, the line is those "
             "after, without idle time.",
-            draw=partial(timelines.drawing, curves, ylabel="IOPS", marks=marks, levels=levels),
+            ylabel="IOPS",
+            marks=marks,
+            levels=levels,
         )
-        yield Page(title=f"HIR - {state.name} - IOPS vs Time", blocks=(figure,))
-    every = [each for state in shown for each in _curves(state, 0.0, (state.name, state.name))]
-    figure = Figure(
+    yield timeplots.page(
+        [each for state in shown for each in _curves(state, 0.0, (state.name, state.name))],
+        title="HIR - All Wait States - IOPS vs Time",
         name="wait-states",
         caption="All wait states on a common scale, one after the other: points are Access A, lines Access C (return "
-        f"to baseline).{timelines.reduction(every)}",
+        "to baseline).",
         alt="Plot: IOPS of all wait states against time, one colour a wait state.",
-        draw=partial(timelines.drawing, every, ylabel="IOPS", levels=levels),
+        ylabel="IOPS",
+        levels=levels,
     )
-    yield Page(title="HIR - All Wait States - IOPS vs Time", blocks=(figure,))
     yield Page(title="HIR - All Wait States - Tabular Data", blocks=(state_table(result, shown), _note(result)))
 
 

@@ -12,12 +12,11 @@ from ..spec import IopsSpec
 from ..steps import mix
 from ..units import block_size
 from . import columns, figures, matrices
-from .header import Rows, demand, loop_rounds, loop_setup, pattern, range_and_amount
+from .header import Rows, loop_parameters, loop_setup
 from .pages import Figure, Page, Prose
 from .provenance import provenance
 from .steady import convergence_page, key_figures, rounds_page, spans, too_few, window_pages
 from .summary import summary
-from .tables import NOT_APPLICABLE
 
 
 def pages(result: TestResult) -> tuple[Page, ...]:
@@ -41,19 +40,7 @@ def setup(result: TestResult) -> Rows:
 
 def parameters(result: TestResult) -> Rows:
     """Return the Test Parameters."""
-    spec = _spec(result)
-    return (
-        ("Data Pattern", pattern(spec)),
-        ("AR & Amount", range_and_amount(result)),
-        ("Test Stimulus 1", f"{spec.title} Loop"),
-        ("RW Mix", "Outer Loop"),
-        ("Block Sizes", "Inner Loop"),
-        ("TOIO - TC/QD", demand(spec.setup.thread_count, spec.setup.queue_depth)),
-        ("Steady State", loop_rounds(result)),
-        ("Test Stimulus 2", NOT_APPLICABLE),
-        ("TOIO - TC/QD", NOT_APPLICABLE),
-        ("Steady State", NOT_APPLICABLE),
-    )
+    return loop_parameters(result, _spec(result))
 
 
 def _spec(result: TestResult) -> IopsSpec:

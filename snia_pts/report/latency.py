@@ -15,12 +15,11 @@ from ..timeline import TimeLine
 from ..units import block_size, duration
 from . import columns, confidence, matrices
 from .figures import Side
-from .header import Rows, demand, loop_rounds, loop_setup, pattern, range_and_amount
+from .header import Rows, demand, loop_parameters, loop_setup
 from .pages import Block, Figure, Page, Prose
 from .provenance import provenance
 from .steady import convergence_page, key_figures, rounds_page, spans, too_few, window_pages
 from .summary import summary
-from .tables import NOT_APPLICABLE
 
 _AVERAGE = METRICS["average_response_ms"]
 _CLASSES = {"enterprise": "PTS-E", "client": "PTS-C"}
@@ -64,23 +63,11 @@ def setup(result: TestResult) -> Rows:
 def parameters(result: TestResult) -> Rows:
     """Return the Test Parameters; Test Stimulus 2 is the histogram's."""
     spec = _spec(result)
-    second = (NOT_APPLICABLE, NOT_APPLICABLE)
-    if spec.histogram is not None:
-        told = spec.histogram
-        stimulus = f"RND {block_size(told.block_size_bytes)} {mix(told.read_percent)}, {duration(told.seconds)}"
-        second = (stimulus, demand(told.thread_count, told.queue_depth))
-    return (
-        ("Data Pattern", pattern(spec)),
-        ("AR & Amount", range_and_amount(result)),
-        ("Test Stimulus 1", f"{spec.title} Loop"),
-        ("RW Mix", "Outer Loop"),
-        ("Block Sizes", "Inner Loop"),
-        ("TOIO - TC/QD", demand(spec.setup.thread_count, spec.setup.queue_depth)),
-        ("Steady State", loop_rounds(result)),
-        ("Test Stimulus 2", second[0]),
-        ("TOIO - TC/QD", second[1]),
-        ("Steady State", NOT_APPLICABLE),
-    )
+    told = spec.histogram
+    if told is None:
+        return loop_parameters(result, spec)
+    stimulus = f"RND {block_size(told.block_size_bytes)} {mix(told.read_percent)}, {duration(told.seconds)}"
+    return loop_parameters(result, spec, second=(stimulus, demand(told.thread_count, told.queue_depth)))
 
 
 def _spec(result: TestResult) -> LatencySpec:

@@ -129,6 +129,7 @@ def lay_out(report: Report, document: nodes.document, sheet: Sheet) -> bytes:
             _exchange(report, document, sheet)
             hand_down_classes(document)
             _only_printable(document)
+            _lead_to_files(document)
             maker.mustMultiBuild = True  # the number of pages is known after the first pass
             failed = maker.createPdf(doctree=document, output=output, compressed=True)
     except SystemExit as error:
@@ -180,6 +181,12 @@ def hand_down_classes(document: nodes.document) -> None:
                     style = "standard-subtitle"
                 for paragraph in entry.findall(nodes.paragraph):
                     paragraph["classes"] = [style]
+
+
+def _lead_to_files(document: nodes.document) -> None:
+    """Let links open the files beside the report: a URI would be looked for in the web by some readers."""
+    for link in document.findall(nodes.reference):
+        link["refuri"] = f"pdf:{link['refuri']}"
 
 
 def _only_printable(document: nodes.document) -> None:

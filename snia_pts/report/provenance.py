@@ -156,10 +156,19 @@ def _repeatable(told: RunFacts) -> tuple[str, ...]:
 
 def _steps(result: TestResult) -> Table:
     told, platform = result.facts, result.facts.platform
-    steps = (
+    suite = f"snia-pts {platform.suite_version}"
+    prepared = (
         f"Take the same device (serial number {told.dut.serial or 'unknown'}, "
         f"firmware {told.dut.firmware or 'unknown'}) on the same kind of host; everything on the device will be lost.",
-        f"Install snia-pts {platform.suite_version} and {platform.engine} {platform.engine_version}.",
+        f"Install {suite} and {platform.engine} {platform.engine_version}.",
+    )
+    if told.dut.simulated:
+        prepared = (
+            f"Take any host: the drive is simulated ({told.dut.path}), and no device is needed or touched.",
+            f"Install {suite}, with the preset as it was: the simulation is part of it.",
+        )
+    steps = (
+        *prepared,
         f"Run, in a new --run-dir: {shlex.join(_repeatable(told))}",
         "Compare the measurement windows. To make this report again from the stored run, without the device: "
         "snia-pts report RUN.",

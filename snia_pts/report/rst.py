@@ -1,8 +1,8 @@
 """The report as reStructuredText: readable by itself, and the source of PDF and HTML.
 
 Every text that is set passes through ``escape``: no device, host or operator can say anything that becomes markup,
-a directive, a link, or breaks a table.  ``parse`` reads it back with file insertion and raw text disabled, and takes
-any message of docutils for a failure.
+a directive, a link, or breaks a table.  Links are made of ``Link`` alone.  ``parse`` reads it back with file insertion
+and raw text disabled, and takes any message of docutils for a failure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import ReportError
 from .pages import Report
-from .tables import Table
+from .tables import Link, Table
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -83,7 +83,8 @@ def csv(table: Table, indent: int = 0) -> str:
 
 
 def _quoted(cell: str) -> str:
-    return '"' + escape(cell).replace('"', '""') + '"'
+    text = f"`{cell} <{cell}>`__" if isinstance(cell, Link) else escape(cell)
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _padded(row: list[str], widths: list[int], table: Table) -> str:

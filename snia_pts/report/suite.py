@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,11 +13,12 @@ from ..errors import ReportError
 from ..measurement import METRICS
 from ..result import Loop, TestResult
 from ..spec import CrossStimulusSpec, DemandSpec
+from ..specfile import read_specification, versions
 from ..units import GB, capacity, duration, number
 from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
 from .pages import Header, Page, Prose, Report
-from .summary import SIMULATED, shortcomings, verdict
-from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
+from .summary import SIMULATED, elapsed_seconds, shortcomings, verdict
+from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, facts, thousands
 
 if TYPE_CHECKING:
     from .pages import Block
@@ -67,8 +67,8 @@ class Overview:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The tests that were not run, by their verbs."""
-        return tuple(line.test for line in self.lines if line.ending == NOT_RUN)
+        """The titles of the tests that were not run."""
+        return tuple(line.title for line in self.lines if line.ending == NOT_RUN)
 
     @property
     def finished(self) -> bool:
@@ -78,9 +78,9 @@ class Overview:
     def verdict(self) -> str:
         """What became of all, in a sentence."""
         done = sum(line.ending == "finished" for line in self.lines)
-        stopped = [f"{line.test} {line.ending}" for line in self.lines if line.ending not in ("finished", NOT_RUN)]
+        stopped = [f"{line.title} {line.ending}" for line in self.lines if line.ending not in ("finished", NOT_RUN)]
         told = f"{done} of {len(self.lines)} tests finished"
-        unsteady = [line.test for line in self.lines if line.ending == "finished" and not line.achieved]
+        unsteady = [line.title for line in self.lines if line.ending == "finished" and not line.achieved]
         parts = [told, *stopped]
         parts += [f"not steady: {', '.join(unsteady)}"] if unsteady else []
         parts += [f"{NOT_RUN}: {', '.join(self.missing)}"] if self.missing else []
@@ -97,9 +97,10 @@ def overview(results: Iterable[tuple[str, TestResult | None]], reported: Collect
     first: TestResult | None = None
     for test, result in results:
         first = first or (_small(result) if result else None)
-        lines.append(_line(test, result, test in reported) if result else TestLine(test=test, title=test))
+        lines.append(_line(test, result, test in reported) if result else TestLine(test=test, title=""))
     if first is None:
         raise ReportError(reason="none of the tests was run", hint="")
+    lines = [line if line.title else replace(line, title=_title(line.test, first)) for line in lines]
     dut = first.facts.dut
     return Overview(
         lines=tuple(lines), header=_header(first, lines), simulated=dut.simulated,
@@ -113,6 +114,13 @@ def _small(result: TestResult) -> TestResult:
     return replace(result, loops=(), time_lines=(), gaps=(), sampling=None)
 
 
+def _title(test: str, first: TestResult) -> str:
+    """Return the title that a test has where that of ``first`` comes from; in the newest version if that knows none."""
+    pts = first.facts.spec.pts
+    known = versions(test)
+    return read_specification(test, pts if pts in known else known[0], first.facts.test_class).spec.title
+
+
 def _line(test: str, result: TestResult, reported: bool) -> TestLine:
     return TestLine(
         test=test,
@@ -122,22 +130,13 @@ def _line(test: str, result: TestResult, reported: bool) -> TestLine:
         ending=result.ending,
         conformance="yes" if result.conformant else f"NO, {shortcomings(result)}",
         key_figures=tuple(key_figures(result)),
-        seconds=_seconds(result),
+        seconds=elapsed_seconds(result),
         started=result.facts.started,
         finished=result.finished,
         written_bytes=result.written_bytes,
         report=f"{test}/report.pdf" if reported else UNKNOWN,
         asks_steady_state=not isinstance(result.facts.spec, CrossStimulusSpec),
     )
-
-
-def _seconds(result: TestResult) -> float | None:
-    """Return the time from a run's start to its end; None where that is not known."""
-    try:
-        first, last = (datetime.datetime.fromisoformat(text) for text in (result.facts.started, result.finished))
-        return max(0.0, (last - first).total_seconds())
-    except (ValueError, TypeError):
-        return None
 
 
 def key_figures(result: TestResult) -> Iterator[str]:
@@ -268,7 +267,8 @@ def _row(told: Overview, line: TestLine) -> tuple[str, ...]:
         written = line.least + thousands(line.written_bytes / GB, 1)
         fills = thousands(line.written_bytes / told.capacity_bytes, 2)
     figures = "; ".join(line.key_figures) or NOT_APPLICABLE
-    return line.title, line.verdict, figures, line.conformance, line.duration, written, fills, line.report
+    report = UNKNOWN if line.report == UNKNOWN else Link(line.report)
+    return line.title, line.verdict, figures, line.conformance, line.duration, written, fills, report
 
 
 def write(told: Overview, folder: Path) -> dict[str, Path]:

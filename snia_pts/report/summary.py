@@ -106,13 +106,13 @@ def deviations_table(result: TestResult) -> Table:
 
 
 def _course(result: TestResult) -> Table:
-    spec, dut = result.facts.spec, result.facts.dut
+    spec, dut, seconds = result.facts.spec, result.facts.dut, elapsed_seconds(result)
     fills = thousands(result.written_bytes / dut.capacity_bytes, 2)
     least = "" if result.ending == "finished" else "at least "  # what was stopped wrote too, and was not counted
     rows = (
         ("Standard", f"{spec.revision} ({spec.publication})"),
         *_windows(result),
-        ("Duration", elapsed(result)),
+        ("Duration", UNKNOWN if seconds is None else duration(seconds)),
         ("Data written (TGBW)", f"{least}{thousands(result.written_bytes / GB, 1)} GB, {fills} x user capacity"),
         ("Data read", f"{least}{thousands(result.read_bytes / GB, 1)} GB"),
         ("User capacity", f"{capacity(dut.capacity_bytes)} ({thousands(dut.capacity_bytes, 0)} bytes)"),
@@ -145,10 +145,10 @@ def _most(spec: Spec) -> str:
     return str(spec.demand.maximum) if isinstance(spec, DemandSpec) else UNKNOWN
 
 
-def elapsed(result: TestResult) -> str:
-    """Return the time from the run's start to its end."""
+def elapsed_seconds(result: TestResult) -> float | None:
+    """Return the time from the run's start to its end; None where that is not known."""
     try:
         first, last = (datetime.datetime.fromisoformat(text) for text in (result.facts.started, result.finished))
-        return duration(max(0.0, (last - first).total_seconds()))
+        return max(0.0, (last - first).total_seconds())
     except (ValueError, TypeError):
-        return UNKNOWN
+        return None

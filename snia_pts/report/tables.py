@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -15,6 +16,21 @@ Kind = Literal["facts", "texts", "numbers", "banner", "test", "standard", "names
 NOT_APPLICABLE = "n/a"
 UNKNOWN = "\N{EN DASH}"
 _THIN = "\N{NARROW NO-BREAK SPACE}"
+_PLACE = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*\.[a-z]+")
+
+
+class Link(str):
+    """A cell that names a PDF by its place, seen from the report, and leads there.
+
+    Raises ValueError for what is no plain relative path: nobody but the suite itself can make a link.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, place: str) -> Link:
+        if not _PLACE.fullmatch(place):
+            raise ValueError(f"no plain relative path: {place!r}")
+        return super().__new__(cls, place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from functools import partial
 from typing import cast
 
 from ..measurement import FIVE_NINES, Measurement, average_response_us, mean, percentile_response_us
@@ -14,9 +13,18 @@ from ..spec import WriteSaturationSpec
 from ..steps import mix
 from ..timeline import TimeLine
 from ..units import GB, MB, block_size, duration
-from . import confidence, timelines
-from .header import NOT_ACHIEVED, Rows, demand, notes, pattern, pattern_sizes, range_and_amount, sampled_rounds
-from .pages import Block, Figure, Page, Prose
+from . import confidence, timelines, timeplots
+from .header import (
+    NOT_ACHIEVED,
+    Rows,
+    demand,
+    pattern,
+    pattern_stimulus,
+    preconditions,
+    range_and_amount,
+    sampled_rounds,
+)
+from .pages import Block, Page, Prose
 from .provenance import provenance
 from .steady import rounds_page, window_pages
 from .summary import summary
@@ -46,19 +54,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
 
 def setup(result: TestResult) -> Rows:
     """Return the Setup Parameters."""
-    spec = _spec(result)
-    return (
-        ("Data Pattern", pattern(spec)),
-        ("AR", f"{spec.setup.active_range_percent} %"),
-        ("AR Segments", NOT_APPLICABLE),
-        ("Pre Condition 1", "none"),
-        ("TOIO - TC/QD", NOT_APPLICABLE),
-        ("Duration", NOT_APPLICABLE),
-        ("Pre Condition 2", "none"),
-        ("TOIO - TC/QD", NOT_APPLICABLE),
-        ("SS Rounds", sampled_rounds(result)),
-        ("Notes", notes(result)),
-    )
+    return preconditions(result, rounds=sampled_rounds(result))
 
 
 def parameters(result: TestResult) -> Rows:
@@ -69,7 +65,7 @@ def parameters(result: TestResult) -> Rows:
     return (
         ("Data Pattern", pattern(spec)),
         ("AR & Amount", range_and_amount(result)),
-        ("Test Stimulus 1", f"{spec.pattern.access} {pattern_sizes(spec)} {mix(spec.pattern.read_percent)}"),
+        ("Test Stimulus 1", pattern_stimulus(spec)),
         ("TOIO - TC/QD", demand(spec.setup.thread_count, spec.setup.queue_depth)),
         ("Ends at", f"{spec.saturation.capacities:g} x capacity, {duration(spec.saturation.seconds)}, or steady state"),
         ("Steady State", sampled_rounds(result)),
@@ -214,14 +210,17 @@ def _plot(result: TestResult, line: TimeLine, quantity: Quantity, *, along: Alon
         "time": "time", "written": "total host writes",
         "fills": f"total host writes in drive fills (user capacity, {thousands(capacity_bytes / GB, 1)} GB)",
     }[along]  # fmt: skip
-    dots = timelines.window_dots(result.sampling) if quantity is timelines.IOPS and along == "time" else []
-    figure = Figure(
+    return timeplots.page(
+        shown,
+        title=_titled(line, f"{quantity.label} vs {against}{' (log)' * log}"),
         name=f"{quantity.name}-{along}{'-log' * log}",
-        caption=f"{quantity.heading} against {what}, {scale} scale.{timelines.reduction(shown, log=log)}",
+        caption=f"{quantity.heading} against {what}, {scale} scale.",
         alt=f"Line plot: {quantity.heading} of {line.stimulus.label}, {scale} scale, against {what}.",
-        draw=partial(timelines.drawing, shown, ylabel=quantity.heading, along=along, log=log, dots=dots),
+        ylabel=quantity.heading,
+        log=log,
+        along=along,
+        dots=timeplots.window_dots(result.sampling) if quantity is timelines.IOPS and along == "time" else (),
     )
-    return Page(title=_titled(line, f"{quantity.label} vs {against}{' (log)' * log}"), blocks=(figure,))
 
 
 def _response_times(line: TimeLine) -> Page:
@@ -230,13 +229,15 @@ def _response_times(line: TimeLine) -> Page:
         f" {FIVE_NINES:g} % is n/a: no sample has the 100 000 I/Os that it takes."
     )  # fmt: skip
     names = ", ".join(each.label for each in shown)
-    figure = Figure(
+    return timeplots.page(
+        shown,
+        title=_titled(line, f"ART, {FIVE_NINES:g} % and MRT vs Time"),
         name="response-time",
-        caption=f"Response times against time, log scale: {names}.{few}{timelines.reduction(shown, log=True)}",
+        caption=f"Response times against time, log scale: {names}.{few}",
         alt=f"Line plot: response times in ms, log scale, against time: {names}.",
-        draw=partial(timelines.drawing, shown, ylabel="Response time (ms)", log=True),
+        ylabel="Response time (ms)",
+        log=True,
     )
-    return Page(title=_titled(line, f"ART, {FIVE_NINES:g} % and MRT vs Time"), blocks=(figure,))
 
 
 def _steady(result: TestResult, sampling: Sampling) -> Iterator[Page]:

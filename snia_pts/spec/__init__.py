@@ -17,6 +17,7 @@ from .kinds import (
     ThroughputSpec,
     WriteSaturationSpec,
     loop_rule,
+    most_rounds,
     settling_rule,
 )
 from .sections import (
@@ -84,5 +85,6 @@ __all__ = [
     "WaitStates",
     "WriteSaturationSpec",
     "loop_rule",
+    "most_rounds",
     "settling_rule",
 ]

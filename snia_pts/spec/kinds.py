@@ -67,6 +67,13 @@ def _enough(section: str, maximum: int, rule: SteadyStateRule) -> None:
         raise ValueError(f"{section}.maximum of at least {ruling}.window_rounds ({rule.window_rounds})")
 
 
+def _sampled(samples: str, sample_seconds: float, lasting: Mapping[str, float]) -> None:
+    """Raise ValueError when a stimulus is shorter than a sample of it."""
+    for key, seconds in lasting.items():
+        if seconds < sample_seconds:
+            raise ValueError(f"{key} of at least {samples} ({sample_seconds:g})")
+
+
 def _tracks(section: str, rule: SteadyStateRule, **measured: Sequence[float]) -> None:
     """Raise ValueError when a tracked variable is not just one of the points that are measured."""
     keys = [field.name for field in fields(Tracked) if field.name != "metric"]
@@ -138,10 +145,8 @@ class WriteSaturationSpec(PatternSpec):
 
     def __post_init__(self) -> None:
         PatternSpec.__post_init__(self)
-        if self.saturation.seconds < self.settling.sample_seconds:
-            raise ValueError(
-                f"saturation.seconds of at least settling.sample_seconds ({self.settling.sample_seconds:g})"
-            )
+        lasting = {"saturation.seconds": self.saturation.seconds}
+        _sampled("settling.sample_seconds", self.settling.sample_seconds, lasting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +162,8 @@ class HostIdleSpec(PatternSpec):
     def __post_init__(self) -> None:
         PatternSpec.__post_init__(self)
         _enough("conditioning", self.conditioning.maximum, self.settling)
+        lasting = {"wait_states.access_c_seconds": self.wait_states.access_c_seconds}
+        _sampled("wait_states.access_c_sample_seconds", self.wait_states.access_c_sample_seconds, lasting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +173,10 @@ class CrossStimulusSpec(TestSpec):
     __pydantic_config__ = STRICT
     test: Literal["xsr"]
     groups: AccessGroups
+
+    def __post_init__(self) -> None:
+        lasting = {f"groups.sequence.{place}.seconds": each.seconds for place, each in enumerate(self.groups.sequence)}
+        _sampled("groups.sample_seconds", self.groups.sample_seconds, lasting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +194,11 @@ class DemandSpec(PatternSpec):
         PatternSpec.__post_init__(self)
         _enough("conditioning", self.conditioning.maximum, self.settling)
         _enough("demand", self.demand.maximum, self.steady_state)
+        lasting = {
+            "demand.pre_write_seconds": self.demand.pre_write_seconds,
+            "operating_points.pre_write_seconds": self.operating_points.pre_write_seconds,
+        }
+        _sampled("settling.sample_seconds", self.settling.sample_seconds, lasting)
         counts = {"thread_count": self.demand.thread_counts, "queue_depth": self.demand.queue_depths}
         _tracks("steady_state", self.steady_state, **counts)
 
@@ -205,6 +221,13 @@ SPEC_TYPES: Mapping[str, type[Spec]] = {
 def loop_rule(spec: Spec) -> SteadyStateRule | None:
     """Return the rule by which a test's rounds are judged; None for a test without rounds."""
     return spec.steady_state if isinstance(spec, RoundsSpec | DemandSpec) else None
+
+
+def most_rounds(spec: Spec) -> int | None:
+    """Return how many rounds a test's loop has at most; None for a test without rounds."""
+    if isinstance(spec, DemandSpec):
+        return spec.demand.maximum
+    return spec.rounds.maximum if isinstance(spec, RoundsSpec) else None
 
 
 def settling_rule(spec: Spec) -> Settling | None:

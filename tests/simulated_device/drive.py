@@ -99,7 +99,7 @@ def loop_drive(folder: Path) -> Iterator[SimulatedDrive]:
 def _served(kind: Literal["nbd", "fuse"], where: Path, log: Path) -> Iterator[subprocess.Popen[str]]:
     """A server that is ready; it ends, and unmounts, when its standard input does."""
     command = [sys.executable, "-m", "tests.simulated_device.server", kind, str(where), str(log)]
-    # In a session of its own it outlives Ctrl-C, until the device on it is cleared away.
+    # In a process session of its own it outlives Ctrl-C, until the device on it is cleared away.
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as server:

@@ -72,7 +72,6 @@ class SimulatedDrive:
         self._flash = media.over_provisioning_percent > 0
         self._ftl = Ftl(_CHUNKS, _PAGES, max(1.0, media.over_provisioning_percent) / 100)
         self._chunk_bytes = preset.drive.capacity_bytes / _CHUNKS
-        self._age_seconds = 0.0
         self._moved_bytes = self._written_bytes = 0.0
         self._wander = 0.0
         self._refresh()
@@ -103,7 +102,6 @@ class SimulatedDrive:
 
     def idle(self, seconds: float) -> None:
         """Let the drive put itself in order: clean blocks, an empty pseudo-SLC."""
-        self._age_seconds += seconds
         rate = self._program_bytes_per_second()
         if self._flash:
             spare = self.preset.media.over_provisioning_percent / 100 * self.preset.drive.capacity_bytes
@@ -246,7 +244,6 @@ class SimulatedDrive:
     def _wear(self, stimulus: Stimulus, written: float, moved: float, seconds: float) -> None:
         """Let the drive bear what was written to it."""
         faults = self.preset.faults
-        self._age_seconds += seconds
         self._wander += seconds / 420 + 0.02 * float(self._random.standard_normal()) if faults.drift_percent else 0.0
         self._moved_bytes += moved
         self._written_bytes += written
