@@ -21,12 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from snia_pts.dut import Dut
-from snia_pts.measurement import NOTHING, Clocking, Histogram, Measurement, Outcome, Purged, Sample, Transfers
+from snia_pts.histogram import Histogram
+from snia_pts.measurement import NOTHING, Clocking, Measurement, Outcome, Purged, Sample, Transfers
 from snia_pts.record.folder import RunFolder
+from snia_pts.replay import assess
 from snia_pts.report import drawing
 from snia_pts.report.building import build
 from snia_pts.result import RunFacts
-from snia_pts.runner import assess, run
+from snia_pts.runner import run
 from snia_pts.specfile import read_specification
 from snia_pts.steps import Purge, Step, Stretch
 from snia_pts.testplatform import TestPlatform

@@ -10,7 +10,7 @@ shell sees.  One tree, one code each (``tests/test_errors.py`` proves the codes 
      |- RunFolderError      5   the run folder cannot be made or written
      |- TargetMissing       6   no such target
      |- TargetBusy          7   somebody uses the target: mounted, swap, held, open
-     |- TargetNotOurs       8   a file the suite did not create
+     |- TargetNotOurs       8   the target may hold somebody's data
      |- NotConfirmed        9   the operator did not confirm the destruction
      |- TargetUnfit        10   the target cannot be tested
      |- PurgeFailed        11   a purge failed, or was not proven
@@ -18,6 +18,8 @@ shell sees.  One tree, one code each (``tests/test_errors.py`` proves the codes 
      |- HostFailed         13   the host or a tool failed, as far as can be told
      |- RecordError        14   a stored run cannot be read
      |- ReportError        15   a report could not be made as it should look
+     |- NotResumable       16   a stored run cannot go on
+     |- NotRunning         17   no run goes on there
     Interrupted           130   the operator stopped the run
 """
 
@@ -80,10 +82,10 @@ class TargetBusy(SniaPtsError, OSError):
 
 
 class TargetNotOurs(SniaPtsError, OSError):
-    """{path} is an existing file that snia-pts did not create. Nothing was written to it."""
+    """{path} may hold somebody's data: {reason}. Nothing was written to it."""
 
     exit_code = 8
-    hint = "Choose another name, or say --overwrite if its content may be destroyed."
+    hint = "Choose another target."
 
 
 class NotConfirmed(SniaPtsError):
@@ -133,6 +135,20 @@ class ReportError(SniaPtsError):
 
     exit_code = 15
     hint = "The result itself is safe; make the report again with snia-pts report RUN."
+
+
+class NotResumable(SniaPtsError):
+    """The run {path} cannot be resumed: {reason}."""
+
+    exit_code = 16
+    hint = "What was measured is safe; snia-pts report {path} reports it. Begin a new run."
+
+
+class NotRunning(SniaPtsError):
+    """{path} does not run: {reason}."""
+
+    exit_code = 17
+    hint = "snia-pts status {path} tells where it stands."
 
 
 class Interrupted(SniaPtsError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from .interruption import Interruption
 from .measurement import MeasuredRound, Measurement, Outcome, Purged, Sample, SampledRound
 from .procedures import Conclusion
 from .result import Ending, Gap, Loop, RunFacts, Sampling, TestResult
@@ -95,7 +96,14 @@ class Folding:
             )
 
     def result(
-        self, *, ending: Ending, ending_detail: str, finished: str, conclusion: Conclusion = None, running: bool = False
+        self,
+        *,
+        ending: Ending,
+        ending_detail: str,
+        finished: str,
+        conclusion: Conclusion = None,
+        running: bool = False,
+        interruptions: Sequence[Interruption] = (),
     ) -> TestResult:
         """Return what has come of the test."""
         spec = self._facts.spec
@@ -113,6 +121,7 @@ class Folding:
             ending_detail=ending_detail,
             finished=finished,
             running=running,
+            interruptions=tuple(interruptions),
         )
 
 

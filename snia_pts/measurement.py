@@ -9,84 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import lt
-from typing import Annotated, Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
-from annotated_types import Ge, Le
-
+from .histogram import Histogram
 from .spec import Deviation, MetricName, Tracked
 from .steps import Stimulus
-from .units import MB
+from .units import MB, Amount, Difference, Quantity
 
 FIVE_NINES = 99.999
 #: The confidence levels of the standard, in percent.
 NINES = (99.9, 99.99, FIVE_NINES)
 
 Key = TypeVar("Key", bound=Hashable)
-#: A measured number; what is stored beyond these bounds was not measured.
-Quantity = Annotated[float, Ge(0), Le(1e18)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Histogram:
-    """Response times as counted by the engine: ``counted`` is ``nanoseconds I/Os`` a bin, ascending, with commas.
-
-    One text, because a run keeps thousands of histograms of a thousand bins each.
-    """
-
-    counted: str = ""
-
-    def __post_init__(self) -> None:
-        edges, counts = self._columns()
-        if not all(map(lt, edges, edges[1:])) or min(counts, default=0) < 0:
-            raise ValueError("histogram bins must ascend and count from 0")
-
-    @classmethod
-    def of(cls, bins: Iterable[tuple[int, int]]) -> Histogram:
-        """Return the histogram of (nanoseconds, I/Os) pairs in any order; raises ValueError on a repeated bin."""
-        return cls(counted=",".join(f"{edge} {count}" for edge, count in sorted(bins)))
-
-    @property
-    def bins(self) -> tuple[tuple[int, int], ...]:
-        """The (nanoseconds, I/Os) pairs, ascending."""
-        return tuple(zip(*self._columns(), strict=True))
-
-    @property
-    def count(self) -> int:
-        return sum(self._columns()[1])
-
-    def merge(self, other: Histogram) -> Histogram:
-        """Return the histogram of both together."""
-        if not self.counted or not other.counted:
-            return self if self.counted else other
-        total = dict(self.bins)
-        for edge, count in other.bins:
-            total[edge] = total.get(edge, 0) + count
-        return Histogram.of(total.items())
-
-    def _columns(self) -> tuple[list[int], list[int]]:
-        numbers = list(map(int, self.counted.replace(",", " ").split()))
-        if len(numbers) % 2:
-            raise ValueError("a histogram bin without its count")
-        return numbers[::2], numbers[1::2]
-
-    def percentile_ns(self, percent: float) -> int | None:
-        """Return the bin below or in which ``percent`` of the I/Os lie; None when there are too few I/Os to tell.
-
-        A percentile of q needs at least 1 / (1 - q) I/Os: 100 000 for five nines.
-        """
-        bins = self.bins
-        total = sum(count for _, count in bins)
-        if not 0 < percent < 100:
-            raise ValueError("a percentile lies between 0 and 100")
-        if total == 0 or total < round(100 / (100 - percent)):
-            return None
-        wanted, seen = math.ceil(total * percent / 100), 0
-        for edge, count in bins:
-            seen += count
-            if seen >= wanted:
-                return edge
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +31,12 @@ class Transfers:
     completion together.
     """
 
-    ios: int
-    transferred_bytes: int
-    runtime_ms: int
-    response_min_ns: int
+    ios: Amount
+    transferred_bytes: Amount
+    runtime_ms: Amount
+    response_min_ns: Amount
     response_mean_ns: Quantity
-    response_max_ns: int
+    response_max_ns: Amount
     histogram: Histogram
 
     @property
@@ -124,16 +58,18 @@ NOTHING = Transfers(
 class Clocking:
     """When one stimulus ran, and how long the device was left alone before it.
 
-    ``own_gap_us`` is the suite's own time from the end of the program before to the start of this one.
-    ``idle_gap_ms`` is the time without host I/O before this stimulus: the own gap plus the engine's time around its
-    I/O (``bench/gap.py`` holds it against what the block layer saw).  Both are None where no stimulus came before.
+    ``own_gap_us`` is the suite's own time since the program before, ``idle_gap_ms`` the time without host I/O: that and
+    the engine's around its I/O (``bench/gap.py`` asks the block layer); None where no stimulus came before.  The run
+    had been resumed ``interruptions`` times; the wall clock was set by ``clock_set_seconds`` since the last stimulus.
     """
 
     started: str
-    started_monotonic_ns: int
-    ended_monotonic_ns: int
-    own_gap_us: float | None
-    idle_gap_ms: float | None
+    started_monotonic_ns: Amount
+    ended_monotonic_ns: Amount
+    own_gap_us: Difference | None
+    idle_gap_ms: Difference | None
+    interruptions: int = 0
+    clock_set_seconds: Difference = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,19 +155,20 @@ class Purged:
 
     kind: Literal["purged"] = "purged"
     method: str
-    samples: int
-    survivors: int
+    samples: Amount
+    survivors: Amount
     started: str
-    seconds: float
+    seconds: Quantity
     evidence: str
     deviations: tuple[Deviation, ...] = ()
 
     @property
     def label(self) -> str:
         """For the report's header."""
-        if not self.samples:
-            return "not purged" if self.method == "none" else f"{self.method} (not proven)"
-        return f"{self.method} (proven on {self.samples} blocks)"
+        if self.method == "none":
+            return "not purged"
+        proven = self.samples and not self.survivors
+        return f"{self.method} ({f'proven on {self.samples} blocks' if proven else 'not proven'})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,22 +177,24 @@ class Sample:
 
     ``ended_seconds`` is the stretch's I/O time until the sample's end, ``seconds`` the sample's own part of it.
     Percentiles are None where the sample has too few I/Os to tell.  The greatest response time is exact where it is
-    the greatest of the stretch so far, and else the upper edge of the sample's highest bin.
+    the greatest of the stretch so far, and else the upper edge of the sample's highest bin.  ``interruptions`` is how
+    often the run had been stopped and resumed before.
     """
 
     kind: Literal["sample"] = "sample"
-    number: int
+    number: Amount
     ended_seconds: Quantity
     seconds: Quantity
-    read_ios: int
-    write_ios: int
-    read_bytes: int
-    write_bytes: int
+    read_ios: Amount
+    write_ios: Amount
+    read_bytes: Amount
+    write_bytes: Amount
     average_response_us: Quantity
     maximum_response_us: Quantity
-    three_nines_us: float | None
-    four_nines_us: float | None
-    five_nines_us: float | None
+    three_nines_us: Quantity | None
+    four_nines_us: Quantity | None
+    five_nines_us: Quantity | None
+    interruptions: int = 0
 
     @property
     def ios(self) -> int:
@@ -278,7 +217,7 @@ class Idled:
 
     kind: Literal["idled"] = "idled"
     started: str
-    seconds: float
+    seconds: Quantity
 
 
 Outcome = Purged | Sample | Measurement | Idled
@@ -328,6 +267,11 @@ class MeasuredRound:
     measurements: tuple[Measurement, ...]
     complete: bool
 
+    @property
+    def interruptions(self) -> frozenset[int]:
+        """How often the run had been stopped and resumed before its measurements; of two kinds in a broken round."""
+        return frozenset(measurement.clocking.interruptions for measurement in self.measurements)
+
     def by(self, key: Callable[[Stimulus], Key]) -> Mapping[Key, Measurement]:
         """The measurements by a key of their stimuli; raises ValueError when two have the same."""
         keyed = {key(measurement.stimulus): measurement for measurement in self.measurements}
@@ -376,6 +320,10 @@ class SampledRound:
     @property
     def complete(self) -> bool:
         return True
+
+    @property
+    def interruptions(self) -> frozenset[int]:
+        return frozenset((self.sample.interruptions,))
 
     def value(self, tracked: Tracked) -> float:
         """Return a tracked variable."""

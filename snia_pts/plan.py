@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from .dut import Dut
-from .measurement import NOTHING, Clocking, Histogram, Idled, Measurement, Outcome, Purged, Sample, Transfers
+from .histogram import Histogram
+from .measurement import NOTHING, Clocking, Idled, Measurement, Outcome, Purged, Sample, Transfers
 from .procedures import drive, procedure
 from .spec import Settling, Spec, settling_rule
 from .steps import Idle, Purge, Round, Step, Stimulus, Stretch

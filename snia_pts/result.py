@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .dut import Dut
+from .interruption import Interruption
 from .measurement import MeasuredRound, Measurement, Purged, SampledRound
 from .procedures import Conclusion
 from .spec import (
@@ -125,6 +126,7 @@ class TestResult:
     ending_detail: str
     finished: str
     running: bool = False
+    interruptions: tuple[Interruption, ...] = ()
 
     def loop(self, part: str = "") -> Loop | None:
         """Return the loop of a part of the test; None before its first round."""
@@ -164,14 +166,15 @@ class TestResult:
     def deviations(self) -> tuple[Deviation, ...]:
         """Every difference from the standard; a run is PTS conformant only with none."""
         purged = (deviation for _, each in self.purges for deviation in each.deviations)
-        return tuple(dict.fromkeys((*self.facts.deviations, *purged)))
+        interrupted = (interruption.deviation for interruption in self.interruptions)
+        return tuple(dict.fromkeys((*self.facts.deviations, *purged, *interrupted)))
 
     @property
     def warnings(self) -> tuple[RunWarning, ...]:
         """What a reader must know besides: pauses between stimuli, points that took another time or mix than asked."""
         points = list(self.measurements)
         found = (*_early(self), *_ends(self), *_halts(self.long_samples), *_pauses(self.gaps))
-        return (*self.facts.warnings, *found, *_overruns(points), *_mixes(points))
+        return (*self.facts.warnings, *_changes(self), *_clock(points), *found, *_overruns(points), *_mixes(points))
 
     @property
     def unsteady(self) -> tuple[str, ...]:
@@ -240,10 +243,25 @@ def _parts(spec: Spec) -> tuple[str, ...]:
 
 #: The standard asks for no pause between stimuli (PTS 2.0.2 chapter 4); a longer one may let a drive recover.
 _LONGEST_IDLE_MS = 3000.0
+#: A wall clock that was set by less is as good as any.
+_CLOCK_SECONDS = 0.5
 #: A stimulus may end late by the time its outstanding I/Os take; more than this share of it is worth a word.
 _LONGEST_OVERRUN = 1.05
 #: Reads in percent of all I/Os, off by what chance cannot explain in so many I/Os.
 _MIX_PERCENT, _MIX_IOS = 3.0, 2000
+
+
+def _changes(result: TestResult) -> Iterator[RunWarning]:
+    for interruption in result.interruptions:
+        for change in interruption.changes:
+            yield RunWarning(what="resumed otherwise", detail=f"{interruption.resumed}: {change}")
+
+
+def _clock(points: Sequence[Measurement]) -> Iterator[RunWarning]:
+    for clocking in (point.clocking for point in points if abs(point.clocking.clock_set_seconds) > _CLOCK_SECONDS):
+        how = f"{'forward' if clocking.clock_set_seconds > 0 else 'back'} by {abs(clocking.clock_set_seconds):.1f} s"
+        detail = f"the wall clock was set {how} at about {clocking.started}: times of day before and after do not agree"
+        yield RunWarning(what="clock", detail=detail)
 
 
 def _early(result: TestResult) -> Iterator[RunWarning]:

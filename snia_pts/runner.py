@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Protocol
 
 from .errors import DeviceFailed, Interrupted, PurgeFailed, RecordError, SniaPtsError
-from .folding import Folding, judged_phase
+from .folding import judged_phase
 from .measurement import MeasuredRound, Measurement, Outcome, Sample, SampledRound
-from .procedures import Answer, Conclusion, drive, procedure
-from .record.folder import RunFolder, replace_file
-from .record.journal import (
-    Asked,
-    Begun,
-    Came,
-    Ended,
-    Journal,
-    Recorded,
-    is_answered,
-    is_written,
-    passing,
-    uninterrupted,
-)
-from .record.resultxml import result_xml
+from .procedures import Answer, drive, procedure
+from .record.entries import Asked, Begun, Came, Ended, Resumed
+from .record.folder import RunFolder
+from .record.journal import Journal, uninterrupted
+from .record.recorded import Recorded
+from .replay import Outlook, file_state, require_same, store
 from .result import Ending, RunFacts, TestResult
 from .spec import Spec, SteadyStateRule, loop_rule, settling_rule
 from .steps import Round, Step, Stretch
@@ -57,8 +49,29 @@ class RoundJudged:
     window: Window | None
 
 
-Event = StepBegun | OutcomeCame | RoundJudged
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WentOn:
+    """All that a resumed run had is gone through; what comes now is performed."""
+
+
+Event = StepBegun | OutcomeCame | RoundJudged | WentOn
 Emit = Callable[[Event], None]
+
+
+class Performer(Protocol):
+    """What performs steps, and can be told what was performed before."""
+
+    def perform(self, step: Step) -> Iterable[Outcome]:
+        """Perform a step, giving each outcome as it comes."""
+        ...
+
+    def recall(self, step: Step, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+        """Take note of what came of a step before the run was interrupted, giving each outcome on."""
+        ...
+
+
+def _wall_clock() -> datetime:
+    return datetime.now().astimezone()
 
 
 def run(
@@ -67,7 +80,7 @@ def run(
     folder: RunFolder,
     emit: Emit,
     *,
-    now: Callable[[], datetime] = lambda: datetime.now().astimezone(),
+    now: Callable[[], datetime] = _wall_clock,
     durable: bool = True,
 ) -> TestResult:
     """Run a test to its end and leave journal and result.xml in ``folder``.
@@ -80,95 +93,194 @@ def run(
     """
     with Journal(folder.journal, durable=durable) as journal:
         journal.append(Begun(facts=facts))
-        current: list[Step] = []
-        watch = _Watch(facts.spec, emit)
-
-        def answer(step: Step) -> Iterator[Outcome]:
-            current[:] = [step]
-            return _journaled(step, perform, journal, watch)
-
-        try:
-            drive(procedure(facts.spec, facts.dut), answer)
-        except KeyboardInterrupt:
-            stopped = Interrupted(step=current[0].label if current else "the beginning", what=facts.dut.path)
-            _close(journal, folder, "interrupted", stopped, now())
-            raise stopped from None
-        except SniaPtsError as error:
-            device = isinstance(error, DeviceFailed | PurgeFailed)
-            _close(journal, folder, "device failed" if device else "host failed", error, now())
-            raise
-        with uninterrupted():
-            _end(journal, "finished", "", now())
-            return store(folder)
+        course = _Course(facts, perform, folder, journal, emit)
+        with _closing(course, now):
+            drive(procedure(facts.spec, facts.dut), course.performed)
+        return _finish(course, now)
 
 
-def assess(folder: RunFolder) -> TestResult:
-    """Return the result of a stored run from its journal alone.
+def resume(
+    outlook: Outlook,
+    laboratory: Performer,
+    folder: RunFolder,
+    emit: Emit,
+    *,
+    command_line: tuple[str, ...],
+    changes: tuple[str, ...] = (),
+    now: Callable[[], datetime] = _wall_clock,
+    durable: bool = True,
+) -> TestResult:
+    """Go on with a stopped run as ``outlook`` tells; ends as ``run`` does.
 
-    The journal is replayed through the procedure: it must have asked for just these steps.  Raises RecordError.
+    The procedure is answered from the journal as far as it stands, and then by the laboratory.  Nothing is added to the
+    journal before the first step is performed.  Raises RecordError when the journal is no longer as it was looked at.
     """
-    recorded = Recorded(folder.journal)
-    folding = Folding(recorded.facts)
-    complete, conclusion = _replay(folder, recorded, folding)
-    ended = recorded.ended
-    if ended is not None and (ended.ending == "finished") > complete:
-        raise RecordError(path=folder.journal, reason="it says that the run finished, but the procedure asks for more")
-    running = ended is None and is_written(folder.journal)
-    died = "the journal has no end: the suite or the host died" + (" while it wrote a line" if recorded.torn else "")
-    return folding.result(
-        ending=ended.ending if ended else "unfinished",
-        ending_detail=ended.detail if ended else "it still goes on" if running else died,
-        finished=ended.at if ended else "",
-        conclusion=conclusion,
-        running=running,
-    )
+    with Journal(folder.journal, durable=durable, existing=True) as journal:
+        course = _Course(outlook.facts, laboratory.perform, folder, journal, emit)
+
+        def entry() -> Resumed:
+            at = now()
+            stopped = at if outlook.facts.dut.simulated else outlook.stopped
+            return Resumed(
+                kept=outlook.kept, way=outlook.way, stopped=_stamp(stopped), at=_stamp(at),
+                idle_seconds=max(0.0, (at - stopped).total_seconds()), reason=outlook.reason,
+                command_line=command_line, changes=changes,
+            )  # fmt: skip
+
+        again = _Again(outlook, laboratory, course, entry)
+        with _closing(course, now, begun=lambda: again.gone_on):
+            drive(procedure(outlook.facts.spec, outlook.facts.dut), again.answer)
+            again.end()
+        return _finish(course, now)
 
 
-class _JournalEnds(Exception):
-    """The replay reached the end of what was recorded."""
-
-
-def _replay(folder: RunFolder, recorded: Recorded, folding: Folding) -> tuple[bool, Conclusion]:
-    """Let the journal answer the procedure, step by step; return whether it answered all, and the conclusion."""
-    left = recorded.steps()
-
-    def answer(step: Step) -> Iterator[Outcome]:
-        asked, outcomes = next(left, (None, iter(())))
-        if asked is None:
-            raise _JournalEnds
-        if asked != step:
-            raise RecordError(
-                path=folder.journal,
-                reason=f"it records {asked.label}, where the procedure asks for {step.label} (another suite version?)",
-            )
-        passed: list[Outcome] = []
-        for outcome in folding.passing(asked, outcomes):
-            passed = passing(passed, outcome)
-            yield outcome
-        if not is_answered(asked, passed):
-            raise _JournalEnds
-
-    complete, conclusion = False, None
-    with suppress(_JournalEnds):
-        conclusion = drive(procedure(recorded.facts.spec, recorded.facts.dut), answer)
-        complete = True
-    if next(left, None) is not None:
-        raise RecordError(path=folder.journal, reason="it records steps after those the procedure asks for")
-    return complete, conclusion
-
-
-def _journaled(step: Step, perform: Answer, journal: Journal, watch: _Watch) -> Iterator[Outcome]:
-    journal.append(Asked(step=step))
-    watch.begin(step)
-    outcomes = perform(step)
+@contextmanager
+def _closing(course: _Course, now: Callable[[], datetime], begun: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Record why a run that has begun ends early, and let the reason go on upwards."""
     try:
-        for position, outcome in enumerate(outcomes):
-            journal.append(Came(outcome=outcome))
-            watch.came(step, position, outcome)
+        yield
+    except (KeyboardInterrupt, Interrupted) as stop:
+        stopped = stop if isinstance(stop, Interrupted) else course.interrupted()
+        if begun():
+            course.close("interrupted", stopped, now())
+        raise stopped from None
+    except SniaPtsError as error:
+        device = isinstance(error, DeviceFailed | PurgeFailed)
+        if begun():
+            course.close("device failed" if device else "host failed", error, now())
+        raise
+
+
+def _finish(course: _Course, now: Callable[[], datetime]) -> TestResult:
+    with uninterrupted():
+        course.end("finished", "", now())
+        return store(course.folder)
+
+
+class _Course:
+    """A run as it goes: each step is asked for and answered in the journal, and told to whoever watches."""
+
+    def __init__(self, facts: RunFacts, perform: Answer, folder: RunFolder, journal: Journal, emit: Emit) -> None:
+        self.folder = folder
+        self.emit = emit
+        self.interruptions = 0
+        self._dut = facts.dut
+        self._perform = perform
+        self.journal = journal
+        self._watch = _Watch(facts.spec, emit)
+        self._step: Step | None = None
+
+    def performed(self, step: Step) -> Iterator[Outcome]:
+        """Ask for a step, and give what comes of it, each outcome once it is safe."""
+        self._step = step
+        self._require_leave(step)
+        self.journal.append(Asked(step=step))
+        self._watch.begin(step)
+        yield from self._outcomes(step, step, 0)
+
+    def recalled(self, step: Step, outcomes: Iterable[Outcome], go_on: Callable[[], None]) -> Iterator[Outcome]:
+        """Give what came of a step before; the rest of a round that was broken off is performed."""
+        self._step = step
+        self._watch.begin(step)
+        came = 0
+        for outcome in outcomes:
+            self._watch.came(step, came, outcome)
+            came += 1
             yield outcome
-    finally:
-        if isinstance(outcomes, Generator):  # ends the program that a stretch still runs
-            outcomes.close()
+        if isinstance(step, Round) and came < len(step.stimuli):
+            go_on()
+            yield from self._outcomes(step, replace(step, stimuli=step.stimuli[came:]), came)
+
+    def _outcomes(self, step: Step, rest: Step, came: int) -> Iterator[Outcome]:
+        """Perform the ``rest`` of a step."""
+        outcomes = self._perform(rest)
+        try:
+            for position, found in enumerate(outcomes, start=came):
+                outcome = self._counted(found)
+                self.journal.append(Came(outcome=outcome))
+                self._watch.came(step, position, outcome)
+                yield outcome
+                if isinstance(outcome, Sample) or position + 1 < len(step.stimuli):
+                    self._require_leave(step)
+        finally:
+            if isinstance(outcomes, Generator):  # ends the program that a stretch still runs
+                outcomes.close()
+
+    def _counted(self, outcome: Outcome) -> Outcome:
+        """Tell in an outcome how often the run was interrupted before."""
+        if not self.interruptions:
+            return outcome
+        if isinstance(outcome, Measurement):
+            return replace(outcome, clocking=replace(outcome.clocking, interruptions=self.interruptions))
+        return replace(outcome, interruptions=self.interruptions) if isinstance(outcome, Sample) else outcome
+
+    def _require_leave(self, step: Step) -> None:
+        """Look, before more is done, whether somebody wants the run to stop, and whether its disk has room."""
+        if self.folder.stop_asked:
+            self.folder.forget_stop()
+            raise self.interrupted()
+        self.folder.require_room(step.label)
+
+    def interrupted(self) -> Interrupted:
+        """Return the reason of a run that the operator stops."""
+        return Interrupted(step=self._step.label if self._step else "the beginning", what=self._dut.path)
+
+    def close(self, ending: Ending, reason: SniaPtsError, at: datetime) -> None:
+        """Record why a run ends early; what goes wrong meanwhile is told beside the reason, not in its place."""
+        try:
+            with uninterrupted():
+                self.end(ending, str(reason), at)
+                store(self.folder)
+        except (SniaPtsError, OSError) as second:
+            reason.hint += f" Besides: {second}"
+
+    def end(self, ending: Ending, detail: str, at: datetime) -> None:
+        """Record the end."""
+        self.journal.append(Ended(ending=ending, detail=detail, at=_stamp(at)))
+
+
+class _Again:
+    """Gives again what stands of a stopped run; and lets it go on, with an entry, where nothing is left to be given."""
+
+    def __init__(self, outlook: Outlook, laboratory: Performer, course: _Course, entry: Callable[[], Resumed]) -> None:
+        self._outlook = outlook
+        self._laboratory = laboratory
+        self._course = course
+        self._entry = entry
+        self._steps = Recorded(course.folder.journal).steps()
+        self._left = outlook.kept
+        self.gone_on = False
+
+    def answer(self, step: Step) -> Iterable[Outcome]:
+        """Answer a step from the journal, as far as it stands, and then by performing it."""
+        if self._left:
+            self._left -= 1
+            asked, outcomes = next(self._steps)
+            require_same(self._course.folder, asked, step)
+            return self._course.recalled(step, self._laboratory.recall(step, outcomes), self._go_on)
+        if not self.gone_on:
+            self._go_on()
+        return self._course.performed(step)
+
+    def end(self) -> None:
+        """Let a run end of which all was measured before, but for something that failed after it."""
+        if not self.gone_on and self._outlook.ended:
+            self._go_on()
+        elif not self.gone_on:
+            self._open()
+
+    def _go_on(self) -> None:
+        self._course.interruptions = self._outlook.interruptions + 1
+        self._open()
+        self._course.journal.append(self._entry())
+        self.gone_on = True
+        self._course.emit(WentOn())
+
+    def _open(self) -> None:
+        folder = self._course.folder
+        if file_state(folder) != self._outlook.file:
+            raise RecordError(path=folder.path, reason="it was changed meanwhile", hint="Try again.")
+        self._course.journal.go_on(self._outlook.length, self._outlook.checksum)
 
 
 class _Watch:
@@ -209,22 +321,5 @@ class _Watch:
         self._emit(RoundJudged(step=step, rule=rule, judged=done, window=window_ending(last, rule)))
 
 
-def _close(journal: Journal, folder: RunFolder, ending: Ending, reason: SniaPtsError, at: datetime) -> None:
-    """Record why a run ends early; what goes wrong meanwhile is told beside the reason, not in its place."""
-    try:
-        with uninterrupted():
-            _end(journal, ending, str(reason), at)
-            store(folder)
-    except (SniaPtsError, OSError) as second:
-        reason.hint += f" Besides: {second}"
-
-
-def _end(journal: Journal, ending: Ending, detail: str, at: datetime) -> None:
-    journal.append(Ended(ending=ending, detail=detail, at=at.isoformat(timespec="milliseconds")))
-
-
-def store(folder: RunFolder) -> TestResult:
-    """Make result.xml from the journal, so that the first report and every later one come from the same source."""
-    result = assess(folder)
-    replace_file(folder.result, result_xml(result))
-    return result
+def _stamp(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds")

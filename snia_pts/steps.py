@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from .units import block_size, duration
+from annotated_types import Ge, Le
+
+from .units import Amount, block_size, duration
 
 Access = Literal["RND", "SEQ"]
+Seconds = Annotated[float, Ge(1e-3), Le(1e9)]
 
 #: What a stretch is for.  ``WIPC`` and ``PC`` precondition (workload independent; by the test's own writes).
 Phase = Literal["WIPC", "PC", "stimulus", "pre-write", "histogram", "access A", "access C"]
@@ -22,20 +25,20 @@ Phase = Literal["WIPC", "PC", "stimulus", "pre-write", "histogram", "access A", 
 class BlockShare:
     """One size of a block-size mix, and its share of the I/Os in percent."""
 
-    size_bytes: int
-    percent: int
+    size_bytes: Amount
+    percent: Amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
     """So many percent of the accesses go to the next so many percent of the ActiveRange."""
 
-    access_percent: int
-    range_percent: int
+    access_percent: Amount
+    range_percent: Amount
 
 
 #: The bytes of each I/O, or the shares in which sizes are mixed.
-BlockSize = int | tuple[BlockShare, ...]
+BlockSize = Amount | tuple[BlockShare, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,17 +87,17 @@ class Stimulus:
     """
 
     access: Access
-    read_percent: int
+    read_percent: Amount
     block_size_bytes: BlockSize
-    thread_count: int
-    queue_depth: int
-    range_offset_bytes: int
-    range_bytes: int
+    thread_count: Amount
+    queue_depth: Amount
+    range_offset_bytes: Amount
+    range_bytes: Amount
     skew: tuple[Zone, ...] = ()
-    start_bytes: int = 0
-    seconds: float | None = None
-    passes: int | None = None
-    limit_bytes: int | None = None
+    start_bytes: Amount = 0
+    seconds: Seconds | None = None
+    passes: Amount | None = None
+    limit_bytes: Amount | None = None
 
     def __post_init__(self) -> None:
         if (self.seconds is None) == (self.passes is None):
@@ -189,7 +192,7 @@ class Stretch:
     part: str = ""
     phase: Phase
     stimulus: Stimulus
-    sample_seconds: float | None = None
+    sample_seconds: Seconds | None = None
 
     def __post_init__(self) -> None:
         if self.sample_seconds is not None and (self.stimulus.seconds or 0) < self.sample_seconds:
@@ -217,7 +220,7 @@ class Round:
 
     kind: Literal["round"] = "round"
     part: str = ""
-    number: int
+    number: Amount
     stimuli: tuple[Stimulus, ...]
 
     @property
@@ -231,7 +234,7 @@ class Idle:
 
     kind: Literal["idle"] = "idle"
     part: str = ""
-    seconds: float
+    seconds: Seconds
 
     @property
     def stimuli(self) -> tuple[Stimulus, ...]:
@@ -243,3 +246,12 @@ class Idle:
 
 
 Step = Purge | Stretch | Round | Idle
+
+
+def place(step: Step, came: int) -> str:
+    """Name a step of which so many outcomes came; one in its midst with the point or sample that comes."""
+    if isinstance(step, Round) and 0 < came < len(step.stimuli):
+        return f"{step.label}, point {came + 1} of {len(step.stimuli)}"
+    if isinstance(step, Stretch) and 0 < came < step.samples:
+        return f"{step.label}, sample {came + 1} of {step.samples}"
+    return step.label

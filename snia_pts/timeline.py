@@ -7,7 +7,8 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from .measurement import FIVE_NINES, Histogram, Measurement, Sample, percentile_response_us
+from .histogram import Histogram
+from .measurement import FIVE_NINES, Measurement, Sample, percentile_response_us
 from .steps import Phase, Stimulus
 from .units import MB
 
@@ -38,7 +39,8 @@ class TimeLine:
     """All stretches of one phase and part, in order; columns have one value a sample, rows are samples in order.
 
     A stretch that was not cut into samples is a row by itself.  ``ended_seconds`` is when a sample ended, on the clock
-    of the first stretch's I/O: times between stretches count.  ``stretches`` tells how often the engine was started,
+    of the first stretch's I/O: times between stretches count, but for those in which the run was interrupted, whose
+    length no clock of the host may know.  ``stretches`` tells how often the engine was started,
     ``ended_rows`` how many rows are of stretches that ended.
 
     A line of more than ``MOST_ROWS`` samples has ``samples_per_row`` of them in a row: amounts add up, the average
@@ -136,11 +138,13 @@ class TimeLine:
 
     def _begin(self, whole: Measurement | None) -> float:
         """Return when a stretch's I/O began, in seconds on this line's clock."""
+        before = self.ended_seconds[self.ended_rows - 1] if self.ended_rows else 0.0
         if whole is None:  # stopped: right after the stretch before
-            return self.ended_seconds[self.ended_rows - 1] if self.ended_rows else 0.0
+            return before
         began_ns = whole.clocking.ended_monotonic_ns - whole.runtime_ms * 1_000_000
-        if self.began_ns is None:
-            self.began_ns = began_ns
+        known = self.measurements[-1].clocking.interruptions if self.measurements else None
+        if self.began_ns is None or known not in (None, whole.clocking.interruptions):
+            self.began_ns = began_ns - round(1e9 * before)
         return max(0.0, (began_ns - self.began_ns) / 1e9)
 
     @property

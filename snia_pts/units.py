@@ -9,8 +9,18 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
+from typing import Annotated
+
+from annotated_types import Ge, Le
 
 from .errors import UsageError
+
+#: No number of bytes, I/Os, nanoseconds or anything else that can be asked for or measured is greater.
+MOST = 10**18
+Amount = Annotated[int, Ge(0), Le(MOST)]
+Quantity = Annotated[float, Ge(0), Le(MOST)]
+#: Of two quantities.
+Difference = Annotated[float, Ge(-MOST), Le(MOST)]
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -18,6 +28,7 @@ GIB = 1024 * MIB
 MB = 10**6
 GB = 10**9
 
+_WHOLE = re.compile(r"[0-9]{1,19}")
 _SIZE = re.compile(r"(?P<number>\d{1,20}(\.\d{1,20})?)\s*(?P<unit>[a-z]*)", re.IGNORECASE | re.ASCII)
 _SIZE_UNITS = {
     "": 1, "b": 1,
@@ -39,6 +50,12 @@ def parse_size(text: str) -> int:
             detail=f"{text!r} is not a size.", hint="Write a number with K, M, G or T (binary) or kB, MB, GB, TB."
         )
     return int(size)
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number below 2^63 that ``text`` is; None where it is anything else than its plain digits."""
+    number = int(text) if _WHOLE.fullmatch(text) else None
+    return number if number is not None and number < 1 << 63 else None
 
 
 def block_size(size_bytes: int) -> str:
@@ -76,3 +93,8 @@ def number(value: float) -> str:
     magnitude = abs(value)
     decimals = 0 if magnitude >= 1000 or magnitude == 0 else max(0, 3 - math.floor(math.log10(magnitude)))
     return f"{value:,.{min(decimals, 6)}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 round``, ``5 rounds``."""
+    return f"{count} {noun}{'s' * (count != 1)}"

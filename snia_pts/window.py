@@ -22,6 +22,8 @@ class Judged(Protocol):
     def number(self) -> int: ...
     @property
     def complete(self) -> bool: ...
+    @property
+    def interruptions(self) -> frozenset[int]: ...
     def value(self, tracked: Tracked) -> float: ...
 
 
@@ -40,12 +42,13 @@ class Window:
 def window_ending(rounds: Sequence[Judged], rule: SteadyStateRule) -> Window | None:
     """Judge the last rounds for every tracked variable together; None while there are fewer than a window has.
 
-    A tracked variable that the device cannot run (0.5 KiB on 4096-byte sectors) is left to the caller to refuse.
-    Raises ValueError when the rounds are not consecutive and complete.
+    A window lies wholly after the last time that the run was interrupted: no round before it counts, nor the round it
+    fell into (PTS 2.0.2 chapter 4 knows no pause).  A tracked variable that the device cannot run (0.5 KiB on 4096-byte
+    sectors) is left to the caller to refuse.  Raises ValueError when the rounds are not consecutive and complete.
     """
-    if len(rounds) < rule.window_rounds:
+    last = _unbroken(rounds)[-rule.window_rounds :]
+    if len(last) < rule.window_rounds:
         return None
-    last = rounds[-rule.window_rounds :]
     first = last[0].number
     numbers = tuple(measured.number for measured in last)
     if numbers != tuple(range(first, first + len(last))):
@@ -57,6 +60,17 @@ def window_ending(rounds: Sequence[Judged], rule: SteadyStateRule) -> Window | N
         for tracked in rule.tracked
     )
     return Window(numbers=numbers, determinations=determinations)
+
+
+def _unbroken(rounds: Sequence[Judged]) -> Sequence[Judged]:
+    """Return the last of the rounds, as far as the run was not interrupted since the first of them began."""
+    now = rounds[-1].interruptions if rounds else frozenset()
+    if len(now) > 1:
+        return ()
+    first = len(rounds)
+    while first and rounds[first - 1].interruptions == now:
+        first -= 1
+    return rounds[first:]
 
 
 def sampled_round(before: int, sample: Sample, rule: Settling) -> SampledRound | None:

@@ -13,10 +13,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from snia_pts.dut import Dut
+from snia_pts.histogram import Histogram
 from snia_pts.measurement import (
     NOTHING,
     Clocking,
-    Histogram,
     MeasuredRound,
     Measurement,
     Purged,

@@ -23,16 +23,17 @@ FLOORS = (
     {"__init__"},
     {"errors"},
     {"units", "files"},
+    {"histogram"},
     {"spec", "dut", "testplatform"},
     {"steps", "specfile"},
     {"measurement"},
     {"steadystate", "timeline"},
     {"window", "demand", "recovery"},
-    {"procedures"},
+    {"procedures", "interruption"},
     {"plan", "result"},
     {"folding"},
     {"record", "lab"},
-    {"report"},
+    {"report", "replay"},
     {"runner"},
     {"cli"},
     {"__main__"},
@@ -41,16 +42,16 @@ FLOORS = (
 #: What a room does not see although it lies below.
 NOT_SEEN = {
     "lab": {
-        "steadystate", "timeline", "window", "demand", "recovery", "procedures", "plan", "result", "folding",
-        "record", "report",
+        "steadystate", "timeline", "window", "demand", "recovery", "procedures", "interruption", "plan", "result",
+        "folding", "record", "report",
     },
     "record": {"lab", "report"},
     "report": {"lab", "record", "runner", "cli"},
 }  # fmt: skip
 
 PURE = {
-    "errors", "units", "spec", "dut", "testplatform", "steps", "measurement", "steadystate", "timeline", "window",
-    "demand", "recovery", "procedures", "plan", "result", "folding",
+    "errors", "units", "histogram", "spec", "dut", "testplatform", "steps", "measurement", "steadystate", "timeline",
+    "window", "demand", "recovery", "procedures", "interruption", "plan", "result", "folding",
 }  # fmt: skip
 WORLD = {
     "os", "time", "random", "secrets", "subprocess", "socket", "threading", "multiprocessing", "shutil", "tempfile",

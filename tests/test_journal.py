@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from snia_pts.errors import HostFailed, RecordError
 from snia_pts.folding import Folding
 from snia_pts.measurement import Idled, Measurement, Outcome, Sample
-from snia_pts.record.journal import Asked, Begun, Came, Ended, Entry, Journal, Recorded, is_answered, is_written
+from snia_pts.record.entries import Asked, Begun, Came, Ended, Entry
+from snia_pts.record.journal import Journal, is_written
+from snia_pts.record.recorded import Recorded, is_answered
 from snia_pts.specfile import read_specification
 from snia_pts.steps import Idle, Round, Step, Stretch
 from tests import samples

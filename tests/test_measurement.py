@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snia_pts.histogram import Histogram
 from snia_pts.measurement import (
     FIVE_NINES,
     METRICS,
     NOTHING,
-    Histogram,
     MeasuredRound,
     average_response_us,
     mean,

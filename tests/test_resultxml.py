@@ -17,7 +17,7 @@ from snia_pts.measurement import average_response_us, percentile_response_us
 from snia_pts.record.document import parse
 from snia_pts.record.evidence import evidence_differences
 from snia_pts.record.folder import RunFolder
-from snia_pts.record.journal import Recorded
+from snia_pts.record.recorded import Recorded
 from snia_pts.record.resultxml import COLUMNS, differences, numbers, result_xml
 from snia_pts.result import TestResult
 from snia_pts.spec import SPEC_TYPES, DemandSpec

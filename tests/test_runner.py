@@ -9,11 +9,14 @@ import pytest
 from snia_pts.errors import DeviceFailed, HostFailed, Interrupted, PurgeFailed, RecordError, SniaPtsError
 from snia_pts.measurement import Outcome
 from snia_pts.record.document import parse
+from snia_pts.record.entries import Asked, Begun, Came
 from snia_pts.record.folder import RunFolder
-from snia_pts.record.journal import Asked, Begun, Came, Journal, Recorded
+from snia_pts.record.journal import Journal
+from snia_pts.record.recorded import Recorded
 from snia_pts.record.resultxml import differences
+from snia_pts.replay import assess
 from snia_pts.result import RunFacts
-from snia_pts.runner import Event, OutcomeCame, RoundJudged, StepBegun, assess, run
+from snia_pts.runner import Event, OutcomeCame, RoundJudged, StepBegun, run
 from snia_pts.specfile import read_specification
 from snia_pts.steps import Step
 from tests import samples

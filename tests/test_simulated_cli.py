@@ -11,7 +11,7 @@ from snia_pts.errors import SpecError, UsageError
 from snia_pts.lab.simulated.preset import PRESETS
 from snia_pts.measurement import Measurement
 from snia_pts.record.folder import RunFolder
-from snia_pts.runner import assess
+from snia_pts.replay import assess
 from snia_pts.spec import SPEC_TYPES
 
 SAMPLES = Path(__file__).parent.parent / "reports" / "samples"

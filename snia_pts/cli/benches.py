@@ -13,13 +13,13 @@ from typing import Protocol
 
 from ..dut import Dut
 from ..errors import UsageError
-from ..lab import purge
 from ..lab.device import read_dut
 from ..lab.engine import IO_ENGINES, FioEngine, Named, choose_io_engine
 from ..lab.laboratory import Laboratory, target_deviations
 from ..lab.process import Tick, find
+from ..lab.purge import Purger
 from ..lab.safety import Target, hold
-from ..procedures import Answer
+from ..runner import Performer
 from ..spec import Deviation, Spec
 from ..units import parse_size
 from . import preparing
@@ -28,7 +28,9 @@ from . import preparing
 SIMULATED = "sim:"
 #: The options that say something of a real target alone.
 _REAL_ONLY = {
-    "size": None, "overwrite": False, "serial": None, "purge": "auto", "engine": "auto", "refill_buffers": False,
+    "size": None, "overwrite": False, "discard_data": False, "serial": None, "purge": "auto",
+    "purge_command": None, "allow_unpurged": False, "engine": "auto",
+    "refill_buffers": False,
 }  # fmt: skip
 
 
@@ -36,7 +38,7 @@ _REAL_ONLY = {
 class Equipment:
     """What performs a test's steps, by which engine and clock; ``durable`` where the journal must outlive a crash."""
 
-    perform: Answer
+    laboratory: Performer
     engine: Named
     now: Callable[[], datetime]
     durable: bool
@@ -74,6 +76,10 @@ class Bench(Protocol):
         """Let the operator confirm that everything on it will be lost."""
         ...
 
+    def set_clock(self, at: datetime) -> None:
+        """Let the next test begin at a time, where the target has a clock of its own."""
+        ...
+
     def equip(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> Equipment:
         """Return what performs a test's steps."""
         ...
@@ -87,6 +93,10 @@ class RealBench:
         self._path: Path = arguments.target
         if arguments.size and self._path.is_block_device():
             raise UsageError(detail="--size is for files; a drive is tested whole.", hint="Leave it out.")
+        if arguments.discard_data and (arguments.size or self._path.is_file()):
+            raise UsageError(
+                detail="--discard-data is for drives.", hint="A file's content is given up by --overwrite."
+            )
         self._size_bytes = parse_size(arguments.size) if arguments.size else None
         self._target: Target | None = None
 
@@ -107,7 +117,7 @@ class RealBench:
 
     def purge_deviation(self, spec: Spec) -> tuple[Deviation, ...]:
         """See Bench."""
-        return (purge.deviation(purge.choose(self.dut(spec), self._arguments.purge)),)
+        return self._purger().foreseen(self.dut(spec))
 
     def require_tools(self) -> None:
         """See Bench."""
@@ -116,7 +126,10 @@ class RealBench:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the target against everybody else."""
-        with hold(self._path, size_bytes=self._size_bytes, overwrite=self._arguments.overwrite) as target:
+        asked = self._arguments
+        with hold(
+            self._path, size_bytes=self._size_bytes, overwrite=asked.overwrite, discard_data=asked.discard_data
+        ) as target:
             self._target = target
             try:
                 yield
@@ -127,6 +140,9 @@ class RealBench:
         """See Bench."""
         preparing.confirmed(self._held(), self._arguments, evidence)
 
+    def set_clock(self, at: datetime) -> None:
+        """See Bench: it is the world's."""
+
     def equip(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> Equipment:
         """Return a laboratory with fio as its engine."""
         del spec
@@ -136,11 +152,12 @@ class RealBench:
         engine = FioEngine(
             target.dut.path, evidence, seed=seed, io_engine=io_engine, refill=asked.refill_buffers, tick=tick
         )
-        method = purge.choose(target.dut, asked.purge)
-        laboratory = Laboratory(target, engine, purge_method=method, seed=seed, evidence=evidence)
-        return Equipment(
-            perform=laboratory.perform, engine=engine, now=lambda: datetime.now().astimezone(), durable=True
-        )
+        laboratory = Laboratory(target, engine, purger=self._purger(tick), seed=seed, evidence=evidence)
+        return Equipment(laboratory=laboratory, engine=engine, now=lambda: datetime.now().astimezone(), durable=True)
+
+    def _purger(self, tick: Tick | None = None) -> Purger:
+        asked = self._arguments
+        return Purger(wanted=asked.purge, command=asked.purge_command, allow_unpurged=asked.allow_unpurged, tick=tick)
 
     def _held(self) -> Target:
         if self._target is None:
@@ -196,6 +213,10 @@ class SimulatedBench:
     def confirm(self, evidence: Path) -> None:
         """See Bench: nothing is lost."""
 
+    def set_clock(self, at: datetime) -> None:
+        """See Bench."""
+        self._now = lambda: at
+
     def equip(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> Equipment:
         """Return a laboratory in virtual time."""
         from ..lab.simulated.laboratory import SimulatedLaboratory
@@ -209,7 +230,7 @@ class SimulatedBench:
             began=self._now(),
         )
         self._now = laboratory.now  # the next test begins when this one ends
-        return Equipment(perform=laboratory.perform, engine=laboratory, now=laboratory.now, durable=False)
+        return Equipment(laboratory=laboratory, engine=laboratory, now=laboratory.now, durable=False)
 
 
 def bench(arguments: argparse.Namespace) -> Bench:

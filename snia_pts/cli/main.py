@@ -23,6 +23,7 @@ def main(argv: Sequence[str]) -> int:
     _speak_plainly()
     try:
         arguments = build_parser().parse_args(argv)
+        arguments.command_line = ("snia-pts", *argv)
         code = int(arguments.verb(arguments))
         sys.stdout.flush()
         return code

@@ -77,12 +77,25 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"snia-pts {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     add = partial(verbs.add_parser, allow_abbrev=False)
+    _devices(add("devices", help="the drives of this host: what each is, and whether it may be tested"))
     for name, test in TESTS.items():
         _test(add(name, aliases=test.aliases, help=test.help), name, test)
     _all(add("all", help="IOPS, throughput, latency and write saturation, one after the other"))
     _assess(add("assess", help="judge a stored run again, without a device"))
     _report(add("report", help="make the report of a stored run again"))
+    _resume(add("resume", help="go on with a run that was stopped, by whatever"))
+    _stop(add("stop", help="let a run stop after its current point"))
+    _status(add("status", help="where runs stand, from any terminal"))
     return parser
+
+
+def _devices(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Lists every disk of this host, and every loop device in use: what it is, where it hangs, and whether a test "
+        "would take it, or why not. Reads only. Run as root to be told all."
+    )
+    parser.set_defaults(verb=_verb("devices", "devices"))
+    parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def _test(parser: argparse.ArgumentParser, name: str, test: TestVerb) -> None:
@@ -126,9 +139,15 @@ def _target(parser: argparse.ArgumentParser) -> None:
     target = parser.add_argument_group("target")
     target.add_argument("--size", metavar="SIZE", help="size of the file to make, for example 1G")
     target.add_argument("--overwrite", action="store_true", help="the file may be one that snia-pts did not make")
-    target.add_argument("--serial", metavar="S", help="confirm the drive by its serial number, without a prompt")
     target.add_argument(
-        "--purge", metavar="METHOD", default="auto", help="auto (default), blkdiscard, punch-hole, none"
+        "--discard-data", action="store_true", help="the drive may hold file systems or partitions that nobody uses"
+    )
+    target.add_argument("--serial", metavar="S", help="confirm the drive by its serial number, without a prompt")
+    way = target.add_mutually_exclusive_group()
+    way.add_argument("--purge", metavar="METHOD", default="auto", help="auto (default), none, or one of docs/purge.rst")
+    way.add_argument("--purge-command", metavar="CMD", help="purge with the vendor's tool, as in 'tool erase {device}'")
+    target.add_argument(
+        "--allow-unpurged", action="store_true", help="go on after a purge that failed or is not proven: a Deviation"
     )
 
 
@@ -165,6 +184,38 @@ def _assess(parser: argparse.ArgumentParser) -> None:
 def _report(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=_verb("stored", "report"))
     parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
+
+
+def _resume(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Goes on with a stopped run, or with several tests. Rounds go on where they were, and only a window after the "
+        "interruption counts; what the standard wants without a break begins again at the last purge."
+    )
+    parser.set_defaults(verb=_verb("resuming", "resume"), way="rule")
+    parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument(
+        "--continue",
+        dest="way",
+        action="store_const",
+        const="continue",
+        help="go on with the step that was broken off, in any case; the report says so",
+    )
+    way.add_argument("--from-purge", dest="way", action="store_const", const="purge", help="begin at the last purge")
+    parser.add_argument("--target", metavar="TARGET", type=Path, help="where the drive is now, if it has another name")
+    parser.add_argument("--serial", metavar="S", help="confirm the drive by its serial number, without a prompt")
+    parser.add_argument("--progress", choices=("auto", "line", "log", "none"), default="auto")
+
+
+def _stop(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(verb=_verb("status", "stop"))
+    parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
+
+
+def _status(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(verb=_verb("status", "status"))
+    parser.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="a run, a run of all, or a folder of runs")
+    parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 class _verb:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from ..dut import Dut
 from ..plan import Estimate, Plan
 from ..spec import Deviation, Spec
-from ..units import capacity, duration, number
-from .words import counted, deviation_lines, dut_words, table
+from ..units import capacity, counted, duration, number
+from .words import deviation_lines, dut_words, table
 
 _NUMBERED = re.compile(r"\bRound \d+\b")
 

@@ -15,7 +15,9 @@ from ..dut import Dut
 from ..errors import NotConfirmed, TargetUnfit, UsageError
 from ..lab.safety import Target, confirm, contents
 from ..plan import Assumptions, Plan, plan
+from ..spec import Spec
 from ..specfile import Specification, parse_override, read_specification, versions
+from ..units import whole_number
 from .words import destruction_lines
 
 #: What fio costs around the I/O of a stimulus, for plans (bench/gap.py measures it).
@@ -44,12 +46,13 @@ def seed(text: str | None) -> int:
     """Return --seed, or a new one."""
     if text is None:
         return secrets.randbits(63)
-    if not text.isdigit() or int(text) >= 1 << 63:
+    number = whole_number(text)
+    if number is None:
         raise UsageError(detail=f"--seed {text}: not a whole number below 2^63.", hint="For example --seed 4711.")
-    return int(text)
+    return number
 
 
-def planned(specification: Specification, dut: Dut, arguments: argparse.Namespace) -> Plan:
+def plan_of(spec: Spec, dut: Dut, arguments: argparse.Namespace) -> Plan:
     """Return what a test would cost; raises UsageError for a speed that is none, TargetUnfit for what cannot run."""
     try:
         speed = float(arguments.assume)
@@ -58,9 +61,9 @@ def planned(specification: Specification, dut: Dut, arguments: argparse.Namespac
     if not 0 < speed < float("inf"):
         raise UsageError(detail=f"--assume {arguments.assume}: not a speed in MB/s.", hint="For example --assume 500.")
     try:
-        return plan(specification.spec, dut, Assumptions(mb_per_second=speed, overhead_seconds=_OVERHEAD_SECONDS))
+        return plan(spec, dut, Assumptions(mb_per_second=speed, overhead_seconds=_OVERHEAD_SECONDS))
     except TargetUnfit as unfit:
-        reason = f"{specification.spec.title} test: {unfit.facts['reason']}"
+        reason = f"{spec.title} test: {unfit.facts['reason']}"
         raise TargetUnfit(path=dut.path, reason=reason, hint=unfit.hint) from None
 
 

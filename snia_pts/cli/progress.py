@@ -11,8 +11,8 @@ from typing import TextIO
 
 from ..measurement import Measurement, Outcome, Purged, Sample
 from ..plan import Plan
-from ..runner import Event, OutcomeCame, RoundJudged, StepBegun
-from ..spec import DemandSpec, HostIdleSpec, RoundsSpec, Spec, loop_rule
+from ..runner import Event, OutcomeCame, RoundJudged, StepBegun, WentOn
+from ..spec import DemandSpec, HostIdleSpec, Spec, loop_rule, most_rounds
 from ..steps import Idle, Purge, Round, Step, Stretch
 from ..units import capacity, duration, number
 from .words import excursions, valued
@@ -24,7 +24,14 @@ class Progress:
     """Follows a run's events.  ``mode``: line (a terminal), log (pipe, file, dumb terminal) or none."""
 
     def __init__(
-        self, spec: Spec, plan: Plan, mode: str, stream: TextIO, *, clock: Callable[[], float] = time.monotonic
+        self,
+        spec: Spec,
+        plan: Plan,
+        mode: str,
+        stream: TextIO,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        resumed: bool = False,
     ) -> None:
         self._spec = spec
         self._plan = plan
@@ -38,11 +45,16 @@ class Progress:
         self._came = 0
         self._latest: Outcome | None = None
         self._points = 0
+        self._recalled_points = self._rounds_before = 0
         self._steadiness = ""
+        self._resumed, self._wanted_mode = resumed, mode
         self._began = self._loop_began = self._step_began = self._spoken = clock()
 
     def begin(self) -> None:
         """Say what is to be expected."""
+        if self._resumed:
+            self._mode = "none"
+            return
         times = dict.fromkeys(duration(each.seconds) for each in (self._plan.shortest, self._plan.longest))
         speed = f"{self._plan.assumptions.mb_per_second:g} MB/s"
         self._line(f"planned: {' to '.join(times)} besides the purge, at {speed}")
@@ -56,6 +68,8 @@ class Progress:
                 self._outcome(event.step, event.outcome)
             case RoundJudged():
                 self._judged(event)
+            case WentOn():
+                self._go_on()
 
     def tick(self, seconds: float, written_bytes: int) -> None:
         """Redraw while a program runs: ``seconds`` since its start, ``written_bytes`` by it so far."""
@@ -67,6 +81,13 @@ class Progress:
         share = min(written_bytes / amount, 1.0)
         left = f", {duration(seconds / share - seconds)} left" if share > 0.01 else ""
         self._draw(lambda: f"{self._step.label}: {capacity(written_bytes)} of {capacity(amount)} ({share:.0%}){left}")
+
+    def _go_on(self) -> None:
+        """Speak again, and count the time from here: what was gone through took none."""
+        self._mode, self._recalled_points = self._wanted_mode, self._points
+        if isinstance(self._step, Round):  # no window reaches into it, nor into those before
+            self._rounds_before = self._step.number
+        self._loop_began = self._step_began = self._clock()
 
     def close(self) -> None:
         """Leave the terminal on a clean line."""
@@ -80,6 +101,7 @@ class Progress:
         if isinstance(step, Round):
             if step.number == 1:
                 self._loop_began, self._points, self._steadiness = self._clock(), 0, ""
+                self._recalled_points = self._rounds_before = 0
         elif times == 1:
             self._line(f"{step.label} ...")
         elif self._seen[step.label] == 1 and not isinstance(step, Idle):
@@ -119,9 +141,7 @@ class Progress:
         spec = self._spec
         if isinstance(step, Stretch):
             return spec.conditioning.maximum if isinstance(spec, HostIdleSpec | DemandSpec) else None
-        if isinstance(spec, DemandSpec):
-            return spec.demand.maximum
-        return spec.rounds.maximum if isinstance(spec, RoundsSpec) else None
+        return most_rounds(spec)
 
     def _state(self) -> str:
         """What goes on now, in a line."""
@@ -157,11 +177,12 @@ class Progress:
     def _left(self, step: Round) -> str:
         """Time until the loop ends, at least and at most, from the time the points took so far."""
         rule, most = loop_rule(self._spec), self._most(step)
-        if not self._points or rule is None or most is None:
+        measured = self._points - self._recalled_points
+        if not measured or rule is None or most is None:
             return ""
-        each = (self._clock() - self._loop_began) / self._points
+        each = (self._clock() - self._loop_began) / measured
         certain = step.number + (self._came == len(step.stimuli))
-        least = max(rule.window_rounds, certain) * len(step.stimuli) - self._points
+        least = max(self._rounds_before + rule.window_rounds, certain) * len(step.stimuli) - self._points
         longest = most * len(step.stimuli) - self._points
         if least >= longest:
             return f", {duration(longest * each)} left"

@@ -18,8 +18,8 @@ from ..spec import DemandSpec, Tracked, loop_rule
 from ..steadystate import SteadyState
 from ..steps import Stimulus, mix
 from ..timeline import TimeLine
-from ..units import block_size, number
-from .words import counted, deviation_lines, dut_words, table, variable
+from ..units import block_size, counted, number
+from .words import deviation_lines, dut_words, table, variable
 
 _NARROWEST_HEADING = 9
 
@@ -49,7 +49,10 @@ def _judged_lines(name: str, judged: Loop | Sampling) -> Iterator[str]:
         done = f"{counted(len(judged.rounds), 'sample')} judged as rounds"
     yield ""
     if judged.window is None:
-        yield f"{name}: {done}, too few for a window"
+        since = (
+            " since the run was interrupted" if judged.rounds and max(judged.rounds[-1].interruptions or {0}) else ""
+        )
+        yield f"{name}: {done}, too few{since} for a window"
         return
     first, last = judged.window.numbers[0], judged.window.numbers[-1]
     kind = "measurement window" if judged.steady else "last window, NOT STEADY"

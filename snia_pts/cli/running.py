@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -39,12 +38,12 @@ def run_one(arguments: argparse.Namespace) -> int:
             result = run_test(specification, target, folder, arguments, seed=seed)
     except SniaPtsError as error:
         if folder.journal.exists():
-            error.hint += f" snia-pts report {folder.path} reports it."
+            error.hint += f" snia-pts resume {folder.path} goes on with it; snia-pts report {folder.path} reports it."
         raise
     finally:
         if not folder.journal.exists():
             folder.discard()
-    return _finish(result, folder)
+    return finish(result, folder)
 
 
 def run_test(
@@ -60,13 +59,13 @@ def run_test(
     """Run a test on a target that is held and confirmed; what was asked for is kept as ``command_line``."""
     spec = specification.spec
     dut, stream = target.dut(spec), standard_stream()
-    plan = preparing.planned(specification, dut, arguments)
+    plan = preparing.plan_of(spec, dut, arguments)
     progress = Progress(spec, plan, choose_mode(arguments.progress, stream), stream)
     equipment = target.equip(spec, folder.evidence, seed, progress.tick)
     facts = RunFacts(
         run_id=run_id or folder.path.name,
         started=equipment.now().isoformat(timespec="milliseconds"),
-        command_line=command_line or ("snia-pts", *sys.argv[1:]),
+        command_line=command_line or arguments.command_line,
         operator=arguments.operator,
         seed=seed,
         test_class=specification.test_class,
@@ -78,13 +77,14 @@ def run_test(
     try:
         progress.begin()
         return runner.run(
-            facts, equipment.perform, folder, progress.event, now=equipment.now, durable=equipment.durable
+            facts, equipment.laboratory.perform, folder, progress.event, now=equipment.now, durable=equipment.durable
         )
     finally:
         progress.close()
 
 
-def _finish(result: TestResult, folder: RunFolder) -> int:
+def finish(result: TestResult, folder: RunFolder) -> int:
+    """Make the report of a finished test, and tell what came of it."""
     from ..report import write
 
     try:
@@ -115,4 +115,4 @@ def planned_test(specification: Specification, target: Bench, arguments: argpars
     """Return what a test would cost on the target, and every deviation known beforehand; touches nothing."""
     spec = specification.spec
     deviations = (*specification.deviations, *target.deviations(spec), *target.purge_deviation(spec))
-    return Planned(spec=spec, plan=preparing.planned(specification, target.dut(spec), arguments), deviations=deviations)
+    return Planned(spec=spec, plan=preparing.plan_of(spec, target.dut(spec), arguments), deviations=deviations)

@@ -14,10 +14,10 @@ from ..record.evidence import evidence_differences
 from ..record.folder import RunFolder
 from ..record.resultxml import differences
 from ..record.suite import SuiteFolder
+from ..replay import assess as assess_run
+from ..replay import store
 from ..report.suite import write as write_summary
 from ..result import TestResult
-from ..runner import assess as assess_run
-from ..runner import store
 from .result_text import result_json, result_lines
 from .suite import overview_json, overview_lines, summed_up
 

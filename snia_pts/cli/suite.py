@@ -7,22 +7,26 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ..errors import Interrupted, ReportError, SniaPtsError, UsageError
+from ..errors import Interrupted, NotResumable, ReportError, SniaPtsError, UsageError
+from ..interruption import Way
 from ..record.folder import RunFolder, default_name
+from ..record.recorded import Recorded
 from ..record.suite import SuiteFolder
+from ..replay import Outlook, assess, look
 from ..report.suite import Overview, overview
 from ..report.suite import write as write_summary
 from ..result import TestResult
-from ..runner import assess
 from ..specfile import Specification
 from ..units import GB, number
 from . import preparing
 from .benches import Bench, bench
 from .parser import TESTS
 from .plan_text import suite_json, suite_lines
+from .resuming import asked_again, require_resumable, resume_test
 from .running import planned_test, run_test
 from .words import table
 
@@ -49,9 +53,46 @@ def run_all(arguments: argparse.Namespace) -> int:
         return 0
     name = default_name("all", target.subject, datetime.now().astimezone().isoformat())
     folder = SuiteFolder.create(arguments.run_dir or Path("runs") / name, tests)
+    command_line = (*arguments.command_line, *(() if arguments.seed else ("--seed", str(seed))))
+    return _run_all(
+        _Order(folder=folder, specifications=specifications, seed=seed, command_line=command_line), target, arguments
+    )
+
+
+def resume_all(folder: SuiteFolder, arguments: argparse.Namespace) -> int:
+    """Go on with several tests: the one that was broken off, then those that were not run."""
+    begun = next((run for test in folder.tests if (run := folder.recorded(test))), None)
+    if begun is None:
+        raise NotResumable(path=folder.path, reason="none of its tests had begun", hint="Begin a new run.")
+    facts = Recorded(begun.journal).facts
+    asked = asked_again(facts, arguments)
+    overrides = _overrides(asked.set, folder.tests)
+    specifications = {test: preparing.specification(test, asked, overrides[test]) for test in folder.tests}
+    target = bench(asked)
+    target.require_tools()
+    order = _Order(
+        folder=folder, specifications=specifications, seed=preparing.seed(asked.seed), command_line=facts.command_line,
+        way=arguments.way,
+    )  # fmt: skip
+    return _run_all(order, target, asked)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """Several tests, run or to be run: where, what, with which seed, and how to go on where one was stopped."""
+
+    folder: SuiteFolder
+    specifications: Mapping[str, Specification]
+    seed: int
+    command_line: tuple[str, ...]
+    way: Way = "rule"
+
+
+def _run_all(order: _Order, target: Bench, arguments: argparse.Namespace) -> int:
+    folder = order.folder
     try:
         with preparing.stoppable(), target.held():
-            unreported = _run_each(specifications, target, folder, arguments, seed)
+            unreported = _run_each(order, target, arguments)
     except (SniaPtsError, KeyboardInterrupt) as error:
         raise _stopped(error, folder) from None
     finally:
@@ -76,37 +117,46 @@ def _overrides(texts: Sequence[str], tests: Sequence[str]) -> Mapping[str, list[
     return found
 
 
-def _run_each(
-    specifications: Mapping[str, Specification],
-    target: Bench,
-    folder: SuiteFolder,
-    arguments: argparse.Namespace,
-    seed: int,
-) -> list[ReportError]:
-    """Run each test; return which reports could not be made, which is no reason to run no more."""
+def _run_each(order: _Order, target: Bench, arguments: argparse.Namespace) -> list[ReportError]:
+    """Run what is left of each test; return which reports could not be made, which is no reason to run no more."""
     from ..report import write
 
     unreported: list[ReportError] = []
-    command_line = ("snia-pts", *sys.argv[1:], *(() if arguments.seed else ("--seed", str(seed))))
-    for number_, (test, specification) in enumerate(specifications.items(), start=1):
-        place = RunFolder.create(folder.place(test))
+    confirmed = False
+    for place_, test in enumerate(order.specifications, start=1):
+        run = order.folder.recorded(test)
+        outlook = look(run, order.way) if run else None
+        if run and outlook and outlook.finished:
+            target.set_clock(outlook.stopped)
+            continue
+        run = run or RunFolder.create(order.folder.place(test))
         try:
-            if number_ == 1:
-                target.confirm(place.evidence)
+            if not confirmed:
+                target.confirm(run.evidence)
+                confirmed = True
             if arguments.progress != "none":
-                print(f"test {number_} of {len(specifications)}: {specification.spec.title}", file=sys.stderr)
-            result = run_test(
-                specification, target, place, arguments, seed=seed_of(seed, test),
-                run_id=f"{folder.path.name}/{test}", command_line=command_line,
-            )  # fmt: skip
+                title = order.specifications[test].spec.title
+                print(f"test {place_} of {len(order.specifications)}: {title}", file=sys.stderr)
+            result = _run_or_resume(order, run, outlook, target, arguments, test)
         finally:
-            if not place.journal.exists():
-                place.discard()
+            if not run.journal.exists():
+                run.discard()
         try:
-            write(result, place.path)
+            write(result, run.path)
         except ReportError as error:
             unreported.append(error)
     return unreported
+
+
+def _run_or_resume(
+    order: _Order, run: RunFolder, outlook: Outlook | None, target: Bench, arguments: argparse.Namespace, test: str
+) -> TestResult:
+    if outlook is not None:
+        return resume_test(run, require_resumable(run, order.way), target, arguments)
+    return run_test(
+        order.specifications[test], target, run, arguments, seed=seed_of(order.seed, test),
+        run_id=f"{order.folder.path.name}/{test}", command_line=order.command_line,
+    )  # fmt: skip
 
 
 def seed_of(seed: int, test: str) -> int:
@@ -123,7 +173,8 @@ def _stopped(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder) -> Sn
         return error
     missing = [test for test in folder.tests if test not in run]
     told = f"Not run: {', '.join(missing)}. " if missing else ""
-    error.hint = f"{error.hint} {told}snia-pts report {folder.path} reports all that was run.".strip()
+    going_on = f"snia-pts resume {folder.path} goes on; snia-pts report {folder.path} reports all that was run."
+    error.hint = f"{error.hint} {told}{going_on}".strip()
     try:
         write_summary(summed_up(folder), folder.path)
     except (SniaPtsError, OSError) as second:

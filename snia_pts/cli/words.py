@@ -9,7 +9,7 @@ from ..measurement import METRICS
 from ..spec import Deviation, Tracked
 from ..steadystate import SteadyState
 from ..steps import Demand, mix
-from ..units import block_size, capacity, number
+from ..units import block_size, capacity, counted, number
 
 
 def dut_words(dut: Dut) -> str:
@@ -63,11 +63,6 @@ def deviation_lines(deviations: Sequence[Deviation]) -> Iterator[str]:
     yield f"{counted(len(deviations), 'deviation')} from the standard:"
     for deviation in deviations:
         yield f"  {deviation.what}: {deviation.actual}; the standard: {deviation.standard} ({deviation.clause})"
-
-
-def counted(count: int, noun: str) -> str:
-    """``1 round``, ``5 rounds``."""
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from ..errors import TargetUnfit, ToolMissing
-from ..measurement import Clocking, Idled, Measurement, Sample
+from ..measurement import Clocking, Idled, Measurement, Sample, Transfers
 from ..steps import Stimulus, Stretch
 from . import fio, process
+from .clocks import Moment, read_moment
 from .sampling import Sampler, Totals
 
+#: A host that was suspended for so long did something else than the test.
+_LONGEST_SUSPENSION_SECONDS = 0.1
+#: fio's runtime is in whole ms, and may be rounded.
+_ROUNDING_SECONDS = 0.01
 #: The fio I/O engines a run may choose, in order of preference.
 IO_ENGINES: tuple[fio.IoEngine, ...] = ("io_uring", "libaio")
 
@@ -71,8 +77,13 @@ class FioEngine:
         io_engine: fio.IoEngine,
         refill: bool = False,
         tick: process.Tick | None = None,
+        clock: Callable[[], Moment] = read_moment,
     ) -> None:
-        """Run on ``path``, keep evidence in the folder ``evidence``, derive every stimulus's seed from ``seed``."""
+        """Run on ``path``, keep evidence in the folder ``evidence``, derive every stimulus's seed from ``seed``.
+
+        Evidence that is there already stays: what comes is numbered after it.  That the host is not suspended is looked
+        at by ``clock``, from now on: before and after each stimulus, and about once a second.
+        """
         self.io_engine = f"{io_engine}, random buffers {'refilled' if refill else 'scrambled'}"
         self._io_engine = io_engine
         self._refill = refill
@@ -81,24 +92,28 @@ class FioEngine:
         self._evidence = evidence
         self._seed = seed
         self._tick = tick
-        self._count = 0
+        self._count = last_number(evidence)
         self._ended_ns: int | None = None
         self._around_ns = self._idled_ns = 0
+        self._clock = clock
+        self._moment = clock()
 
     def measure(self, stimuli: Sequence[Stimulus]) -> Iterator[Measurement]:
         """Run ``stimuli``; see Engine."""
-        ready: list[tuple[Path, int]] = []
+        ready: list[tuple[Path, int, process.Program]] = []
         self._make_ready(ready, stimuli[:1])
-        for position, stimulus in enumerate(stimuli):
-            job, seed = ready.pop()
-            finished = process.run(
-                fio.command(str(job), str(job.with_suffix(".json"))),
-                evidence=job,
-                timeout_seconds=fio.timeout_seconds(stimulus),
-                started=partial(self._make_ready, ready, stimuli[position + 1 : position + 2]),
-                tick=self._tick,
-            )
-            yield self._measurement(stimulus, seed, job, finished)
+        try:
+            for position, stimulus in enumerate(stimuli):
+                self._require_awake()
+                job, seed, program = ready.pop()
+                with program:
+                    self._make_ready(ready, stimuli[position + 1 : position + 2])
+                    for _ in program.said(fio.timeout_seconds(stimulus), self._each_second):
+                        pass
+                yield self._measurement(stimulus, seed, job, program.finished)
+        finally:
+            for _, _, left in ready:
+                left.dismiss()
 
     def stretch(self, step: Stretch) -> Iterator[Sample | Measurement]:
         """Run a stretch; see Engine.  All that fio says meanwhile is kept, compressed, beside its final answer.
@@ -108,16 +123,15 @@ class FioEngine:
         if step.sample_seconds is None:
             yield from self.measure(step.stimuli)
             return
-        ready: list[tuple[Path, int]] = []
-        self._make_ready(ready, step.stimuli)
-        ((job, seed),) = ready
+        self._require_awake()
+        job, seed = self._write_job(step.stimulus)
         answers, sampler = fio.Answers(), Sampler(step.samples)
         command = fio.sampling_command(str(job), step.sample_seconds)
         with (
             gzip.open(job.with_suffix(".samples.json.gz"), "wb", compresslevel=1) as kept,
-            process.running(command, evidence=job, listen=True) as program,
+            process.Program(command, evidence=job, listen=True) as program,
         ):
-            for said in program.said(fio.timeout_seconds(step.stimulus), self._tick):
+            for said in program.said(fio.timeout_seconds(step.stimulus), self._each_second):
                 kept.write(said)
                 for answer in answers.more(said):
                     kept.flush(zlib.Z_SYNC_FLUSH)
@@ -137,44 +151,80 @@ class FioEngine:
         until = (began if self._ended_ns is None else self._ended_ns - self._around_ns) + round(1e9 * seconds)
         while (left := until - time.monotonic_ns()) > 0:
             time.sleep(min(1.0, left / 1e9))
-            if self._tick is not None:
-                self._tick((time.monotonic_ns() - began) / 1e9, 0)
+            self._each_second((time.monotonic_ns() - began) / 1e9, 0)
         idled = time.monotonic_ns() - began
         self._idled_ns += idled
         return Idled(started=started.isoformat(timespec="milliseconds"), seconds=idled / 1e9)
 
-    def _make_ready(self, ready: list[tuple[Path, int]], coming: Sequence[Stimulus]) -> None:
-        """Write the job files of the ``coming`` stimuli; done while the one before runs."""
+    def _each_second(self, seconds: float, written_bytes: int) -> None:
+        self._require_awake()
+        if self._tick is not None:
+            self._tick(seconds, written_bytes)
+
+    def _require_awake(self) -> Moment:
+        """Refuse what is measured on a host that was suspended since the last measurement; return the moment."""
+        moment = self._clock()
+        suspended = moment.suspended_seconds(self._moment)
+        if suspended > _LONGEST_SUSPENSION_SECONDS:
+            raise fio.Refused("host", f"the host was suspended for {suspended:.1f} s, and the drive with it")
+        return moment
+
+    def _make_ready(self, ready: list[tuple[Path, int, process.Program]], coming: Sequence[Stimulus]) -> None:
+        """Prepare fio for the ``coming`` stimuli; done while the one before runs."""
         for stimulus in coming:
-            self._count += 1
-            size = "mixed" if stimulus.block_shares else f"{stimulus.largest_block_bytes}b"
-            name = f"{self._count:05d}-{stimulus.access.lower()}-{size}-r{stimulus.read_percent}.fio"
-            job, seed = self._evidence / name, stimulus_seed(self._seed, self._count)
-            text = fio.job_file(stimulus, self._path, self._io_engine, seed, refill=self._refill)
-            job.write_text(text, encoding="utf-8")
-            ready.append((job, seed))
+            job, seed = self._write_job(stimulus)
+            command = fio.command(str(job), str(job.with_suffix(".json")))
+            ready.append((job, seed, process.Program(command, evidence=job)))
+
+    def _write_job(self, stimulus: Stimulus) -> tuple[Path, int]:
+        """Write the job file of a stimulus; return its path, and the seed in it."""
+        self._count += 1
+        size = "mixed" if stimulus.block_shares else f"{stimulus.largest_block_bytes}b"
+        name = f"{self._count:05d}-{stimulus.access.lower()}-{size}-r{stimulus.read_percent}.fio"
+        job, seed = self._evidence / name, stimulus_seed(self._seed, self._count)
+        text = fio.job_file(stimulus, self._path, self._io_engine, seed, refill=self._refill)
+        job.write_text(text, encoding="utf-8")
+        return job, seed
 
     def _measurement(self, stimulus: Stimulus, seed: int, job: Path, finished: process.Finished) -> Measurement:
+        moment = self._require_awake()
         output = job.with_suffix(".json")
         raw = output.read_bytes() if output.exists() else b""
-        try:
-            read, write = fio.accept(stimulus, finished.exit_code, finished.timed_out, raw.decode("utf-8", "replace"))
-        except fio.Refused as refusal:
-            raise fio.Refused(refusal.blame, f"{refusal.reason}; fio said: {finished.complaint}") from None
+        read, write = _accepted(stimulus, finished, raw.decode("utf-8", "replace"))
         runtime_ms = max(read.runtime_ms, write.runtime_ms)
         measurement = Measurement(
             stimulus=stimulus,
             seed=seed,
             read=read,
             write=write,
-            clocking=_clocking(finished, runtime_ms, self._ended_ns, self._idled_ns),
+            clocking=replace(
+                _clocking(finished, runtime_ms, self._ended_ns, self._idled_ns),
+                clock_set_seconds=moment.set_seconds(self._moment),
+            ),
             evidence=job.stem,
             evidence_sha256=hashlib.sha256(raw).hexdigest(),
             host_cpu_percent=finished.host_cpu_percent,
         )
-        self._ended_ns, self._idled_ns = finished.ended_monotonic_ns, 0
+        self._ended_ns, self._idled_ns, self._moment = finished.ended_monotonic_ns, 0, moment
         self._around_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns - runtime_ms * 1_000_000
         return measurement
+
+
+def _accepted(stimulus: Stimulus, finished: process.Finished, answer: str) -> tuple[Transfers, Transfers]:
+    """Return the reads and writes of a stimulus; raises fio.Refused, with what became of fio, when not believed."""
+    if finished.stopped_seconds is not None:
+        raise fio.Refused("host", f"fio was stopped from outside for about {finished.stopped_seconds:.2g} s")
+    try:
+        read, write = fio.accept(stimulus, finished.exit_code, finished.timed_out, answer)
+    except fio.Refused as refusal:
+        said = f"fio said: {finished.complaint}"
+        if finished.left_behind is not None:
+            said = f"fio hangs in the kernel and was left behind (process {finished.left_behind})"
+        raise fio.Refused(refusal.blame, f"{refusal.reason}; {said}", refusal.number) from None
+    runtime = max(read.runtime_ms, write.runtime_ms) / 1000
+    if runtime > finished.seconds + _ROUNDING_SECONDS:
+        raise fio.Refused("host", f"fio tells of {runtime:g} s of I/O, and was there for {finished.seconds:.3g} s")
+    return read, write
 
 
 def _cut(cut: Callable[[Totals], Iterator[Sample]], answer: str) -> Iterator[Sample]:
@@ -183,6 +233,11 @@ def _cut(cut: Callable[[Totals], Iterator[Sample]], answer: str) -> Iterator[Sam
         yield from cut(fio.totals(answer))
     except ValueError as error:
         raise fio.Refused("host", f"fio's samples are not believed: {error}") from error
+
+
+def last_number(evidence: Path) -> int:
+    """Return the highest number that a file in the folder ``evidence`` begins with; 0 where there is none."""
+    return max((int(path.name[:5]) for path in evidence.iterdir() if re.match(r"[0-9]{5}-", path.name)), default=0)
 
 
 def stimulus_seed(run_seed: int, number: int) -> int:

@@ -2,62 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import errno
+import os
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from itertools import repeat
 from pathlib import Path
 
 from ..dut import Dut
-from ..errors import DeviceFailed, HostFailed, SniaPtsError
-from ..measurement import Measurement, Outcome
+from ..errors import DeviceFailed, HostFailed, PurgeFailed, SniaPtsError
+from ..measurement import Outcome
 from ..spec import DemandSpec, Deviation, IopsSpec, LatencySpec, PatternSpec, Spec, WriteSaturationSpec
 from ..steps import Idle, Purge, Round, Step, Stretch
 from ..units import block_size
-from .engine import Engine
+from .device import attribute, block_directory
+from .engine import Engine, last_number
 from .fio import Refused
-from .purge import purge
+from .kernel import KernelLog, names, open_log
+from .purge import Purger
 from .safety import Target
 
 
 class Laboratory:
     """A held target, the engine that does I/O on it, and the way it is purged."""
 
-    def __init__(self, target: Target, engine: Engine, *, purge_method: str, seed: int, evidence: Path) -> None:
+    def __init__(self, target: Target, engine: Engine, *, purger: Purger, seed: int, evidence: Path) -> None:
         self._target = target
         self._engine = engine
-        self._purge_method = purge_method
+        self._purger = purger
         self._seed = seed
         self._evidence = evidence
-        self._measured = 0
+        self._block = None if target.dut.kind == "file" else block_directory(os.fstat(target.descriptor).st_rdev)
+        self._kernel = KernelLog(names(self._block), open_log()) if self._block else KernelLog(set(), None)
 
     def perform(self, step: Step) -> Generator[Outcome, None, None]:
         """Perform a step, giving each outcome as it comes; closing it ends what still runs.
 
         Raises PurgeFailed, DeviceFailed or HostFailed; that the target is still what was held is looked at before
-        each stimulus, and with each sample.
+        each stimulus, and with each sample.  What the kernel said of the drive is kept with a failure.
         """
+        try:
+            yield from self._performed(step)
+        except (DeviceFailed, HostFailed, PurgeFailed) as failure:
+            failure.hint += self._testimony()
+            raise
+
+    def _performed(self, step: Step) -> Generator[Outcome, None, None]:
         with closing(self._outcomes(step)) as outcomes:
             for part in self._parts(step):
                 self._target.require_same(step.label, part)
                 try:
                     outcome = next(outcomes, None)
                 except Refused as refusal:
-                    failed = DeviceFailed if refusal.blame == "device" else HostFailed
-                    raise failed(step=step.label, what=part, reason=refusal.reason) from refusal
+                    raise self._failure(step.label, part, refusal) from refusal
                 except SniaPtsError:
                     raise
                 except OSError as error:
                     raise HostFailed(step=step.label, what=part, reason=str(error)) from error
                 if outcome is None:
                     return
-                self._measured += isinstance(outcome, Measurement)
+                for line in self._kernel.resets():
+                    if not isinstance(step, Purge):  # which may well reset it
+                        raise DeviceFailed(step=step.label, what=part, reason=f"the kernel says: {line}")
                 yield outcome
+
+    def _failure(self, step: str, part: str, refusal: Refused) -> DeviceFailed | HostFailed:
+        """Return the failure that a refusal tells of; first of all what became of the target."""
+        try:
+            self._target.require_same(step, part)
+        except (DeviceFailed, HostFailed) as changed:
+            return type(changed)(step=step, what=part, reason=f"{changed.facts['reason']}; {refusal.reason}")
+        if self._block is None:
+            failed = DeviceFailed if refusal.blame == "device" else HostFailed
+            return failed(step=step, what=part, reason=refusal.reason)
+        if attribute(self._block / "ro") == "1":
+            return DeviceFailed(step=step, what=part, reason=f"it is read-only by now; {refusal.reason}")
+        full = refusal.number == errno.ENOSPC  # within its own size
+        failed = DeviceFailed if refusal.blame == "device" or full else HostFailed
+        return failed(step=step, what=part, reason=refusal.reason)
+
+    def _testimony(self) -> str:
+        """Keep what the kernel said of the drive, and return its last word on it."""
+        if self._block is None:
+            return ""
+        lines = self._kernel.lines()
+        if not lines:
+            return "" if self._kernel.readable else " What the kernel says cannot be read here."
+        evidence = self._evidence / f"{last_number(self._evidence):05d}-kernel.txt"
+        try:
+            evidence.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        except OSError as error:
+            return f" The kernel says: {lines[-1]} (all it said could not be kept: {error.strerror})."
+        return f" The kernel says: {lines[-1]} (all of it is in evidence/{evidence.name})."
+
+    def recall(self, step: Step, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+        """Take note of what came of a step before the run was interrupted: a real drive bears it itself."""
+        del step
+        yield from outcomes
 
     def _parts(self, step: Step) -> Iterator[str]:
         """Name what each outcome is about."""
         match step:
             case Purge():
-                yield self._purge_method
+                yield self._purger.wanted
             case Idle():
                 yield "no I/O"
             case Stretch():
@@ -68,7 +115,7 @@ class Laboratory:
     def _outcomes(self, step: Step) -> Generator[Outcome, None, None]:
         match step:
             case Purge():
-                yield purge(self._target, self._purge_method, self._seed, self._evidence / self._purge_name())
+                yield self._purger.purge(self._target, self._seed, self._evidence / self._purge_name())
             case Idle():
                 yield self._engine.idle(step.seconds)
             case Stretch():
@@ -78,7 +125,8 @@ class Laboratory:
 
     def _purge_name(self) -> str:
         """Name a purge's evidence by the stimulus that follows it; the first one, before all, by 0."""
-        return f"{self._measured + 1 if self._measured else 0:05d}-purge"
+        before = last_number(self._evidence) or any(self._evidence.glob("00000-purge*"))
+        return f"{last_number(self._evidence) + 1 if before else 0:05d}-purge"
 
 
 def target_deviations(dut: Dut, spec: Spec) -> tuple[Deviation, ...]:

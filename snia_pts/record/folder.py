@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import RecordError, RunFolderError
+from ..errors import HostFailed, RecordError, RunFolderError
+from ..units import MIB, capacity
+
+#: What the files of one outcome may take, and those of the end.
+_ROOM_BYTES = 16 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +35,32 @@ class RunFolder:
     @property
     def result(self) -> Path:
         return self.path / "result.xml"
+
+    @property
+    def stop_asked(self) -> bool:
+        """Whether somebody wants the run to stop after its current point."""
+        return self._stop.exists()
+
+    @property
+    def _stop(self) -> Path:
+        return self.path / "stop"
+
+    def ask_to_stop(self) -> None:
+        """Leave word that the run is to stop after its current point."""
+        self._stop.touch()
+
+    def forget_stop(self) -> None:
+        """Take back the word of ``ask_to_stop``."""
+        self._stop.unlink(missing_ok=True)
+
+    def require_room(self, step: str) -> None:
+        """Raise HostFailed, in ``step``, when the disk has no room for what the next outcome leaves."""
+        free = shutil.disk_usage(self.path).free
+        if free < _ROOM_BYTES:
+            raise HostFailed(
+                step=step, what=self.path, reason=f"the disk of the run folder is full ({capacity(free)} are left)",
+                hint=f"Make room for {capacity(_ROOM_BYTES)} or more. All that was measured is safe.",
+            )  # fmt: skip
 
     @classmethod
     def create(cls, path: Path) -> RunFolder:

@@ -17,7 +17,8 @@ from .. import __version__
 from ..demand import demand_means, operating_points
 from ..errors import RecordError
 from ..files import read_regular
-from ..measurement import NINES, Histogram, Measurement, Transfers, average_response_us, mean
+from ..histogram import Histogram
+from ..measurement import NINES, Measurement, Transfers, average_response_us, mean
 from ..result import Gap, Loop, Sampling, TestResult
 from ..spec import DemandSpec, Spec, Tracked
 from ..specfile import shown
@@ -51,6 +52,9 @@ def result_xml(result: TestResult) -> bytes:
         _element(root, "deviation", asdict(deviation))
     for warning in result.warnings:
         _element(root, "warning", asdict(warning))
+    for interruption in result.interruptions:
+        told = asdict(interruption)
+        _element(root, "interruption", {key: told[key] for key in told if key != "changes"})
     for part, purged in result.purges:
         told = asdict(purged)
         _element(root, "purge", {"part": part, **{key: told[key] for key in told if key not in ("kind", "deviations")}})
@@ -280,6 +284,7 @@ def _measurement(parent: etree._Element, measurement: Measurement) -> None:
         "host_cpu_percent": measurement.host_cpu_percent,
         "evidence": measurement.evidence,
         "evidence_sha256": measurement.evidence_sha256,
+        "interruptions": clocking["interruptions"] or None,
     }
     _element(parent, "measurement", values)
 

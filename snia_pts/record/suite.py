@@ -11,7 +11,7 @@ from ..errors import RecordError, RunFolderError
 from ..files import read_regular
 from ..spec import SPEC_TYPES
 from .folder import RunFolder, replace_file
-from .journal import Recorded
+from .recorded import Recorded
 
 _NAME = "suite.json"
 _LONGEST_BYTES = 1024 * 1024

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..measurement import NINES, Histogram, average_response_us, percentile_response_us
+from ..histogram import Histogram
+from ..measurement import NINES, average_response_us, percentile_response_us
 from ..result import TestResult
 from ..timeline import TimeLine
 from ..units import MB, duration, number

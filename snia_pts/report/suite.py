@@ -17,7 +17,7 @@ from ..specfile import read_specification, versions
 from ..units import GB, capacity, duration, number
 from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
 from .pages import Header, Page, Prose, Report
-from .summary import SIMULATED, elapsed_seconds, shortcomings, verdict
+from .summary import SIMULATED, elapsed_seconds, least, shortcomings, verdict
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, facts, thousands
 
 if TYPE_CHECKING:
@@ -41,17 +41,13 @@ class TestLine:
     started: str = ""
     finished: str = ""
     written_bytes: float = 0.0
+    least: str = ""
     report: str = UNKNOWN
     asks_steady_state: bool = True
 
     @property
     def duration(self) -> str:
         return UNKNOWN if self.seconds is None else duration(self.seconds)
-
-    @property
-    def least(self) -> str:
-        """What stands before the bytes of a test that was stopped: it wrote more, which was not counted."""
-        return "" if self.ending in ("finished", NOT_RUN) else "at least "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +130,7 @@ def _line(test: str, result: TestResult, reported: bool) -> TestLine:
         started=result.facts.started,
         finished=result.finished,
         written_bytes=result.written_bytes,
+        least=least(result),
         report=f"{test}/report.pdf" if reported else UNKNOWN,
         asks_steady_state=not isinstance(result.facts.spec, CrossStimulusSpec),
     )

@@ -6,8 +6,8 @@ import datetime
 from collections.abc import Iterable, Iterator
 
 from ..result import Loop, Sampling, TestResult
-from ..spec import DemandSpec, RoundsSpec, Spec, loop_rule, settling_rule
-from ..units import GB, capacity, duration
+from ..spec import loop_rule, most_rounds, settling_rule
+from ..units import GB, capacity, counted, duration
 from ..window import Window
 from .header import minutes_of, window_rounds
 from .pages import Block, Page, Prose
@@ -108,13 +108,18 @@ def deviations_table(result: TestResult) -> Table:
 def _course(result: TestResult) -> Table:
     spec, dut, seconds = result.facts.spec, result.facts.dut, elapsed_seconds(result)
     fills = thousands(result.written_bytes / dut.capacity_bytes, 2)
-    least = "" if result.ending == "finished" else "at least "  # what was stopped wrote too, and was not counted
+    idle = sum(interruption.idle_seconds for interruption in result.interruptions)
+    stops = counted(len(result.interruptions), "interruption")
     rows = (
         ("Standard", f"{spec.revision} ({spec.publication})"),
         *_windows(result),
         ("Duration", UNKNOWN if seconds is None else duration(seconds)),
-        ("Data written (TGBW)", f"{least}{thousands(result.written_bytes / GB, 1)} GB, {fills} x user capacity"),
-        ("Data read", f"{least}{thousands(result.read_bytes / GB, 1)} GB"),
+        *((("Interrupted", f"{stops}, {duration(idle)} of the duration"),) if result.interruptions else ()),
+        (
+            "Data written (TGBW)",
+            f"{least(result)}{thousands(result.written_bytes / GB, 1)} GB, {fills} x user capacity",
+        ),
+        ("Data read", f"{least(result)}{thousands(result.read_bytes / GB, 1)} GB"),
         ("User capacity", f"{capacity(dut.capacity_bytes)} ({thousands(dut.capacity_bytes, 0)} bytes)"),
     )
     return facts(rows, title="The run", label_width=32)
@@ -132,17 +137,16 @@ def _windows(result: TestResult) -> Iterator[tuple[str, str]]:
         if isinstance(judged, Loop):
             partly = len(judged.rounds) - len(judged.complete)
             ran = f"{len(judged.complete)} complete{f', {partly} not complete' if partly else ''}"
-            yield f"Rounds run{behind}", f"{ran} (at most {_most(result.facts.spec)})"
+            yield f"Rounds run{behind}", f"{ran} (at most {most_rounds(result.facts.spec)})"
         else:
             yield f"Samples judged{behind}", str(len(judged.rounds))
     if not found and (loop_rule(result.facts.spec) or settling_rule(result.facts.spec)):
         yield "Measurement window (rounds)", window_rounds(result, None)
 
 
-def _most(spec: Spec) -> str:
-    if isinstance(spec, RoundsSpec):
-        return str(spec.rounds.maximum)
-    return str(spec.demand.maximum) if isinstance(spec, DemandSpec) else UNKNOWN
+def least(result: TestResult) -> str:
+    """Return what stands before the bytes of a run that was stopped: it wrote more, which was not counted."""
+    return "at least " if result.interruptions or result.ending != "finished" else ""
 
 
 def elapsed_seconds(result: TestResult) -> float | None:

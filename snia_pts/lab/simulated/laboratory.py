@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from ... import __version__
 from ...dut import Dut
-from ...errors import DeviceFailed, PurgeFailed
-from ...measurement import NINES, NOTHING, Clocking, Histogram, Idled, Measurement, Outcome, Purged, Sample, Transfers
+from ...errors import DeviceFailed, HostFailed, PurgeFailed
+from ...histogram import Histogram
+from ...measurement import NINES, NOTHING, Clocking, Idled, Measurement, Outcome, Purged, Sample, Transfers
 from ...steps import Idle, Purge, Round, Step, Stimulus, Stretch
 from ..engine import stimulus_seed
 from .drive import SimulatedDrive, SimulatedFault, Slice
@@ -36,10 +38,11 @@ class SimulatedLaboratory:
         self._preset = preset
         self._seed = seed
         self._evidence = evidence
-        self._began = began
+        self._began = began.replace(microsecond=began.microsecond // 1000 * 1000)  # as a run's facts tell it
         self._clock_ns = 0
         self._ended_ns: int | None = None
         self._count = 0
+        self._recalling = False
 
     def now(self) -> datetime:
         """Return the time of the simulation."""
@@ -57,6 +60,24 @@ class SimulatedLaboratory:
                     yield self._whole(step, stimulus)
             case Stretch():
                 yield from self._stretch(step)
+
+    def recall(self, step: Step, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+        """Do once more what was done before the run was interrupted: a simulated drive forgets with its process.
+
+        Raises HostFailed where the drive does not answer as it did.
+        """
+        self._recalling = True
+        try:
+            for recorded, again in zip(outcomes, self.perform(step), strict=False):
+                if again != _first_time(recorded):
+                    raise HostFailed(
+                        step=step.label, what=self._preset.drive.model,
+                        reason="the simulated drive does not answer as it did when the run began",
+                        hint="Its preset was changed, or the suite. Begin a new run.",
+                    )  # fmt: skip
+                yield recorded
+        finally:
+            self._recalling = False
 
     def _purge(self, step: Purge) -> Purged:
         if not self._drive.purge():
@@ -148,7 +169,8 @@ class SimulatedLaboratory:
         self._count += 1
         name = f"{self._count:05d}-{what}"
         raw = json.dumps({"simulated": self._preset.drive.model, **content}).encode()
-        (self._evidence / f"{name}.json").write_bytes(raw)
+        if not self._recalling:
+            (self._evidence / f"{name}.json").write_bytes(raw)
         return name, hashlib.sha256(raw).hexdigest()
 
     def _advance(self, seconds: float) -> None:
@@ -156,6 +178,13 @@ class SimulatedLaboratory:
 
     def _stamp(self) -> str:
         return self.now().isoformat(timespec="milliseconds")
+
+
+def _first_time(outcome: Outcome) -> Outcome:
+    """Return an outcome as it would be in a run that was never interrupted."""
+    if isinstance(outcome, Measurement):
+        return replace(outcome, clocking=replace(outcome.clocking, interruptions=0))
+    return replace(outcome, interruptions=0) if isinstance(outcome, Sample) else outcome
 
 
 def simulated_dut(name: str, preset: Preset) -> Dut:

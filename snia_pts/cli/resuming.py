@@ -1,0 +1,138 @@
+"""The verb ``resume``: goes on with a run that was stopped."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..dut import Dut
+from ..errors import NotResumable, SniaPtsError, UsageError
+from ..interruption import Way
+from ..lab.host import read_platform
+from ..record.folder import RunFolder
+from ..record.journal import is_written
+from ..record.suite import SuiteFolder
+from ..replay import Outlook, look, moment
+from ..result import RunFacts, TestResult
+from ..runner import resume as go_on
+from ..testplatform import TestPlatform
+from ..units import counted
+from . import preparing
+from .benches import Bench, bench
+from .parser import build_parser
+from .progress import Progress, choose_mode, standard_stream
+from .words import dut_words
+
+#: What may be otherwise than when the run began, and is told; else the measurements would not go together.
+_HARMLESS = {"path", "bus", "discard"}
+
+
+def resume(arguments: argparse.Namespace) -> int:
+    """Go on with a stopped run, or with what is left of several tests."""
+    from .running import finish
+
+    suite = SuiteFolder.existing(arguments.run)
+    if suite is not None:
+        from .suite import resume_all
+
+        return resume_all(suite, arguments)
+    folder = RunFolder.existing(arguments.run)
+    outlook = require_resumable(folder, arguments.way)
+    asked = asked_again(outlook.facts, arguments)
+    target = bench(asked)
+    target.require_tools()
+    try:
+        with preparing.stoppable(), target.held():
+            target.confirm(folder.evidence)
+            result = resume_test(folder, outlook, target, asked)
+    except SniaPtsError as error:
+        error.hint += f" snia-pts resume {folder.path} goes on with it."
+        raise
+    return finish(result, folder)
+
+
+def require_resumable(folder: RunFolder, way: Way) -> Outlook:
+    """Return where a run would go on; raises NotResumable where it goes on already, or is at its end."""
+    if is_written(folder.journal):
+        raise NotResumable(path=folder.path, reason="it still goes on", hint="Wait for its end, or stop it.")
+    outlook = look(folder, way)
+    if outlook.finished:
+        raise NotResumable(path=folder.path, reason="it is finished", hint=f"snia-pts report {folder.path} reports it.")
+    return outlook
+
+
+def asked_again(facts: RunFacts, arguments: argparse.Namespace) -> argparse.Namespace:
+    """Return what the run's own command line asked for, on the same target; raises NotResumable or UsageError.
+
+    The confirmation is asked for anew: who knows what was put on the drive meanwhile.
+    """
+    try:
+        asked = build_parser().parse_args(facts.command_line[1:])
+    except UsageError as error:
+        reason = f"this version of the suite does not know its options ({error})"
+        raise NotResumable(path=arguments.run, reason=reason) from None
+    if not hasattr(asked, "target"):
+        raise NotResumable(path=arguments.run, reason="its command line is none that runs a test")
+    asked.target = arguments.target or Path(facts.dut.path)
+    asked.size, asked.serial, asked.progress = None, arguments.serial, arguments.progress
+    asked.command_line = arguments.command_line
+    return asked
+
+
+def resume_test(folder: RunFolder, outlook: Outlook, target: Bench, asked: argparse.Namespace) -> TestResult:
+    """Go on with a test on a target that is held and confirmed."""
+    facts = outlook.facts
+    folder.forget_stop()
+    changes = tuple(_drive_changes(folder, facts.dut, target.dut(facts.spec)))
+    plan, stream = preparing.plan_of(facts.spec, facts.dut, asked), standard_stream()
+    progress = Progress(facts.spec, plan, choose_mode(asked.progress, stream), stream, resumed=True)
+    target.set_clock(moment(folder, facts.started))
+    equipment = target.equip(facts.spec, folder.evidence, facts.seed, progress.tick)
+    changes += tuple(_platform_changes(facts.platform, read_platform(equipment.engine)))
+    if asked.progress != "none":
+        print("\n".join(outlook_lines(folder, outlook)), file=sys.stderr)
+    try:
+        progress.begin()
+        return go_on(
+            outlook, equipment.laboratory, folder, progress.event, command_line=asked.command_line,
+            changes=changes, now=equipment.now, durable=equipment.durable,
+        )  # fmt: skip
+    finally:
+        progress.close()
+
+
+def _drive_changes(folder: RunFolder, before: Dut, now: Dut) -> Iterator[str]:
+    """Tell what is not as before and does no harm; raises NotResumable for what does."""
+    for field in dataclasses.fields(Dut):
+        old, new = getattr(before, field.name), getattr(now, field.name)
+        if old == new:
+            continue
+        name = field.name.replace("_", " ")
+        if field.name not in _HARMLESS:
+            raise NotResumable(
+                path=folder.path,
+                reason=f"the run was on {dut_words(before)}; the {name} of {now.path} is {new}, and was {old}",
+                hint="If the drive has another name now, give it with --target; else begin a new run.",
+            )
+        yield f"{name} of the drive: {new}, was {old}"
+
+
+def _platform_changes(before: TestPlatform, now: TestPlatform) -> Iterator[str]:
+    for field in dataclasses.fields(TestPlatform):
+        old, new = getattr(before, field.name), getattr(now, field.name)
+        if old != new:
+            yield f"{field.name.replace('_', ' ')}: {new or 'unknown'}, was {old or 'unknown'}"
+
+
+def outlook_lines(folder: RunFolder, outlook: Outlook) -> Iterator[str]:
+    """Where a stopped run stands, and what resuming it would do."""
+    yield f"{outlook.facts.spec.title} test of {dut_words(outlook.facts.dut)} in {folder.path}"
+    yield f"  stopped {outlook.stopped.isoformat(' ', 'seconds')} at {outlook.where} ({outlook.reason})"
+    if not outlook.went_on:
+        yield "  everything was measured; only its end is missing"
+        return
+    lost = f"; {counted(outlook.lost, 'outcome')} before the stop set aside" if outlook.lost else ""
+    yield f"  goes on with {outlook.went_on}{lost}"

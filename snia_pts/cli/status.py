@@ -1,0 +1,149 @@
+"""The verbs ``status`` and ``stop``: where runs stand, from any terminal, and an end to one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from ..errors import NotRunning, RecordError
+from ..record.folder import RunFolder
+from ..record.journal import is_written
+from ..record.suite import SuiteFolder
+from ..replay import Outlook, assess, look, moment
+from ..units import duration
+from .words import dut_words
+
+State = Literal["running", "stopped", "finished", "not begun", "unreadable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Where a run stands.  ``told`` is what there is to say of its state; ``command`` goes on with it, if any does."""
+
+    run: str
+    state: State
+    test: str = ""
+    drive: str = ""
+    serial: str = ""
+    where: str = ""
+    since: str = ""
+    told: str = ""
+    command: str = ""
+
+
+def status(arguments: argparse.Namespace) -> int:
+    """Tell where each run stands; a folder of runs stands for all of them."""
+    standings = [standing for path in arguments.runs for standing in _of(path)]
+    if arguments.json:
+        print(json.dumps([asdict(standing) for standing in standings], indent=1))
+    elif len(standings) == 1:
+        print("\n".join(_alone(standings[0])))
+    else:
+        print("\n".join(_together(standings)))
+    unreadable = any(standing.state == "unreadable" for standing in standings)
+    return RecordError.exit_code if unreadable else 0
+
+
+def _of(path: Path) -> Iterator[Standing]:
+    """Give where the run at ``path`` stands, or all tests of one of several, or all runs in a folder."""
+    suite = SuiteFolder.existing(path)
+    if suite is not None:
+        for test in suite.tests:
+            run = suite.run(test)
+            yield _standing(run, suite.path) if run else _not_begun(suite, test)
+    elif (path / "journal.jsonl").is_file() or not path.is_dir():
+        yield _standing(RunFolder.existing(path))
+    else:
+        places = [child for child in sorted(path.iterdir()) if _is_run(child)]
+        if not places:
+            raise RecordError(
+                path=path, reason="there is no run in it", hint="Name the folder of a run, or of several."
+            )
+        for place in places:
+            yield from _of(place)
+
+
+def _is_run(path: Path) -> bool:
+    return any((path / name).is_file() for name in ("journal.jsonl", "suite.json"))
+
+
+def _not_begun(suite: SuiteFolder, test: str) -> Standing:
+    command = f"snia-pts resume {suite.path}"
+    return Standing(run=str(suite.place(test)), state="not begun", test=test, told="not begun", command=command)
+
+
+def _standing(folder: RunFolder, suite: Path | None = None) -> Standing:
+    try:
+        running = is_written(folder.journal)
+        outlook = look(folder, "rule")
+        return _known(folder, outlook, suite or folder.path, running=running)
+    except RecordError as error:
+        return Standing(run=str(folder.path), state="unreadable", told=str(error))
+    except OSError as error:
+        return Standing(run=str(folder.path), state="unreadable", told=error.strerror or str(error))
+
+
+def _known(folder: RunFolder, outlook: Outlook, whole: Path, *, running: bool) -> Standing:
+    facts = outlook.facts
+    command = f"snia-pts resume {whole}"
+    if running:
+        state: State = "running"
+        entry = duration(max(0.0, (datetime.now().astimezone() - outlook.stopped).total_seconds()))
+        began = moment(folder, facts.started).isoformat(" ", "seconds")
+        asked = "; it stops after this point" if folder.stop_asked else ""
+        told, command = f"since {began}, last entry {entry} ago{asked}", ""
+    elif outlook.finished:
+        state, told, command = "finished", assess(folder).verdict, ""
+    else:
+        lost = f", {outlook.lost} outcomes set aside" if outlook.lost else ""
+        state, told = "stopped", f"{outlook.reason}; would go on with {outlook.went_on or 'its end'}{lost}"
+    return Standing(
+        run=str(folder.path), state=state, test=facts.spec.test, drive=dut_words(facts.dut), serial=facts.dut.serial,
+        where=outlook.where, since=outlook.stopped.isoformat(" ", "seconds"), told=told, command=command,
+    )  # fmt: skip
+
+
+def _alone(standing: Standing) -> Iterator[str]:
+    yield f"{standing.run}: {standing.test or 'a run'}{f' on {standing.drive}' if standing.drive else ''}"
+    where = {"running": f" at {standing.where}", "stopped": f" {standing.since} at {standing.where}"}
+    if standing.state == "finished":
+        where["finished"] = f" {standing.since}"
+    yield f"  {standing.state}{where.get(standing.state, '')}"
+    yield f"  {standing.told}"
+    if standing.command:
+        yield f"  {standing.command}"
+
+
+def _together(standings: Sequence[Standing]) -> Iterator[str]:
+    """One line a run, and below what there is to say of those that do not run."""
+    names = [Path(standing.run) for standing in standings]
+    shown = [f"{name.parent.name}/{name.name}" for name in names]
+    width, kind = max(map(len, shown)), max(len(standing.state) for standing in standings)
+    drives = max(len(standing.serial) for standing in standings)
+    for name, standing in zip(shown, standings, strict=True):
+        what = standing.where if standing.state in ("running", "stopped") else standing.told
+        yield f"{name.ljust(width)}  {standing.serial.ljust(drives)}  {standing.state.ljust(kind)}  {what}"
+    commands = dict.fromkeys(standing.command for standing in standings if standing.command)
+    if commands:
+        yield ""
+        yield from (f"  {command}" for command in commands)
+
+
+def stop(arguments: argparse.Namespace) -> int:
+    """Let a run stop after its current point."""
+    suite = SuiteFolder.existing(arguments.run)
+    folders = (
+        [run for test in suite.tests if (run := suite.run(test))] if suite else [RunFolder.existing(arguments.run)]
+    )
+    running = [folder for folder in folders if is_written(folder.journal)]
+    if not running:
+        raise NotRunning(path=arguments.run, reason="no process writes its journal")
+    for folder in running:
+        folder.ask_to_stop()
+        print(f"{folder.path} stops after its current point; snia-pts resume {arguments.run} goes on with it.")
+    return 0

@@ -1,0 +1,184 @@
+"""Kills simulated runs: cuts their journals where a crash might, and holds what comes of resuming them to account."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from snia_pts.interruption import Way
+from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
+from snia_pts.lab.simulated.preset import Preset, read_preset
+from snia_pts.measurement import Measurement, Outcome, Sample
+from snia_pts.record.folder import RunFolder
+from snia_pts.record.recorded import Recorded
+from snia_pts.replay import assess, look
+from snia_pts.result import RunFacts, TestResult
+from snia_pts.runner import resume, run
+from snia_pts.specfile import read_specification
+from snia_pts.steps import Round, Step
+from tests import samples
+
+BEGAN = datetime.datetime(2026, 11, 3, 12, tzinfo=datetime.UTC)
+#: Every test of the standard, with few and short stimuli.
+BRIEF: Mapping[str, Sequence[tuple[str, Any]]] = {
+    "iops": [
+        ("rounds.read_percents", [100, 65, 0]), ("rounds.block_sizes_kib", [1024, 64, 4]), ("rounds.point_seconds", 60),
+        ("rounds.maximum", 16),
+    ],
+    "throughput": [("rounds.point_seconds", 5), ("rounds.maximum", 9)],
+    "latency": [("rounds.point_seconds", 5), ("rounds.maximum", 9), ("histogram.seconds", 20)],
+    "wsat": [("settling.stride_samples", 2), ("saturation.seconds", 1200), ("histogram.seconds", 20)],
+    "hir": [
+        ("settling.stride_samples", 1), ("wait_states.cycles", 2), ("wait_states.access_c_seconds", 20),
+        ("conditioning.maximum", 6),
+    ],
+    "xsr": [],
+    "composite": [
+        ("settling.stride_samples", 1), ("conditioning.maximum", 5), ("demand.thread_counts", [32, 1]),
+        ("demand.queue_depths", [32, 1]), ("demand.pre_write_seconds", 60), ("demand.point_seconds", 5),
+        ("demand.maximum", 7), ("operating_points.pre_write_seconds", 60), ("operating_points.histogram_seconds", 10),
+    ],
+}  # fmt: skip
+BRIEF = {**BRIEF, "dirth": BRIEF["composite"]}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A run that nothing interrupted: its facts, its journal, what was asked and what came of it, and its result."""
+
+    facts: RunFacts
+    journal: bytes
+    course: tuple[tuple[Step, tuple[Outcome, ...]], ...]
+    result: TestResult
+
+
+def preset() -> Preset:
+    """Return a simulated drive with little noise."""
+    return dataclasses.replace(read_preset("enterprise-nvme"), noise_percent=0.5)
+
+
+def laboratory(facts: RunFacts, folder: RunFolder) -> SimulatedLaboratory:
+    """Return the drive as it comes from its box, whose time is that at which the run began."""
+    began = datetime.datetime.fromisoformat(facts.started)
+    return SimulatedLaboratory(preset(), seed=facts.seed, evidence=folder.evidence, began=began)
+
+
+@cache
+def specification_of(test: str) -> Any:
+    """Return a brief specification of a test."""
+    overrides = list(BRIEF[test])
+    if test == "xsr":
+        sequence = read_specification(test, "2.0.2", "enterprise").spec.groups.sequence  # type: ignore[union-attr]
+        brief = [
+            {
+                "name": group.name, "access": group.access, "read_percent": group.read_percent,
+                "block_size_kib": group.block_size_bytes // 1024, "seconds": 300, "thread_count": group.thread_count,
+                "queue_depth": group.queue_depth,
+            }
+            for group in sequence
+        ]  # fmt: skip
+        overrides = [("groups.sequence", brief)]
+    return read_specification(test, "2.0.2", "enterprise", overrides=overrides)
+
+
+def reference(test: str, place: Path) -> Reference:
+    """Run a brief test to its end in the folder ``place``, which is there already."""
+    folder = RunFolder.create(place)
+    specification = specification_of(test)
+    device = simulated_dut("enterprise-nvme", preset())
+    facts = dataclasses.replace(
+        samples.run_facts(specification.spec, device=device, found=specification.deviations),
+        started=BEGAN.isoformat(timespec="milliseconds"),
+    )
+    simulated = laboratory(facts, folder)
+    result = run(facts, simulated.perform, folder, lambda _: None, now=simulated.now, durable=False)
+    course = tuple(Recorded(folder.journal).answered())
+    return Reference(facts=facts, journal=folder.journal.read_bytes(), course=course, result=result)
+
+
+def killed(before: Path, place: Path, journal: bytes) -> RunFolder:
+    """Return the folder of a run as a crash leaves it: with so much of its journal, and the evidence until then."""
+    place.mkdir()
+    (place / "evidence").symlink_to(before / "evidence")
+    folder = RunFolder(path=place)
+    folder.journal.write_bytes(journal)
+    return folder
+
+
+def went_on(folder: RunFolder, way: Way) -> TestResult:
+    """Resume a run."""
+    outlook = look(folder, way)
+    simulated = laboratory(outlook.facts, folder)
+    return resume(
+        outlook, simulated, folder, lambda _: None, command_line=("snia-pts", "resume"), now=simulated.now,
+        durable=False,
+    )  # fmt: skip
+
+
+def require_honest(found: Reference, folder: RunFolder, result: TestResult, kept: bytes) -> None:
+    """Require that nothing is lost and nothing is pretended in a resumed run, whose journal had ``kept``.
+
+    What came of its steps is what comes of them in one piece, no matter when the run was killed.
+    """
+    journal = folder.journal.read_bytes()
+    assert journal.startswith(whole_lines(kept)), "an entry was lost"
+    assert repr(assess(folder)) == repr(result)
+    course = [(step, outcomes) for step, outcomes in Recorded(folder.journal).answered()]
+    together = zip(course, found.course, strict=False)
+    same = sum(1 for _ in _while_equal(together))
+    if same < max(len(course), len(found.course)):  # a round more than without the interruption: all of it once more
+        once_more = laboratory(found.facts, RunFolder(path=folder.path))
+        for step, outcomes in course:
+            assert [as_if_never(each) for each in outcomes] == list(once_more.perform(step)), step.label
+        assert isinstance(course[same][0], Round) or course[same][0].label != found.course[same][0].label
+    for loop in result.loops:
+        counts = {each.clocking.interruptions for measured in loop.window_rounds for each in measured.measurements}
+        assert len(counts) <= 1, "a measurement window reaches across an interruption"
+    stops = [deviation for deviation in result.deviations if deviation.what == "interruption"]
+    assert set(stops) == {interruption.deviation for interruption in result.interruptions}
+    assert not (stops and result.conformant)
+
+
+def _while_equal(together: Iterator[Any]) -> Iterator[None]:
+    for (step, outcomes), (other, others) in together:
+        if step != other or tuple(map(as_if_never, outcomes)) != others:
+            return
+        yield
+
+
+def as_if_never(outcome: Outcome) -> Outcome:
+    """Return an outcome as it would be had the run never been interrupted."""
+    if isinstance(outcome, Measurement):
+        return dataclasses.replace(outcome, clocking=dataclasses.replace(outcome.clocking, interruptions=0))
+    return dataclasses.replace(outcome, interruptions=0) if isinstance(outcome, Sample) else outcome
+
+
+def whole_lines(journal: bytes) -> bytes:
+    """Return what a crash leaves of a journal, without the line that it broke off."""
+    return journal[: journal.rfind(b"\n") + 1]
+
+
+def kill_and_resume(found: Reference, home: Path, place: Path, seed: int, way: Way = "rule") -> int:
+    """Kill a run at random, resume it, and perhaps once more; return how often it was killed.
+
+    ``home`` is the folder of the run that nothing interrupted, ``place`` a new one that is made.
+    """
+    chance = random.Random(seed)
+    place.mkdir()
+    first = len(found.journal.split(b"\n", 1)[0]) + 1  # before that the run never began
+    kept = found.journal[: chance.randint(first, len(found.journal) - 1)]
+    kills = 0
+    while True:
+        kills += 1
+        folder = killed(home, place / str(kills), kept)
+        result = went_on(folder, way)
+        require_honest(found, folder, result, kept)
+        if chance.random() < 0.6 or kills == 3:
+            return kills
+        journal = folder.journal.read_bytes()
+        kept = journal[: chance.randint(len(whole_lines(kept)), len(journal) - 1)]

@@ -1,0 +1,455 @@
+"""A run that was stopped goes on: nothing is lost, and no result claims more than was measured in one piece."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.cli.main import main
+from snia_pts.errors import HostFailed, Interrupted, NotResumable, RecordError
+from snia_pts.interruption import Way, standing
+from snia_pts.lab.simulated.laboratory import SimulatedLaboratory
+from snia_pts.lab.simulated.preset import read_preset
+from snia_pts.measurement import Outcome
+from snia_pts.record.entries import Asked, Begun, Came, Ended, Entry, Resumed
+from snia_pts.record.folder import RunFolder
+from snia_pts.record.journal import Journal
+from snia_pts.record.recorded import Recorded
+from snia_pts.replay import assess, look
+from snia_pts.runner import resume, run
+from snia_pts.steps import Idle, Purge, Step, Stretch
+from tests import killing
+
+TESTS = tuple(killing.BRIEF)
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[killing.Reference, Path]]:
+    """Run each test once without interruption, when it is asked for."""
+    home, known = tmp_path_factory.mktemp("references"), {}
+
+    def reference(test: str) -> tuple[killing.Reference, Path]:
+        if test not in known:
+            known[test] = killing.reference(test, home / test)
+        return known[test], home / test
+
+    return reference
+
+
+# -- killed anywhere --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("test", TESTS)
+def test_a_run_killed_anywhere_goes_on(test: str, seed: int, references: Any, tmp_path: Path) -> None:
+    """Killed at a random byte of its journal, perhaps again and again, a run loses no entry and measures the same."""
+    found, home = references(test)
+    way: Way = ("rule", "continue", "purge")[seed % 3]
+    killing.kill_and_resume(found, home, tmp_path / "killed", 100 + seed, way)
+
+
+@pytest.mark.parametrize("test", ["wsat", "hir", "xsr"])
+def test_what_has_no_rounds_begins_again_and_gives_the_same(test: str, references: Any, tmp_path: Path) -> None:
+    """A continuous test begins again at its purge; but for the interruption its result is that of one in one piece."""
+    found, home = references(test)
+    half = found.journal[: len(found.journal) // 2]
+
+    result = killing.went_on(killed := killing.killed(home, tmp_path / "killed", half), "rule")
+
+    (interruption,) = result.interruptions
+    assert interruption.went_on == "Purge"
+    assert interruption.lost_outcomes > 1
+    assert interruption.lost_bytes > 0
+    assert [step for step, _ in Recorded(killed.journal).answered()] == [step for step, _ in found.course]
+    assert result.verdict == found.result.verdict
+    assert result.written_bytes == found.result.written_bytes
+
+
+def test_a_round_goes_on_with_its_next_point_and_counts_for_no_window(references: Any, tmp_path: Path) -> None:
+    """Rounds before the interruption, and the one it fell into, are kept and shown; the window comes after them."""
+    found, home = references("iops")
+    last = 4
+    folder = killing.killed(home, tmp_path / "killed", _until(found, last, points=4))
+
+    result = killing.went_on(folder, "rule")
+
+    (loop,) = result.loops
+    assert result.interruptions[0].went_on == f"Round {last}, point 5 of 9"
+    assert result.interruptions[0].lost_outcomes == 0
+    assert loop.window is not None
+    assert loop.window.numbers[0] > last
+    assert [measured.number for measured in loop.rounds] == [*range(1, loop.window.numbers[-1] + 1)]
+    assert result.steady
+    assert not result.conformant
+
+
+def test_an_interruption_between_rounds_breaks_none(references: Any, tmp_path: Path) -> None:
+    """Stopped after a whole round, the next one is the first that may be in a window."""
+    found, home = references("iops")
+    folder = killing.killed(home, tmp_path / "killed", _until(found, 2, points=9))
+
+    (loop,) = killing.went_on(folder, "rule").loops
+
+    assert loop.window is not None
+    assert loop.window.numbers == (3, 4, 5, 6, 7)
+
+
+def test_a_run_without_room_for_a_window_begins_again(references: Any, tmp_path: Path) -> None:
+    """When the rounds that are left make no window, going on could only end unsteady: it begins at the purge."""
+    found, home = references("throughput")
+    short = dataclasses.replace(found.facts.spec.rounds, maximum=5)
+    spec = dataclasses.replace(found.facts.spec, rounds=short)
+    folder = killing.killed(home, tmp_path / "killed", _until(found, 2, points=1))
+
+    lines = list(_entries(folder))
+    asked = [entry.step for entry in lines if isinstance(entry, Asked)]
+    broken = asked.pop()
+
+    assert standing(spec, asked, broken, "rule", begun=True) == 0
+    assert standing(found.facts.spec, asked, broken, "rule", begun=True) == len(asked) + 1
+
+
+def _until(found: killing.Reference, number: int, points: int) -> bytes:
+    """Return the journal until so many points of the first round of that number came."""
+    kept, came = b"", None
+    for line in found.journal.splitlines(keepends=True):
+        entry = json.loads(line)["entry"]
+        if entry["kind"] == "asked" and came is None and entry["step"].get("number") == number:
+            came = 0
+        elif came is not None and (came == points or entry["kind"] != "came"):
+            return kept
+        elif came is not None:
+            came += 1
+        kept += line
+    return kept
+
+
+def _entries(folder: RunFolder) -> Iterator[Entry]:
+    from snia_pts.record.entries import adapter
+
+    for line in folder.journal.read_bytes().splitlines():
+        yield adapter().validate_python(json.loads(line)["entry"])
+
+
+# -- the rule ---------------------------------------------------------------------------------------------------------
+
+
+def _course(test: str, references: Any) -> list[Step]:
+    return [step for step, _ in references(test)[0].course]
+
+
+@pytest.mark.parametrize(
+    ("test", "phase", "rule", "continuing"),
+    [
+        ("iops", "WIPC", "purge", "here"),
+        ("latency", "histogram", "purge", "here"),
+        ("wsat", "stimulus", "purge", "here"),
+        ("hir", "PC", "purge", "here"),
+        ("hir", "access A", "purge", "here"),
+        ("xsr", "stimulus", "purge", "here"),
+        ("composite", "PC", "purge", "here"),
+        ("composite", "pre-write", "here", "here"),
+        ("dirth", "histogram", "purge", "here"),
+    ],
+)
+def test_what_the_standard_wants_in_one_piece_begins_at_the_purge(
+    test: str, phase: str, rule: str, continuing: str, references: Any
+) -> None:
+    """Of each phase: where the rule has it go on, and where the operator may want it to."""
+    spec, steps = references(test)[0].facts.spec, _course(test, references)
+    at = next(place for place, step in enumerate(steps) if isinstance(step, Stretch) and step.phase == phase)
+    for way, where in (("rule", rule), ("continue", continuing), ("purge", "purge")):
+        kept = standing(spec, steps[:at], steps[at], way, begun=True)  # type: ignore[arg-type]
+        assert kept == (at if where == "here" else 0), way
+
+
+def test_an_operating_point_is_no_part_of_the_loop(references: Any) -> None:
+    """What is written before an operating point is not written before a round: it begins at the purge."""
+    spec, steps = references("dirth")[0].facts.spec, _course("dirth", references)
+    at = next(place for place, step in enumerate(steps) if step.part == "Max IOPS")
+    assert standing(spec, steps[:at], steps[at], "rule", begun=False) == 0
+
+
+def test_a_part_begins_again_at_its_own_purge(references: Any) -> None:
+    """The second block size of a throughput test leaves the first alone."""
+    spec, steps = references("throughput")[0].facts.spec, _course("throughput", references)
+    second = [place for place, step in enumerate(steps) if isinstance(step, Purge)][1]
+    assert standing(spec, steps[: second + 1], steps[second + 1], "rule", begun=True) == second
+    assert standing(spec, steps[:second], steps[second], "rule", begun=True) == second
+
+
+def test_an_idle_time_is_of_the_stimulus(references: Any) -> None:
+    """An idle time that was interrupted is none of the asked length: the test begins again, or repeats it."""
+    spec, steps = references("hir")[0].facts.spec, _course("hir", references)
+    at = next(place for place, step in enumerate(steps) if isinstance(step, Idle))
+    assert standing(spec, steps[:at], steps[at], "rule", begun=True) == 0
+    assert standing(spec, steps[:at], steps[at], "continue", begun=True) == at
+
+
+# -- the journal ------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_crash_left_of_a_line_is_cut_off_and_told(references: Any, tmp_path: Path) -> None:
+    """The torn line is gone, the reason tells of it, and the journal reads from end to end."""
+    found, home = references("iops")
+    folder = killing.killed(home, tmp_path / "killed", found.journal[:-100])
+    assert look(folder, "rule").torn
+
+    result = killing.went_on(folder, "rule")
+
+    assert Recorded(folder.journal).torn is False
+    assert not result.interruptions or result.interruptions[0].reason.endswith("while it wrote a line")
+
+
+def test_nothing_is_written_before_the_first_step_is_performed(references: Any, tmp_path: Path) -> None:
+    """A drive that is not the run's is noticed while the journal is gone through, which stays as it is."""
+    found, home = references("iops")
+    folder = killing.killed(home, tmp_path / "killed", _until(found, 2, points=3))
+    before = folder.journal.read_bytes()
+    other = SimulatedLaboratory(read_preset("enterprise-sata"), seed=1, evidence=folder.evidence, began=killing.BEGAN)
+
+    with pytest.raises(HostFailed, match="does not answer as it did"):
+        resume(look(folder, "rule"), other, folder, lambda _: None, command_line=())
+
+    assert folder.journal.read_bytes() == before
+
+
+def test_an_existing_journal_takes_nothing_before_it_is_known_where_it_ends(references: Any, tmp_path: Path) -> None:
+    """An entry appended blindly would spoil the checksums of the journal."""
+    found, home = references("wsat")
+    folder = killing.killed(home, tmp_path / "killed", found.journal)
+    with Journal(folder.journal, existing=True) as journal, pytest.raises(RuntimeError, match="not known"):
+        journal.append(Ended(ending="finished", detail="", at=""))
+    assert folder.journal.read_bytes() == found.journal
+
+
+def test_a_journal_that_is_written_is_not_gone_on_with(references: Any, tmp_path: Path) -> None:
+    """Two processes never write one journal."""
+    found, home = references("wsat")
+    folder = killing.killed(home, tmp_path / "killed", found.journal[: len(found.journal) // 2])
+    with Journal(folder.journal, existing=True), pytest.raises(RecordError, match="still goes on"):
+        killing.went_on(folder, "rule")
+
+
+def test_a_journal_that_changed_since_it_was_looked_at_is_left_alone(references: Any, tmp_path: Path) -> None:
+    """What would go on with other steps than the operator saw is refused."""
+    found, home = references("wsat")
+    folder = killing.killed(home, tmp_path / "killed", found.journal[: len(found.journal) // 2])
+    outlook = look(folder, "rule")
+    folder.journal.write_bytes(killing.whole_lines(found.journal[: len(found.journal) * 3 // 4]))
+    with pytest.raises(RecordError, match="changed meanwhile"):
+        resume(outlook, killing.laboratory(found.facts, folder), folder, lambda _: None, command_line=())
+
+
+@pytest.mark.parametrize("kept", [-1, 4, 99])
+def test_an_entry_that_lets_stand_what_there_is_not_is_refused(kept: int, references: Any, tmp_path: Path) -> None:
+    """A journal cannot claim more steps than it has."""
+    found, _ = references("wsat")
+    (tmp_path / "run").mkdir()
+    folder = RunFolder(path=tmp_path / "run")
+    with Journal(folder.journal, durable=False) as journal:
+        journal.append(Begun(facts=found.facts))
+        for step, outcomes in found.course[:2]:
+            journal.append(Asked(step=step))
+            for outcome in outcomes:
+                journal.append(Came(outcome=outcome))
+        journal.append(Resumed(kept=kept, way="rule", stopped="", at="", idle_seconds=0.0, reason="", command_line=()))
+        journal.append(Asked(step=found.course[0][0]))
+    with pytest.raises(RecordError, match=r"than there were|which of its steps stand"):
+        assess(folder)
+
+
+# -- asked to stop ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("test", ["iops", "wsat"])
+def test_a_run_that_is_asked_to_stop_ends_after_its_point(test: str, references: Any, tmp_path: Path) -> None:
+    """The point, or sample, that runs is kept; the run is stopped by its operator, and goes on as if killed."""
+    found, _ = references(test)
+    folder = RunFolder.create(tmp_path / "run")
+    simulated, count = killing.laboratory(found.facts, folder), 0
+
+    def asking(step: Step) -> Iterator[Outcome]:
+        nonlocal count
+        for outcome in simulated.perform(step):
+            count += 1
+            if count == 6:
+                folder.ask_to_stop()
+            yield outcome
+
+    with pytest.raises(Interrupted):
+        run(found.facts, asking, folder, lambda _: None, now=simulated.now)
+
+    assert not folder.stop_asked
+    stopped = assess(folder)
+    assert stopped.ending == "interrupted"
+    assert sum(len(outcomes) for _, outcomes in Recorded(folder.journal).answered()) == 6
+    assert killing.went_on(folder, "rule").ending == "finished"
+
+
+def test_a_disk_without_room_stops_the_run_before_the_next_point(
+    references: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Space is looked at ahead: the run ends between two points, with a sentence, and what came is kept."""
+    found, _ = references("iops")
+    folder = RunFolder.create(tmp_path / "run")
+    simulated, real, looks = killing.laboratory(found.facts, folder), shutil.disk_usage, 0
+
+    def filling(path: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return real(path) if looks < 8 else real(path)._replace(free=1_000_000)
+
+    monkeypatch.setattr(shutil, "disk_usage", filling)
+    with pytest.raises(HostFailed, match=r"disk of the run folder is full \(1 MB are left\)"):
+        run(found.facts, simulated.perform, folder, lambda _: None, now=simulated.now)
+
+    assert assess(folder).ending == "host failed"
+
+
+# -- by hand ----------------------------------------------------------------------------------------------------------
+
+RUN = ["iops", "sim:enterprise-nvme", "--seed", "7", "--progress", "none", "--point-seconds", "2", "--max-rounds", "8"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a simulated run from the command line."""
+    place = tmp_path_factory.mktemp("cli") / "run"
+    assert main([*RUN, "--run-dir", str(place)]) == 0
+    return place
+
+
+def cut(finished: Path, place: Path, share: float = 0.5) -> Path:
+    """Return a copy of a run that was killed."""
+    shutil.copytree(finished, place)
+    journal = place / "journal.jsonl"
+    content = journal.read_bytes()
+    journal.write_bytes(content[: int(len(content) * share)])
+    (place / "result.xml").unlink()
+    return place
+
+
+def test_the_command_line_resumes_what_it_began(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """resume says where it was stopped and goes on with, ends as the run would, and the report states it."""
+    place = cut(finished, tmp_path / "run")
+
+    assert main(["resume", str(place)]) == 0
+
+    said = capsys.readouterr()
+    assert "goes on with " in said.err
+    assert "interruption: stopped" in said.out
+    assert "interruption" in (place / "report.rst").read_text()
+    assert main(["assess", str(place)]) == 0
+
+
+def test_a_run_that_is_at_its_end_is_not_resumed(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is its own, and the remedy names the report."""
+    assert main(["resume", str(finished)]) == NotResumable.exit_code
+    assert "it is finished" in capsys.readouterr().err
+
+
+def test_another_drive_is_refused(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Measurements of two drives never stand in one result."""
+    place = cut(finished, tmp_path / "run")
+    before = (place / "journal.jsonl").read_bytes()
+
+    assert main(["resume", str(place), "--target", "sim:enterprise-sata"]) == NotResumable.exit_code
+
+    assert "the run was on Simulated enterprise NVMe SSD" in capsys.readouterr().err
+    assert (place / "journal.jsonl").read_bytes() == before
+
+
+def test_a_journal_with_another_command_line_is_refused(
+    references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A journal whose command line runs no test, whatever it is, starts nothing."""
+    found, _ = references("iops")
+    for number, line in enumerate((("snia-pts", "assess", "/"), ("snia-pts", "--unheard-of"), ())):
+        place = tmp_path / str(number)
+        place.mkdir()
+        with Journal(place / "journal.jsonl", durable=False) as journal:
+            journal.append(Begun(facts=dataclasses.replace(found.facts, command_line=line)))
+        assert main(["resume", str(place)]) == NotResumable.exit_code
+        assert "cannot be resumed" in capsys.readouterr().err
+
+
+def test_status_tells_of_one_and_of_many(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run's place and the command that goes on with it; a line each for a folder of runs; what is none is told."""
+    place = cut(finished, tmp_path / "stopped")
+    shutil.copytree(finished, tmp_path / "whole")
+    (tmp_path / "spoilt").mkdir()
+    (tmp_path / "spoilt" / "journal.jsonl").write_text("nothing\n")
+
+    assert main(["status", str(place)]) == 0
+    alone = capsys.readouterr().out
+    assert "stopped" in alone
+    assert f"snia-pts resume {place}" in alone
+
+    assert main(["status", str(tmp_path)]) == RecordError.exit_code
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0].split("/")[1] for line in lines[:3]] == ["spoilt", "stopped", "whole"]
+    assert "STEADY STATE" in lines[2]
+
+    assert main(["status", "--json", str(tmp_path)]) == RecordError.exit_code
+    told = json.loads(capsys.readouterr().out)
+    assert [each["state"] for each in told] == ["unreadable", "stopped", "finished"]
+
+
+def test_status_and_stop_of_a_run_that_goes_on(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While the journal is held the run is running, can be asked to stop, and cannot be resumed."""
+    place = cut(finished, tmp_path / "run")
+    folder = RunFolder.existing(place)
+    with Journal(folder.journal, existing=True):
+        assert main(["status", str(place)]) == 0
+        assert "running at Round" in capsys.readouterr().out
+        assert main(["stop", str(place)]) == 0
+        assert folder.stop_asked
+        assert main(["status", str(place)]) == 0
+        assert "it stops after this point" in capsys.readouterr().out
+        assert main(["resume", str(place)]) == NotResumable.exit_code
+    assert main(["stop", str(place)]) == 17
+    assert main(["resume", str(place), "--progress", "none"]) == 0
+    assert not folder.stop_asked
+
+
+def test_several_tests_go_on_where_they_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of several tests, those that ended stay as they are, the one that was broken off goes on, the others follow."""
+    place = tmp_path / "all"
+    brief = [
+        argument
+        for test in ("iops", "throughput", "latency")
+        for argument in ("--set", f"{test}.rounds.point_seconds=1", "--set", f"{test}.rounds.maximum=6")
+    ]
+    assert (
+        main(["all", "sim:enterprise-nvme", "--seed", "7", "--progress", "none", "--run-dir", str(place), *brief]) == 0
+    )
+    results = {test: (place / test / "result.xml").read_bytes() for test in ("iops", "throughput", "latency", "wsat")}
+    shutil.rmtree(place / "wsat")
+    journal = place / "latency" / "journal.jsonl"
+    journal.write_bytes(killing.whole_lines(journal.read_bytes()[:20_000]))
+    capsys.readouterr()
+
+    assert main(["status", str(place)]) == 0
+    said = capsys.readouterr().out
+    assert [line.split()[2] for line in said.splitlines()[:3]] == ["finished", "finished", "stopped"]
+    assert "not begun" in said
+
+    assert main(["resume", str(place), "--progress", "none"]) == 0
+
+    again = {test: (place / test / "result.xml").read_bytes() for test in results}
+    assert again["iops"] == results["iops"]
+    assert again["throughput"] == results["throughput"]
+    assert assess(RunFolder.existing(place / "latency")).interruptions
+    assert assess(RunFolder.existing(place / "wsat")).ending == "finished"
+    assert "interruption" in capsys.readouterr().out or (place / "latency" / "report.rst").is_file()
