@@ -1,9 +1,10 @@
-"""Opens files that others name: a regular file, and never a pipe to wait at or a file without an end."""
+"""Opens files that others name: regular ones, and nothing to wait at or without an end; and replaces files whole."""
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 from io import BufferedReader
 from pathlib import Path
@@ -35,3 +36,22 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
 
 def _too_large(most_bytes: int) -> OSError:
     return OSError(errno.EFBIG, f"it is larger than {most_bytes} bytes")
+
+
+def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Write ``content`` so that a crash leaves the old file or the new one, never half of it.
+
+    What is not ``durable`` is whole as well, but a crash of the host may take it.
+    """
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

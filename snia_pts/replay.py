@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from .errors import RecordError
+from .files import replace_file
 from .folding import Folding
 from .interruption import Way, standing
 from .measurement import Outcome
 from .procedures import Conclusion, drive, procedure
-from .record.folder import RunFolder, replace_file
+from .record.folder import RunFolder
 from .record.journal import is_written
 from .record.recorded import Recorded, is_answered, passing
 from .record.resultxml import result_xml

@@ -5,9 +5,9 @@ import hashlib
 import itertools
 import json
 import os
+import secrets
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -365,10 +365,10 @@ def test_a_report_that_cannot_be_written_is_told(
 ) -> None:
     """Where the run folder takes no file, report names the folder, with the code of a report that was not made."""
 
-    def refuse(*how: Any, **options: Any) -> tuple[int, str]:
+    def refuse(*how: Any) -> str:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(secrets, "token_hex", refuse)
 
     assert main(["report", str(stored.path)]) == 15
     assert f"{stored.path}: Read-only file system" in capsys.readouterr().err

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.errors import RecordError, RunFolderError
-from snia_pts.record.folder import RunFolder, default_name, replace_file
+from snia_pts.files import replace_file
+from snia_pts.record.folder import RunFolder, default_name
 
 
 def test_a_new_folder_has_room_for_evidence(tmp_path: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,19 +99,3 @@ def default_name(test: str, subject: str, started: str) -> str:
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", subject).strip("-.") or "target"
     stamp = re.sub(r"[^0-9T]", "", started[:19])
     return f"{test}-{safe[:60]}-{stamp}"
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write ``content`` so that a crash leaves the old file or the new one, never half of it."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

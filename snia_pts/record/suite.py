@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import RecordError, RunFolderError
-from ..files import read_regular
+from ..files import read_regular, replace_file
 from ..spec import SPEC_TYPES
-from .folder import RunFolder, replace_file
+from .folder import RunFolder
 from .recorded import Recorded
 
 _NAME = "suite.json"

@@ -105,8 +105,8 @@ def _measured(result: TestResult, groups: list[_Group], found: Recovery | None) 
     if not groups:
         return
     yield _throughput(groups)
-    for before, after in itertools.pairwise(groups):
-        yield _transition(before, after, found if found and found.group == after.line.part else None)
+    for number, (before, after) in enumerate(itertools.pairwise(groups), start=2):
+        yield _transition(number, before, after, found if found and found.group == after.line.part else None)
     yield _response_times(groups)
     yield _by_group(result, groups, found)
 
@@ -128,8 +128,10 @@ def _throughput(groups: list[_Group]) -> Page:
     )
 
 
-def _transition(before: _Group, after: _Group, found: Recovery | None) -> Page:
-    """Return the page of the last of one group and the first of the next, with the recovery where it is one."""
+def _transition(number: int, before: _Group, after: _Group, found: Recovery | None) -> Page:
+    """Return the page of the last of one group and the first of the next, the ``number``-th; with the recovery where
+    it is one.
+    """
     span = (max(before.begin, after.begin - _AROUND_SECONDS), min(after.end, after.begin + _AROUND_SECONDS))
     marks = [Mark(x=span[0], name=before.name, short=before.line.part), *_marks([after])]
     levels = []
@@ -145,7 +147,7 @@ def _transition(before: _Group, after: _Group, found: Recovery | None) -> Page:
     return timeplots.page(
         [timelines.series(group.line, THROUGHPUT, shift=group.begin, span=span) for group in (before, after)],
         title=f"XSR - MB/s vs Time, {name}",
-        name=f"transition-{after.line.part.lower().replace(' ', '-')}",
+        name=f"transition-{number}",
         caption=f"{THROUGHPUT.heading}, {duration(after.begin - span[0])} before and {duration(span[1] - after.begin)} "
         f"after the transition from {name}.",
         alt=f"Line plot: throughput in MB/s against time around the transition from {name}.",

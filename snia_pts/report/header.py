@@ -66,7 +66,7 @@ def when(text: str) -> str:
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
-        return text or UNKNOWN
+        return short(text)
     zone = f" UTC{moment:%z}".replace("+0000", "") if moment.tzinfo else ""
     return f"{moment:%Y-%m-%d %H:%M:%S}{zone}"
 

@@ -25,13 +25,15 @@ from rst2pdf.createpdf import RstToPdf
 from rst2pdf.flowables import Heading, MyPageBreak
 
 from ..errors import ReportError
-from .header import PAGE_OF_TOTAL
+from .header import PAGE_OF_TOTAL, short, width_em
 from .pages import Figure, Report
 from .rst import TEMPLATES, described
 from .sheet import POINTS, Placement, Sheet
 
 #: Points that a table's title, its head and three rows take.
 _FIRST_ROWS = 75
+#: Lines that a table's cell may take, and em that a hundredth of a table's width holds at least.
+_CELL_LINES, _EM_PER_PERCENT = 30, 0.6
 FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 
 
@@ -128,6 +130,7 @@ def lay_out(report: Report, document: nodes.document, sheet: Sheet) -> bytes:
             document = document.deepcopy()
             _exchange(report, document, sheet)
             hand_down_classes(document)
+            _fit_cells(document)
             _only_printable(document)
             _lead_to_files(document)
             maker.mustMultiBuild = True  # the number of pages is known after the first pass
@@ -181,6 +184,18 @@ def hand_down_classes(document: nodes.document) -> None:
                     style = "standard-subtitle"
                 for paragraph in entry.findall(nodes.paragraph):
                     paragraph["classes"] = [style]
+
+
+def _fit_cells(document: nodes.document) -> None:
+    """Cut what would make a row longer than a page, which cannot be set; RST and HTML have it in full."""
+    for table in document.findall(nodes.table):
+        widths = [column["colwidth"] for column in table.findall(nodes.colspec)]
+        for row in table.findall(nodes.row):
+            for entry, width in zip(row.children, widths, strict=True):
+                for text in list(entry.findall(nodes.Text)):
+                    room_em = _CELL_LINES * _EM_PER_PERCENT * width
+                    if sum(map(width_em, text.astext())) > room_em:
+                        text.parent.replace(text, nodes.Text(short(text.astext(), room_em)))
 
 
 def _lead_to_files(document: nodes.document) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from ..errors import ReportError
 from .pages import Figure, Page, Report
+from .rst import plain
 from .sheet import POINTS, Placement, Sheet
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def _finish(report: Report, laid_out: bytes, sheet: Sheet, drawn: Mapping[str, b
         if max(abs(size[0] - placement.width), abs(size[1] - placement.height)) > _ROUNDING:
             raise ReportError(reason=f"the figure {name} was drawn {size} points large, not as planned")
         _stamp(writer, figure, placement, name)
-    writer.metadata = {"/Title": report.title, "/Author": report.author, "/Producer": "snia-pts", **_dated(report)}
+    names = {"/Title": plain(report.title), "/Author": plain(report.author), "/Producer": "snia-pts"}
+    writer.metadata = {**names, **_dated(report)}
     output = io.BytesIO()
     writer.write(output)
     return output.getvalue()

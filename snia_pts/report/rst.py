@@ -25,6 +25,8 @@ TEMPLATES = Path(__file__).parent.parent / "data" / "reports"
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _KEPT_SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
+#: Python's csv takes no more than 131072 letters, escapes included.
+_LONGEST_CELL = 20_000
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
 #: Always markup, wherever they stand.
 _MARKUP = re.compile(r"[\\*`|@]")
@@ -83,6 +85,8 @@ def csv(table: Table, indent: int = 0) -> str:
 
 
 def _quoted(cell: str) -> str:
+    if len(cell) > _LONGEST_CELL:
+        cell = f"{cell[:_LONGEST_CELL]}\N{HORIZONTAL ELLIPSIS}"
     text = f"`{cell} <{cell}>`__" if isinstance(cell, Link) else escape(cell)
     return '"' + text.replace('"', '""') + '"'
 

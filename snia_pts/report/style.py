@@ -24,6 +24,7 @@ _DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 
 #: matplotlib settings of every figure, on top of its own defaults (whatever the user's matplotlibrc says).
 SETTINGS: Mapping[Any, Any] = {
     "font.family": "DejaVu Sans",
+    "text.parse_math": False,  # a name may hold dollars
     "font.size": 8,
     "axes.labelsize": 8.5,
     "axes.edgecolor": QUIET,

@@ -169,7 +169,8 @@ def _by(amounts: Numbers, weights: Numbers) -> Numbers:
     import numpy
 
     values: Numbers = numpy.full(len(amounts), math.nan)
-    numpy.divide(amounts, weights, out=values, where=weights > 0)
+    with numpy.errstate(over="ignore"):  # that is infinite, and not shown
+        numpy.divide(amounts, weights, out=values, where=weights > 0)
     return values
 
 

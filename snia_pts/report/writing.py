@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ReportError
+from ..files import replace_file
 from ..result import TestResult
 
 if TYPE_CHECKING:
@@ -83,7 +81,7 @@ def replace_files(files: Mapping[Path, bytes]) -> None:
     try:
         for path, data in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            _replace(path, data)
+            replace_file(path, data, durable=False)  # it can be made again
     except OSError as error:
         raise ReportError(reason=f"{error.filename or 'a file'}: {error.strerror}") from error
 
@@ -95,21 +93,3 @@ def prepare(result: TestResult) -> Material:
 
     report = build(result)
     return Material(report=report, text=rst.render(report), figures=drawing.draw(report, FIGURE_FORMS))
-
-
-def _replace(path: Path, data: bytes) -> None:
-    with _beside(path) as beside:
-        beside.write_bytes(data)
-        beside.chmod(0o644)
-        os.replace(beside, path)  # noqa: PTH105  # the word of the promise
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """Give a name for a temporary file in the same folder; whatever happens, none is left."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    try:
-        yield Path(name)
-    finally:
-        Path(name).unlink(missing_ok=True)

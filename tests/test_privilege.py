@@ -1,0 +1,79 @@
+"""Root is needed only where a program of the purge needs it: an operator without it tests what is theirs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from snia_pts.cli.main import main
+
+NOBODY = 65534
+SHORT = [
+    "--set", "settling.sample_seconds=1", "--set", "settling.stride_samples=1", "--set", "saturation.seconds=5",
+    "--set", "histogram.seconds=1", "--progress", "none",
+]  # fmt: skip
+
+
+SIZE = ["--size", "16M"]
+
+
+def as_nobody(work: Callable[[], int]) -> int:
+    """Do ``work`` in a process that is nobody's; return what it returns."""
+    child = os.fork()
+    if not child:
+        code = 99
+        try:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            os.umask(0o027)
+            code = work()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.fixture
+def theirs() -> Iterator[Path]:
+    """A folder of nobody's."""
+    folder = Path(tempfile.mkdtemp(prefix="snia-pts-"))
+    os.chown(folder, NOBODY, NOBODY)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.root
+def test_an_operator_without_root_runs_a_whole_test(theirs: Path, tmp_path: Path) -> None:
+    """Run, report and assessment on a file of the operator's; by the umask nobody else may even read it."""
+    assert main(["wsat", str(tmp_path / "x.img"), "--run-dir", str(tmp_path / "first"), *SHORT, *SIZE]) == 0
+    run = theirs / "run"
+
+    # By now all modules are there: those of the interpreter may lie where nobody may not go.
+    assert as_nobody(lambda: main(["wsat", str(theirs / "x.img"), "--run-dir", str(run), *SHORT, *SIZE])) == 0
+    assert as_nobody(lambda: main(["assess", str(run)])) == 0
+
+    made = [run, *run.rglob("*")]
+    assert len(made) > 20
+    assert {path.stat().st_uid for path in made} == {NOBODY}
+    assert not [path for path in made if path.stat().st_mode & (stat.S_IWGRP | stat.S_IRWXO)]
+
+
+@pytest.mark.root
+def test_an_operator_without_root_is_refused_with_a_reason(theirs: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A file of somebody else's is refused before a byte is written."""
+    target = theirs / "roots.img"
+    target.write_bytes(b"precious" * 1024 * 1024)
+    target.chmod(0o644)
+
+    code = as_nobody(lambda: main(["wsat", str(target), "--overwrite", "--run-dir", str(theirs / "run"), *SHORT]))
+
+    assert code in (7, 8, 10)
+    assert "Permission denied" in capfd.readouterr().err
+    assert target.read_bytes() == b"precious" * 1024 * 1024
+    assert not (theirs / "run" / "journal.jsonl").exists()
