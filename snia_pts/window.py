@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from .measurement import Sample, SampledRound
 from .spec import Settling, SteadyStateRule, Tracked
@@ -25,6 +25,9 @@ class Judged(Protocol):
     @property
     def interruptions(self) -> frozenset[int]: ...
     def value(self, tracked: Tracked) -> float: ...
+
+
+J = TypeVar("J", bound=Judged)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ def window_ending(rounds: Sequence[Judged], rule: SteadyStateRule) -> Window | N
     fell into (PTS 2.0.2 chapter 4 knows no pause).  A tracked variable that the device cannot run (0.5 KiB on 4096-byte
     sectors) is left to the caller to refuse.  Raises ValueError when the rounds are not consecutive and complete.
     """
-    last = _unbroken(rounds)[-rule.window_rounds :]
+    last = unbroken(rounds)[-rule.window_rounds :]
     if len(last) < rule.window_rounds:
         return None
     first = last[0].number
@@ -62,7 +65,7 @@ def window_ending(rounds: Sequence[Judged], rule: SteadyStateRule) -> Window | N
     return Window(numbers=numbers, determinations=determinations)
 
 
-def _unbroken(rounds: Sequence[Judged]) -> Sequence[Judged]:
+def unbroken(rounds: Sequence[J]) -> Sequence[J]:
     """Return the last of the rounds, as far as the run was not interrupted since the first of them began."""
     now = rounds[-1].interruptions if rounds else frozenset()
     if len(now) > 1:
@@ -71,6 +74,20 @@ def _unbroken(rounds: Sequence[Judged]) -> Sequence[Judged]:
     while first and rounds[first - 1].interruptions == now:
         first -= 1
     return rounds[first:]
+
+
+def breaks(rounds: Sequence[Judged]) -> tuple[float, ...]:
+    """Return where among ``rounds`` the run was interrupted: the number of a round, or half a round before it."""
+    found: list[float] = []
+    before: int | None = None
+    for judged in rounds:
+        counts = sorted(judged.interruptions)
+        if counts and before is not None and counts[0] != before:
+            found.append(judged.number - 0.5)
+        if len(counts) > 1:
+            found.append(float(judged.number))
+        before = counts[-1] if counts else before
+    return tuple(found)
 
 
 def sampled_round(before: int, sample: Sample, rule: Settling) -> SampledRound | None:

@@ -13,10 +13,11 @@ from snia_pts.errors import Interrupted
 from snia_pts.measurement import Outcome
 from snia_pts.plan import Assumptions, plan
 from snia_pts.record.folder import RunFolder
-from snia_pts.runner import Event, run
+from snia_pts.runner import Event, OutcomeCame, StepBegun, WentOn, run
 from snia_pts.spec import Spec
 from snia_pts.specfile import read_specification
-from snia_pts.steps import Step
+from snia_pts.steps import Round, Step
+from snia_pts.units import duration
 from tests import samples
 
 Overrides = Sequence[tuple[str, Any]]
@@ -237,3 +238,35 @@ def test_a_reader_that_is_gone_stops_no_test(folder: RunFolder) -> None:
     progress.close()
 
     assert len(events) > len(outcomes) > 5 * 56
+
+
+def test_a_resumed_run_speaks_from_where_it_goes_on() -> None:
+    """What is gone through is not told again; the time that is left is that of a whole window."""
+    spec = read_specification("iops", "2.0.2", "enterprise", overrides=NINE_ROUNDS).spec
+    answered, _ = samples.answers(spec, samples.dut(), rounds=9)
+    now, stream = [0.0], io.StringIO()
+    planned = plan(spec, samples.dut(), Assumptions(mb_per_second=500, overhead_seconds=0.25))
+    progress = Progress(spec, planned, "log", stream, clock=lambda: now[0], resumed=True)
+    told = [(step, outcome) for step, outcomes in answered for outcome in outcomes]
+    rounds = [place for place, (step, _) in enumerate(told) if isinstance(step, Round)]
+    stopped = rounds[0] + len(answered[2][1]) + 3  # in the second round
+
+    progress.begin()
+    before = None
+    for place, (step, outcome) in enumerate(told[: stopped + len(answered[2][1])]):
+        if step is not before:
+            progress.event(StepBegun(step=step))
+            before = step
+        if place == stopped:
+            assert stream.getvalue() == ""
+            progress.event(WentOn())
+        now[0] += 60.0 if place >= stopped else 0.0
+        progress.event(OutcomeCame(step=step, position=0, outcome=outcome))
+    progress.tick(1.0, 0)
+    now[0] += 301
+    progress.tick(301.0, 0)
+
+    *_, said = stream.getvalue().splitlines()
+    assert "round 3/9" in said
+    points = len(answered[2][1])
+    assert f"{duration((7 * points - (points + 3 + points)) * (60 * points + 301) / points)} to " in said

@@ -17,6 +17,8 @@ from snia_pts.report.building import build
 from snia_pts.report.pages import Page, Prose
 from snia_pts.report.tables import Table
 from snia_pts.result import Loop, TestResult
+from snia_pts.spec import loop_rule
+from snia_pts.window import window_ending
 from tests import samples
 from tests.test_report_figures import check, lines
 
@@ -357,3 +359,48 @@ def test_the_provenance_counts_the_starts_of_the_engine() -> None:
     assert "access A: 360 in each of 5 parts" in starts
     assert "access C: 1 in each of 5 parts" in starts
     assert not any(name.startswith("Starts") for name in tables(samples.iops_result(), "Provenance")["What was done"])
+
+
+def interrupted(result: TestResult, *, number: int) -> TestResult:
+    """Return a result whose run was interrupted in the midst of a round."""
+    (loop,) = result.loops
+
+    def counted(measured: Any) -> Any:
+        half = len(measured.measurements) // 2
+        count = [measured.number > number or (measured.number == number and at > half) for at in range(2 * half + 1)]
+        measurements = tuple(
+            dataclasses.replace(each, clocking=dataclasses.replace(each.clocking, interruptions=int(after)))
+            for each, after in zip(measured.measurements, count, strict=False)
+        )
+        return dataclasses.replace(measured, measurements=measurements)
+
+    rounds = tuple(map(counted, loop.rounds))
+    window = window_ending(rounds, loop_rule(result.facts.spec))  # type: ignore[arg-type]
+    return dataclasses.replace(result, loops=(dataclasses.replace(loop, rounds=rounds, window=window),))
+
+
+def test_no_excursion_is_told_across_an_interruption() -> None:
+    """The table by round has none for windows that would reach across, and marks the round; the plot has a line."""
+    result = interrupted(samples.result_of("iops", rounds=11), number=3)
+    (page,) = steady.rounds_page(result, *result.loops)
+    table, note = page.blocks[0], page.blocks[-1]
+    assert isinstance(table, Table)
+    assert isinstance(note, Prose)
+    assert [row[0] for row in table.rows] == ["1", "2", "* 3", *map(str, range(4, 12))]
+    assert ["" if row[2] == "" else "told" for row in table.rows] == [""] * 7 + ["told"] * 4
+    assert "no window reaches across" in note.text
+    whole = samples.result_of("iops", rounds=11)
+    (page,) = steady.rounds_page(whole, *whole.loops)
+    assert not page.blocks[-1].text.count("*")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(8, "3 complete rounds since the run was interrupted"), (11, "No complete")]
+)
+def test_rounds_before_an_interruption_are_not_counted_for_a_window(number: int, told: str) -> None:
+    """What is missing to a window is told of the rounds since the interruption."""
+    result = interrupted(samples.result_of("iops", rounds=11), number=number)
+    (loop,) = result.loops
+    assert loop.window is None
+    assert steady.too_few(loop.complete, loop_rule(result.facts.spec)).startswith(told)  # type: ignore[arg-type]
+    assert len(build(result).pages) > 2

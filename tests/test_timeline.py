@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts import timeline
-from snia_pts.measurement import FIVE_NINES, Histogram, Measurement, Sample, percentile_response_us
+from snia_pts.histogram import Histogram
+from snia_pts.measurement import FIVE_NINES, Measurement, Sample, percentile_response_us
 from snia_pts.steps import Stretch
 from snia_pts.timeline import TimeLine
 from snia_pts.units import KIB
 from tests.courses import ScriptedDrive, noisy
-from tests.strategies import measurement, sample, stimulus, transfers
+from tests.strategies import CLOCKING, measurement, sample, stimulus, transfers
 
 
 def line() -> TimeLine:
@@ -189,3 +190,20 @@ def test_a_long_line_keeps_its_sums_in_few_rows(stretches: list[int], seed: int)
     )
     assert max(made.seconds) <= made.samples_per_row
     assert sum(seconds < made.samples_per_row for seconds in made.seconds) <= 2 * len(stretches)
+
+
+def test_an_interruption_takes_no_time_on_the_line() -> None:
+    """After a restart of the host its clock begins anew: the line goes on where it was, and then by that clock."""
+    made, second = line(), 1_000_000_000
+
+    def whole(began: int, interruptions: int) -> Measurement:
+        clocking = replace(
+            CLOCKING, started_monotonic_ns=began * second, ended_monotonic_ns=(began + 1) * second,
+            interruptions=interruptions,
+        )  # fmt: skip
+        return replace(measurement(write=transfers(10, runtime_ms=1000)), clocking=clocking)
+
+    for began, interruptions in ((500, 0), (502, 0), (3, 1), (6, 1)):
+        made.add((), whole(began, interruptions))
+
+    assert list(made.ended_seconds) == [1, 3, 4, 7]

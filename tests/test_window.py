@@ -173,3 +173,62 @@ def test_a_missing_round_breaks_the_window() -> None:
     assert sampled_window(holed, settling()) is not None
     assert sampled_window(holed[:-1], settling()) is None
     assert sampled_window([], settling()) is None
+
+
+# -- interrupted ------------------------------------------------------------------------------------------------------
+
+
+def counted(measured: MeasuredRound, counts: Sequence[int]) -> MeasuredRound:
+    """Return a round before whose points the run was interrupted so often each."""
+    found = zip(measured.measurements, counts, strict=True)
+    return replace(
+        measured,
+        measurements=tuple(
+            replace(each, clocking=replace(each.clocking, interruptions=count)) for each, count in found
+        ),
+    )
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 1)] * 3), min_size=1, max_size=12))
+def test_a_window_lies_wholly_after_the_last_interruption(stops: list[tuple[int, int, int]]) -> None:
+    """Whenever the run was stopped, before whatever point: a window's points all have the same number behind them."""
+    rounds, count = [], 0
+    for measured, before in zip(rounds_of(*[(100,) * len(stops)] * 3), stops, strict=True):
+        counts = []
+        for stopped in before:
+            count += stopped
+            counts.append(count)
+        rounds.append(counted(measured, counts))
+
+    window = window_ending(rounds, rule())
+
+    since = [measured for measured in rounds if measured.interruptions == {count}]
+    assert (window is not None) == (len(since) >= 5 and rounds[-1].interruptions == {count})
+    if window is not None:
+        assert window.numbers == tuple(measured.number for measured in since[-5:])
+
+
+def test_a_round_that_was_broken_off_is_in_no_window() -> None:
+    """Neither alone nor with what comes after it; the round after it may be the first of a window."""
+    plain = rounds_of(*[(100,) * 11] * 3)
+    rounds = [*plain[:4], counted(plain[4], (0, 1, 1)), *(counted(each, (1, 1, 1)) for each in plain[5:])]
+    windows = [window_ending(rounds[:last], rule()) for last in range(1, 12)]
+    assert [window.numbers if window else None for window in windows] == [
+        *[None] * 9, (6, 7, 8, 9, 10), (7, 8, 9, 10, 11),
+    ]  # fmt: skip
+
+
+def test_samples_before_an_interruption_are_in_no_window() -> None:
+    """What is judged on samples follows the same rule."""
+    rounds = [
+        SampledRound(number=number, minute=float(number), sample=sample(1, interruptions=number // 4))
+        for number in range(1, 10)
+    ]
+    rule_of = settling()
+    windows = [sampled_window(rounds[:last], rule_of) for last in range(1, 10)]
+    assert windows == [None] * 9
+    rounds = [replace(each, sample=sample(1, interruptions=1 if each.number > 2 else 0)) for each in rounds]
+    assert [window.numbers if window else None for window in (sampled_window(rounds[:7], rule_of),)] == [
+        (3, 4, 5, 6, 7)
+    ]
+    assert sampled_window(rounds[:6], rule_of) is None

@@ -70,8 +70,12 @@ def convergence(
     log: bool = True,
     steady: bool = True,
     height: float = FIGURE_HEIGHT,
+    interruptions: Sequence[float] = (),
 ) -> Figure:
-    """Plot ``metric`` against rounds, one line for each of ``series`` by label, the rounds of ``window`` shaded."""
+    """Plot ``metric`` against rounds, one line for each of ``series`` by label, the rounds of ``window`` shaded.
+
+    A line stands at each of ``interruptions``, the places among the rounds where the run was interrupted.
+    """
     figure = canvas(height=height)
     axes = plot(figure, left=0.85, right=1.45, bottom=0.55, top=0.2)
     rounds = sorted({number for line in series.values() for number in line})
@@ -79,6 +83,8 @@ def convergence(
     if window:
         label = "measurement\nwindow" if steady else "last window,\nNOT ACHIEVED"
         axes.axvspan(window[0] - 0.3, window[-1] + 0.3, color=BAND, linewidth=0, label=label)
+    for place in interruptions:
+        axes.axvline(place, color=BAD, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1.5, label="interruption")
     shown = looks(list(series))
     for name in _as_they_end(series):
         numbers = sorted(series[name])
@@ -87,8 +93,9 @@ def convergence(
     ax.set_rounds(axes, rounds[0], rounds[-1])
     ax.set_y(axes, [value for line in series.values() for value in line.values()], metric.heading, log=log)
     handles, labels = axes.get_legend_handles_labels()
-    order = sorted(range(len(labels)), key=lambda place: (labels[place] not in series, place))
-    legend_beside(axes, [handles[place] for place in order], [labels[place] for place in order], legend)
+    known = dict(zip(labels, handles, strict=True))  # of several interruptions one
+    order = sorted(known, key=lambda label: label not in series)
+    legend_beside(axes, [known[label] for label in order], order, legend)
     return figure
 
 

@@ -5,6 +5,7 @@ They serve a loop of rounds as well as the samples of a continuous stimulus that
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from ..result import Loop, Sampling, TestResult
 from ..spec import SteadyStateRule, Tracked, loop_rule, settling_rule
 from ..steadystate import SteadyState, determine
 from ..steps import Stimulus
-from ..window import Judged, Window
+from ..window import Judged, Window, breaks, unbroken
 from . import figures, matrices
 from .header import ALTERED, NOT_ACHIEVED, minutes_of, window_rounds
 from .pages import Block, Figure, Page, Prose
@@ -121,7 +122,7 @@ def convergence_page(
         alt=f"Line plot: {metric.heading}, {scale}, against rounds 1 to {loop.complete[-1].number}. {caption}",
         draw=partial(
             figures.convergence, series, loop.window.numbers if loop.window else (), metric=metric, legend=legend,
-            log=log, steady=loop.steady,
+            log=log, steady=loop.steady, interruptions=breaks(loop.complete),
         ),
     )  # fmt: skip
     yield Page(title=title, blocks=(figure,))
@@ -235,6 +236,8 @@ def rounds_page(result: TestResult, *judged: Loop | Sampling) -> Iterator[Page]:
         f"average; allowed are {rule.data_excursion_percent:g} % (data), {rule.slope_excursion_percent:g} % (slope). "
         f"The {'stimulus' if sampled else 'test loop'} ends with the first round in which {several} steady."
     )
+    if any(breaks(each.rounds) for each in found):
+        note += " * The run was interrupted in this round, or right before it: no window reaches across that."
     groups = [rule.tracked[at : at + _ABREAST] for at in range(0, len(rule.tracked), _ABREAST)]
     tables = (round_table(tracked, group) for tracked in found for group in groups)
     before = f"{found[0].name} - " if sampled else ""
@@ -244,7 +247,10 @@ def rounds_page(result: TestResult, *judged: Loop | Sampling) -> Iterator[Page]:
 def round_table(tracked: Tracking, variables: Sequence[Tracked]) -> Table:
     """Return tracked variables round by round, each with the excursions of the window that ends there."""
     headings = [Column(heading="Round", align="right", width=9)]
-    cells: list[Sequence[str]] = [[str(measured.number) for measured in tracked.rounds]]
+    broken = {math.ceil(place) for place in breaks(tracked.rounds)}
+    cells: list[Sequence[str]] = [
+        [f"{'* ' if measured.number in broken else ''}{measured.number}" for measured in tracked.rounds]
+    ]
     if tracked.minutes:
         headings.append(Column(heading="Minute", align="right", width=9))
         cells.append([f"{tracked.minutes[measured.number]:.4g}" for measured in tracked.rounds])
@@ -267,7 +273,8 @@ def _variable_cells(tracked: Tracking, variable: Tracked) -> tuple[Sequence[str]
     found: list[SteadyState | None] = []
     for end in range(1, len(values) + 1):
         start = end - rule.window_rounds
-        found.append(determine(values[start:end], rule, first_round=rounds[start].number) if start >= 0 else None)
+        whole = len(unbroken(rounds[:end])) >= rule.window_rounds
+        found.append(determine(values[start:end], rule, first_round=rounds[start].number) if whole else None)
     data = [each.data_excursion_percent if each and each.evaluable else None for each in found]
     slope = [each.slope_excursion_percent if each and each.evaluable else None for each in found]
     return aligned(values, digits=4), _percents(data, found), _percents(slope, found), [_steady(each) for each in found]
@@ -330,6 +337,7 @@ def spans(loops: Sequence[Loop]) -> str:
 
 def too_few(rounds: Sequence[MeasuredRound], rule: SteadyStateRule, *, part: str = "") -> str:
     """Return how many complete rounds there are of those that a window needs, for the summary."""
-    count = len(rounds)
+    count = len(unbroken(rounds))
     ran = f"{count} complete round{'s' * (count != 1)}" if count else "No complete round"
-    return f"{ran}{f' of {part}' if part else ''} of the {rule.window_rounds} that a measurement window needs."
+    since = " since the run was interrupted," if breaks(rounds) else ""
+    return f"{ran}{f' of {part}' if part else ''}{since} of the {rule.window_rounds} that a measurement window needs."
