@@ -20,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from snia_pts.interruption import Way
 from tests import killing
 
 
@@ -31,7 +32,7 @@ def kill(test: str, kills: int, seed: int) -> tuple[str, int, int, float]:
     while done < kills:
         number += 1
         one = random.Random(f"{seed} {test} {number}")
-        way = one.choice(("rule", "rule", "continue", "purge"))
+        way: Way = one.choice(("rule", "rule", "continue", "purge"))
         try:
             done += killing.kill_and_resume(found, place / "reference", place / "killed", one.getrandbits(32), way)
         except Exception:  # noqa: BLE001  # what goes wrong is counted, told, and no reason to stop

@@ -139,9 +139,9 @@ def main() -> int:
                 if passed and same is None:
                     left += 1
                     print(f"SURVIVED {RULES[name][0]}:{line}: {what}", flush=True)
-    for name, (count, same) in told.items():
+    for name, (count, equal) in told.items():
         if count:
-            print(f"{name}: {count} mutants, {same} of them the same program")
+            print(f"{name}: {count} mutants, {equal} of them the same program")
     print(f"{len(jobs)} mutants in {time.monotonic() - began:.0f} s, {left} survived")
     return 1 if left else 0
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-TargetKind = Literal["drive", "loop device", "file", "simulated"]
+from .units import Amount
+
+#: What the kernel makes of other things (device mapper, RAID, memory) is a virtual device.
+TargetKind = Literal["drive", "loop device", "virtual device", "file", "simulated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +25,9 @@ class Dut:
     serial: str
     firmware: str
     bus: str
-    capacity_bytes: int
-    logical_sector_bytes: int
-    physical_sector_bytes: int
+    capacity_bytes: Amount
+    logical_sector_bytes: Amount
+    physical_sector_bytes: Amount
     rotational: bool | None
     write_cache: Literal["enabled", "disabled", "unknown"]
     discard: bool

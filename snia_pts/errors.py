@@ -71,7 +71,7 @@ class TargetMissing(SniaPtsError, FileNotFoundError):
     """{path} does not exist."""
 
     exit_code = 6
-    hint = "Check the name with lsblk; for a test file give its size, for example --size 1G."
+    hint = "Check the name with snia-pts devices; for a test file give its size, for example --size 1G."
 
 
 class TargetBusy(SniaPtsError, OSError):
@@ -106,7 +106,7 @@ class PurgeFailed(SniaPtsError):
     """The purge of {path} by {method} {reason}."""
 
     exit_code = 11
-    hint = "Nothing was measured. Choose another method with --purge."
+    hint = "Choose another method with --purge (docs/purge.rst); --allow-unpurged goes on all the same."
 
 
 class DeviceFailed(SniaPtsError):

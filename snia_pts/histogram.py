@@ -23,8 +23,8 @@ class Histogram:
         edges, counts = self._columns()
         if not all(map(lt, edges, edges[1:])) or min((*edges[:1], *counts), default=0) < 0:
             raise ValueError("histogram bins must ascend and count from 0")
-        if max(0, sum(counts), *edges[-1:]) > MOST:
-            raise ValueError("histogram bins beyond all that can be measured")
+        if max(edges[-1:], default=0) > MOST:
+            raise ValueError("a histogram bin beyond all that can be measured")
 
     @classmethod
     def of(cls, bins: Iterable[tuple[int, int]]) -> Histogram:

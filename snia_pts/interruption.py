@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from .demand import PointName
-from .spec import Deviation, Spec, loop_rule, most_rounds
+from .spec import DemandSpec, Deviation, Spec, loop_rule, most_rounds
 from .steps import Purge, Round, Step, Stretch
 from .units import capacity, duration
 
@@ -71,13 +71,18 @@ def standing(spec: Spec, asked: Sequence[Step], coming: Step | None, way: Way, *
     """Return how many of the steps that were asked for still stand; the run goes on after them.
 
     ``asked`` are those that were answered in full.  ``coming`` is the step that was broken off, or would have come
-    next; None at the end of the test.  A round that has ``begun`` stands as well, and goes on with its next point.
+    next; None at the end of the test.  A round that has ``begun`` (with a point) stands as well, and goes on with its
+    next one; what is written before a round that has not is written once more.
     """
     answered = len(asked)
     if coming is None or isinstance(coming, Purge):
         return answered
     here = answered + (begun and isinstance(coming, Round))
-    if way == "continue" or (way == "rule" and _in_loop(coming) and _may_be_steady(spec, asked, coming, begun=begun)):
+    if isinstance(coming, Round) and not begun and isinstance(asked[-1], Stretch) and _in_loop(asked[-1]):
+        here -= 1
+    hopeful = _in_loop(coming) and _may_be_steady(spec, asked, coming, begun=begun)
+    needs_window = _in_loop(coming) and isinstance(spec, DemandSpec)  # its operating points are taken from one
+    if (way == "rule" and hopeful) or (way == "continue" and (hopeful or not needs_window)):
         return here
     return max(place for place, step in enumerate(asked) if isinstance(step, Purge))
 

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, TypeVar
 from .histogram import Histogram
 from .spec import Deviation, MetricName, Tracked
 from .steps import Stimulus
-from .units import MB, Amount, Difference, Quantity
+from .units import MB, MOST, Amount, Difference, Quantity
 
 FIVE_NINES = 99.999
 #: The confidence levels of the standard, in percent.
@@ -38,6 +38,10 @@ class Transfers:
     response_mean_ns: Quantity
     response_max_ns: Amount
     histogram: Histogram
+
+    def __post_init__(self) -> None:
+        if self.histogram.count > MOST:
+            raise ValueError("more response times than can be measured")
 
     @property
     def iops(self) -> float:

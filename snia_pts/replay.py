@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from .errors import RecordError
+from .errors import RecordError, TargetUnfit
 from .files import replace_file
 from .folding import Folding
 from .interruption import Way, standing
-from .measurement import Outcome
+from .measurement import Idled, Measurement, Outcome, Purged
 from .procedures import Conclusion, drive, procedure
 from .record.folder import RunFolder
 from .record.journal import is_written
@@ -57,8 +57,8 @@ class Outlook:
 
     ``coming`` is the step that was broken off, or comes next, and ``came`` how many of its outcomes there are; None
     when the procedure asks for no more.  ``kept`` of the steps would stand, and ``went_on`` names the one after them;
-    ``lost`` outcomes would be set aside.  ``stopped`` is when the last entry was written.  The whole lines of the
-    journal are ``length`` bytes with that checksum; ``file`` tells whether it was changed since.
+    ``lost`` outcomes would be set aside.  ``stopped`` is when its last outcome came, as far as the journal tells.  The
+    whole lines of the journal are ``length`` bytes with that checksum; ``file`` tells whether it was changed since.
     """
 
     facts: RunFacts
@@ -90,12 +90,12 @@ def look(folder: RunFolder, way: Way) -> Outlook:
     recorded = Recorded(folder.journal)
     replayed = _replay(folder, recorded, lambda _, outcomes: outcomes)
     spec, coming = recorded.facts.spec, replayed.coming
-    kept = standing(spec, replayed.answered, coming, way, begun=replayed.begun)
+    kept = standing(spec, replayed.answered, coming, way, begun=replayed.came > 0)
     lost = sum(replayed.counts[kept:])
     following = coming if kept >= len(replayed.answered) else replayed.answered[kept]
     came = replayed.came if kept > len(replayed.answered) else 0
     ended = recorded.ended
-    written = datetime.fromtimestamp(file[1] / 1e9).astimezone()
+    written = replayed.latest or datetime.fromtimestamp(file[1] / 1e9).astimezone()
     return Outlook(
         facts=recorded.facts, way=way, coming=coming, came=replayed.came, kept=kept,
         went_on=place(following, came) if following else "", lost=lost,
@@ -138,14 +138,15 @@ class _JournalEnds(Exception):
 class _Replayed:
     """The steps that were answered in full, with the numbers of their outcomes; what comes after them; the conclusion.
 
-    ``counts`` has one more where the step that comes has ``begun``, with ``came`` outcomes.
+    ``counts`` has one more where the step that comes has begun, with ``came`` outcomes.  ``latest`` is when the last
+    outcome came; None where it does not say.
     """
 
     answered: list[Step] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     coming: Step | None = None
-    begun: bool = False
     came: int = 0
+    latest: datetime | None = None
     conclusion: Conclusion = None
 
 
@@ -155,7 +156,7 @@ def _replay(folder: RunFolder, recorded: Recorded, through: Through) -> _Replaye
 
     def answer(step: Step) -> Iterator[Outcome]:
         asked, outcomes = next(left, (None, iter(())))
-        replayed.coming, replayed.begun, replayed.came = step, asked is not None, 0
+        replayed.coming, replayed.came = step, 0
         if asked is None:
             raise _JournalEnds
         require_same(folder, asked, step)
@@ -163,6 +164,7 @@ def _replay(folder: RunFolder, recorded: Recorded, through: Through) -> _Replaye
         for outcome in through(asked, outcomes):
             passed = passing(passed, outcome)
             replayed.came += 1
+            replayed.latest = _ended(folder, outcome)
             yield outcome
         replayed.counts.append(replayed.came)
         if not is_answered(asked, passed):
@@ -172,13 +174,26 @@ def _replay(folder: RunFolder, recorded: Recorded, through: Through) -> _Replaye
 
     complete = False
     with suppress(_JournalEnds):
-        replayed.conclusion = drive(procedure(recorded.facts.spec, recorded.facts.dut), answer)
+        try:
+            replayed.conclusion = drive(procedure(recorded.facts.spec, recorded.facts.dut), answer)
+        except TargetUnfit as unfit:  # such a run never begins
+            raise RecordError(path=folder.journal, reason=f"its device is none for its test: {unfit}") from None
         complete = True
     if next(left, None) is not None:
         raise RecordError(path=folder.journal, reason="it records steps after those the procedure asks for")
     if recorded.ended is not None and (recorded.ended.ending == "finished") > complete:
         raise RecordError(path=folder.journal, reason="it says that the run finished, but the procedure asks for more")
     return replayed
+
+
+def _ended(folder: RunFolder, outcome: Outcome) -> datetime | None:
+    """Return when an outcome came; None for a sample, which does not say."""
+    match outcome:
+        case Measurement() if outcome.clocking.started:
+            return moment(folder, outcome.clocking.started) + timedelta(milliseconds=outcome.runtime_ms)
+        case Purged() | Idled() if outcome.started:
+            return moment(folder, outcome.started) + timedelta(seconds=outcome.seconds)
+    return None
 
 
 def _died(recorded: Recorded) -> str:

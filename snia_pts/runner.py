@@ -131,7 +131,8 @@ def resume(
         with _closing(course, now, begun=lambda: again.gone_on):
             drive(procedure(outlook.facts.spec, outlook.facts.dut), again.answer)
             again.end()
-        return _finish(course, now)
+        measured = not again.gone_on and not outlook.facts.dut.simulated
+        return _finish(course, (lambda: outlook.stopped) if measured else now)
 
 
 @contextmanager
@@ -173,7 +174,7 @@ class _Course:
     def performed(self, step: Step) -> Iterator[Outcome]:
         """Ask for a step, and give what comes of it, each outcome once it is safe."""
         self._step = step
-        self._require_leave(step)
+        self.require_leave(step)
         self.journal.append(Asked(step=step))
         self._watch.begin(step)
         yield from self._outcomes(step, step, 0)
@@ -188,6 +189,7 @@ class _Course:
             came += 1
             yield outcome
         if isinstance(step, Round) and came < len(step.stimuli):
+            self.require_leave(step)
             go_on()
             yield from self._outcomes(step, replace(step, stimuli=step.stimuli[came:]), came)
 
@@ -201,7 +203,7 @@ class _Course:
                 self._watch.came(step, position, outcome)
                 yield outcome
                 if isinstance(outcome, Sample) or position + 1 < len(step.stimuli):
-                    self._require_leave(step)
+                    self.require_leave(step)
         finally:
             if isinstance(outcomes, Generator):  # ends the program that a stretch still runs
                 outcomes.close()
@@ -214,7 +216,7 @@ class _Course:
             return replace(outcome, clocking=replace(outcome.clocking, interruptions=self.interruptions))
         return replace(outcome, interruptions=self.interruptions) if isinstance(outcome, Sample) else outcome
 
-    def _require_leave(self, step: Step) -> None:
+    def require_leave(self, step: Step) -> None:
         """Look, before more is done, whether somebody wants the run to stop, and whether its disk has room."""
         if self.folder.stop_asked:
             self.folder.forget_stop()
@@ -259,6 +261,7 @@ class _Again:
             require_same(self._course.folder, asked, step)
             return self._course.recalled(step, self._laboratory.recall(step, outcomes), self._go_on)
         if not self.gone_on:
+            self._course.require_leave(step)  # a stop that changes nothing sets nothing aside
             self._go_on()
         return self._course.performed(step)
 

@@ -9,6 +9,7 @@ import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from .files import read_regular
 from .spec import SPEC_TYPES, Deviation, Spec, TestClass, TestSpec
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
     from pydantic_core import ErrorDetails
 
 SPECS = Path(__file__).parent / "data" / "specs"
@@ -187,15 +189,22 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _validate(test: str, plain: Mapping[str, Any]) -> tuple[Spec | None, list[str]]:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
         text = json.dumps(plain, ensure_ascii=False, default=lambda date: [str(date)])
-        return TypeAdapter(SPEC_TYPES[test]).validate_json(text, strict=True), []
+        return _adapter(test).validate_json(text, strict=True), []
     except ValidationError as error:
         return None, [sentence(detail) for detail in error.errors() if not _follows(detail)]
     except (ValueError, RecursionError):
         return None, [_UNFIT]
+
+
+@cache
+def _adapter(test: str) -> TypeAdapter[Spec]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(SPEC_TYPES[test])
 
 
 def _follows(detail: ErrorDetails) -> bool:
@@ -214,6 +223,8 @@ def sentence(detail: ErrorDetails) -> str:
         return f"{key}: expected no such key"
     if detail["type"] == "too_short":
         return f"{key}: expected at least one entry"
+    if detail["type"] in ("string_too_short", "string_too_long", "predicate_failed"):
+        return f"{key}: {detail['input'][:80]!r}: expected a short line of printable letters"
     message = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     shown = "" if isinstance(detail["input"], dict) else f" {detail['input']!r}:"
     return f"{key}:{shown} expected {message}".removeprefix(":").strip()

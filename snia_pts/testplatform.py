@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .units import Amount
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestPlatform:
@@ -12,8 +14,8 @@ class TestPlatform:
     hostname: str
     motherboard: str
     cpu: str
-    cpus: int
-    memory_bytes: int
+    cpus: Amount
+    memory_bytes: Amount
     operating_system: str
     kernel: str
     python: str

@@ -49,7 +49,7 @@ def window_ending(rounds: Sequence[Judged], rule: SteadyStateRule) -> Window | N
     fell into (PTS 2.0.2 chapter 4 knows no pause).  A tracked variable that the device cannot run (0.5 KiB on 4096-byte
     sectors) is left to the caller to refuse.  Raises ValueError when the rounds are not consecutive and complete.
     """
-    last = unbroken(rounds)[-rule.window_rounds :]
+    last = unbroken(rounds[-rule.window_rounds :])
     if len(last) < rule.window_rounds:
         return None
     first = last[0].number
@@ -107,7 +107,8 @@ def sampled_round(before: int, sample: Sample, rule: Settling) -> SampledRound |
 
 def sampled_window(rounds: Sequence[SampledRound], rule: Settling) -> Window | None:
     """Judge the last of the samples that stand for rounds, as far as none is missing between them."""
-    first = len(rounds)
-    while first > 1 and rounds[first - 2].number == rounds[first - 1].number - 1:
+    last = rounds[-rule.window_rounds :]
+    first = len(last)
+    while first > 1 and last[first - 2].number == last[first - 1].number - 1:
         first -= 1
-    return window_ending(rounds[max(0, first - 1) :], rule)
+    return window_ending(last[max(0, first - 1) :], rule)

@@ -16,7 +16,8 @@ from typing import Any
 
 from snia_pts.dut import Dut
 from snia_pts.folding import fold
-from snia_pts.measurement import NOTHING, Clocking, Histogram, Idled, Measurement, Outcome, Purged, Sample, Transfers
+from snia_pts.histogram import Histogram
+from snia_pts.measurement import NOTHING, Clocking, Idled, Measurement, Outcome, Purged, Sample, Transfers
 from snia_pts.procedures import Conclusion, drive, procedure
 from snia_pts.result import Ending, RunFacts, RunWarning, TestResult
 from snia_pts.spec import Deviation, Settling, Spec, SteadyStateRule, TestClass, loop_rule, settling_rule

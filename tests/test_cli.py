@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from snia_pts.cli.main import main
 from snia_pts.cli.parser import TESTS, TestVerb
 from snia_pts.cli.result_text import result_json, result_lines
+from snia_pts.lab.simulated.preset import PRESETS
 from snia_pts.measurement import Measurement, Outcome
 from snia_pts.record.folder import RunFolder
 from snia_pts.runner import run
@@ -58,8 +60,13 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
         (("iops", "x.img", "--size", "1G", "--pts", "3.0"), 2, "2.0.2"),
         (("iops", "x.img", "--size", "1G", "--engine", "warp"), 2, "warp"),
         (("iops", "x.img", "--size", "1G", "--seed", "-1"), 2, "-1"),
+        (("iops", "x.img", "--size", "1G", "--seed", "\N{SUPERSCRIPT TWO}"), 2, "not a whole number"),
+        (("iops", "x.img", "--size", "1G", "--seed", "9" * 5000), 2, "not a whole number"),
+        (("iops", "sim:hdd", "--operator", "\udcff"), 2, r"'\udcff' is not valid UTF-8"),
         (("iops", "x.img", "--size", "1G", "--set", "rounds"), 2, "KEY=VALUE"),
         (("iops", "x.img", "--size", "1G", "--plan", "--assume", "fast"), 2, "fast"),
+        (("wsat", "x.img", "--size", "1G", "--plan", "--assume", "1e300"), 2, "not a speed"),
+        (("wsat", "x.img", "--size", "1G", "--plan", "--assume", "1e-300"), 2, "not a speed"),
         (("iops", "x.img", "--size", "1G", "--set", "rounds.maximum=0"), 3, "rounds.maximum"),
         (("iops", "x.img", "--size", "1G", "--set", "round.maximum=9"), 3, "rounds.maximum"),
         (("iops", "x.img", "--size", "1G", "--thread-count", "many"), 3, "setup.thread_count: 'many'"),
@@ -158,6 +165,19 @@ def test_all_mistakes_of_a_specification_are_told_at_once(capsys: pytest.Capture
     assert code == 3
     for told in ("rounds.maximum: '25'", "rounds.point_seconds: -1", "steady_state.window_round", "mine.toml"):
         assert told in err
+
+
+@pytest.mark.parametrize("verb", ["iops", "all"])
+def test_what_a_drive_is_called_commands_no_terminal(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Escape sequences, and signs that turn text around, are shown as such: none hides which drive is meant."""
+    preset = (PRESETS / "hdd.toml").read_text(encoding="utf-8")
+    named = r'model = "\u001b[2K\rgood \u202eevird\u0007\u009b1A"'
+    Path("odd.toml").write_text(re.sub(r"model = .*", lambda _: named, preset), encoding="utf-8")
+
+    assert main([verb, "sim:./odd.toml", "--plan"]) == 0
+    assert "?[2K?good ?evird??1A" in capsys.readouterr().out
+    code, told = refused(capsys, verb, "sim:./odd.toml", "--plan", "--set", "\x1b[2J\x9b")
+    assert (code, "?[2J?" in told, "\x1b" in told) == (2, True, False)
 
 
 def test_the_plan_touches_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,6 +78,40 @@ def test_scsi_names_its_vendor(tmp_path: Path) -> None:
     assert (found["model"], found["bus"]) == ("SEAGATE INTEL SSDSC2KB96", "SCSI")
 
 
+def test_sata_behind_a_sas_controller(tmp_path: Path) -> None:
+    """A drive that names ATA as its vendor is a SATA drive, whatever it hangs on."""
+    place = "devices/pci0/host1/port-1:0/end_device-1:0/target1:0:0/1:0:0:0/block/sdb"
+
+    assert told(tmp_path, place, SATA)["bus"] == "SATA"
+
+
+@pytest.mark.parametrize(
+    ("place", "transport", "bus"),
+    [("devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1", "", "NVMe"),
+     ("devices/pci0/0000:01:00.0/nvme/nvme0/nvme0n1", "pcie\n", "NVMe"),
+     ("devices/virtual/nvme-fabrics/ctl/nvme1/nvme1n1", "tcp\n", "NVMe/TCP")],
+)  # fmt: skip
+def test_nvme_by_every_way(tmp_path: Path, place: str, transport: str, bus: str) -> None:
+    """A drive with several paths is an NVMe drive; one behind a network is told as such."""
+    found = told(tmp_path, place, {**NVME, **({"device/transport": transport} if transport else {})})
+
+    assert (found["bus"], found["kind"]) == (bus, "drive")
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "model"),
+    [("dm-0", {"dm/name": "vg0-data\n"}, "device mapper vg0-data"), ("md127", {"md/level": "raid1\n"}, "RAID raid1"),
+     ("zram0", {}, "virtual device zram0")],
+)  # fmt: skip
+def test_what_is_made_of_something_else_is_no_drive(
+    tmp_path: Path, name: str, files: dict[str, str], model: str
+) -> None:
+    """A device of the kernel's making is told as such, so that no report calls it a solid state drive."""
+    found = told(tmp_path, f"devices/virtual/block/{name}", {"size": "2048\n", **files})
+
+    assert (found["kind"], found["bus"], found["model"]) == ("virtual device", "virtual", model)
+
+
 def test_udev_knows_a_serial_number(tmp_path: Path) -> None:
     """Where sysfs has no serial number, udev's is taken."""
     plain = {name: value for name, value in SATA.items() if name != "device/vpd_pg80"}
@@ -95,6 +129,33 @@ def test_virtio(tmp_path: Path) -> None:
     )  # fmt: skip
 
     assert (found["model"], found["serial"], found["bus"]) == ("", "disk-7", "virtio")
+
+
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [("\N{SUPERSCRIPT TWO}\n", "no size"), ("9" * 5000, "no size"), ("-8\n", "no size"), (str(2**62), "no drive has")],
+)
+def test_a_size_that_cannot_be_is_refused(size: str, reason: str, tmp_path: Path) -> None:
+    """A size that is no plain number, or more than any drive has, is none to test on."""
+    with pytest.raises(TargetUnfit, match=reason):
+        told(tmp_path, "devices/ata2/block/sdb", {**SATA, "size": size})
+
+
+@pytest.mark.parametrize("size", ["0\n", "\N{SUPERSCRIPT TWO}\n", "9" * 5000, str(2**62), "x"])
+def test_a_sector_size_that_cannot_be_is_unknown(size: str, tmp_path: Path) -> None:
+    """A sector size that is no plain number above zero is taken for one that the kernel does not tell."""
+    names = ("queue/logical_block_size", "queue/physical_block_size")
+    found = told(tmp_path, "devices/ata2/block/sdb", {**SATA, **dict.fromkeys(names, size)})
+
+    assert (found["logical_sector_bytes"], found["physical_sector_bytes"]) == (512, 512)
+
+
+@pytest.mark.parametrize("number", ["8:16\0x", "../../b8:16", "x" * 5000, "\N{SUPERSCRIPT TWO}:1"])
+def test_a_device_number_that_is_none_leads_nowhere(number: str, tmp_path: Path) -> None:
+    """What is no device number names no file of udev's."""
+    plain = {name: value for name, value in SATA.items() if name != "device/vpd_pg80"}
+
+    assert told(tmp_path, "devices/ata2/block/sdb", {**plain, "dev": number})["serial"] == ""
 
 
 def test_what_is_missing_stays_empty(tmp_path: Path) -> None:
@@ -125,6 +186,14 @@ def test_a_device_without_a_size_is_unfit(tmp_path: Path, size: str) -> None:
     """No medium, no test."""
     with pytest.raises(TargetUnfit, match="no size"):
         told(tmp_path, "devices/block/sdb", {"size": size})
+
+
+def test_a_partition_is_no_drive(tmp_path: Path) -> None:
+    """A partition is told as such already when it is looked at, so that no plan is made for it."""
+    with pytest.raises(TargetUnfit, match="it is a partition of /dev/sdb") as refusal:
+        told(tmp_path, "devices/ata2/block/sdb/sdb1", {"size": "2048\n", "partition": "1\n"})
+
+    assert "whole drive" in refusal.value.hint
 
 
 def test_text_that_is_no_utf8_is_read(tmp_path: Path) -> None:

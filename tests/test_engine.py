@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 import tracemalloc
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +26,7 @@ from hypothesis import strategies as st
 
 from snia_pts.errors import TargetUnfit, ToolMissing
 from snia_pts.lab import fio, process
+from snia_pts.lab.clocks import Moment, read_moment
 from snia_pts.lab.engine import IO_ENGINES, FioEngine, choose_io_engine, stimulus_seed
 from snia_pts.measurement import Measurement, Sample
 from snia_pts.steps import BlockShare, Stimulus, Stretch, Zone
@@ -197,7 +202,7 @@ def test_gaps_are_measured(tmp_path: Path, evidence: Path) -> None:
         assert after.own_gap_us == own_us
         assert 20_000 < own_us < 200_000
         assert after.idle_gap_ms is not None
-        length_ms = (after.ended_monotonic_ns - after.started_monotonic_ns) / 1e6
+        length_ms = max(each.ended_monotonic_ns - each.started_monotonic_ns for each in (before, after)) / 1e6
         assert own_us / 1000 < after.idle_gap_ms <= own_us / 1000 + length_ms - 50
 
 
@@ -402,11 +407,11 @@ def test_samples_cost_no_memory(tmp_path: Path, evidence: Path, monkeypatch: pyt
     """Ten times as many samples take no more memory: whoever takes them one by one can go on for days."""
     peaks = []
     for count in (300, 3000):
-        program, folder = talking_fio(tmp_path / f"{count}", count), evidence / f"{count}"
+        folder = evidence / f"{count}"
         folder.mkdir()
-        monkeypatch.setattr(process, "find", lambda name, program=program: str(program))
+        replace_fio(monkeypatch, talking_fio(tmp_path / f"{count}", count))
         laboratory = engine(tmp_path / "x.img", folder)
-        outcomes = laboratory.stretch(stretch(stimulus(seconds=float(count)), 1.0))
+        outcomes = laboratory.stretch(stretch(stimulus(seconds=count / 1000), 0.001))
         tracemalloc.start()
         seen = sum(isinstance(outcome, Sample) for outcome in outcomes)
         peaks.append(tracemalloc.get_traced_memory()[1])
@@ -417,15 +422,21 @@ def test_samples_cost_no_memory(tmp_path: Path, evidence: Path, monkeypatch: pyt
     assert peaks[1] < 4 * MIB
 
 
-def talking_fio(folder: Path, count: int) -> Path:
-    """Make a program that says what fio would in ``count`` seconds, at once."""
+def replace_fio(monkeypatch: pytest.MonkeyPatch, program: Path) -> None:
+    """Let another program stand in for fio."""
+    find = process.find
+    monkeypatch.setattr(process, "find", lambda name: str(program) if name == "fio" else find(name))
+
+
+def talking_fio(folder: Path, count: int, said: Sequence[int] = ()) -> Path:
+    """Make a program that says what fio would in ``count`` samples of a millisecond, and takes its time for it."""
     folder.mkdir()
     with (folder / "said").open("w") as file:
-        for second in range(1, count + 1):
+        for second in said or range(1, count + 1):
             bins = {str(edge): 100 * second for edge in range(128, 256)}
             ios = 100 * second * len(bins)
             lat = {"min": 128, "max": 255, "mean": 191.5, "N": ios, "bins": bins}
-            write = {"total_ios": ios, "io_bytes": 4096 * ios, "runtime": 1000 * second, "lat_ns": lat}
+            write = {"total_ios": ios, "io_bytes": 4096 * ios, "runtime": second, "lat_ns": lat}
             read = {"total_ios": 0, "io_bytes": 0, "runtime": 0, "lat_ns": {"min": 0, "max": 0, "mean": 0.0, "N": 0}}
             file.write(json.dumps({"jobs": [{"error": 0, "read": read, "write": write}]}, indent=1) + "\n")
     program = folder / "fio"
@@ -508,6 +519,156 @@ def test_a_fio_ended_from_outside_is_refused(
     ending.join()
 
     assert (refusal.blame, reason in refusal.reason) == ("host", True)
+
+
+@pytest.mark.parametrize("pause", [0.02, 0.3, 60.0])
+@pytest.mark.parametrize("sample_seconds", [None, 0.2])
+def test_a_fio_stopped_from_outside_is_refused(
+    tmp_path: Path, evidence: Path, pause: float, sample_seconds: float | None
+) -> None:
+    """Whoever holds fio for a moment, or for good, gets no point out of it; neither does a stretch go on after it."""
+    outcomes = engine(sparse(tmp_path / "x.img"), evidence).stretch(stretch(stimulus(seconds=20.0), sample_seconds))
+    held = threading.Timer(0.7, hold_for, (evidence, pause))
+    held.start()
+    began = time.monotonic()
+    with pytest.raises(fio.Refused) as refusal:
+        list(outcomes)
+    taken = time.monotonic() - began
+    held.cancel()
+
+    assert refusal.value.blame == "host"
+    assert re.fullmatch(r"fio was stopped from outside for about [\d.]+ s", refusal.value.reason)
+    assert taken < 10
+    assert fio_processes(evidence) == []
+
+
+def hold_for(evidence: Path, seconds: float) -> None:
+    """Stop the fio that works for this folder, and let it go on after so many seconds, if it is there yet."""
+    found = fio_processes(evidence)
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        if seconds > 10:
+            return
+        time.sleep(seconds if number == signal.SIGSTOP else 0)
+
+
+def test_a_suite_that_was_stopped_has_its_point_and_tells_the_pause(tmp_path: Path, evidence: Path) -> None:
+    """Ctrl-Z stops the suite, and not fio: the point is whole, and the time until the next one is told as idle."""
+    code = (
+        "import sys, tests.test_engine as t\nfrom pathlib import Path\n"
+        "for point in t.engine(Path(sys.argv[1]), Path(sys.argv[2])).measure([t.stimulus(seconds=0.5)] * 2):\n"
+        "    print(point.runtime_ms, point.clocking.idle_gap_ms)\n"
+    )
+    argv = [sys.executable, "-c", code, str(sparse(tmp_path / "x.img")), str(evidence)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent.parent) as suite:
+        while not fio_processes(evidence):
+            assert suite.poll() is None
+        suite.send_signal(signal.SIGSTOP)
+        time.sleep(2.5)
+        suite.send_signal(signal.SIGCONT)
+        said, _ = suite.communicate()
+    first, second = (line.split() for line in said.splitlines())
+
+    assert 500 <= int(first[0]) < 1000
+    assert 1500 < float(second[1]) < 5000
+
+
+def test_a_fio_that_outlived_itself_is_refused(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fio that tells of more time with I/O than it was there has a wrong clock: no number of it is believed."""
+    replace_fio(monkeypatch, talking_fio(tmp_path / "fast", 20_000, said=(20_000,)))
+    with pytest.raises(fio.Refused, match="20 s of I/O, and was there for") as refusal:
+        stretched(engine(tmp_path / "x.img", evidence), stretch(stimulus(seconds=20.0), 10.0))
+
+    assert refusal.value.blame == "host"
+
+
+# -- clocks ---------------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """The host's clocks, with what happened to them."""
+
+    suspended = changed = 0.0
+
+    def __call__(self) -> Moment:
+        now = read_moment()
+        asleep, wall = round(1e9 * self.suspended), round(1e9 * self.changed)
+        return replace(now, boot_ns=now.boot_ns + asleep, wall_ns=now.wall_ns + asleep + wall)
+
+
+def test_a_host_that_was_suspended_between_points_is_told(tmp_path: Path, evidence: Path) -> None:
+    """What the drive did while the host was suspended is not known: no point follows, and no fio is started."""
+    clock = Clock()
+    outcomes = engine(sparse(tmp_path / "x.img"), evidence, clock=clock).measure([stimulus(), stimulus()])
+    next(outcomes)
+    clock.suspended = 7.25
+    with pytest.raises(fio.Refused) as refusal:
+        next(outcomes)
+
+    assert (refusal.value.blame, "suspended for 7.2 s" in refusal.value.reason) == ("host", True)
+    assert not (evidence / "00002-rnd-4096b-r0.process.json").exists()
+
+
+@pytest.mark.parametrize("sample_seconds", [None, 0.2])
+def test_a_host_that_was_suspended_during_a_point_is_told(
+    tmp_path: Path, evidence: Path, sample_seconds: float | None
+) -> None:
+    """The point is not believed and its fio ended at once, though fio itself saw nothing of it."""
+    clock = Clock()
+    laboratory = engine(sparse(tmp_path / "x.img"), evidence, clock=clock)
+    sleeping = threading.Timer(0.5, setattr, (clock, "suspended", 0.2))
+    sleeping.start()
+    began = time.monotonic()
+    with pytest.raises(fio.Refused, match=r"suspended for 0\.2 s"):
+        list(laboratory.stretch(stretch(stimulus(seconds=20.0), sample_seconds)))
+
+    assert time.monotonic() - began < 10
+    assert fio_processes(evidence) == []
+
+
+def test_a_suspension_at_the_very_end_of_a_point_is_told(tmp_path: Path, evidence: Path) -> None:
+    """The clocks are looked at after a point as well, however short it was."""
+    clock = Clock()
+    laboratory = engine(sparse(tmp_path / "x.img"), evidence, clock=clock)
+    sleeping = threading.Timer(0.1, setattr, (clock, "suspended", 3.0))
+    sleeping.start()
+
+    assert "suspended for 3.0 s" in refused(laboratory, stimulus(seconds=0.3)).reason
+
+
+def test_a_host_that_was_suspended_while_idle_is_told(tmp_path: Path, evidence: Path) -> None:
+    """An idle time in which the drive may have lost its power is none."""
+    clock = Clock()
+    laboratory = engine(sparse(tmp_path / "x.img"), evidence, clock=clock)
+    clock.suspended = 60.0
+    with pytest.raises(fio.Refused, match=r"suspended for 60\.0 s"):
+        laboratory.idle(30.0)
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -7.5])
+def test_a_wall_clock_that_was_set_is_told_once(tmp_path: Path, evidence: Path, seconds: float) -> None:
+    """By how much the wall clock was set is kept with the next point, and is no reason to refuse it."""
+    clock = Clock()
+    outcomes = engine(sparse(tmp_path / "x.img"), evidence, clock=clock).measure([stimulus()] * 3)
+    found = [next(outcomes)]
+    clock.changed = seconds
+    found += outcomes
+
+    assert [each.clocking.clock_set_seconds for each in found] == pytest.approx([0, seconds, 0], abs=0.05)
+
+
+def test_the_clocks_of_this_host_agree() -> None:
+    """Nobody suspended this host, or set its clock, within a moment; the three clocks are those of the kernel."""
+    before = read_moment()
+    time.sleep(0.01)
+    after = read_moment()
+
+    assert after.suspended_seconds(before) == pytest.approx(0, abs=0.005)
+    assert after.set_seconds(before) == pytest.approx(0, abs=0.05)
+    assert after.monotonic_ns - before.monotonic_ns >= 10_000_000
+    assert after.wall_ns == pytest.approx(time.time_ns(), abs=10**9)
 
 
 def fio_processes(evidence: Path) -> list[int]:
@@ -617,7 +778,7 @@ def test_an_old_fio_is_refused(tmp_path: Path, evidence: Path, monkeypatch: pyte
     old.parent.mkdir()
     old.write_text(f"#!/bin/sh\necho {said}\n")
     old.chmod(0o755)
-    monkeypatch.setattr(process, "find", lambda program: str(old))
+    replace_fio(monkeypatch, old)
     with pytest.raises(ToolMissing) as missing:
         engine(tmp_path / "x.img", evidence)
 

@@ -301,7 +301,15 @@ def test_limits_leave_room() -> None:
 
 @pytest.mark.parametrize(
     ("text", "version"),
-    [("fio-3.33", (3, 33)), ("fio-3.41-12-gabc", (3, 41)), ("fio-2.1.11", (2, 1)), ("what?", (0, 0)), ("", (0, 0))],
+    [
+        ("fio-3.33", (3, 33)),
+        ("fio-3.41-12-gabc", (3, 41)),
+        ("fio-2.1.11", (2, 1)),
+        ("what?", (0, 0)),
+        ("", (0, 0)),
+        ("fio-\N{ARABIC-INDIC DIGIT THREE}.3", (0, 0)),
+        (f"fio-{'9' * 5000}.1", (0, 0)),
+    ],
 )
 def test_versions(text: str, version: tuple[int, int]) -> None:
     """Versions compare as numbers, and what says nothing is older than any."""
@@ -399,6 +407,10 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
     "no error field": (lambda job: job.pop("error"), "host", "not understood"),
     "mean that is no number": (lambda job: job["write"]["lat_ns"].update(mean=float("nan")), "host", "not understood"),
     "time below zero": (lambda job: job["write"]["lat_ns"].update(min=-1), "host", "not understood"),
+    "mean below zero": (lambda job: job["write"]["lat_ns"].update(mean=-1500.5), "host", "not understood"),
+    "greatest below zero": (lambda job: job["write"]["lat_ns"].update(max=-1), "host", "not understood"),
+    "mean beyond all": (lambda job: job["write"]["lat_ns"].update(mean=1.1e18), "host", "not understood"),
+    "greatest beyond all": (lambda job: job["write"]["lat_ns"].update(max=10**30), "host", "not understood"),
     "endless runtime": (lambda job: job["write"].update(runtime=float("inf")), "host", "not understood"),
     "error beyond all": (lambda job: job.update(error=10**30), "host", "not understood"),
     "bins below zero": (
@@ -612,6 +624,19 @@ def judged(text: str, exit_code: int = 0, **asked: Any) -> None:
         return
     assert refusal.blame in ("device", "host")
     assert refusal.reason
+
+
+@pytest.mark.parametrize("value", [-1, 10**30, 1.1e18, math.nan, math.inf])
+@pytest.mark.parametrize("name", ["io_bytes", "runtime", "N", "mean", "max"])
+def test_running_totals_beyond_all_are_refused(name: str, value: float) -> None:
+    """A journal takes no number below zero or beyond all that can be measured, and so neither does a sample."""
+    document = answer()
+    for each in (document["jobs"][0]["read"], document["jobs"][0]["write"]):
+        each["lat_ns"]["N"] = each["total_ios"]
+        place = each if name in each else each["lat_ns"]
+        place[name] = value
+    with pytest.raises(fio.Refused, match="running totals are not understood"):
+        fio.totals(json.dumps(document))
 
 
 @given(JUNK)

@@ -1,9 +1,11 @@
 """The journal: durable, checked line by line, and never a source of surprises."""
 
 import os
+import re
 import signal
 import tempfile
 import tracemalloc
+import zlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from snia_pts.errors import HostFailed, RecordError
 from snia_pts.folding import Folding
 from snia_pts.measurement import Idled, Measurement, Outcome, Sample
-from snia_pts.record.entries import Asked, Begun, Came, Ended, Entry
+from snia_pts.record.entries import BEFORE, Asked, Begun, Came, Ended, Entry, line
 from snia_pts.record.journal import Journal, is_written
 from snia_pts.record.recorded import Recorded, is_answered
 from snia_pts.specfile import read_specification
@@ -278,6 +280,57 @@ def test_samples_come_in_order_and_then_the_whole(change: Callable[[list[Came]],
 
     with pytest.raises(RecordError, match="nothing asked for"):
         read(tmp_path / "journal.jsonl")
+
+
+def test_a_whole_without_a_sample_is_refused(tmp_path: Path) -> None:
+    """A stretch that is cut into samples gives one at least: no drive did its whole without any."""
+    asked, came = stretch_of()
+    write(tmp_path / "journal.jsonl", [ENTRIES[0], asked, came[-1]])
+
+    with pytest.raises(RecordError, match="nothing asked for"):
+        read(tmp_path / "journal.jsonl")
+
+
+def rechecked(journal: bytes) -> bytes:
+    """Return a journal with the checksums that its entries would have."""
+    checksum, lines = 0, []
+    for text in journal.splitlines():
+        payload = text[BEFORE:-1]
+        checksum = zlib.crc32(payload, checksum)
+        lines.append(line(checksum, payload))
+    return b"".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("number", "beyond"),
+    [
+        (rb'"ios":[1-9][0-9]*', b'"ios":1%b' % (b"0" * 400)), (rb'"ios":[1-9][0-9]*', b'"ios":-1'),
+        (rb'"transferred_bytes":[1-9][0-9]*', b'"transferred_bytes":1000000000000000001'),
+        (rb'"response_max_ns":[1-9][0-9]*', b'"response_max_ns":1%b' % (b"0" * 400)),
+        (rb'"counted":"[0-9]+ [0-9]+', b'"counted":"1 1%b' % (b"0" * 400)),
+        (rb'"counted":"[0-9]+ [0-9]+', b'"counted":"-5 1'),
+        (rb'"started_monotonic_ns":[0-9]+', b'"started_monotonic_ns":-1'),
+        (rb'"capacity_bytes":[0-9]+', b'"capacity_bytes":1%b' % (b"0" * 400)),
+        (rb'"memory_bytes":[0-9]+', b'"memory_bytes":1%b' % (b"0" * 400)),
+        (rb'"survivors":[0-9]+', b'"survivors":-1'), (rb'"seconds":42.5', b'"seconds":NaN'),
+        (rb'"range_bytes":[0-9]+', b'"range_bytes":1%b' % (b"0" * 400)),
+        (rb'"block_size_bytes":[0-9]+', b'"block_size_bytes":1%b' % (b"0" * 400)),
+        (rb'"seconds":60.0', b'"seconds":1e300'), (rb'"seconds":60.0', b'"seconds":0.0'),
+        (rb'"sample_seconds":60.0', b'"sample_seconds":5e-324'), (rb'"write_ios":[0-9]+', b'"write_ios":-1'),
+        (rb'"three_nines_us":[0-9.]+', b'"three_nines_us":NaN'),
+        (rb'"kind":"idle","part":"[^"]*","seconds":[0-9.]+', b'"kind":"idle","part":"","seconds":Infinity'),
+    ],
+)  # fmt: skip
+def test_numbers_beyond_all_are_refused(number: bytes, beyond: bytes, tmp_path: Path) -> None:
+    """Whatever its checksums say, a journal with a number that nothing can measure is told by line and name."""
+    journal = whole("iops") if re.search(number, whole("iops")) else whole("hir")
+    changed, count = re.subn(number, beyond, journal, count=1)
+    assert count == 1
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(rechecked(changed))
+
+    with pytest.raises(RecordError, match=r"line \d+: "):
+        read(path)
 
 
 def test_a_stretch_that_ended_early_is_whole(tmp_path: Path) -> None:

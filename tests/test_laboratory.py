@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from snia_pts.errors import DeviceFailed, HostFailed, PurgeFailed, ToolMissing
-from snia_pts.lab import purge as purging
 from snia_pts.lab.engine import FioEngine
 from snia_pts.lab.fio import Refused
 from snia_pts.lab.laboratory import Laboratory, target_deviations
+from snia_pts.lab.purge import METHODS, Method, Offer, Purger
+from snia_pts.lab.purge.method import anything
 from snia_pts.lab.safety import Target, hold
 from snia_pts.measurement import Idled, Measurement, Purged, Sample
 from snia_pts.spec import SPEC_TYPES, Spec
@@ -83,7 +84,7 @@ def target(tmp_path: Path) -> Iterator[Target]:
 
 def laboratory(target: Target, engine: Any, evidence: Path, method: str = "punch-hole") -> Laboratory:
     """Return a laboratory on a held target."""
-    return Laboratory(target, engine, purge_method=method, seed=1, evidence=evidence)
+    return Laboratory(target, engine, purger=Purger(wanted=method), seed=1, evidence=evidence)
 
 
 def test_outcomes_come_one_by_one(target: Target, tmp_path: Path) -> None:
@@ -156,7 +157,8 @@ def test_idle_is_the_engines(target: Target, tmp_path: Path) -> None:
 
 def test_each_purge_has_its_own_evidence(target: Target, tmp_path: Path) -> None:
     """A later purge keeps the evidence of the first one, and is named by the stimulus that follows it."""
-    lab = laboratory(target, Scripted(None, None, None), tmp_path)
+    kept = [(tmp_path / f"{number:05d}-x.fio").touch for number in (1, 2, 3)]
+    lab = laboratory(target, Scripted(*kept), tmp_path)
     found = [next(iter(lab.perform(Purge())))]
     assert len(list(lab.perform(ROUND))) == 3
     found += lab.perform(Purge(part="128 KiB"))
@@ -227,8 +229,8 @@ def test_a_purge_is_not_begun_on_something_else(target: Target, tmp_path: Path) 
 
 def test_a_failed_purge_stays_one(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The purge's own failure goes on upwards as it is."""
-    method = purging.Method(name="lie", offered=lambda dut: True, command=lambda dut: ("true",))
-    monkeypatch.setattr(purging, "METHODS", {"lie": method})
+    lie = Method(name="lie", title="lie", standard=True, fits=anything, ask=lambda tools: Offer(command=("true",)))
+    monkeypatch.setitem(METHODS, "lie", lie)
     with pytest.raises(PurgeFailed, match="lie"):
         list(laboratory(target, Scripted(), tmp_path, "lie").perform(Purge()))
 
@@ -242,6 +244,12 @@ def test_evidence_that_cannot_be_written_is_the_hosts_failure(target: Target, tm
     (tmp_path / "evidence").rename(tmp_path / "away")
     with pytest.raises(HostFailed, match=r"Round 3 \(RND 8 KiB 0/100\): .*No such file"):
         list(outcomes)
+
+
+def test_a_host_without_memory_has_failed(target: Target, tmp_path: Path) -> None:
+    """Where the suite itself gets no memory any more, the run ends with a sentence, not a traceback."""
+    with pytest.raises(HostFailed, match="out of memory"):
+        list(laboratory(target, Scripted(MemoryError()), tmp_path).perform(ROUND))
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,18 @@ def test_merging_keeps_the_count(one: Histogram, two: Histogram, three: Histogra
     assert one.merge(Histogram()) == one
 
 
-@pytest.mark.parametrize("counted", ["2 1,1 1", "1 1,1 1", "1 -1", "1 1,2", "one 1", "1.5 1"])
+def test_histograms_end_at_what_can_be_measured() -> None:
+    """A response time of 10^18 ns is the greatest, a measurement of 10^18 I/Os; merged ones may be more."""
+    most = Histogram(counted=f"{10**18} {10**18}")
+
+    assert transfers(histogram=most).histogram.merge(most).count == 2 * 10**18
+    with pytest.raises(ValueError, match="beyond all that can be measured"):
+        Histogram(counted=f"{10**18 + 1} 1")
+    with pytest.raises(ValueError, match="more response times"):
+        transfers(histogram=most.merge(Histogram(counted="1 1")))
+
+
+@pytest.mark.parametrize("counted", ["-2 1", "2 1,1 1", "1 1,1 1", "1 -1", "1 1,2", "one 1", "1.5 1"])
 def test_histograms_ascend_and_count_up(counted: str) -> None:
     """Bins out of order, twice, without or with a negative count, or of anything but whole numbers are refused."""
     with pytest.raises(ValueError, match=r"bins must ascend|without its count|invalid literal"):

@@ -8,7 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +92,9 @@ def test_evidence(tmp_path: Path) -> None:
     assert (finished.stdout, finished.stderr) == ("out �", "err\n")
     assert record(tmp_path / "00001-x.fio") == {
         "argv": ["sh", "-c", r"printf 'out \377'; echo err >&2; exit 3"], "exit_code": 3, "timed_out": False,
-        "started": finished.started, "started_monotonic_ns": finished.started_monotonic_ns,
-        "ended_monotonic_ns": finished.ended_monotonic_ns, "host_cpu_percent": finished.host_cpu_percent,
-        "stdout": "out �", "stderr": "err\n",
+        "stopped_seconds": None, "left_behind": None, "started": finished.started,
+        "started_monotonic_ns": finished.started_monotonic_ns, "ended_monotonic_ns": finished.ended_monotonic_ns,
+        "host_cpu_percent": finished.host_cpu_percent, "stdout": "out �", "stderr": "err\n",
     }  # fmt: skip
     assert [path.name for path in tmp_path.iterdir()] == ["00001-x.process.json"]
 
@@ -206,7 +208,7 @@ def test_what_a_program_says_is_heard_while_it_runs(tmp_path: Path) -> None:
     """Each word is given as it is said, before the program's end; what it leaves unsaid until its end is heard too."""
     pid, heard = tmp_path / "pid", []
     text = f"echo $$ > {pid}; echo one; sleep 0.3; echo two; sleep 0.3; printf three"
-    with process.running(["sh", "-c", text], evidence=tmp_path / "e", listen=True) as program:
+    with process.Program(["sh", "-c", text], evidence=tmp_path / "e", listen=True) as program:
         for said in program.said(10):
             heard.append((said, lives(pid_in(pid))))
 
@@ -218,7 +220,7 @@ def test_what_a_program_says_is_heard_while_it_runs(tmp_path: Path) -> None:
 
 def test_all_that_is_said_is_heard(tmp_path: Path) -> None:
     """A program that says more than any pipe holds, and ends at once, is heard to its last byte."""
-    with process.running(["head", "-c", "9000000", "/dev/zero"], evidence=tmp_path / "e", listen=True) as program:
+    with process.Program(["head", "-c", "9000000", "/dev/zero"], evidence=tmp_path / "e", listen=True) as program:
         heard = sum(map(len, program.said(10)))
 
     assert heard == 9_000_000
@@ -227,7 +229,7 @@ def test_all_that_is_said_is_heard(tmp_path: Path) -> None:
 def test_a_listener_who_stops_ends_the_program(tmp_path: Path) -> None:
     """A block that is left early leaves no program behind, and keeps the evidence."""
     pid = tmp_path / "pid"
-    with process.running(
+    with process.Program(
         ["sh", "-c", f"echo $$ > {pid}; while :; do echo x; sleep 0.05; done"], evidence=tmp_path / "e", listen=True
     ) as program:
         next(program.said(10))
@@ -239,7 +241,7 @@ def test_a_listener_who_stops_ends_the_program(tmp_path: Path) -> None:
 def test_listening_has_its_limit_and_its_tick(tmp_path: Path) -> None:
     """A program that talks and talks is ended at its limit; the tick goes on about once a second meanwhile."""
     told: list[float] = []
-    with process.running(
+    with process.Program(
         ["sh", "-c", "while :; do echo x; sleep 0.01; done"], evidence=tmp_path / "e", listen=True
     ) as program:
         words = list(program.said(2.5, lambda seconds, written: told.append(seconds)))
@@ -296,35 +298,40 @@ def test_an_exception_while_waiting_ends_the_program(tmp_path: Path) -> None:
     assert (kept["stdout"], kept["exit_code"], kept["timed_out"]) == ("begun\n", -signal.SIGTERM, False)
 
 
+def begun(tmp_path: Path, text: str, then: Callable[[], None]) -> process.Finished:
+    """Run a small shell script that first tells its number, and do something while it runs."""
+    argv = ["sh", "-c", f"echo $$ > {tmp_path / 'pid'}; {text}"]
+    with process.Program(argv, evidence=tmp_path / "e") as program:
+        pid_in(tmp_path / "pid")
+        then()
+    return program.finished
+
+
 def test_an_exception_at_the_start_ends_the_program(tmp_path: Path) -> None:
     """What fails while the next job is made ready does not leave the running program behind."""
 
-    def started() -> None:
-        pid_in(tmp_path / "pid")
+    def fail() -> None:
         raise OSError("no room")
 
     with pytest.raises(OSError, match="no room"):
-        script(tmp_path / "e", f"echo $$ > {tmp_path / 'pid'}; exec sleep 60", started=started)
+        begun(tmp_path, "exec sleep 60", fail)
 
     assert gone(pid_in(tmp_path / "pid"), 0.1)
     assert record(tmp_path / "e")["exit_code"] == -signal.SIGTERM
 
 
-def test_a_second_ctrl_c_ends_the_patience(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_ctrl_c_ends_the_patience(tmp_path: Path) -> None:
     """Ctrl-C pressed again while a deaf program is being ended: it is killed at once, and its evidence kept."""
 
-    def started() -> None:
-        pid_in(tmp_path / "pid")
+    def press_twice() -> None:
         signal.signal(signal.SIGALRM, lambda number, frame: signal.raise_signal(signal.SIGINT))
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         raise KeyboardInterrupt
 
-    before = signal.getsignal(signal.SIGALRM)
-    began = time.monotonic()
+    before, began = signal.getsignal(signal.SIGALRM), time.monotonic()
     try:
-        text = f"trap '' TERM; echo $$ > {tmp_path / 'pid'}; while :; do sleep 0.1; done"
         with pytest.raises(KeyboardInterrupt):
-            script(tmp_path / "e", text, started=started)
+            begun(tmp_path, "trap '' TERM; while :; do sleep 0.1; done", press_twice)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -366,19 +373,147 @@ def test_tick_tells_time_and_bytes(tmp_path: Path) -> None:
     assert told[0][1] >= 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_program_dies_with_the_suite(tmp_path: Path, number: signal.Signals) -> None:
-    """Even SIGKILL of the suite leaves no program behind that goes on writing to the drive."""
-    pid = tmp_path / "pid"
-    code = (
-        "from pathlib import Path\nfrom snia_pts.lab import process\n"
-        f"process.run(['sh', '-c', 'echo $$ > {pid}; exec sleep 60'], evidence=Path({str(tmp_path / 'e')!r}), "
-        "timeout_seconds=60)"
+# -- the suite dies --------------------------------------------------------------------------------------------------
+
+DEAF = "trap '' TERM HUP INT; echo $$ > {}; while :; do sleep 0.05; done"
+STOPPED = "echo $$ > {}; kill -STOP $$; while :; do sleep 0.05; done"
+
+
+def suite(tmp_path: Path, code: str) -> subprocess.Popen[bytes]:
+    """Start a suite that does something with programs."""
+    head = (
+        f"import os, sys\nfrom pathlib import Path\nfrom snia_pts.lab import process\nplace = Path({str(tmp_path)!r})\n"
     )
-    suite = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    return subprocess.Popen([sys.executable, "-c", head + code], env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+@pytest.mark.parametrize("text", ["echo $$ > {}; exec sleep 60", DEAF, STOPPED], ids=["plain", "deaf", "stopped"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_program_dies_with_the_suite(tmp_path: Path, number: signal.Signals, text: str) -> None:
+    """Even SIGKILL of the suite leaves no program behind that goes on writing, be it deaf to signals or stopped."""
+    pid = tmp_path / "pid"
+    argv = ["sh", "-c", text.format(pid)]
+    code = f"with process.Program({argv!r}, evidence=place / 'e'):\n    sys.stdin.read() or os.read(os.pipe()[0], 1)\n"
+    running = suite(tmp_path, code)
     program = pid_in(pid)
     assert lives(program)
-    suite.send_signal(number)
-    suite.wait()
+    running.send_signal(number)
+    running.wait()
 
     assert gone(program)
+
+
+def test_a_prepared_program_does_nothing_until_it_begins(tmp_path: Path) -> None:
+    """What is prepared and dismissed never ran; it leaves neither a process nor evidence."""
+    program = process.Program(["touch", str(tmp_path / "x")], evidence=tmp_path / "e")
+    waiting = children()
+    time.sleep(0.2)
+    program.dismiss()
+
+    assert len(waiting) == 1
+    assert all(map(gone, waiting))
+    assert list(tmp_path.iterdir()) == []
+
+
+def children() -> list[int]:
+    """Return the processes that this one has started."""
+    found = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [int(word) for word in found if lives(int(word))]
+
+
+@pytest.mark.parametrize("entered", [False, True], ids=["waiting", "just begun"])
+def test_a_suite_that_dies_at_any_moment_of_the_start_leaves_nothing(tmp_path: Path, entered: bool) -> None:
+    """A suite that is gone before its program is, or at the moment it lets it begin, leaves none behind."""
+    begin = "program.__enter__()" if entered else ""
+    code = (
+        f"program = process.Program(['sh', '-c', 'echo $$ > {tmp_path / 'pid'}; exec sleep 61.25'], "
+        f"evidence=place / 'e')\n{begin}\nos.kill(os.getpid(), 9)\n"
+    )
+    for _ in range(10):
+        suite(tmp_path, code).wait()
+
+    until = time.monotonic() + 5
+    while (left := [owner for owner in processes() if "sleep 61.25" in _command_line(owner)]) and (
+        time.monotonic() < until
+    ):
+        time.sleep(0.01)
+    assert left == []
+
+
+def processes() -> list[Path]:
+    """Return the folders of all processes."""
+    return [owner for owner in Path("/proc").iterdir() if owner.name.isdigit() and lives(int(owner.name))]
+
+
+# -- stopped from outside --------------------------------------------------------------------------------------------
+
+
+def test_a_program_nobody_stops_was_not_stopped(tmp_path: Path) -> None:
+    """None is what is told of a program that ran through."""
+    assert script(tmp_path / "e", "sleep 0.1").stopped_seconds is None
+
+
+@pytest.mark.parametrize("pause", [0.01, 0.3])
+def test_a_stop_is_noticed_however_short(tmp_path: Path, pause: float) -> None:
+    """SIGSTOP and SIGCONT from outside are told, with the time between, though the program goes on to its end."""
+    text = f"(sleep 0.1; kill -STOP $$; sleep {pause}; kill -CONT $$) & exec sleep 0.7"
+    finished = script(tmp_path / "e", text)
+
+    assert finished.exit_code == 0
+    assert finished.stopped_seconds is not None
+    assert pause - 0.2 < finished.stopped_seconds < pause + 1
+    assert record(tmp_path / "e")["stopped_seconds"] == finished.stopped_seconds
+    assert "it was stopped from outside for about" in finished.complaint
+
+
+def test_a_stopped_program_is_not_waited_for(tmp_path: Path) -> None:
+    """One that stays stopped is ended within a second or so, long before its limit, and did not time out."""
+    finished = script(tmp_path / "e", "kill -STOP $$; sleep 60", timeout_seconds=30)
+
+    assert finished.seconds < 10
+    assert finished.stopped_seconds == pytest.approx(finished.seconds, abs=1)
+    assert (finished.timed_out, finished.exit_code) == (False, -signal.SIGTERM)
+
+
+def test_a_stop_is_noticed_in_another_thread(tmp_path: Path) -> None:
+    """Where signals are not heard the kernel is asked about once a second, and remembers."""
+    found: list[process.Finished] = []
+    text = "(sleep 0.1; kill -STOP $$; sleep 0.1; kill -CONT $$) & sleep 60"
+    thread = threading.Thread(target=lambda: found.append(script(tmp_path / "e", text)))
+    thread.start()
+    thread.join()
+
+    assert found[0].stopped_seconds is not None
+    assert found[0].seconds < 9
+
+
+def test_whoever_hears_of_children_hears_again(tmp_path: Path) -> None:
+    """What listened to SIGCHLD before a program listens after it."""
+
+    def hear(_number: int, _frame: object) -> None:
+        pass
+
+    before = signal.signal(signal.SIGCHLD, hear)
+    try:
+        script(tmp_path / "e", "exit 0")
+        assert signal.getsignal(signal.SIGCHLD) is hear
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_an_exit_code_is_known_though_children_are_ignored(tmp_path: Path) -> None:
+    """A suite that was started with SIGCHLD ignored still learns how its programs ended."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert script(tmp_path / "e", "exit 7").exit_code == 7
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_a_suite_that_stood_still_does_not_take_a_program_for_hung(tmp_path: Path) -> None:
+    """A program that ended in time did not time out, though the suite looks only after the limit."""
+    with process.Program(["sh", "-c", "echo done"], evidence=tmp_path / "e", listen=True) as program:
+        time.sleep(0.5)  # as if stopped with Ctrl-Z
+        heard = b"".join(program.said(0.3))
+
+    assert (program.finished.timed_out, program.finished.exit_code, heard) == (False, 0, b"done\n")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import itertools
 import os
 import random
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +19,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.errors import DeviceFailed, HostFailed, PurgeFailed, TargetUnfit
-from snia_pts.lab import purge as purging
-from snia_pts.lab.purge import METHODS, Method, choose, count_survivors, purge, sample_offsets
-from snia_pts.lab.safety import Target, hold
+from snia_pts.lab.device import read_dut
+from snia_pts.lab.purge import METHODS, Method, Offer, Purger, method, proof
+from snia_pts.lab.purge.choice import choose
+from snia_pts.lab.purge.method import Tools, Unpurged, anything
+from snia_pts.lab.purge.proof import count_survivors, sample_offsets
+from snia_pts.lab.safety import Target, hold, regain
+from snia_pts.measurement import Purged
 from tests import samples
-from tests.drives import MIB, allocated_bytes, filled, loop_device
+from tests.drives import MIB, allocated_bytes, filled, loop_device, need_root
 
 SEED = 99
 SIZE = 4 * MIB
@@ -28,14 +36,16 @@ Command = Callable[[str], tuple[str, ...]]
 
 def lying(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     """Offer a method that runs another command."""
-    method = Method(name="lie", offered=lambda dut: True, command=lambda dut: command(dut.path))
-    monkeypatch.setattr(purging, "METHODS", {**METHODS, "lie": method})
+    lie = Method(
+        name="lie", title="lie", standard=True, fits=anything, ask=lambda tools: Offer(command=command(tools.dut.path))
+    )
+    monkeypatch.setitem(METHODS, "lie", lie)
 
 
-def purged(path: Path, method: str, evidence: Path) -> Any:
+def purged(path: Path, wanted: str, evidence: Path, **how: Any) -> Purged:
     """Purge a target."""
     with hold(path, size_bytes=None, overwrite=True) as target:
-        return purge(target, method, SEED, evidence / "00000-purge")
+        return Purger(wanted=wanted, **how).purge(target, SEED, evidence / "00000-purge")
 
 
 def refused(path: Path, evidence: Path) -> str:
@@ -111,39 +121,29 @@ def test_a_command_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_command_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A purge beyond its limit has failed, though it empties the target and says success when it is ended."""
-    monkeypatch.setattr(purging, "_TIMEOUT_SECONDS", 0.4)
+    monkeypatch.setattr(method, "UNTOLD_SECONDS", 0.4)
     lying(monkeypatch, lambda path: ("sh", "-c", f"fallocate -p -l {SIZE} {path}; trap 'exit 0' TERM; sleep 60 & wait"))
 
-    assert "by lie failed" in refused(filled(tmp_path / "x.img", SIZE), tmp_path)
+    assert "by lie failed: sh was not done after" in refused(filled(tmp_path / "x.img", SIZE), tmp_path)
 
 
-def test_a_device_that_loses_writes_proves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the pattern cannot be read back before the purge, its absence after it is no proof."""
-    monkeypatch.setattr(purging, "_write", lambda descriptor, dut, offset, pattern: None)
-    lying(monkeypatch, lambda path: ("touch", str(tmp_path / "was run")))
-
-    assert "cannot be proven" in refused(filled(tmp_path / "x.img", SIZE), tmp_path)
-    assert not (tmp_path / "was run").exists()
-
-
-def test_a_device_that_loses_one_write_proves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One block lost of 64 is enough."""
-    write = purging._write
+@pytest.mark.parametrize(("lost", "kept"), [("all", 0), ("all but the first", 1)])
+def test_a_device_that_loses_writes_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str, kept: int
+) -> None:
+    """Where the pattern cannot be read back before the purge, its absence after it is no proof: nothing is purged."""
+    write = proof._write
 
     def losing(descriptor: int, dut: Any, offset: int, pattern: bytes) -> None:
-        if offset:
+        if kept and not offset:
             write(descriptor, dut, offset, pattern)
 
-    monkeypatch.setattr(purging, "_write", losing)
+    monkeypatch.setattr(proof, "_write", losing)
+    lying(monkeypatch, lambda path: ("touch", str(tmp_path / "was run")))
+    with pytest.raises(DeviceFailed, match=f"of 64 blocks just written, {kept} can be read back"):
+        purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path)
 
-    assert "cannot be proven" in refused_by(filled(tmp_path / "x.img", SIZE), "punch-hole", tmp_path)
-
-
-def refused_by(path: Path, method: str, evidence: Path) -> str:
-    """Purge by a true method; return what is said of it."""
-    with pytest.raises(PurgeFailed) as failed:
-        purged(path, method, evidence)
-    return str(failed.value)
+    assert not (tmp_path / "was run").exists()
 
 
 @pytest.mark.parametrize(("number", "failure"), [(errno.EIO, DeviceFailed), (errno.ENOSPC, HostFailed)])
@@ -159,7 +159,7 @@ def test_an_error_while_proving_has_its_blame(
     with hold(filled(tmp_path / "x.img", SIZE), size_bytes=None, overwrite=True) as target:
         monkeypatch.setattr(os, call, failing)
         with pytest.raises(failure, match=os.strerror(number)):
-            purge(target, "punch-hole", SEED, tmp_path / "00000-purge")
+            Purger(wanted="punch-hole").purge(target, SEED, tmp_path / "00000-purge")
 
 
 def test_a_short_write_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +167,7 @@ def test_a_short_write_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with hold(filled(tmp_path / "x.img", SIZE), size_bytes=None, overwrite=True) as target:
         monkeypatch.setattr(os, "pwritev", lambda *_: 2048)
         with pytest.raises(DeviceFailed, match="2048 of 4096 bytes"):
-            purge(target, "punch-hole", SEED, tmp_path / "00000-purge")
+            Purger(wanted="punch-hole").purge(target, SEED, tmp_path / "00000-purge")
 
 
 def test_none_is_a_deviation_and_touches_nothing(tmp_path: Path) -> None:
@@ -221,25 +221,41 @@ def test_one_surviving_sector_counts(tmp_path: Path, sector: int) -> None:
     ("kind", "discard", "wanted", "chosen"),
     [
         ("drive", True, "auto", "blkdiscard"), ("loop device", True, "auto", "blkdiscard"),
-        ("file", True, "auto", "punch-hole"), ("drive", True, "blkdiscard", "blkdiscard"),
-        ("drive", False, "none", "none"), ("file", True, "none", "none"),
+        ("virtual device", True, "auto", "blkdiscard"), ("file", True, "auto", "punch-hole"),
+        ("drive", True, "blkdiscard", "blkdiscard"), ("drive", False, "overwrite", "overwrite"),
+        ("file", True, "overwrite", "overwrite"), ("drive", False, "none", None), ("file", True, "none", None),
     ],
 )  # fmt: skip
-def test_choosing(kind: str, discard: bool, wanted: str, chosen: str) -> None:
+def test_choosing(tmp_path: Path, kind: str, discard: bool, wanted: str, chosen: str | None) -> None:
     """The first method on offer, the one named, or none."""
-    assert choose(samples.dut(kind=kind, discard=discard), wanted) == chosen
+    found = choose(Tools(samples.dut(kind=kind, discard=discard, path="/dev/none"), tmp_path / "x"), wanted)
+
+    assert (found.name if found else None) == chosen
 
 
 @pytest.mark.parametrize(
-    ("kind", "discard", "wanted"),
-    [("drive", False, "auto"), ("file", True, "blkdiscard"), ("drive", True, "punch-hole"), ("drive", True, "magic")],
-)
-def test_what_is_not_on_offer_is_refused(kind: str, discard: bool, wanted: str) -> None:
-    """A method that the target does not have is refused with those it has."""
+    ("kind", "discard", "wanted", "instead"),
+    [
+        ("drive", False, "auto", "overwrite, none"), ("file", True, "blkdiscard", "punch-hole, overwrite, none"),
+        ("drive", True, "punch-hole", "blkdiscard, overwrite, none"), ("drive", True, "magic", "blkdiscard"),
+        ("drive", True, "nvme-format", "blkdiscard"), ("drive", False, "blkdiscard", "overwrite, none"),
+    ],
+)  # fmt: skip
+def test_what_is_not_on_offer_is_refused(tmp_path: Path, kind: str, discard: bool, wanted: str, instead: str) -> None:
+    """A method that the target does not have is refused with those it has; an overwrite is never chosen for one."""
+    dut = samples.dut(kind=kind, discard=discard, path="/dev/none")
     with pytest.raises(TargetUnfit, match="on offer") as unfit:
-        choose(samples.dut(kind=kind, discard=discard), wanted)
+        choose(Tools(dut, tmp_path / "x"), wanted)
 
-    assert "none" in unfit.value.hint
+    assert instead in unfit.value.hint
+
+
+def test_what_may_not_be_asked_is_not_known(tmp_path: Path) -> None:
+    """A plan by a user who may not open the drive says that its purge is not known; of a file to be made it is."""
+    drive, file = (samples.dut(kind=kind, path=str(tmp_path / "none")) for kind in ("drive", "file"))
+
+    assert "not known" in Purger(wanted="auto").foreseen(drive)[0].actual
+    assert [each.actual for each in Purger(wanted="auto").foreseen(file)] == ["punch-hole"]
 
 
 def test_the_held_target_is_written_and_no_other(tmp_path: Path) -> None:
@@ -249,8 +265,187 @@ def test_the_held_target_is_written_and_no_other(tmp_path: Path) -> None:
         path.rename(tmp_path / "moved.img")
         other = filled(path, SIZE, seed=8)
         before = other.read_bytes()
-        with purging._direct(Target(dut=target.dut, descriptor=target.descriptor)) as descriptor:
-            purging._write(descriptor, target.dut, 0, b"p" * 4096)
+        with proof._direct(Target(dut=target.dut, descriptor=target.descriptor)) as descriptor:
+            proof._write(descriptor, target.dut, 0, b"p" * 4096)
 
     assert other.read_bytes() == before
     assert (tmp_path / "moved.img").read_bytes()[:4096] == b"p" * 4096
+
+
+# -- going on without ------------------------------------------------------------------------------------------------
+
+
+def test_an_unproven_purge_can_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --allow-unpurged a lie is a Deviation that says so, even for a method of the standard."""
+    lying(monkeypatch, lambda path: ("true",))
+    found = purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path, allow_unpurged=True)
+
+    assert (found.method, found.samples, found.survivors) == ("lie", 64, 64)
+    (deviation,) = found.deviations
+    assert deviation.what == "purge"
+    assert "lie, NOT PROVEN: the purge is a lie: 64 of 64 blocks" in deviation.actual
+    assert "proven on" not in found.label
+
+
+def test_a_failed_purge_can_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --allow-unpurged a method that fails is a Deviation with the tool's last words."""
+    lying(monkeypatch, lambda path: ("sh", "-c", "echo 'not supported' >&2; exit 1"))
+    found = purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path, allow_unpurged=True)
+
+    assert found.survivors == 64
+    assert found.deviations[0].actual.endswith("failed: not supported")
+
+
+@pytest.mark.parametrize(("allow", "reads"), [(False, 1), (True, 2)])
+def test_a_failed_purge_is_not_proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allow: bool, reads: int) -> None:
+    """After a method that failed the device is read only if the run goes on: a locked drive would hide the reason."""
+    survivors, seen = proof.Proof.survivors, []
+
+    def counted(self: proof.Proof) -> int:
+        seen.append(1)
+        return survivors(self)
+
+    monkeypatch.setattr(proof.Proof, "survivors", counted)
+    lying(monkeypatch, lambda path: ("false",))
+    with nullcontext() if allow else pytest.raises(PurgeFailed):
+        purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path, allow_unpurged=allow)
+
+    assert len(seen) == reads
+
+
+def test_a_purge_that_never_began_is_not_proven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a device could not be put in order, no block was written: none is said to be gone."""
+
+    def refusing(tools: Tools) -> None:
+        raise Unpurged("is not possible: it is locked")
+
+    lie = Method(
+        name="lie", title="lie", standard=True, fits=anything, ask=lambda tools: Offer(command=("true",)),
+        prepare=refusing,
+    )  # fmt: skip
+    monkeypatch.setitem(METHODS, "lie", lie)
+    target = filled(tmp_path / "x.img", SIZE)
+    before = target.read_bytes()
+    found = purged(target, "lie", tmp_path, allow_unpurged=True)
+
+    assert (found.samples, found.survivors, found.label) == (0, 0, "lie (not proven)")
+    assert found.deviations[0].actual == "lie, NOT PROVEN: the purge is not possible: it is locked"
+    assert target.read_bytes() == before
+
+
+def test_a_purge_that_succeeds_needs_no_leave(tmp_path: Path) -> None:
+    """--allow-unpurged changes nothing where the purge is proven."""
+    target = filled(tmp_path / "x.img", SIZE)
+    strict, lenient = (purged(target, "punch-hole", tmp_path, allow_unpurged=allow) for allow in (False, True))
+
+    assert strict.deviations == lenient.deviations
+    assert lenient.label == "punch-hole (proven on 64 blocks)"
+
+
+@pytest.mark.parametrize("allow", [False, True])
+def test_a_purge_that_changes_the_device_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allow: bool
+) -> None:
+    """A device of another size than before is not tested, whatever is allowed: the plan is void."""
+    lying(monkeypatch, lambda path: ("truncate", "-s", str(SIZE // 2), path))
+
+    with pytest.raises(PurgeFailed, match=f"changed the drive: capacity_bytes is {SIZE // 2}, and was {SIZE}"):
+        purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path, allow_unpurged=allow)
+
+
+# -- overwriting -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [SIZE, 3 * MIB + 512, 131072 + 1024, 4096])
+def test_an_overwrite_reaches_every_byte(tmp_path: Path, size: int) -> None:
+    """All of a file is zeros after it, its size is kept, nothing beside it is written; it is a Deviation."""
+    target = filled(tmp_path / "x.img", size)
+    found = purged(target, "overwrite", tmp_path)
+
+    assert found.method == "overwrite with zeros"
+    assert found.survivors == 0
+    assert target.read_bytes() == bytes(size)
+    assert [deviation.actual for deviation in found.deviations] == ["overwrite with zeros"]
+
+
+@pytest.mark.root
+def test_an_overwrite_reaches_every_sector(tmp_path: Path) -> None:
+    """On a device whose size is no multiple of a mebibyte, too."""
+    image = filled(tmp_path / "x.img", SIZE + 1536)
+    with loop_device(image) as device:
+        purged(device, "overwrite", tmp_path)
+
+    assert image.read_bytes() == bytes(SIZE + 1536)
+
+
+# -- a drive that goes away for a moment ------------------------------------------------------------------------------
+
+
+def known(root: Path, device: Path, serial: str) -> None:
+    """Describe a device as a drive with a serial number, in a sysfs of its own."""
+    number = device.stat().st_rdev
+    block = root / f"sys/dev/block/{os.major(number)}:{os.minor(number)}"
+    (block / "device").mkdir(parents=True)
+    (block / "device/model").write_text("ACME 960\n")
+    (block / "serial").write_text(f"{serial}\n")
+    (block / "size").write_text(f"{SIZE // 512}\n")
+
+
+def called(name: Path, device: Path) -> None:
+    """Make a name lead to a device, in place of what it led to."""
+    name.unlink(missing_ok=True)
+    os.mknod(name, 0o600 | stat.S_IFBLK, device.stat().st_rdev)
+
+
+@contextmanager
+def moved(tmp_path: Path, serial: str) -> Iterator[tuple[Target, Path, Path]]:
+    """A drive that was held as one device and is back as another: the target, and both devices."""
+    name, root = tmp_path / "disk", tmp_path / "root"
+    with loop_device(filled(tmp_path / "a.img", SIZE)) as old, loop_device(filled(tmp_path / "b.img", SIZE)) as new:
+        known(root, old, "S1")
+        known(root, new, serial)
+        called(name, old)
+        descriptor = os.open(name, os.O_RDWR | os.O_EXCL)
+        try:
+            target = Target(dut=replace(read_dut(name, root=root), kind="drive"), descriptor=descriptor)
+            called(name, new)
+            yield target, old, new
+        finally:
+            os.close(descriptor)
+
+
+@pytest.mark.root
+def test_a_drive_that_comes_back_is_held_again(tmp_path: Path) -> None:
+    """It is held exclusively and locked by the descriptor that held it before, which lets go of what is gone."""
+    need_root()
+    with moved(tmp_path, "S1") as (target, old, new):
+        regain(target, patience_seconds=0, root=tmp_path / "root")
+
+        assert os.fstat(target.descriptor).st_rdev == new.stat().st_rdev
+        os.close(os.open(old, os.O_RDWR | os.O_EXCL))
+        with pytest.raises(OSError, match="busy"):
+            os.open(new, os.O_RDWR | os.O_EXCL)
+        second = os.open(tmp_path / "disk", os.O_RDWR)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(second)
+
+
+@pytest.mark.root
+def test_another_drive_in_its_place_is_not_taken(tmp_path: Path) -> None:
+    """A drive that comes under the name of the one that went away ends the run; nobody holds it."""
+    need_root()
+    with moved(tmp_path, "S2") as (target, _, new):
+        with pytest.raises(DeviceFailed, match=r"cannot be held again: .*in its place is ACME 960, serial S2"):
+            regain(target, patience_seconds=0, root=tmp_path / "root")
+        os.close(os.open(new, os.O_RDWR | os.O_EXCL))
+
+
+@pytest.mark.root
+def test_a_drive_that_stays_away_has_failed(tmp_path: Path) -> None:
+    """What does not come back within the time given is the device's failure."""
+    need_root()
+    with moved(tmp_path, "S1") as (target, _, _):
+        (tmp_path / "disk").unlink()
+        with pytest.raises(DeviceFailed, match="it went away, and cannot be held again"):
+            regain(target, patience_seconds=0, root=tmp_path / "root")

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from snia_pts.measurement import NOTHING, Histogram, Transfers
+from snia_pts.histogram import Histogram
+from snia_pts.measurement import NOTHING, Transfers
 from snia_pts.report import confidence, drawing
 from snia_pts.report.pages import Figure, Prose
 from snia_pts.report.tables import Table

@@ -39,11 +39,12 @@ KINDS = {
 def long_names(*, steady: bool) -> TestResult:
     """Return a result in which every text is as long, and as wide, as can be."""
     wide = "W" * 200
-    return samples.iops_result(
+    result = samples.iops_result(
         rounds=9, steady=steady, found=samples.deviations(20), operator=wide,
         device=samples.dut(model=wide, serial="0123456789ABCDEF" * 8, firmware=wide, bus="NVMe " * 30),
         host=samples.platform(cpu=wide, motherboard=wide, hostname=wide, operating_system=wide, engine_version=wide),
     )  # fmt: skip
+    return dataclasses.replace(result, finished=wide, facts=dataclasses.replace(result.facts, started=wide))
 
 
 def made(result: TestResult) -> tuple[Report, pypdf.PdfReader]:
@@ -115,6 +116,36 @@ def test_long_deviations_flow_to_a_next_page() -> None:
     text = " ".join(words(page) for page in reader.pages)
     assert text.count("setup.queue_depth") == 15
     assert text.count("The standard asks") >= 2
+
+
+@pytest.mark.parametrize("field", ["what", "standard", "actual", "clause", "operator", "model"])
+def test_a_text_of_any_length_has_a_page(field: str) -> None:
+    """A text that would fill pages is cut in the PDF, where no row breaks; in RST it stands in full."""
+    long = "much to say " * 500
+    result = samples.iops_result(stop_after=1, ending="interrupted", operator=long if field == "operator" else "")
+    told = result.facts
+    if field == "model":
+        told = dataclasses.replace(told, dut=dataclasses.replace(told.dut, model=long))
+    elif field in ("what", "standard", "actual", "clause"):
+        (deviation,) = samples.deviations(1)
+        told = dataclasses.replace(told, deviations=(dataclasses.replace(deviation, **{field: long}),))
+    report, reader = made(dataclasses.replace(result, facts=told))
+
+    assert len(reader.pages) <= len(report.pages) + 2
+    assert "much to say" in " ".join(words(page) for page in reader.pages)
+    if field != "operator":
+        assert long.strip() in rst.render(report)
+
+
+def test_the_names_of_the_document_are_plain() -> None:
+    """What the file says of itself holds no sign that cannot be shown, or turns the rest around."""
+    result = samples.iops_result(
+        stop_after=1, ending="interrupted", operator="\u202eJ.\x1b Doe\udcff", device=samples.dut(model="a\nb")
+    )
+    metadata = made(result)[1].metadata
+
+    assert metadata is not None
+    assert (metadata.author, metadata.title) == ("\ufffdJ.\ufffd Doe\ufffd", "IOPS Test Report: a b")
 
 
 ODD: dict[str, dict[str, Any]] = {

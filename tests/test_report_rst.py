@@ -112,6 +112,14 @@ def with_text(text: str) -> TestResult:
     )
 
 
+def test_a_cell_of_any_length_is_read() -> None:
+    """A cell longer than any table's reader takes is cut, and says so."""
+    table = Table(kind="facts", columns=(Column(),), rows=(("*" * 200_000,),), headed=False)
+    (cell,) = read(f"{rst.csv(table)}\n").findall(nodes.paragraph)
+
+    assert cell.astext() == "*" * 20_000 + "\N{HORIZONTAL ELLIPSIS}"
+
+
 def test_control_characters_are_made_visible() -> None:
     """Escape sequences, direction overrides and lone surrogates become U+FFFD; spaces of all kinds one space."""
     assert rst.plain("a\x1b[31m\u202e\ud800b\r\n\t c") == "a\ufffd[31m\ufffd\ufffdb c"

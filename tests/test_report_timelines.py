@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib.collections import PolyCollection
 
-from snia_pts.report import drawing, timelines, timeplots
+from snia_pts.report import drawing, rst, timelines, timeplots
 from snia_pts.report.building import TESTS, build
 from snia_pts.report.pages import Figure, Page
 from snia_pts.report.tables import Table
@@ -202,6 +203,43 @@ def test_one_sample_is_seen(count: int) -> None:
 
     assert axes.lines[0].get_marker() == "o"
     assert axes.get_xlim()[1] >= count / 60
+
+
+NAMES = (
+    "../../../../x",
+    "..\\x",
+    "AG 1",
+    "ag-1",
+    "ag 1",
+    "$x^2$",
+    r"$\frac{$",
+    "*b*",
+    "{0}",
+    "%s",
+    "<b>",
+    "\N{OGHAM SPACE MARK}",
+)
+
+
+def test_names_of_access_groups_are_text_alone() -> None:
+    """Whatever the groups are called, each figure has a file of its own in figures/, and no name is taken for markup
+    or for a formula."""
+    group = {
+        "access": "SEQ", "read_percent": 0, "block_size_kib": 1024, "seconds": 120, "thread_count": 1,
+        "queue_depth": 32,
+    }  # fmt: skip
+    sequence = [{**group, "name": name} for name in NAMES]
+    report = build(samples.result_of("xsr", overrides=[("groups.sequence", sequence)]))
+    drawn = drawing.draw(report, ("svg",))["svg"]
+
+    assert len(drawn) == len(list(report.figures)) == len(sequence) + 1
+    assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in drawn)
+    assert rst.parse(rst.render(report))
+
+
+def test_a_rate_beyond_all_is_not_drawn() -> None:
+    """I/Os in next to no time have a rate that no float holds: it is infinite, without a word."""
+    assert list(timelines.rates(line_of([10**18], seconds=5e-324), IOPS)) == [math.inf]
 
 
 def test_a_linear_axis_begins_at_zero() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,19 @@ import pytest
 from snia_pts.cli.main import main
 from snia_pts.errors import HostFailed, Interrupted, NotResumable, RecordError
 from snia_pts.interruption import Way, standing
+from snia_pts.lab.device import read_dut
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory
 from snia_pts.lab.simulated.preset import read_preset
 from snia_pts.measurement import Outcome
-from snia_pts.record.entries import Asked, Begun, Came, Ended, Entry, Resumed
+from snia_pts.record.entries import Asked, Begun, Came, Ended, Entry, Resumed, adapter
+from snia_pts.record.entries import line as line_of
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal import Journal
 from snia_pts.record.recorded import Recorded
+from snia_pts.record.suite import SuiteFolder
 from snia_pts.replay import assess, look
 from snia_pts.runner import resume, run
-from snia_pts.steps import Idle, Purge, Step, Stretch
+from snia_pts.steps import Idle, Purge, Round, Step, Stretch
 from tests import killing
 
 TESTS = tuple(killing.BRIEF)
@@ -131,8 +135,6 @@ def _until(found: killing.Reference, number: int, points: int) -> bytes:
 
 
 def _entries(folder: RunFolder) -> Iterator[Entry]:
-    from snia_pts.record.entries import adapter
-
     for line in folder.journal.read_bytes().splitlines():
         yield adapter().validate_python(json.loads(line)["entry"])
 
@@ -233,7 +235,7 @@ def test_a_journal_that_is_written_is_not_gone_on_with(references: Any, tmp_path
     """Two processes never write one journal."""
     found, home = references("wsat")
     folder = killing.killed(home, tmp_path / "killed", found.journal[: len(found.journal) // 2])
-    with Journal(folder.journal, existing=True), pytest.raises(RecordError, match="still goes on"):
+    with Journal(folder.journal, existing=True), pytest.raises(NotResumable, match="still goes on"):
         killing.went_on(folder, "rule")
 
 
@@ -261,7 +263,7 @@ def test_an_entry_that_lets_stand_what_there_is_not_is_refused(kept: int, refere
                 journal.append(Came(outcome=outcome))
         journal.append(Resumed(kept=kept, way="rule", stopped="", at="", idle_seconds=0.0, reason="", command_line=()))
         journal.append(Asked(step=found.course[0][0]))
-    with pytest.raises(RecordError, match=r"than there were|which of its steps stand"):
+    with pytest.raises(RecordError, match=r"than there were|which of its steps stand|greater than or equal"):
         assess(folder)
 
 
@@ -453,3 +455,104 @@ def test_several_tests_go_on_where_they_were(tmp_path: Path, capsys: pytest.Capt
     assert assess(RunFolder.existing(place / "latency")).interruptions
     assert assess(RunFolder.existing(place / "wsat")).ending == "finished"
     assert "interruption" in capsys.readouterr().out or (place / "latency" / "report.rst").is_file()
+
+
+def test_what_destroys_is_asked_for_anew(references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A journal chooses neither the program that purges nor the file that is overwritten."""
+    found, _ = references("wsat")
+    target, place = tmp_path / "theirs.img", tmp_path / "run"
+    target.write_bytes(b"precious" * (1 << 20))
+    place.mkdir()
+    (place / "evidence").mkdir()
+    device = read_dut(target)
+    for extra, code in ((("--overwrite",), 8), (("--purge-command", "rm -rf {device}"), NotResumable.exit_code)):
+        line = ("snia-pts", "wsat", str(target), *extra)
+        (place / "journal.jsonl").unlink(missing_ok=True)
+        with Journal(place / "journal.jsonl", durable=False) as journal:
+            journal.append(Begun(facts=dataclasses.replace(found.facts, command_line=line, dut=device)))
+        assert main(["resume", str(place), "--progress", "none"]) == code
+        assert target.read_bytes() == b"precious" * (1 << 20)
+    capsys.readouterr()
+
+
+def test_a_stop_that_changes_nothing_sets_nothing_aside(
+    references: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk without room a resume ends before it is journaled: what stood still stands."""
+    found, home = references("iops")
+    for way, points in (("purge", 4), ("rule", 4), ("rule", 9)):
+        folder = killing.killed(home, tmp_path / f"{way}{points}", _until(found, 2, points=points))
+        before, full = folder.journal.read_bytes(), shutil.disk_usage(tmp_path)._replace(free=1_000_000)
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "disk_usage", lambda _, full=full: full)
+            outlook = look(folder, way)  # type: ignore[arg-type]
+            with pytest.raises(HostFailed, match="is full"):
+                resume(outlook, killing.laboratory(found.facts, folder), folder, lambda _: None, command_line=())
+        assert folder.journal.read_bytes() == before
+
+
+def test_what_was_written_before_a_round_is_written_once_more(references: Any) -> None:
+    """A round whose writes lie before the interruption is none that lies wholly after it."""
+    spec, steps = references("composite")[0].facts.spec, _course("composite", references)
+    at = next(place for place, step in enumerate(steps) if isinstance(step, Round) and step.number == 2)
+    assert standing(spec, steps[:at], steps[at], "rule", begun=False) == at - 1
+    assert standing(spec, steps[:at], steps[at], "rule", begun=True) == at + 1
+
+
+def test_operating_points_are_taken_from_a_window(references: Any) -> None:
+    """Where no window has room any more, even an operator who wants to go on begins at the purge."""
+    spec, steps = references("composite")[0].facts.spec, _course("composite", references)
+    short = dataclasses.replace(spec, demand=dataclasses.replace(spec.demand, maximum=5))
+    at = next(place for place, step in enumerate(steps) if isinstance(step, Round) and step.number == 2)
+    assert standing(short, steps[:at], steps[at], "continue", begun=True) == 0
+    assert standing(spec, steps[:at], steps[at], "continue", begun=True) == at + 1
+
+
+def test_a_device_that_is_none_for_its_test_is_a_wrong_record(references: Any, tmp_path: Path) -> None:
+    """One journal that no run can have written does not keep status from telling of the others."""
+    found, _ = references("dirth")
+    (tmp_path / "run").mkdir()
+    odd = dataclasses.replace(found.facts, dut=dataclasses.replace(found.facts.dut, logical_sector_bytes=513))
+    with Journal(tmp_path / "run" / "journal.jsonl", durable=False) as journal:
+        journal.append(Begun(facts=odd))
+    with pytest.raises(RecordError, match="is none for its test"):
+        look(RunFolder(path=tmp_path / "run"), "rule")
+
+
+@pytest.mark.parametrize("left", ["nothing", "evidence", "an empty journal", "half an entry"])
+def test_a_test_that_never_began_is_begun(left: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever a crash leaves of a test in the instant of its beginning, several tests go on."""
+    place = tmp_path / "all"
+    brief = [
+        argument
+        for test in ("iops", "throughput")
+        for argument in ("--set", f"{test}.rounds.point_seconds=1", "--set", f"{test}.rounds.maximum=5")
+    ]
+    line = ["all", "sim:enterprise-nvme", "--seed", "7", "--progress", "none", "--run-dir", str(place), *brief]
+    SuiteFolder.create(place, ("iops", "throughput"))
+    assert main([*RUN, "--run-dir", str(place / "iops")]) == 0
+    journal = place / "iops" / "journal.jsonl"
+    facts = dataclasses.replace(Recorded(journal).facts, command_line=("snia-pts", *line))
+    content = journal.read_bytes().split(b"\n", 1)[1]
+    _rewrite(journal, facts, content)
+    if left != "nothing":
+        (place / "throughput" / "evidence").mkdir(parents=True)
+        (place / "throughput" / "evidence" / "00000-fio-version.process.json").write_text("{}")
+    if left == "an empty journal":
+        (place / "throughput" / "journal.jsonl").touch()
+    if left == "half an entry":
+        (place / "throughput" / "journal.jsonl").write_text('{"crc32":"0000')
+
+    assert main(["resume", str(place), "--progress", "none"]) == 0
+
+    assert assess(RunFolder.existing(place / "throughput")).ending == "finished"
+    capsys.readouterr()
+
+
+def _rewrite(journal: Path, facts: Any, rest: bytes) -> None:
+    """Write a journal with other facts, its checksums made anew."""
+    checksum, lines = 0, []
+    for payload in (adapter().dump_json(Begun(facts=facts)), *(text[28:-1] for text in rest.splitlines())):
+        checksum = zlib.crc32(payload, checksum)
+        lines.append(line_of(checksum, payload))
+    journal.write_bytes(b"".join(lines))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import struct
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,27 +28,54 @@ from snia_pts.errors import (
     TargetUnfit,
 )
 from snia_pts.lab import safety
-from snia_pts.lab.safety import check_block, confirm, contents, hold
+from snia_pts.lab.device import raw, traits
+from snia_pts.lab.inventory import read_inventory
+from snia_pts.lab.safety import Target, confirm, contents, hold
 from tests import samples
 from tests.drives import MIB, content, filled, loop_device, mounted
+from tests.hosts import FakeHost
+from tests.simulated_device.drive import loop_drive
 
 ROOT = Path(__file__).parent.parent
 
 
-def held(path: Path, size_bytes: int | None = None, *, overwrite: bool = False, root: Path = Path("/")) -> Any:
+def held(path: Path, size_bytes: int | None = None, *, overwrite: bool = False, **how: Any) -> Any:
     """Hold a target."""
-    return hold(path, size_bytes=size_bytes, overwrite=overwrite, root=root)
+    return hold(path, size_bytes=size_bytes, overwrite=overwrite, **how)
 
 
-def refused(path: Path, kind: type[SniaPtsError], reason: str, size_bytes: int | None = None, **how: Any) -> None:
-    """A target is refused with a type and reason of its own, and has not changed by a byte."""
-    before = content(path) if path.is_file() or path.is_block_device() else ""
+def listed(path: Path) -> SniaPtsError | None:
+    """Return why the list of devices says that one may not be tested."""
+    (found,) = (each for each in read_inventory() if each.path == str(path))
+    return found.refusal
+
+
+def refused(
+    path: Path,
+    kind: type[SniaPtsError],
+    reason: str,
+    size_bytes: int | None = None,
+    *,
+    kept: Callable[[Path], str] = content,
+    **how: Any,
+) -> None:
+    """A target is refused with a type and reason of its own, and what is to be ``kept`` of it has not changed by a
+    byte; the list of devices, where it is in there, gives the same reason.
+    """
+    before = kept(path) if path.is_file() or path.is_block_device() else ""
     with pytest.raises(kind, match=reason) as caught, held(path, size_bytes, **how):
         raise AssertionError("it was held")
     assert type(caught.value) is kind
     assert caught.value.hint
+    if (
+        path.is_block_device()
+        and not path.is_symlink()
+        and not any(how.values())
+        and (Path("/sys/block") / path.name).exists()
+    ):
+        assert str(listed(path)) == str(caught.value)
     if before:
-        assert content(path) == before
+        assert kept(path) == before
 
 
 @contextmanager
@@ -106,8 +135,10 @@ def test_a_mounted_device_is_refused(tmp_path: Path, link: bool) -> None:
 
 
 @pytest.mark.root
-def test_a_mount_in_another_namespace_is_refused(tmp_path: Path) -> None:
-    """A device that only a container has mounted is refused: the kernel's exclusive open knows."""
+def test_a_mount_in_another_namespace_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that only a container has mounted is refused with the place; where that is hidden from us, the kernel's
+    exclusive open knows.
+    """
     mount = tmp_path / "mnt"
     mount.mkdir()
     with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
@@ -119,8 +150,20 @@ def test_a_mount_in_another_namespace_is_refused(tmp_path: Path) -> None:
             if container.stdout.readline() != "ready\n":
                 pytest.skip("no mount namespaces here")
             assert str(mount) not in Path("/proc/self/mountinfo").read_text()
-            refused(path, TargetBusy, "holds it exclusively")
-            container.communicate("\n")
+            try:
+                where = rf"mounted on {mount} in another mount namespace, that of sh \(process {container.pid}\)"
+                refused(path, TargetBusy, where)
+                monkeypatch.setattr(safety, "require_free", lambda *_: None)
+                with pytest.raises(TargetBusy, match="holds it exclusively"), held(path):
+                    raise AssertionError("it was held")
+            finally:
+                container.communicate("\n")
+
+
+def swap_header(path: Path) -> str:
+    """Return what of swap space in use the kernel itself does not write to: its first page."""
+    with path.open("rb") as file:
+        return file.read(4096).hex()
 
 
 @pytest.mark.root
@@ -132,7 +175,7 @@ def test_swap_is_refused(tmp_path: Path) -> None:
         if on.returncode:
             pytest.skip(f"no swap here: {on.stderr.strip()}")
         try:
-            refused(path, TargetBusy, "it is swap space")
+            refused(path, TargetBusy, "it is swap space", kept=swap_header)
         finally:
             subprocess.run(["swapoff", path], check=True)
 
@@ -141,12 +184,25 @@ def test_swap_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("mode", "exclusive", "reason"),
     [("O_RDONLY", "O_CLOEXEC", r"\(process {pid}\) has it open"), ("O_RDWR", "O_CLOEXEC", r"\(process {pid}\) has it"),
-     ("O_RDONLY", "O_EXCL", "holds it exclusively")],
+     ("O_RDONLY", "O_EXCL", r"\(process {pid}\) has it open")],
 )  # fmt: skip
 def test_an_open_device_is_refused(device: Path, mode: str, exclusive: str, reason: str) -> None:
     """A device that another program has open, exclusively or not, is refused, and named where it can be."""
     with other_program(OPENS, str(device), mode, exclusive) as other:
         refused(device, TargetBusy, reason.format(pid=other.pid))
+
+
+@pytest.mark.root
+def test_a_look_in_passing_is_no_use(device: Path) -> None:
+    """A program that has the device open for a moment, as udev and lists of drives do, spoils no run."""
+    passing = "import os, sys, time\nkept = os.open(sys.argv[1], os.O_RDONLY)\n"
+    script = f"{passing}print('ready', flush=True)\ntime.sleep(0.2)\n"
+    with subprocess.Popen([sys.executable, "-c", script, str(device)], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "ready\n"
+        with held(device) as target:
+            assert target.dut.path == str(device)
+    assert other.returncode == 0
 
 
 @pytest.mark.root
@@ -160,11 +216,25 @@ def test_a_device_open_by_another_node_is_refused(device: Path, tmp_path: Path) 
 
 @pytest.mark.root
 def test_a_second_run_is_refused(device: Path) -> None:
-    """Two runs never share a device: the second is refused."""
-    with other_program(HOLDS, str(device)):
-        refused(device, TargetBusy, "holds it exclusively")
+    """Two runs never share a device: the second is refused, and told which process has it."""
+    with other_program(HOLDS, str(device)) as other:
+        refused(device, TargetBusy, rf"\(process {other.pid}\) has it open")
     with held(device):
-        refused(device, TargetBusy, "holds it exclusively")
+        refused(device, TargetBusy, f"process {os.getpid()} has locked it")
+
+
+@pytest.mark.root
+def test_what_the_list_cannot_see_is_refused_by_the_kernel(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where /proc hides who has a device, the exclusive open refuses; who came in the last moment is seen after it."""
+    monkeypatch.setattr(safety, "require_free", lambda *_: None)
+    with other_program(HOLDS, str(device)), pytest.raises(TargetBusy, match="holds it exclusively"), held(device):
+        raise AssertionError("it was held")
+    with (
+        other_program(OPENS, str(device), "O_RDONLY", "O_CLOEXEC") as other,  # it came in the last moment
+        pytest.raises(TargetBusy, match=rf"process {other.pid}\) has it open"),
+        held(device),
+    ):
+        raise AssertionError("it was held")
 
 
 @pytest.mark.root
@@ -202,27 +272,181 @@ def test_an_unbound_device_is_refused(tmp_path: Path) -> None:
             raise AssertionError("it was held")
 
 
+@contextmanager
+def partitioned(path: Path, sectors: int = 8192) -> Iterator[Path]:
+    """A partition table of one Linux partition, from sector 2048 on, known to the kernel; gives the partition."""
+    with path.open("r+b") as file:
+        file.seek(446)
+        file.write(struct.pack("<B3sB3sII", 0, b"", 0x83, b"", 2048, sectors))
+        file.seek(510)
+        file.write(b"\x55\xaa")
+    if subprocess.run(["partx", "--add", path], check=False, capture_output=True).returncode:
+        pytest.skip("no partitions on loop devices here")
+    try:
+        part = Path(f"{path}p1")
+        until = time.monotonic() + 2
+        while not part.exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        yield part
+    finally:
+        subprocess.run(["partx", "--delete", path], check=False, capture_output=True)
+
+
 @pytest.mark.root
 def test_a_partitioned_device_is_refused(tmp_path: Path) -> None:
     """A disk with a partition in use by nobody still holds somebody's data; the partition itself is no whole drive."""
-    with loop_device(tmp_path / "disk.img", 16 * MIB) as path:
-        with path.open("r+b") as file:  # a partition table of one Linux partition, from sector 2048 on
-            file.seek(446)
-            file.write(struct.pack("<B3sB3sII", 0, b"", 0x83, b"", 2048, 4096))
-            file.seek(510)
-            file.write(b"\x55\xaa")
-        if subprocess.run(["partx", "--add", path], check=False, capture_output=True).returncode:
-            pytest.skip("no partitions on loop devices here")
-        try:
-            refused(path, TargetBusy, f"it has partitions \\({path.name}p1\\)")
-            part = Path(f"{path}p1")
-            until = time.monotonic() + 2
-            while not part.exists() and time.monotonic() < until:
-                time.sleep(0.02)
-            if part.exists():
-                refused(part, TargetUnfit, f"it is a partition of {path}")
-        finally:
-            subprocess.run(["partx", "--delete", path], check=False, capture_output=True)
+    with loop_device(tmp_path / "disk.img", 16 * MIB) as path, partitioned(path) as part:
+        refused(path, TargetNotOurs, rf"on it is dos partition table, {part.name} \(nothing recognised\)")
+        refused(part, TargetUnfit, f"it is a partition of {path}")
+        refused(part, TargetUnfit, f"it is a partition of {path}", discard_data=True)
+
+
+@pytest.mark.root
+def test_a_device_with_a_partition_in_use_is_refused(tmp_path: Path) -> None:
+    """--discard-data gives up what nobody uses, and nothing else."""
+    with loop_device(tmp_path / "disk.img", 16 * MIB) as path, partitioned(path, 16384) as part:
+        subprocess.run(["mkfs.ext4", "-q", "-L", "photos", part], check=True, capture_output=True)
+        refused(path, TargetNotOurs, rf"{part.name} \(ext4 photos\)")
+        with mounted(part, tmp_path / "mnt", "-o", "ro") as place:
+            for discard_data in (False, True):
+                refused(path, TargetBusy, rf"mounted on {place} \(through {part.name}\)", discard_data=discard_data)
+        with other_program(OPENS, str(part), "O_RDONLY", "O_CLOEXEC") as other:
+            for discard_data in (False, True):
+                refused(path, TargetBusy, rf"process {other.pid}\) has {part.name} open", discard_data=discard_data)
+
+
+@pytest.mark.root
+def test_discarded_data_is_still_there(tmp_path: Path) -> None:
+    """--discard-data holds a drive with partitions, which cannot be mounted meanwhile; holding it changes nothing."""
+    with loop_device(tmp_path / "disk.img", 16 * MIB) as path, partitioned(path, 16384) as part:
+        subprocess.run(["mkfs.ext4", "-q", "-L", "photos", part], check=True, capture_output=True)
+        before = content(path)
+        with held(path, discard_data=True) as target:
+            assert contents(target, tmp_path) == ("dos partition table", f"{part.name} (ext4 photos)")
+            (tmp_path / "mnt").mkdir()
+            mount = subprocess.run(["mount", part, tmp_path / "mnt"], check=False, capture_output=True, text=True)
+            assert mount.returncode != 0
+        assert content(path) == before
+
+
+def put(path: Path, offset: int, mark: bytes) -> None:
+    """Write a mark on a device."""
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(mark)
+        os.fsync(file.fileno())
+
+
+def with_file_system(path: Path) -> None:
+    """A file system with a name."""
+    subprocess.run(["mkfs.ext4", "-q", "-L", "photos", path], check=True, capture_output=True)
+
+
+def with_swap(path: Path) -> None:
+    """Swap space that is switched off."""
+    subprocess.run(["mkswap", path], check=True, capture_output=True)
+
+
+def with_gpt(path: Path) -> None:
+    """A GUID partition table without partitions."""
+    entries = bytes(128 * 128)
+    last = 8 * MIB // 512 - 1
+    fields = [
+        b"EFI PART", 0x10000, 92, 0, 0, 1, last, 34, last - 33, bytes(range(16)), 2, 128, 128, zlib.crc32(entries),
+    ]  # fmt: skip
+    form = "<8sIIIIQQQQ16sQIII"
+    fields[3] = zlib.crc32(struct.pack(form, *fields))
+    put(path, 446, struct.pack("<B3sB3sII", 0, b"", 0xEE, b"", 1, last))
+    put(path, 510, b"\x55\xaa")
+    put(path, 512, struct.pack(form, *fields))
+    put(path, 1024, entries)
+
+
+def with_volume(path: Path) -> None:
+    """A physical volume of LVM."""
+    body = (struct.pack("<I", 32) + b"LVM2 001" + b"u" * 32).ljust(492, b"\0")
+    checksum = zlib.crc32(body, 0xF597A6CF ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
+    put(path, 512, b"LABELONE" + struct.pack("<QI", 1, checksum) + body)
+
+
+def with_array(path: Path) -> None:
+    """A member of a RAID of Linux, version 1.2."""
+    block = bytearray(
+        struct.pack("<III", 0xA92B4EFC, 1, 0) + bytes(4) + bytes(range(16)) + b"host:home".ljust(32, b"\0")
+    )
+    block += bytes(1024 - len(block))
+    struct.pack_into("<Q", block, 144, 8)  # where it stands, in sectors
+    words = struct.unpack("<64I", block[:256])
+    total = sum(words)
+    struct.pack_into("<I", block, 216, ((total & 0xFFFFFFFF) + (total >> 32)) & 0xFFFFFFFF)
+    put(path, 4096, bytes(block))
+
+
+def with_pool(path: Path) -> None:
+    """The first uberblocks of a ZFS label."""
+    for slot in range(4):
+        put(path, 128 * 1024 + slot * 1024, struct.pack("<Q", 0x00BAB10C))
+
+
+def with_cache(path: Path) -> None:
+    """A backing device of bcache."""
+    magic = bytes.fromhex("c68573f64e1a45ca8265f57f48ba6d81")
+    put(path, 4096, struct.pack("<QQQ16s", 0, 8, 1, magic) + b"u" * 16)
+
+
+def with_mirror(path: Path) -> None:
+    """A device of DRBD, mirrored to another host."""
+    put(path, 8 * MIB - 4096 + 48, struct.pack(">QIIIIIIII", 5, 0, 0x8374026B, 8, 8, 127, 16, 4096, 0))
+
+
+def with_osd(path: Path) -> None:
+    """A device of Ceph's BlueStore."""
+    put(path, 0, b"bluestore block device\n")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("write", "told"),
+    [(with_file_system, "ext4 photos"), (with_swap, "swap"), (with_gpt, "gpt partition table, PMBR partition table")],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_device_with_somebodys_data_is_refused(tmp_path: Path, write: Callable[[Path], None], told: str) -> None:
+    """What is recognised on a device that nobody uses is told and refused, unless it may be discarded."""
+    with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
+        write(path)
+        refused(path, TargetNotOurs, f"on it is {told}")
+        refused(path, TargetNotOurs, f"on it is {told}", overwrite=True)
+        before = content(path)
+        with held(path, discard_data=True) as target:
+            assert contents(target, tmp_path) == tuple(told.split(", "))
+        assert content(path) == before
+
+
+@pytest.mark.root
+def test_a_device_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    """A drive that answers with errors looks empty to the tools; it is refused as one that nobody can look into."""
+    with loop_drive(tmp_path) as drive:
+        drive.fail_after(0)
+        with pytest.raises(TargetNotOurs, match=r"cannot be told \(Input/output error\)"), held(drive.path):
+            raise AssertionError("it was held")
+        drive.heal()
+        with held(drive.path) as target:
+            assert contents(target, tmp_path) == ()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("write", "whole"),
+    [(with_volume, "LVM"), (with_array, "a Linux RAID"), (with_pool, "a ZFS pool"), (with_osd, "Ceph"),
+     (with_cache, "a bcache"), (with_mirror, r"a RAID \(drbd\)")],
+    ids=lambda value: getattr(value, "__name__", ""),
+)  # fmt: skip
+def test_a_member_of_something_larger_is_refused(tmp_path: Path, write: Callable[[Path], None], whole: str) -> None:
+    """A drive without which others lose their data is refused although nobody uses it, with --discard-data too."""
+    with loop_device(tmp_path / "disk.img", 64 * MIB if write is with_pool else 8 * MIB) as path:
+        write(path)
+        for discard_data in (False, True):
+            refused(path, TargetBusy, f"marked as a member of {whole}", discard_data=discard_data)
 
 
 @pytest.mark.root
@@ -234,70 +458,9 @@ def test_a_device_below_device_mapper_is_refused(tmp_path: Path, device: Path) -
     if made.returncode:
         pytest.skip(f"no device mapper here: {made.stderr.strip()}")
     try:
-        refused(device, TargetBusy, "it is held by dm-")
+        refused(device, TargetBusy, "made of it")
     finally:
         subprocess.run(["dmsetup", "remove", name], check=True, capture_output=True)
-
-
-def disk(root: Path, **files: str) -> Path:
-    """Make a sysfs folder of a disk sdx with number 8:240; names have ``__`` for the slash."""
-    block = root / "sys/block/sdx"
-    for name, text in {"dev": "8:240\n", "size": "2048\n", "ro": "0\n", **files}.items():
-        path = block / name.replace("__", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return block
-
-
-def proc(root: Path, **files: str) -> None:
-    """Make files of /proc; names have ``__`` for the slash."""
-    for name, text in files.items():
-        path = root / "proc" / name.replace("__", "/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
-MOUNT = "36 25 {number} / {place} rw,relatime shared:1 - {kind} {source} rw\n"
-
-
-@pytest.mark.parametrize(
-    ("files", "tables", "kind", "reason"),
-    [
-        ({"holders__dm-0": ""}, {}, TargetBusy, r"held by dm-0 \(LVM"),
-        ({"holders__md127": "", "holders__dm-3": ""}, {}, TargetBusy, "held by dm-3, md127"),
-        ({"sdx1__partition": "1\n", "sdx2__partition": "2\n"}, {}, TargetBusy, r"partitions \(sdx1, sdx2\)"),
-        ({"ro": "1\n"}, {}, TargetUnfit, "read-only"),
-        ({"partition": "1\n"}, {}, TargetUnfit, "partition of /dev/block"),
-        ({}, {"swaps": "Filename Type\n/dev/sdx partition 1 0 -2\n"}, TargetBusy, "swap space"),
-        (
-            {}, {"self__mountinfo": MOUNT.format(number="8:240", place="/data", kind="ext4", source="/dev/root")},
-            TargetBusy, "mounted on /data",
-        ),
-        (
-            {}, {"self__mountinfo": MOUNT.format(number="0:45", place="/b", kind="btrfs", source="/dev/sdx")},
-            TargetBusy, "mounted on /b",
-        ),
-        (
-            {}, {"1__mountinfo": MOUNT.format(number="8:240", place="/host", kind="xfs", source="/dev/sdx")},
-            TargetBusy, "mounted on /host",
-        ),
-    ],
-)  # fmt: skip
-def test_disks_in_use_are_refused(
-    tmp_path: Path, files: dict[str, str], tables: dict[str, str], kind: type[SniaPtsError], reason: str
-) -> None:
-    """Mounts by number and by source, in our namespace and the host's, swap, partitions, holders, write protection."""
-    proc(tmp_path, **tables)
-    with pytest.raises(kind, match=reason):
-        check_block(Path("/dev/sdx"), disk(tmp_path, **files), tmp_path)
-
-
-def test_a_disk_that_nobody_uses_passes(tmp_path: Path) -> None:
-    """Mounts and swap of other disks, and of nothing, are no reason."""
-    table = MOUNT.format(number="8:24", place="/", kind="ext4", source="/dev/sdx1") + "garbage\n36 25\n - \n"
-    proc(tmp_path, self__mountinfo=table, swaps="Filename\n/dev/sdx1 partition\n/swap\\040file file\n\n")
-
-    check_block(Path("/dev/sdx"), disk(tmp_path, queue__holders="", slaves__dm=""), tmp_path)
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
@@ -374,7 +537,7 @@ def test_a_swap_file_is_refused(tmp_path: Path) -> None:
     if on.returncode:
         pytest.skip(f"no swap here: {on.stderr.strip()}")
     try:
-        refused(path, TargetBusy, "it is swap space", overwrite=True)
+        refused(path, TargetBusy, "it is swap space", overwrite=True, kept=swap_header)
     finally:
         subprocess.run(["swapoff", path], check=True)
 
@@ -677,6 +840,59 @@ def test_a_node_that_changes_during_the_run_is_noticed(tmp_path: Path, device: P
                 target.require_same("a", "b")
 
 
+@pytest.mark.root
+def test_a_device_that_grows_during_the_run_is_noticed(tmp_path: Path, device: Path) -> None:
+    """Another capacity than what was confirmed ends the run before the next byte."""
+    with held(device) as target:
+        target.require_same("a", "b")
+        with (tmp_path / "disk.img").open("ab") as file:
+            file.truncate(8 * MIB)
+        subprocess.run(["losetup", "--set-capacity", device], check=True)
+        with pytest.raises(HostFailed, match="is not what was confirmed: its size was '8192', and is '16384'"):
+            target.require_same("a", "b")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("now", "failed", "reason"),
+    [("S6KMNE0T500124\n", HostFailed, "its serial was 'S6KMNE0T500123', and is 'S6KMNE0T500124'"),
+     ("", DeviceFailed, "no longer there"), ("0\n", DeviceFailed, "no longer there"),
+     (None, DeviceFailed, "no longer there")],
+)  # fmt: skip
+def test_a_drive_that_was_exchanged_is_noticed(
+    tmp_path: Path, device: Path, now: str | None, failed: type[SniaPtsError], reason: str
+) -> None:
+    """Another serial number behind the same name ends the run; a drive that says nothing any more is gone."""
+    host = FakeHost(tmp_path / "host")
+    serial = host.disk(serial="S6KMNE0T500123\n") / "serial"
+    with held(device) as target:
+        drive = Target(
+            dut=target.dut, descriptor=target.descriptor, traits=traits(host.root / "sys/block/sdx", host.root)
+        )
+        drive.require_same("a", "b")
+        if now is None:
+            serial.unlink()
+        else:
+            serial.write_text(now)
+        with pytest.raises(failed, match=reason):
+            drive.require_same("a", "b")
+
+
+def test_a_limit_of_the_host_is_no_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When this process may open no more files, the drive is not called gone."""
+    host = FakeHost(tmp_path)
+    host.disk(size="8\n")
+    (place, was), *_ = traits(tmp_path / "sys/block/sdx", tmp_path)
+    assert (raw(place), was) == (b"8\n", b"8\n")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "open", full)
+    with pytest.raises(OSError, match="Too many open files"):
+        raw(place)
+
+
 def test_nothing_stays_open(tmp_path: Path) -> None:
     """Held, refused and failed targets leave no descriptor behind."""
     path = filled(tmp_path / "x.img")
@@ -720,8 +936,9 @@ def test_the_operator_sees_what_is_on_it(tmp_path: Path) -> None:
     with loop_device(tmp_path / "disk.img", 8 * MIB) as path, held(path) as target:
         assert contents(target, tmp_path) == ()
     with loop_device(tmp_path / "disk.img") as path:
-        subprocess.run(["mkfs.ext4", "-q", "-L", "photos", path], check=True, capture_output=True)
+        with_file_system(path)
         before = content(path)
-        with held(path) as target:
+        with held(path, discard_data=True) as target:
             assert contents(target, tmp_path) == ("ext4 photos",)
         assert content(path) == before
+    assert (tmp_path / "00000-wipefs.process.json").exists()

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snia_pts.histogram import Histogram
 from snia_pts.lab.sampling import Sampler, Side, Totals, upper_edge_ns
-from snia_pts.measurement import NINES, Histogram, Sample
+from snia_pts.measurement import NINES, Sample
 
 
 def middle_ns(time_ns: int) -> int:

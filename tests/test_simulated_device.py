@@ -200,7 +200,6 @@ def test_a_drive_that_fails_ends_the_run_and_keeps_what_was_measured(loop: Simul
 
 
 @pytest.mark.root
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the process left behind
 def test_a_drive_that_hangs_is_the_device_s_failure(
     loop: SimulatedDrive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +218,7 @@ def test_a_drive_that_hangs_is_the_device_s_failure(
     loop.heal()
 
     assert refused.value.blame == "device"
+    assert "fio hangs in the kernel and was left behind" in refused.value.reason
     assert loop.tell().ios["write"] == 104
 
 

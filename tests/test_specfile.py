@@ -404,6 +404,48 @@ def test_meaningless_values(key: str, value: object) -> None:
     assert len(str(caught.value)) < 1000
 
 
+ENDLESS: dict[str, tuple[tuple[str, Any], ...]] = {
+    "iops": (("rounds.block_sizes_kib", list(range(1, 201))), ("rounds.maximum", 1024)),
+    "dirth": (("demand.thread_counts", list(range(1, 41))), ("demand.queue_depths", list(range(1, 41))),
+              ("demand.maximum", 1024)),
+    "wsat": (("settling.sample_seconds", 0.1), ("settling.stride_samples", 1), ("saturation.seconds", 604_800)),
+    "hir": (("wait_states.idle_seconds", list(range(1, 12))), ("wait_states.cycles", 100_000)),
+    "xsr": (("groups.sample_seconds", 0.1), ("groups.sequence", [
+        {"name": f"AG {number}", "access": "SEQ", "read_percent": 0, "block_size_kib": 1024, "seconds": 604_800,
+         "thread_count": 1, "queue_depth": 32} for number in range(2)])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("test", ENDLESS)
+def test_a_test_without_an_end_is_refused(test: str) -> None:
+    """More points, cycles or samples than anybody can run, or a plan can count, are a mistake."""
+    with pytest.raises(SpecError, match=r"expected at most 10{5,7} (points|cycles|samples) "):
+        changed(test, *ENDLESS[test])
+
+
+NAMED = {"groups.sequence": "xsr", "patterns": "wsat"}
+
+
+@pytest.mark.parametrize("name", ["", "x" * 41, "a\nb", "a\0b", "\u202egroup", "\u2028", "\x1b[31m"])
+@pytest.mark.parametrize("key", NAMED)
+def test_a_name_is_a_short_line_of_letters(key: str, name: str) -> None:
+    """What stands in titles, headings and figures cannot break, hide or turn them around."""
+    test = NAMED[key]
+    value = numbers(test)[key]
+    with pytest.raises(SpecError, match=rf"{key}\.0\.name: .*expected a short line of printable letters"):
+        changed(test, (key, [{**value[0], "name": name}, *value[1:]]))
+
+
+@pytest.mark.parametrize("key", ["title", "subtitle", "publication", "revision"])
+def test_a_title_is_a_short_line_of_letters(key: str, tmp_path: Path) -> None:
+    """So is what a file says of itself."""
+    own = {**table(), key: "x" * 121}
+
+    assert mistakes(written(tmp_path, toml_document(own))) == [
+        f"{key}: {'x' * 80!r}: expected a short line of printable letters"
+    ]
+
+
 # -- bad files ------------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.errors import UsageError
-from snia_pts.units import block_size, capacity, duration, number, parse_size
+from snia_pts.units import block_size, capacity, duration, number, parse_size, whole_number
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,19 @@ def test_any_text_is_a_size_or_refused(text: str) -> None:
     except UsageError:
         return
     assert size >= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0), ("4711", 4711), ("007", 7), (str(2**63 - 1), 2**63 - 1), (str(2**63), None), ("9" * 5000, None),
+        ("\N{SUPERSCRIPT TWO}", None), ("\N{ARABIC-INDIC DIGIT ONE}", None), ("1_0", None), ("+1", None), ("-1", None),
+        (" 1", None), ("1\n", None), ("", None), ("1.0", None),
+    ],
+)  # fmt: skip
+def test_a_whole_number_is_plain_digits(text: str, number: int | None) -> None:
+    """Only ASCII digits below 2^63 are a number: not all that Python calls a digit, nor more than it converts."""
+    assert whole_number(text) == number
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,16 @@ def test_a_missing_round_breaks_the_window() -> None:
     assert sampled_window([], settling()) is None
 
 
+def test_a_window_looks_at_its_own_rounds_alone() -> None:
+    """However many rounds came before, they cost nothing: none of them is looked at."""
+    past: list[Any] = [None] * 1000
+    rounds = rounds_of(*APART)[-5:]
+    sampled = judged((sample(1 + 30 * place) for place in range(5)), settling())
+
+    assert window_ending(rounds, rule()) == window_ending([*past, *rounds], rule()) is not None
+    assert sampled_window(sampled, settling()) == sampled_window([*past, *sampled], settling()) is not None
+
+
 # -- interrupted ------------------------------------------------------------------------------------------------------
 
 

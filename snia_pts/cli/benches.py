@@ -28,9 +28,8 @@ from . import preparing
 SIMULATED = "sim:"
 #: The options that say something of a real target alone.
 _REAL_ONLY = {
-    "size": None, "overwrite": False, "discard_data": False, "serial": None, "purge": "auto",
-    "purge_command": None, "allow_unpurged": False, "engine": "auto",
-    "refill_buffers": False,
+    "size": None, "overwrite": False, "discard_data": False, "serial": None, "purge": "auto", "purge_command": None,
+    "allow_unpurged": False, "engine": "auto", "refill_buffers": False,
 }  # fmt: skip
 
 

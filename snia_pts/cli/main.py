@@ -5,10 +5,13 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO, cast
 
-from ..errors import HostFailed, Interrupted, SniaPtsError
+from ..errors import HostFailed, Interrupted, SniaPtsError, UsageError
 from .parser import build_parser
 
 
@@ -21,7 +24,13 @@ def main(argv: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
     _open_streams()
     _speak_plainly()
+    with _text_alone():
+        return _run(argv)
+
+
+def _run(argv: Sequence[str]) -> int:
     try:
+        _require_text(argv)
         arguments = build_parser().parse_args(argv)
         arguments.command_line = ("snia-pts", *argv)
         code = int(arguments.verb(arguments))
@@ -44,6 +53,13 @@ def main(argv: Sequence[str]) -> int:
         return _say(HostFailed(step="running", what=str(error.filename or "a file"), reason=reason))
 
 
+def _require_text(argv: Sequence[str]) -> None:
+    """Raise UsageError for bytes that are no text: no record could hold them."""
+    for word in argv:
+        if not word.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise UsageError(detail=f"{word!a} is not valid UTF-8.", hint="Give a file another name, or a link.")
+
+
 def _open_streams() -> None:
     """Give a closed standard stream (``>&-``) somewhere to go."""
     for name in ("stdout", "stderr"):
@@ -64,6 +80,34 @@ def _speak_plainly() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="plain")
+
+
+class _Text:
+    """A stream that takes text alone: what would command a terminal, or turn text around, becomes ?."""
+
+    _COMMANDS = re.compile(
+        r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|(?!\A)\r(?!\Z)"
+    )  # a line that is written over begins with \r
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(self._COMMANDS.sub("?", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def _text_alone() -> Iterator[None]:
+    """Let nothing that a drive, a file system or a stored run is called reach the terminal but as text."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast("TextIO", _Text(stream)) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
 
 
 def _say(error: SniaPtsError) -> int:

@@ -204,6 +204,9 @@ def _resume(parser: argparse.ArgumentParser) -> None:
     way.add_argument("--from-purge", dest="way", action="store_const", const="purge", help="begin at the last purge")
     parser.add_argument("--target", metavar="TARGET", type=Path, help="where the drive is now, if it has another name")
     parser.add_argument("--serial", metavar="S", help="confirm the drive by its serial number, without a prompt")
+    parser.add_argument("--overwrite", action="store_true", help="the file may be one that snia-pts did not make")
+    parser.add_argument("--discard-data", action="store_true", help="what was put on the drive meanwhile may be lost")
+    parser.add_argument("--purge-command", metavar="CMD", help="the vendor's tool, if the run was begun with one")
     parser.add_argument("--progress", choices=("auto", "line", "log", "none"), default="auto")
 
 

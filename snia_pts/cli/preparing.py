@@ -22,6 +22,8 @@ from .words import destruction_lines
 
 #: What fio costs around the I/O of a stimulus, for plans (bench/gap.py measures it).
 _OVERHEAD_SECONDS = 0.25
+#: MB/s that a drive may be supposed to move.
+_SLOWEST, _FASTEST = 1e-3, 1e9
 
 
 def specification(test: str, arguments: argparse.Namespace, overrides: Sequence[str]) -> Specification:
@@ -58,7 +60,7 @@ def plan_of(spec: Spec, dut: Dut, arguments: argparse.Namespace) -> Plan:
         speed = float(arguments.assume)
     except ValueError:
         speed = 0.0
-    if not 0 < speed < float("inf"):
+    if not _SLOWEST <= speed <= _FASTEST:
         raise UsageError(detail=f"--assume {arguments.assume}: not a speed in MB/s.", hint="For example --assume 500.")
     try:
         return plan(spec, dut, Assumptions(mb_per_second=speed, overhead_seconds=_OVERHEAD_SECONDS))

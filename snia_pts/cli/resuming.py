@@ -15,7 +15,7 @@ from ..lab.host import read_platform
 from ..record.folder import RunFolder
 from ..record.journal import is_written
 from ..record.suite import SuiteFolder
-from ..replay import Outlook, look, moment
+from ..replay import Outlook, file_state, look, moment
 from ..result import RunFacts, TestResult
 from ..runner import resume as go_on
 from ..testplatform import TestPlatform
@@ -49,7 +49,8 @@ def resume(arguments: argparse.Namespace) -> int:
             target.confirm(folder.evidence)
             result = resume_test(folder, outlook, target, asked)
     except SniaPtsError as error:
-        error.hint += f" snia-pts resume {folder.path} goes on with it."
+        if file_state(folder) != outlook.file:
+            error.hint += f" snia-pts resume {folder.path} goes on with it."
         raise
     return finish(result, folder)
 
@@ -58,6 +59,9 @@ def require_resumable(folder: RunFolder, way: Way) -> Outlook:
     """Return where a run would go on; raises NotResumable where it goes on already, or is at its end."""
     if is_written(folder.journal):
         raise NotResumable(path=folder.path, reason="it still goes on", hint="Wait for its end, or stop it.")
+    if folder.evidence.is_symlink() or not folder.evidence.is_dir():
+        reason = "its evidence/ is missing, or leads elsewhere"
+        raise NotResumable(path=folder.path, reason=reason, hint="Take the folder from a backup, or begin a new run.")
     outlook = look(folder, way)
     if outlook.finished:
         raise NotResumable(path=folder.path, reason="it is finished", hint=f"snia-pts report {folder.path} reports it.")
@@ -67,7 +71,8 @@ def require_resumable(folder: RunFolder, way: Way) -> Outlook:
 def asked_again(facts: RunFacts, arguments: argparse.Namespace) -> argparse.Namespace:
     """Return what the run's own command line asked for, on the same target; raises NotResumable or UsageError.
 
-    The confirmation is asked for anew: who knows what was put on the drive meanwhile.
+    Whatever lets it destroy, or run a program of the operator's, is asked for anew: who knows what was put on the drive
+    meanwhile, and who wrote the journal.
     """
     try:
         asked = build_parser().parse_args(facts.command_line[1:])
@@ -77,6 +82,13 @@ def asked_again(facts: RunFacts, arguments: argparse.Namespace) -> argparse.Name
     if not hasattr(asked, "target"):
         raise NotResumable(path=arguments.run, reason="its command line is none that runs a test")
     asked.target = arguments.target or Path(facts.dut.path)
+    if getattr(asked, "purge_command", None) and not arguments.purge_command:
+        raise NotResumable(
+            path=arguments.run, reason="the command that purges is not taken from a journal",
+            hint="Give it again with --purge-command.",
+        )  # fmt: skip
+    asked.purge_command = arguments.purge_command
+    asked.overwrite, asked.discard_data = arguments.overwrite, arguments.discard_data
     asked.size, asked.serial, asked.progress = None, arguments.serial, arguments.progress
     asked.command_line = arguments.command_line
     return asked
@@ -86,7 +98,7 @@ def resume_test(folder: RunFolder, outlook: Outlook, target: Bench, asked: argpa
     """Go on with a test on a target that is held and confirmed."""
     facts = outlook.facts
     folder.forget_stop()
-    changes = tuple(_drive_changes(folder, facts.dut, target.dut(facts.spec)))
+    changes = tuple(drive_changes(folder, facts.dut, target.dut(facts.spec)))
     plan, stream = preparing.plan_of(facts.spec, facts.dut, asked), standard_stream()
     progress = Progress(facts.spec, plan, choose_mode(asked.progress, stream), stream, resumed=True)
     target.set_clock(moment(folder, facts.started))
@@ -104,7 +116,7 @@ def resume_test(folder: RunFolder, outlook: Outlook, target: Bench, asked: argpa
         progress.close()
 
 
-def _drive_changes(folder: RunFolder, before: Dut, now: Dut) -> Iterator[str]:
+def drive_changes(folder: RunFolder, before: Dut, now: Dut) -> Iterator[str]:
     """Tell what is not as before and does no harm; raises NotResumable for what does."""
     for field in dataclasses.fields(Dut):
         old, new = getattr(before, field.name), getattr(now, field.name)

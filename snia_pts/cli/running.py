@@ -87,6 +87,7 @@ def finish(result: TestResult, folder: RunFolder) -> int:
     """Make the report of a finished test, and tell what came of it."""
     from ..report import write
 
+    folder.forget_stop()  # one that came too late
     try:
         written = write(result, folder.path)
     except KeyboardInterrupt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -53,9 +53,10 @@ def _of(path: Path) -> Iterator[Standing]:
     """Give where the run at ``path`` stands, or all tests of one of several, or all runs in a folder."""
     suite = SuiteFolder.existing(path)
     if suite is not None:
-        for test in suite.tests:
-            run = suite.run(test)
-            yield _standing(run, suite.path) if run else _not_begun(suite, test)
+        runs = [(test, suite.run(test)) for test in suite.tests]
+        told = [_standing(run, suite.path) if run else _not_begun(suite, test) for test, run in runs]
+        hopeless = any(each.state == "running" for each in told) or not any(run for _, run in runs)
+        yield from (replace(each, command="") if hopeless else each for each in told)
     elif (path / "journal.jsonl").is_file() or not path.is_dir():
         yield _standing(RunFolder.existing(path))
     else:

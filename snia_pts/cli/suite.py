@@ -7,16 +7,17 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from ..dut import Dut
 from ..errors import Interrupted, NotResumable, ReportError, SniaPtsError, UsageError
 from ..interruption import Way
 from ..record.folder import RunFolder, default_name
 from ..record.recorded import Recorded
 from ..record.suite import SuiteFolder
-from ..replay import Outlook, assess, look
+from ..replay import Outlook, assess, look, store
 from ..report.suite import Overview, overview
 from ..report.suite import write as write_summary
 from ..result import TestResult
@@ -26,7 +27,7 @@ from . import preparing
 from .benches import Bench, bench
 from .parser import TESTS
 from .plan_text import suite_json, suite_lines
-from .resuming import asked_again, require_resumable, resume_test
+from .resuming import asked_again, drive_changes, require_resumable, resume_test
 from .running import planned_test, run_test
 from .words import table
 
@@ -72,20 +73,21 @@ def resume_all(folder: SuiteFolder, arguments: argparse.Namespace) -> int:
     target.require_tools()
     order = _Order(
         folder=folder, specifications=specifications, seed=preparing.seed(asked.seed), command_line=facts.command_line,
-        way=arguments.way,
+        way=arguments.way, dut=facts.dut,
     )  # fmt: skip
     return _run_all(order, target, asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """Several tests, run or to be run: where, what, with which seed, and how to go on where one was stopped."""
+    """Several tests, run or to be run: where, what, with which seed; how and on what to go on where one was stopped."""
 
     folder: SuiteFolder
     specifications: Mapping[str, Specification]
     seed: int
     command_line: tuple[str, ...]
     way: Way = "rule"
+    dut: Dut | None = None
 
 
 def _run_all(order: _Order, target: Bench, arguments: argparse.Namespace) -> int:
@@ -119,8 +121,6 @@ def _overrides(texts: Sequence[str], tests: Sequence[str]) -> Mapping[str, list[
 
 def _run_each(order: _Order, target: Bench, arguments: argparse.Namespace) -> list[ReportError]:
     """Run what is left of each test; return which reports could not be made, which is no reason to run no more."""
-    from ..report import write
-
     unreported: list[ReportError] = []
     confirmed = False
     for place_, test in enumerate(order.specifications, start=1):
@@ -128,8 +128,10 @@ def _run_each(order: _Order, target: Bench, arguments: argparse.Namespace) -> li
         outlook = look(run, order.way) if run else None
         if run and outlook and outlook.finished:
             target.set_clock(outlook.stopped)
+            if not (run.result.exists() and (run.path / "report.pdf").exists()):  # the crash came before them
+                _report(store(run), run, unreported)
             continue
-        run = run or RunFolder.create(order.folder.place(test))
+        run = run or _anew(order.folder.place(test))
         try:
             if not confirmed:
                 target.confirm(run.evidence)
@@ -141,11 +143,26 @@ def _run_each(order: _Order, target: Bench, arguments: argparse.Namespace) -> li
         finally:
             if not run.journal.exists():
                 run.discard()
-        try:
-            write(result, run.path)
-        except ReportError as error:
-            unreported.append(error)
+        _report(result, run, unreported)
+        if run.stop_asked:
+            run.forget_stop()
+            raise Interrupted(step=result.facts.spec.title, what="between two tests")
     return unreported
+
+
+def _anew(place: Path) -> RunFolder:
+    """Return a new run folder; what is left of one that never began is removed."""
+    RunFolder(path=place, made=True).discard()
+    return RunFolder.create(place)
+
+
+def _report(result: TestResult, run: RunFolder, unreported: list[ReportError]) -> None:
+    from ..report import write
+
+    try:
+        write(result, run.path)
+    except ReportError as error:
+        unreported.append(error)
 
 
 def _run_or_resume(
@@ -153,6 +170,9 @@ def _run_or_resume(
 ) -> TestResult:
     if outlook is not None:
         return resume_test(run, require_resumable(run, order.way), target, arguments)
+    if order.dut is not None:
+        now = replace(target.dut(order.specifications[test].spec), write_cache=order.dut.write_cache)
+        tuple(drive_changes(run, order.dut, now))  # raises NotResumable where it is another drive
     return run_test(
         order.specifications[test], target, run, arguments, seed=seed_of(order.seed, test),
         run_id=f"{order.folder.path.name}/{test}", command_line=order.command_line,

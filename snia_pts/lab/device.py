@@ -5,6 +5,7 @@ It writes nothing.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import re
@@ -12,12 +13,23 @@ import stat
 from pathlib import Path
 from typing import Literal
 
-from ..dut import Dut
+from ..dut import Dut, TargetKind
 from ..errors import TargetMissing, TargetUnfit
+from ..units import MOST, whole_number
 
 ROOT = Path("/")
+_UNKNOWN_NAME = "Check the name with snia-pts devices; nothing is ever made below /dev."
 _SYSFS_SECTOR_BYTES = 512
-_BUSES = (("/nvme/", "NVMe"), ("/usb", "USB"), ("/ata", "SATA"), ("/virtio", "virtio"), ("/host", "SCSI"))
+#: What a drive says of itself that does not change.
+_TRAITS = (
+    "size", "queue/logical_block_size", "device/model", "device/serial", "serial", "device/vpd_pg80",
+    "loop/backing_file",
+)  # fmt: skip
+#: What the place of a device in sysfs tells of its bus; the first that fits.
+_BUSES = (
+    ("/nvme", "NVMe"), ("/usb", "USB"), ("/ata", "SATA"), ("/virtio", "virtio"), ("/mmc_host/", "MMC"),
+    ("/host", "SCSI"), ("/virtual/", "virtual"),
+)  # fmt: skip
 
 
 def read_dut(path: Path, *, size_bytes: int | None = None, root: Path = ROOT) -> Dut:
@@ -30,7 +42,7 @@ def read_dut(path: Path, *, size_bytes: int | None = None, root: Path = ROOT) ->
         status = real.stat()
     except FileNotFoundError:
         if real.is_relative_to("/dev"):
-            raise TargetMissing(path=path, hint="Check the name with lsblk; nothing is ever made below /dev.") from None
+            raise TargetMissing(path=path, hint=_UNKNOWN_NAME) from None
         if size_bytes is None:
             raise TargetMissing(path=path) from None
         return _file(real, size_bytes, 512)
@@ -46,7 +58,7 @@ def read_dut(path: Path, *, size_bytes: int | None = None, root: Path = ROOT) ->
     raise TargetUnfit(
         path=path,
         reason="it is neither a block device nor a regular file",
-        hint="Name a drive, as lsblk -d shows them.",
+        hint="Name a drive, as snia-pts devices shows them.",
     )
 
 
@@ -56,19 +68,27 @@ def block_directory(device_number: int, root: Path = ROOT) -> Path:
 
 
 def block_dut(path: Path, block: Path, root: Path = ROOT) -> Dut:
-    """Return the facts that the sysfs folder ``block`` holds of the block device ``path``."""
-    backing = attribute(block / "loop/backing_file")
-    sectors = attribute(block / "size")
-    if not sectors.isdigit() or sectors == "0":
+    """Return the facts that the sysfs folder ``block`` holds of the block device ``path``.
+
+    Raises TargetUnfit for what is no whole drive, or has no size.
+    """
+    if (block / "partition").exists():
+        whole = f"/dev/{block.parent.name}"
+        raise TargetUnfit(path=path, reason=f"it is a partition of {whole}", hint="A test takes a whole drive.")
+    sectors = _number(block / "size", 0)
+    if sectors == 0:
         raise TargetUnfit(path=path, reason="it has no size (no medium, or an unbound loop device)")
+    if sectors > MOST // _SYSFS_SECTOR_BYTES:
+        raise TargetUnfit(path=path, reason=f"no drive has the size that it tells ({sectors} x 512 bytes)")
+    kind = _kind(block)
     return Dut(
         path=str(path),
-        kind="loop device" if backing else "drive",
-        model=f"loop device on {backing}" if backing else _model(block),
+        kind=kind,
+        model=_model(block) or (f"virtual device {block.name}" if kind == "virtual device" else ""),
         serial=_serial(block, root),
         firmware=_first(block, "device/firmware_rev", "device/rev"),
-        bus="loop" if backing else _bus(block),
-        capacity_bytes=int(sectors) * _SYSFS_SECTOR_BYTES,
+        bus="loop" if kind == "loop device" else _bus(block),
+        capacity_bytes=sectors * _SYSFS_SECTOR_BYTES,
         logical_sector_bytes=_number(block / "queue/logical_block_size", 512),
         physical_sector_bytes=_number(block / "queue/physical_block_size", 512),
         rotational={"0": False, "1": True}.get(attribute(block / "queue/rotational")),
@@ -77,8 +97,35 @@ def block_dut(path: Path, block: Path, root: Path = ROOT) -> Dut:
     )
 
 
+def traits(block: Path, root: Path = ROOT) -> tuple[tuple[Path, bytes], ...]:
+    """Return what a block device says of itself that stays the same as long as the drive does, file by file.
+
+    The files are those of its name: what has that name later is looked at.
+    """
+    place = root / "sys/class/block" / block.name
+    return tuple((place / name, text) for name in _TRAITS if (text := raw(place / name)))
+
+
+def raw(path: Path) -> bytes:
+    """Return what a sysfs attribute holds, nothing where the kernel has none, or none any more; the quickest way.
+
+    Raises OSError where this process or host is at a limit of its own.
+    """
+    descriptor = -1
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return os.read(descriptor, 4096)
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            raise
+        return b""
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
 def attribute(path: Path) -> str:
-    """Return the text of a sysfs attribute, an empty one where the kernel has none."""
+    """Return the text of an attribute of /sys or /proc, an empty one where the kernel has none."""
     try:
         return path.read_bytes().decode("utf-8", "replace").strip("\0 \n\t")
     except OSError:
@@ -135,9 +182,22 @@ def _file(path: Path, size_bytes: int, sector_bytes: int) -> Dut:
     )
 
 
+def _kind(block: Path) -> TargetKind:
+    """A device that the kernel makes of something else is no drive; one that names its device is."""
+    if (block / "loop").is_dir():
+        return "loop device"
+    return "virtual device" if "/devices/virtual/block/" in str(block.resolve()) else "drive"
+
+
 def _model(block: Path) -> str:
-    vendor, model = _first(block, "device/vendor"), _first(block, "device/model")
-    return model if vendor in ("", "ATA") or vendor.startswith("0x") else f"{vendor} {model}".strip()
+    """The drive's own words; of a device that is made of something else, what the kernel calls that."""
+    vendor, model = attribute(block / "device/vendor"), attribute(block / "device/model")
+    if model or vendor:
+        return model if vendor in ("", "ATA") or vendor.startswith("0x") else f"{vendor} {model}".strip()
+    for name, words in (("loop/backing_file", "loop device on"), ("dm/name", "device mapper"), ("md/level", "RAID")):
+        if text := attribute(block / name):
+            return f"{words} {text}"
+    return ""
 
 
 def _serial(block: Path, root: Path) -> str:
@@ -149,13 +209,20 @@ def _serial(block: Path, root: Path) -> str:
         page = (block / "device/vpd_pg80").read_bytes()[4:].decode("ascii", "replace").strip("\0 ")
     except OSError:
         page = ""
-    udev = attribute(root / "run/udev/data" / f"b{attribute(block / 'dev')}")
+    number = re.fullmatch(r"[0-9]{1,9}:[0-9]{1,9}", attribute(block / "dev"))
+    udev = attribute(root / "run/udev/data" / f"b{number[0]}") if number else ""
     found = re.search(r"^E:ID_SERIAL_SHORT=(.+)$", udev, re.MULTILINE)
     return page or (found[1].strip() if found else "")
 
 
 def _bus(block: Path) -> str:
-    return next((name for part, name in _BUSES if part in str(block)), "unknown")
+    """The bus by the device's place in sysfs; a SATA drive behind a SAS controller names ATA as its vendor."""
+    place = str(block).partition("/sys/")[2]
+    name = next((name for part, name in _BUSES if part in f"/{place}"), "unknown")
+    if name == "SCSI" and attribute(block / "device/vendor") == "ATA":
+        return "SATA"
+    transport = attribute(block / "device/transport") if name == "NVMe" else ""
+    return name if transport in ("", "pcie") else f"{name}/{transport.upper()}"
 
 
 def _write_cache(block: Path) -> Literal["enabled", "disabled", "unknown"]:
@@ -168,5 +235,5 @@ def _first(block: Path, *names: str) -> str:
 
 
 def _number(path: Path, default: int) -> int:
-    text = attribute(path)
-    return int(text) if text.isdigit() else default
+    number = whole_number(attribute(path)) or default
+    return number if number <= MOST else default

@@ -198,8 +198,8 @@ class FioEngine:
             read=read,
             write=write,
             clocking=replace(
-                _clocking(finished, runtime_ms, self._ended_ns, self._idled_ns),
-                clock_set_seconds=moment.set_seconds(self._moment),
+                _clocking(finished, runtime_ms, self._ended_ns, self._around_ns, self._idled_ns),
+                clock_set_seconds=round(moment.set_seconds(self._moment), 3),
             ),
             evidence=job.stem,
             evidence_sha256=hashlib.sha256(raw).hexdigest(),
@@ -253,7 +253,7 @@ def fio_version(evidence: Path) -> str:
     if fio.parse_version(version) < fio.OLDEST:
         needed = ".".join(map(str, fio.OLDEST))
         raise ToolMissing(
-            program=f"fio {needed} or newer (found: {version or finished.complaint})", package="fio",
+            program=f"fio {needed} or newer (found: {(version or finished.complaint)[:80]})", package="fio",
         )  # fmt: skip
     return version
 
@@ -287,13 +287,20 @@ def choose_io_engine(path: str, sector_bytes: int, evidence: Path, wanted: Seque
     )
 
 
-def _clocking(finished: process.Finished, runtime_ms: int, before_ns: int | None, idled_ns: int) -> Clocking:
-    """``before_ns`` is when the program before ended, ``idled_ns`` how long idle was asked for since."""
+def _clocking(
+    finished: process.Finished, runtime_ms: int, before_ns: int | None, around_before_ns: int, idled_ns: int
+) -> Clocking:
+    """``before_ns`` is when the program before ended, ``idled_ns`` how long idle was asked for since.
+
+    Of the time around the I/O of a program its end counts here, and the beginning of the next; which part is which is
+    not known, so the longer of both stands for it.  The end is long where the suite stood still and saw it late.
+    """
     gap_ns = None if before_ns is None else finished.started_monotonic_ns - before_ns
+    around_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns - runtime_ms * 1_000_000
     return Clocking(
         started=finished.started,
         started_monotonic_ns=finished.started_monotonic_ns,
         ended_monotonic_ns=finished.ended_monotonic_ns,
         own_gap_us=None if gap_ns is None else (gap_ns - idled_ns) / 1000,
-        idle_gap_ms=None if gap_ns is None else gap_ns / 1e6 + 1000 * finished.seconds - runtime_ms,
+        idle_gap_ms=None if gap_ns is None else (gap_ns + max(around_ns, around_before_ns)) / 1e6,
     )

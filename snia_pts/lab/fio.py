@@ -34,8 +34,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..errors import TargetUnfit
-from ..measurement import NOTHING, Histogram, Transfers
+from ..histogram import Histogram
+from ..measurement import NOTHING, Transfers
 from ..steps import BlockSize, Stimulus, mix
+from ..units import MOST
 from .sampling import Side, Totals
 
 IoEngine = Literal["io_uring", "libaio"]
@@ -72,12 +74,13 @@ class Section:
 
 
 class Refused(Exception):
-    """fio's answer is not believed.  ``blame`` tells whether the device or the host failed."""
+    """fio's answer is not believed.  ``blame`` tells whether the device or the host failed, ``number`` is an errno."""
 
-    def __init__(self, blame: Literal["device", "host"], reason: str) -> None:
+    def __init__(self, blame: Literal["device", "host"], reason: str, number: int = 0) -> None:
         super().__init__(reason)
         self.blame = blame
         self.reason = reason
+        self.number = number
 
 
 def command(job: str, output: str) -> tuple[str, ...]:
@@ -180,7 +183,7 @@ def accept(stimulus: Stimulus, exit_code: int, timed_out: bool, output: str) -> 
     Raises Refused otherwise: exit code 0 alone proves nothing.
     """
     if timed_out:
-        raise Refused("device", f"no answer within {timeout_seconds(stimulus):.0f} s; fio was ended")
+        raise Refused("device", f"no answer within {timeout_seconds(stimulus):.0f} s")
     document = _document(output, exit_code)
     try:
         job = document["jobs"][0]
@@ -230,7 +233,7 @@ def totals(answer: str) -> Totals:
 
 def parse_version(text: str) -> tuple[int, int]:
     """Return (major, minor) of ``fio --version``; (0, 0) when it says nothing of the kind."""
-    match = re.search(r"fio-(\d+)\.(\d+)", text)
+    match = re.search(r"fio-([0-9]{1,9})\.([0-9]{1,9})", text)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
@@ -289,7 +292,7 @@ def _document(output: str, exit_code: int) -> dict[str, Any]:
 def _no_error(job: Mapping[str, Any], exit_code: int, output: str) -> None:
     error = int(job["error"]) or int(job.get("total_err", 0) and job.get("first_error", 5))
     if error:
-        raise Refused(blame(error), f"fio reports error {error}, {os.strerror(error)}")
+        raise Refused(blame(error), f"fio reports error {error}, {os.strerror(error)}", error)
     if "terminating on signal" in _BEGIN.split(output, maxsplit=1)[0]:
         raise Refused("host", "fio was stopped from outside")
     if exit_code != 0:
@@ -299,8 +302,7 @@ def _no_error(job: Mapping[str, Any], exit_code: int, output: str) -> None:
 def _side(side: Mapping[str, Any]) -> Side:
     """Read running totals; I/Os are counted when they end, as their response times are."""
     response = side["lat_ns"]
-    if not math.isfinite(response["mean"]):
-        raise ValueError("a mean that is no number")
+    _measurable(response["N"], side["io_bytes"], side["runtime"], response["mean"], response["max"])
     return Side(
         ios=int(response["N"]),
         transferred_bytes=int(side["io_bytes"]),
@@ -328,10 +330,16 @@ def _transfers(side: Mapping[str, Any]) -> Transfers:
         response_max_ns=int(response["max"]),
         histogram=Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()])),
     )
-    numbers = (transfers.ios, transfers.transferred_bytes, transfers.runtime_ms, transfers.response_min_ns)
-    if min(numbers) < 0 or not math.isfinite(transfers.response_mean_ns):
-        raise ValueError("an amount below zero, or none")
+    _measurable(
+        transfers.ios, transfers.transferred_bytes, transfers.runtime_ms,
+        transfers.response_min_ns, transfers.response_mean_ns, transfers.response_max_ns,
+    )  # fmt: skip
     return transfers
+
+
+def _measurable(*numbers: float) -> None:
+    if not all(0 <= number <= MOST for number in numbers):
+        raise ValueError("an amount below zero, or beyond all that can be measured")
 
 
 def _amounts(stimulus: Stimulus, read: Transfers, write: Transfers) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..testplatform import TestPlatform
+from ..units import MOST, whole_number
 from .device import ROOT, attribute
 from .engine import Named
 
@@ -41,8 +42,7 @@ def _field(path: Path, name: str) -> str:
 
 
 def _kilobytes(text: str) -> int:
-    number = text.removesuffix("kB").strip()
-    return int(number) * 1024 if number.isdigit() else 0
+    return min(MOST, 1024 * (whole_number(text.removesuffix("kB").strip()) or 0))
 
 
 def _operating_system(root: Path) -> str:

@@ -50,15 +50,15 @@ class Laboratory:
     def _performed(self, step: Step) -> Generator[Outcome, None, None]:
         with closing(self._outcomes(step)) as outcomes:
             for part in self._parts(step):
-                self._target.require_same(step.label, part)
                 try:
+                    self._target.require_same(step.label, part)
                     outcome = next(outcomes, None)
                 except Refused as refusal:
                     raise self._failure(step.label, part, refusal) from refusal
                 except SniaPtsError:
                     raise
-                except OSError as error:
-                    raise HostFailed(step=step.label, what=part, reason=str(error)) from error
+                except (OSError, MemoryError) as error:
+                    raise HostFailed(step=step.label, what=part, reason=str(error) or "out of memory") from error
                 if outcome is None:
                     return
                 for line in self._kernel.resets():
@@ -68,18 +68,17 @@ class Laboratory:
 
     def _failure(self, step: str, part: str, refusal: Refused) -> DeviceFailed | HostFailed:
         """Return the failure that a refusal tells of; first of all what became of the target."""
+        reason, device = refusal.reason, refusal.blame == "device"
         try:
             self._target.require_same(step, part)
         except (DeviceFailed, HostFailed) as changed:
-            return type(changed)(step=step, what=part, reason=f"{changed.facts['reason']}; {refusal.reason}")
-        if self._block is None:
-            failed = DeviceFailed if refusal.blame == "device" else HostFailed
-            return failed(step=step, what=part, reason=refusal.reason)
-        if attribute(self._block / "ro") == "1":
-            return DeviceFailed(step=step, what=part, reason=f"it is read-only by now; {refusal.reason}")
-        full = refusal.number == errno.ENOSPC  # within its own size
-        failed = DeviceFailed if refusal.blame == "device" or full else HostFailed
-        return failed(step=step, what=part, reason=refusal.reason)
+            reason, device = f"{changed.facts['reason']}; {reason}", device or isinstance(changed, DeviceFailed)
+        if self._block is not None:
+            device = device or refusal.number == errno.ENOSPC  # within the size that it has, or had
+            if attribute(self._block / "ro") == "1":
+                reason, device = f"it is read-only by now; {reason}", True
+        failed = DeviceFailed if device else HostFailed
+        return failed(step=step, what=part, reason=reason)
 
     def _testimony(self) -> str:
         """Keep what the kernel said of the drive, and return its last word on it."""

@@ -1,8 +1,11 @@
 """The one place that starts programs.
 
 Argument lists, never shell strings; an own process group; SIGTERM before SIGKILL; a wall-clock limit; command, output,
-exit code and times kept as evidence.  A program dies with the suite: the kernel sends it SIGTERM if the suite is
-killed.
+exit code and times kept as evidence.  A program dies with the suite: the kernel kills it when the suite is gone.
+
+A program is prepared and then begun.  What is prepared stands in a process of its own that waits for a word from the
+suite; when the suite is gone instead, it ends.  So there is no moment at which the suite could die and leave a program
+behind, and whoever prepares the next program while one runs begins it without the time that takes.
 """
 
 from __future__ import annotations
@@ -13,17 +16,24 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
 from io import FileIO
 from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
 
 from ..errors import ToolMissing
+
+if TYPE_CHECKING:
+    from typing import Self
 
 #: Called about once a second while a program runs, with the seconds since its start and the bytes it has written.
 Tick = Callable[[float, int], None]
@@ -31,7 +41,13 @@ Tick = Callable[[float, int], None]
 _GRACE_SECONDS = 15.0
 _LONGEST_TEXT = 1 << 20
 _PIECE_BYTES = 1 << 16
-_PACKAGES = {"blkdiscard": "util-linux", "fallocate": "util-linux", "wipefs": "util-linux"}
+_PACKAGES = {
+    **dict.fromkeys(("blkdiscard", "fallocate", "setpriv", "wipefs"), "util-linux"),
+    **dict.fromkeys(("sg_format", "sg_opcodes", "sg_sanitize", "sg_turs"), "sg3-utils"),
+    "nvme": "nvme-cli",
+}
+#: Says that it stands, waits for the word, and becomes the program that its arguments name; without the word it ends.
+_GATE = 'echo >&0 && read -r word && exec "$@" </dev/null'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +55,16 @@ class Finished:
     """A program that ran: what was started, how and when it ended.
 
     ``exit_code`` is negative for a signal.  ``timed_out`` says that the suite ended it at its limit.
-    ``host_cpu_percent`` is how busy all CPUs of the host were together meanwhile, by whatever; None where the kernel
-    does not say.
+    ``stopped_seconds`` is how long somebody held it stopped (SIGSTOP); None where nobody did.  ``left_behind`` is the
+    process number of one that hangs in the kernel and could not be ended.  ``host_cpu_percent`` is how busy all CPUs of
+    the host were together meanwhile, by whatever; None where the kernel does not say.
     """
 
     argv: tuple[str, ...]
     exit_code: int
     timed_out: bool
+    stopped_seconds: float | None
+    left_behind: int | None
     started: str
     started_monotonic_ns: int
     ended_monotonic_ns: int
@@ -59,7 +78,9 @@ class Finished:
 
     @property
     def complaint(self) -> str:
-        """The last line the program said, for a sentence about its failure."""
+        """The last line the program said, for a sentence about its failure; first of all what was done to it."""
+        if self.stopped_seconds is not None:
+            return f"it was stopped from outside for about {self.stopped_seconds:.2g} s"
         lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
         return lines[-1].strip() if lines else f"exit code {self.exit_code}, no message"
 
@@ -73,21 +94,86 @@ def find(program: str) -> str:
     return found
 
 
-class Running:
-    """A program that runs; ``finished`` is known when the block of ``running`` is left."""
+class Program:
+    """A program that waits to begin; it runs while its block is entered, and ``finished`` is known when that is left.
+
+    Then ``evidence``.process.json is there: command, exit code, times and output; with ``listen`` the standard output
+    is for ``said`` alone.  An exception in the block (Ctrl-C) ends the program, keeps the evidence and goes on upwards.
+    """
 
     finished: Finished
 
-    def __init__(self, process: subprocess.Popen[bytes], began_ns: int, heard: int | None) -> None:
-        self._process = process
-        self._began_ns = began_ns
-        self._heard = heard
-        self.timed_out = False
+    def __init__(self, argv: Sequence[str], *, evidence: Path, listen: bool = False) -> None:
+        """Prepare a program; it lives no longer than this thread.  Raises ToolMissing when there is no such program."""
+        command = ("/bin/sh", "-c", _GATE, "sh", find(argv[0]), *argv[1:])
+        self._argv, self._evidence = tuple(argv), evidence
+        self._began_ns = self._stopped_ns = 0
+        self._stopped_since: int | None = None
+        self._left_behind: int | None = None
+        self._stopped = self.timed_out = False
+        with ExitStack() as opened:
+            self._heard, self._out = _output(listen=listen)
+            self._err = os.memfd_create("stderr")
+            for descriptor in (self._heard, self._out, self._err):
+                if descriptor is not None:
+                    opened.callback(os.close, descriptor)
+            self._word, its = socket.socketpair()
+            opened.enter_context(self._word)
+            with its:
+                self._process = subprocess.Popen(
+                    (find("setpriv"), "--pdeathsig", "KILL", "--", *command), start_new_session=True,
+                    stdin=its.fileno(), stdout=self._out, stderr=self._err, env={**os.environ, "LC_ALL": "C"},
+                )  # fmt: skip
+            opened.callback(self._end)
+            self._opened = opened.pop_all()
+
+    def dismiss(self) -> None:
+        """End a program that is not to begin."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        try:
+            self._opened.enter_context(_children_heard(self._look))
+            self._begin()
+            # The file is made now, while the program runs: after its end every microsecond is a pause of the device.
+            self._record = self._opened.enter_context(FileIO(str(self._evidence.with_suffix(".process.json")), "w"))
+        except BaseException:
+            self._opened.close()
+            raise
+        return self
+
+    def _begin(self) -> None:
+        with suppress(OSError):  # one that was ended while it waited has no ear; its end is seen
+            self._word.settimeout(_GRACE_SECONDS)
+            self._word.recv(1)
+        self._wall = datetime.now().astimezone().isoformat(timespec="milliseconds")
+        self._began_ns = time.monotonic_ns()
+        with suppress(OSError):
+            self._word.send(b"\n")
+        self._before = _processor_times()
+
+    def __exit__(self, *_: object) -> None:
+        with self._opened:
+            self._end()
+            ended = time.monotonic_ns()
+            if self._stopped_since is not None:
+                self._stopped_ns += ended - self._stopped_since
+            self.finished = Finished(
+                argv=self._argv, exit_code=self._process.returncode, timed_out=self.timed_out,
+                stopped_seconds=self._stopped_ns / 1e9 if self._stopped else None,
+                left_behind=self._left_behind, started=self._wall,
+                started_monotonic_ns=self._began_ns, ended_monotonic_ns=ended,
+                host_cpu_percent=_busy_percent(self._before, _processor_times()),
+                stdout=_text(self._out) if self._heard is None else "", stderr=_text(self._err),
+            )  # fmt: skip
+            content = {field.name: getattr(self.finished, field.name) for field in fields(Finished)}
+            self._record.write(json.dumps(content).encode())
 
     def said(self, timeout_seconds: float, tick: Tick | None = None) -> Iterator[bytes]:
         """Wait for the end, giving what the program says on its standard output meanwhile, if that is listened to.
 
-        The end is seen at once, on the process's own descriptor.  At the limit ``timed_out`` is set.
+        The end is seen at once, on the process's own descriptor.  At the limit ``timed_out`` is set.  A program that
+        somebody stopped (SIGSTOP) is not waited for, whether or not it was let go on since.
         """
         end, due = os.pidfd_open(self._process.pid), 1.0
         try:
@@ -95,128 +181,88 @@ class Running:
             poll.register(end, select.POLLIN)
             if self._heard is not None:
                 poll.register(self._heard, select.POLLIN)
-            while (elapsed := self._elapsed()) < timeout_seconds:
+            while True:
+                elapsed = self._elapsed()
                 ready = [each for each, _ in poll.poll(1000 * max(0.0, min(due, timeout_seconds) - elapsed))]
+                if self._stopped:
+                    return
                 if self._heard is not None and self._heard in ready:
                     yield os.read(self._heard, _PIECE_BYTES)
                 elif end in ready:
                     self._process.wait()
                     return
-                if tick is not None and self._elapsed() >= due:
+                if end not in ready and elapsed >= timeout_seconds:  # one that ended while we stood still is not late
+                    self.timed_out = True
+                    return
+                if self._elapsed() >= due:
                     due = self._elapsed() + 1.0
-                    tick(self._elapsed(), _written_bytes(self._process.pid))
-            self.timed_out = True
+                    self._look()
+                    if tick is not None:
+                        tick(self._elapsed(), _written_bytes(self._process.pid))
         finally:
             os.close(end)
 
     def _elapsed(self) -> float:
         return (time.monotonic_ns() - self._began_ns) / 1e9
 
+    def _look(self, _number: int = 0, _frame: FrameType | None = None) -> None:
+        """Notice whether somebody stopped the program, or let it go on; the kernel remembers both until asked."""
+        with suppress(ChildProcessError):
+            while found := os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG):
+                now, self._stopped = time.monotonic_ns(), True
+                if self._stopped_since is not None:
+                    self._stopped_ns += now - self._stopped_since
+                self._stopped_since = None if found.si_code == os.CLD_CONTINUED else now
 
-def run(
-    argv: Sequence[str],
-    *,
-    evidence: Path,
-    timeout_seconds: float,
-    started: Callable[[], object] | None = None,
-    tick: Tick | None = None,
-) -> Finished:
-    """Run a program to its end, or to the limit; see ``running``.
+    def _end(self) -> None:
+        """End a program that still runs: SIGTERM to its group, patience (Ctrl-C ends it), SIGKILL to what is left.
 
-    ``started`` is called once the program runs: what it does costs the program's time, not the time after it.
-    """
-    with running(argv, evidence=evidence) as program:
-        if started is not None:
-            started()
+        One that hangs in the kernel is left behind.
+        """
+        if self._process.returncode is not None:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for each in (number, signal.SIGCONT):  # what is stopped does not hear SIGTERM
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, each)
+            with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+                self._process.wait(timeout=_GRACE_SECONDS)
+                break
+        if self._process.returncode is None:  # nobody waits for it any more
+            self._left_behind, self._process.returncode = self._process.pid, -signal.SIGKILL
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def run(argv: Sequence[str], *, evidence: Path, timeout_seconds: float, tick: Tick | None = None) -> Finished:
+    """Run a program to its end, or to the limit; see Program."""
+    with Program(argv, evidence=evidence) as program:
         for _ in program.said(timeout_seconds, tick):
             pass
     return program.finished
 
 
 @contextmanager
-def running(argv: Sequence[str], *, evidence: Path, listen: bool = False) -> Iterator[Running]:
-    """Start a program, end it when the block is left, and keep ``evidence``.process.json.
-
-    That holds command, exit code, times and output; with ``listen`` the standard output is for ``Running.said`` alone.
-    Raises ToolMissing when there is no such program.  An exception in the block (Ctrl-C) ends the program, keeps the
-    evidence and goes on upwards.
-    """
-    command = (*_dying_with_us(), find(argv[0]), *argv[1:])
-    heard, out = _pipe() if listen else (None, os.memfd_create("stdout"))
-    err = os.memfd_create("stderr")
+def _children_heard(hear: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Call ``hear`` as soon as a child is stopped or goes on; only the main thread can, others look now and then."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGCHLD, hear)
     try:
-        wall = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        began = time.monotonic_ns()
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True, env=_environment()
-        )
-        # The file is made now, while the program runs: after its end every microsecond is a pause of the device.
-        with _ended(process), FileIO(str(evidence.with_suffix(".process.json")), "w") as record:
-            program, before = Running(process, began, heard), _processor_times()
-            try:
-                yield program
-            finally:
-                _end(process)
-                program.finished = Finished(
-                    argv=tuple(argv), exit_code=_exit_code(process), timed_out=program.timed_out, started=wall,
-                    started_monotonic_ns=began, ended_monotonic_ns=time.monotonic_ns(),
-                    host_cpu_percent=_busy_percent(before, _processor_times()),
-                    stdout="" if listen else _text(out), stderr=_text(err),
-                )  # fmt: skip
-                content = {field.name: getattr(program.finished, field.name) for field in fields(Finished)}
-                record.write(json.dumps(content).encode())
+        yield
     finally:
-        for descriptor in (heard, out, err):
-            if descriptor is not None:
-                os.close(descriptor)
+        signal.signal(signal.SIGCHLD, before or signal.SIG_DFL)
 
 
-def _pipe() -> tuple[int, int]:
-    """A pipe that holds much, so that no program waits for its listener."""
+def _output(*, listen: bool) -> tuple[int | None, int]:
+    """What a program writes to, and what is heard of it: a pipe that holds much, so that no program waits for us."""
+    if not listen:
+        return None, os.memfd_create("stdout")
     heard, out = os.pipe()
     with suppress(OSError):
         fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, 1 << 20)
     return heard, out
-
-
-@contextmanager
-def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Leave no program behind, whatever happens."""
-    try:
-        yield
-    finally:
-        _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program that still runs: SIGTERM to its group, patience (Ctrl-C ends it), SIGKILL to what is left.
-
-    One that hangs in the kernel is left behind.
-    """
-    if process.returncode is not None:
-        return
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
-            process.wait(timeout=_GRACE_SECONDS)
-            break
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def _exit_code(process: subprocess.Popen[bytes]) -> int:
-    return -signal.SIGKILL if process.returncode is None else process.returncode
-
-
-@cache
-def _dying_with_us() -> tuple[str, ...]:
-    setpriv = shutil.which("setpriv")
-    return (setpriv, "--pdeathsig", "TERM", "--") if setpriv else ()
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "LC_ALL": "C"}
 
 
 def _written_bytes(pid: int) -> int:

@@ -1,4 +1,4 @@
-"""May the suite write here?  Every refusal of a target is made in this module, before the first byte."""
+"""Holds a target for a run, or refuses it before the first byte: block devices by ``guard``, files here."""
 
 from __future__ import annotations
 
@@ -6,40 +6,76 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..dut import Dut
-from ..errors import DeviceFailed, HostFailed, NotConfirmed, TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
-from . import process
-from .device import ROOT, attribute, block_directory, direct_sector_bytes, read_dut
+from ..errors import (
+    DeviceFailed,
+    HostFailed,
+    NotConfirmed,
+    SniaPtsError,
+    TargetBusy,
+    TargetMissing,
+    TargetNotOurs,
+    TargetUnfit,
+)
+from .contents import Contents, read_contents
+from .device import ROOT, block_directory, direct_sector_bytes, raw, read_dut, traits
 from .fio import speakable
+from .guard import not_opened, opened, require_free, require_spare
+from .occupancy import backing_files, descriptors, device_path, is_same, is_swap, look, openers, partitions, program
 
 _OURS = "user.snia-pts.target"
+_OVERWRITE_HINT = "Choose another name, or say --overwrite if its content may be destroyed."
+_LOOK_AGAIN_SECONDS = 0.5
+_PASSING_SECONDS = 0.5
 _GONE = "is no longer there"
 _ELSE = "leads to something else than when it was checked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A target that is held for the whole run: nobody else can mount it, wipe it or test it."""
+    """A target that is held for the whole run: nobody else can mount it, wipe it or test it.
+
+    ``traits`` are what tells a device from every other, file by file of sysfs.
+    """
 
     dut: Dut
     descriptor: int
+    traits: tuple[tuple[Path, bytes], ...] = ()
 
     def require_same(self, step: str, what: str) -> None:
-        """Raise DeviceFailed or HostFailed, in ``step``, when the path no longer leads to what was held, or a
-        file has another size."""
+        """Raise DeviceFailed or HostFailed, in ``step``, when the path no longer leads to what was held, or when that
+        is another drive by now or of another size.
+        """
         held = os.fstat(self.descriptor)
-        changed = _changed(Path(self.dut.path), held)
-        beyond = held.st_size - self.dut.capacity_bytes  # less than a sector: a file need not end with one
-        if not changed and self.dut.kind == "file" and not 0 <= beyond < self.dut.logical_sector_bytes:
-            changed = f"is {held.st_size} bytes long, and was {self.dut.capacity_bytes}"
+        changed = _changed(Path(self.dut.path), held) or (
+            self._file_changed(held) if self.dut.kind == "file" else self._device_changed()
+        )
         if changed:
             failed = DeviceFailed if changed == _GONE and self.dut.kind != "file" else HostFailed
             raise failed(step=step, what=what, reason=f"{self.dut.path} {changed}")
+
+    def _file_changed(self, held: os.stat_result) -> str:
+        beyond = held.st_size - self.dut.capacity_bytes  # less than a sector: a file need not end with one
+        same = 0 <= beyond < self.dut.logical_sector_bytes
+        return "" if same else f"is {held.st_size} bytes long, and was {self.dut.capacity_bytes}"
+
+    def _device_changed(self) -> str:
+        for path, was in self.traits:
+            now = raw(path)
+            if now != was:
+                words = f"is not what was confirmed: its {path.name} was {_told(was)}, and is {_told(now)}"
+                return _GONE if now.strip() in (b"", b"0") else words
+        return ""
+
+
+def _told(trait: bytes) -> str:
+    return repr(trait.decode("utf-8", "replace").strip("\0 \n\t"))
 
 
 def confirm(dut: Dut, typed: str) -> None:
@@ -50,25 +86,28 @@ def confirm(dut: Dut, typed: str) -> None:
 
 
 @contextmanager
-def hold(path: Path, *, size_bytes: int | None, overwrite: bool, root: Path = ROOT) -> Iterator[Target]:
+def hold(
+    path: Path, *, size_bytes: int | None, overwrite: bool, discard_data: bool = False, root: Path = ROOT
+) -> Iterator[Target]:
     """Hold the target at ``path`` for a run, or refuse it: a drive, a file of ours, or a new file of ``size_bytes``.
 
-    Raises TargetMissing, TargetBusy, TargetNotOurs, TargetUnfit.
+    ``overwrite`` allows a file that is not ours, ``discard_data`` a drive with file systems or partitions that nobody
+    uses.  Raises TargetMissing, TargetBusy, TargetNotOurs, TargetUnfit.
     """
     real = Path(speakable(os.path.realpath(path)))
     read_dut(real, size_bytes=size_bytes, root=root)  # refuses what is no target at all
-    if real.is_block_device():
-        checked = real.stat()
-        check_block(real, block_directory(checked.st_rdev, root), root)
-        descriptor = _open(real, os.O_EXCL, checked)
-    else:
-        descriptor = _hold_file(real, size_bytes, overwrite, root)
+    device = real.is_block_device()
+    descriptor = _hold_device(real, root) if device else _hold_file(real, size_bytes, overwrite, root)
     try:
         _lock(descriptor, real)
-        _require_no_opener(descriptor, real, root)
-        if size_bytes is not None and stat.S_ISREG(os.fstat(descriptor).st_mode):
-            _resize(descriptor, real, size_bytes)
-        target = Target(dut=read_dut(real, root=root), descriptor=descriptor)
+        if device:
+            _require_untouched(descriptor, real, discard_data, root)
+        else:
+            _require_no_opener(descriptor, real, root)
+            if size_bytes is not None:
+                _resize(descriptor, real, size_bytes)
+        marks = traits(block_directory(os.fstat(descriptor).st_rdev, root), root) if device else ()
+        target = Target(dut=read_dut(real, root=root), descriptor=descriptor, traits=marks)
         changed = _changed(real, os.fstat(descriptor))
         if changed:
             raise TargetBusy(path=real, reason=f"it {changed}")
@@ -77,52 +116,66 @@ def hold(path: Path, *, size_bytes: int | None, overwrite: bool, root: Path = RO
         os.close(descriptor)
 
 
-def check_block(path: Path, block: Path, root: Path = ROOT) -> None:
-    """Refuse a block device that anybody uses; ``block`` is its sysfs folder.  Raises TargetBusy, TargetUnfit."""
-    if (block / "partition").exists():
-        whole = f"/dev/{block.parent.name}"
-        raise TargetUnfit(path=path, reason=f"it is a partition of {whole}", hint="A test takes a whole drive.")
-    if attribute(block / "ro") == "1":
-        raise TargetUnfit(path=path, reason="it is read-only")
-    for reason in (_mounted(path, block, root), _swap(path, root), _partitions(block), _holders(block)):
-        if reason:
-            raise TargetBusy(path=path, reason=reason)
+def _hold_device(path: Path, root: Path) -> int:
+    checked = path.stat()
+    block = block_directory(checked.st_rdev, root)
+    require_free(path, block, replace(look(root), openers=_lasting_openers(block, root)))
+    return _open(path, os.O_EXCL, checked)
 
 
-def _mounted(path: Path, block: Path, root: Path) -> str:
-    """Mounts are looked up by device number and by source, in our mount namespace and in that of process 1."""
-    number = attribute(block / "dev")
-    for table in ("proc/self/mountinfo", "proc/1/mountinfo"):
-        for line in attribute(root / table).splitlines():
-            before, _, after = line.partition(" - ")
-            fields, source = before.split(), after.split()[1:2]
-            if fields[2:3] == [number] or source == [str(path)]:
-                return f"it is mounted on {fields[4]}"
-    return ""
+def regain(target: Target, *, patience_seconds: float, root: Path = ROOT) -> None:
+    """Hold a drive again that went away for a moment and is back under its name; the descriptor's number stays.
+
+    Raises DeviceFailed when it is not back in time, or cannot be held, and when another one took its place.
+    """
+    path, deadline = Path(target.dut.path), time.monotonic() + patience_seconds
+    if target.dut.kind == "file" or not _changed(path, os.fstat(target.descriptor)):
+        return
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(nothing, target.descriptor, inheritable=False)  # the kernel gives the name again once it is let go
+    os.close(nothing)
+    while True:
+        try:
+            _hold_again(target, path, root)
+            return
+        except SniaPtsError as refusal:
+            if time.monotonic() > deadline:
+                reason = f"it went away, and cannot be held again: {refusal}"
+                raise DeviceFailed(step="Purge", what=path, reason=reason) from None
+            time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def _swap(path: Path, root: Path) -> str:
-    lines = attribute(root / "proc/swaps").splitlines()[1:]
-    names = [line.split()[0].replace(r"\040", " ") for line in lines if line.split()]
-    return "it is swap space" if any(_is_same(path, name) for name in names) else ""
+def _hold_again(target: Target, path: Path, root: Path) -> None:
+    now, was = read_dut(path, root=root), target.dut
+    if not was.serial or (now.serial, now.model) != (was.serial, was.model):
+        reason = f"in its place is {now.model}, serial {now.serial or 'unknown'}"
+        raise DeviceFailed(step="Purge", what=path, reason=reason)
+    descriptor = _hold_device(path, root)
+    try:
+        _lock(descriptor, path)
+        os.dup2(descriptor, target.descriptor, inheritable=False)
+    finally:
+        os.close(descriptor)
 
 
-def _is_same(path: Path, name: str) -> bool:
-    """Do both names lead to the same file?"""
-    with suppress(OSError):
-        return str(path) == os.path.realpath(name) or path.samefile(name)
-    return False
+def _lasting_openers(block: Path, root: Path) -> dict[int, str]:
+    """Who has a device open for more than a moment: udev, and lists of drives, look into each in passing."""
+    until = time.monotonic() + _PASSING_SECONDS
+    while opened(block, found := openers(root)) and time.monotonic() < until:
+        time.sleep(_PASSING_SECONDS / 10)
+    return found
 
 
-def _partitions(block: Path) -> str:
-    found = sorted(child.name for child in block.iterdir() if (child / "partition").exists()) if block.is_dir() else []
-    return f"it has partitions ({', '.join(found)})" if found else ""
+def _require_untouched(descriptor: int, path: Path, discard_data: bool, root: Path) -> None:
+    """Refuse a device that is held, so that nobody can mount it any more: by who has it open, and by what is on it."""
+    block = block_directory(os.fstat(descriptor).st_rdev, root)
+    if reason := opened(block, _lasting_openers(block, root)):
+        raise TargetBusy(path=path, reason=reason)
+    require_spare(path, _contents(path, block), discard_data=discard_data)
 
 
-def _holders(block: Path) -> str:
-    holders = block / "holders"
-    found = sorted(child.name for child in holders.iterdir()) if holders.is_dir() else []
-    return f"it is held by {', '.join(found)} (LVM, RAID or device mapper)" if found else ""
+def _contents(path: Path, block: Path, evidence: Path | None = None) -> Contents:
+    return read_contents({path: [device_path(each) for each in partitions(block)]}, evidence)[path]
 
 
 def _hold_file(path: Path, size_bytes: int | None, overwrite: bool, root: Path) -> int:
@@ -136,7 +189,7 @@ def _hold_file(path: Path, size_bytes: int | None, overwrite: bool, root: Path) 
     descriptor = _open(path, 0, checked)
     try:
         if not overwrite and not _is_ours(descriptor):
-            raise TargetNotOurs(path=path)
+            raise TargetNotOurs(path=path, reason="snia-pts did not create it", hint=_OVERWRITE_HINT)
         wanted = checked.st_size if size_bytes is None else size_bytes
         _require_space(path, wanted - checked.st_blocks * 512)
     except BaseException:
@@ -155,12 +208,11 @@ def _lies_in(path: Path, tree: str) -> bool:
 
 def _check_file(path: Path, checked: os.stat_result, root: Path) -> None:
     """Refuse a file that something else is made of, or that has a second name."""
-    for loop in (root / "sys/block").glob("loop*/loop/backing_file"):
-        if _is_same(path, attribute(loop)):
-            raise TargetBusy(path=path, reason=f"/dev/{loop.parent.parent.name} is made of it")
-    swap = _swap(path, root)
-    if swap:
-        raise TargetBusy(path=path, reason=swap)
+    for loop, backing in backing_files(root):
+        if is_same(path, backing):
+            raise TargetBusy(path=path, reason=f"/dev/{loop} is made of it")
+    if is_swap(path, root):
+        raise TargetBusy(path=path, reason="it is swap space")
     if checked.st_nlink > 1:
         reason = f"it has {checked.st_nlink} names (hard links), and all of them would lose their content"
         raise TargetUnfit(path=path, reason=reason)
@@ -218,8 +270,7 @@ def _open(path: Path, flags: int, checked: os.stat_result | None) -> int:
         if error.errno == errno.EBUSY:
             reason = "somebody holds it exclusively (a mount in a container, RAID, device mapper, another run)"
             raise TargetBusy(path=path, reason=reason) from None
-        hint = "Run as root, or as a user who may write to it." if error.errno == errno.EACCES else None
-        raise TargetUnfit(path=path, reason=f"it cannot be opened for writing ({error.strerror})", hint=hint) from None
+        raise not_opened(path, error.errno or errno.EIO) from None
     if checked is not None and _identity(os.fstat(descriptor)) != _identity(checked):
         os.close(descriptor)
         raise TargetBusy(path=path, reason=f"it {_ELSE}")
@@ -248,44 +299,26 @@ def _lock(descriptor: int, path: Path) -> None:
 
 
 def _require_no_opener(descriptor: int, path: Path, root: Path) -> None:
-    """Refuse a target that another process has open, even if not exclusively."""
+    """Refuse a file that another process has open."""
     held = os.fstat(descriptor)
-    for owner in _entries(root / "proc"):
-        if not owner.isdigit() or owner == str(os.getpid()):
-            continue
-        folder = root / "proc" / owner / "fd"
-        if any(_leads_to(folder / number, path, held) for number in _entries(folder)):
-            program = attribute(root / "proc" / owner / "comm")
-            raise TargetBusy(path=path, reason=f"{program or 'a program'} (process {owner}) has it open")
-
-
-def _entries(folder: Path) -> list[str]:
-    """What a folder of /proc holds; nothing where the process is gone or not ours to look at."""
-    try:
-        return [entry.name for entry in folder.iterdir()]
-    except OSError:
-        return []
+    for owner, link in descriptors(root):
+        if _leads_to(Path(link), path, held):
+            raise TargetBusy(path=path, reason=f"{program(owner, root)} has it open")
 
 
 def _leads_to(link: Path, path: Path, held: os.stat_result) -> bool:
     try:
         name = str(link.readlink())
-        if not name.startswith("/dev/") and Path(name).name != path.name:
+        if Path(name).name != path.name:
             return False
         there = link.stat()
     except OSError:
         return False
-    if stat.S_ISBLK(held.st_mode):
-        return stat.S_ISBLK(there.st_mode) and there.st_rdev == held.st_rdev
     return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
 
 
 def contents(target: Target, evidence: Path) -> tuple[str, ...]:
-    """Return what is recognised on a held target (file systems, partition tables), for the operator to see."""
-    finished = process.run(
-        ["wipefs", "--no-act", "--parsable", "--noheadings", "--output", "TYPE,LABEL", target.dut.path],
-        evidence=evidence / "00000-wipefs",
-        timeout_seconds=60,
-    )
-    lines = (line.replace(",", " ").strip() for line in finished.stdout.splitlines() if not line.startswith("#"))
-    return tuple(line for line in lines if line)
+    """Return what is recognised on a held device (file systems, partition tables), for the operator to see."""
+    path = Path(target.dut.path)
+    block = block_directory(os.fstat(target.descriptor).st_rdev)
+    return _contents(path, block, evidence / "00000-wipefs").told(path.name)

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import add
 
-from ..measurement import NINES, Histogram, Sample
+from ..histogram import Histogram
+from ..measurement import NINES, Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

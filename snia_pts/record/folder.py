@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import HostFailed, RecordError, RunFolderError
+from ..files import open_regular
 from ..units import MIB, capacity
 
+#: As long as an entry may be.
+_LONGEST_LINE = 64 * 1024 * 1024
 #: What the files of one outcome may take, and those of the end.
 _ROOM_BYTES = 16 * MIB
 
@@ -76,9 +79,20 @@ class RunFolder:
             raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
         return folder
 
+    @property
+    def begun(self) -> bool:
+        """Whether the journal has a whole entry: a crash in the instant of the beginning leaves none."""
+        try:
+            with open_regular(self.journal) as file:
+                return file.readline(_LONGEST_LINE).endswith(b"\n")
+        except OSError:
+            return False
+
     def discard(self) -> None:
         """Remove the folder of a run that never began: what was looked up beforehand, and nothing else."""
         with suppress(OSError):  # what holds anything else stays
+            if not self.begun:
+                self.journal.unlink(missing_ok=True)
             for looked_up in self.evidence.glob("00000-*"):
                 looked_up.unlink()
             self.evidence.rmdir()

@@ -21,13 +21,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import HostFailed, RecordError
+from ..errors import HostFailed, NotResumable
 from .entries import Entry, adapter, line
 
 if TYPE_CHECKING:
     from typing import Self
 
 _KEPT = "What was journaled before is safe."
+_WAIT = "Wait for its end, or stop it."
 _TRIES, _PATIENCE_SECONDS = 5, 0.1
 #: What can be done about a journal that cannot be written.
 _REMEDIES = {
@@ -52,7 +53,7 @@ class Journal:
     def __init__(self, path: Path, *, durable: bool = True, existing: bool = False) -> None:
         """Begin a journal; or hold an ``existing`` one, to which nothing is added before ``go_on``.
 
-        Raises RecordError when another process holds it.
+        Raises NotResumable when another process holds it.
         """
         self._durable = durable
         flags = os.O_RDWR if existing else os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -61,7 +62,7 @@ class Journal:
             _lock(self._descriptor)  # tells readers that the run goes on
         except BlockingIOError:
             os.close(self._descriptor)
-            raise RecordError(path=path, reason="the run still goes on", hint="Wait for its end, or stop it.") from None
+            raise NotResumable(path=path.parent, reason="it still goes on", hint=_WAIT) from None
         self._checksum = self._length = 0
         self._goes_on = not existing
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)

@@ -69,7 +69,7 @@ class SuiteFolder:
         folder = RunFolder(path=self.place(test))
         if folder.path.is_symlink():
             raise RecordError(path=folder.path, reason="it is a link, and each test has its own folder here", hint="")
-        return folder if folder.journal.is_file() else None
+        return folder if folder.begun else None
 
     def recorded(self, test: str) -> RunFolder | None:
         """As ``run``; raises RecordError also where the folder's journal is that of another test."""

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from annotated_types import MinLen
 
 from .sections import (
+    MOST_POINTS,
     STRICT,
     AccessGroups,
     Choice,
@@ -16,6 +17,8 @@ from .sections import (
     DemandConditioning,
     DemandLoop,
     DemandSetup,
+    Line,
+    Name,
     OperatingPoints,
     Pattern,
     Preconditioning,
@@ -28,6 +31,7 @@ from .sections import (
     SteadyStateRule,
     Tracked,
     WaitStates,
+    bounded,
     unrepeated,
 )
 
@@ -38,11 +42,11 @@ class TestSpec:
 
     __pydantic_config__ = STRICT
     test: str
-    title: str
-    subtitle: str
-    pts: str
-    publication: str
-    revision: str
+    title: Name
+    subtitle: Line
+    pts: Name
+    publication: Line
+    revision: Name
     setup: Setup
 
 
@@ -147,6 +151,8 @@ class WriteSaturationSpec(PatternSpec):
         PatternSpec.__post_init__(self)
         lasting = {"saturation.seconds": self.saturation.seconds}
         _sampled("settling.sample_seconds", self.settling.sample_seconds, lasting)
+        samples = self.saturation.seconds / self.settling.sample_seconds
+        bounded(samples / self.settling.stride_samples, MOST_POINTS, "samples that stand for rounds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

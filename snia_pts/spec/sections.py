@@ -6,17 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, MinLen, MultipleOf
+from annotated_types import Ge, Gt, Le, MaxLen, MinLen, MultipleOf, Predicate
 
 from ..units import KIB
 
 TestClass = Literal["enterprise", "client"]
+#: What stands in titles, headings and figures.
+Name = Annotated[str, MinLen(1), MaxLen(40), Predicate(str.isprintable)]
+Line = Annotated[str, MinLen(1), MaxLen(120), Predicate(str.isprintable)]
 Percent = Annotated[int, Ge(0), Le(100)]
 Share = Annotated[int, Ge(1), Le(100)]
 Count = Annotated[int, Ge(1), Le(1024)]
 Kib = Annotated[float, Gt(0), Le(65536), MultipleOf(0.5)]
 
 Seconds = Annotated[float, Ge(0.1), Le(7 * 86400)]
+#: A test of more would not end in anybody's time, nor would its plan, and result.xml could not be read.
+MOST_POINTS, _MOST_SAMPLES = 10**5, 10**7
 MetricName = Literal["iops", "mb_per_second", "average_response_ms"]
 
 STRICT = {"extra": "forbid", "allow_inf_nan": False}
@@ -61,6 +66,11 @@ def unrepeated(**lists: Sequence[object]) -> None:
             raise ValueError(f"{name} without repetition")
 
 
+def bounded(count: float, most: int, what: str) -> None:
+    if count > most:
+        raise ValueError(f"at most {most} {what}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizedPreconditioning:
     """Workload independent preconditioning (WIPC) with the block size under test (PTS 2.0.2 chapter 8).
@@ -102,6 +112,8 @@ class Rounds:
 
     def __post_init__(self) -> None:
         unrepeated(read_percents=self.read_percents, block_sizes_kib=self.block_sizes_kib)
+        points = len(self.read_percents) * len(self.block_sizes_kib)
+        bounded(points * self.maximum, MOST_POINTS, "points in all rounds")
 
     @property
     def block_sizes_bytes(self) -> tuple[int, ...]:
@@ -183,7 +195,7 @@ class Pattern:
     """An access pattern by its name: access, R/W mix, block sizes with their shares, skew."""
 
     __pydantic_config__ = STRICT
-    name: str
+    name: Name
     access: Literal["RND", "SEQ"]
     read_percent: Percent
     block_sizes: Annotated[tuple[SizeShare, ...], MinLen(1)]
@@ -205,7 +217,7 @@ class Choice:
     """Which of the patterns is the test stimulus, by its name."""
 
     __pydantic_config__ = STRICT
-    name: str
+    name: Name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,6 +276,9 @@ class WaitStates:
 
     def __post_init__(self) -> None:
         unrepeated(idle_seconds=self.idle_seconds)
+        states = len(self.idle_seconds)
+        bounded(states * self.cycles, MOST_POINTS, "cycles in all wait states")
+        bounded(states * self.access_c_seconds / self.access_c_sample_seconds, _MOST_SAMPLES, "samples of Access C")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +286,7 @@ class Group:
     """One access group of cross stimulus recovery."""
 
     __pydantic_config__ = STRICT
-    name: str
+    name: Name
     access: Literal["RND", "SEQ"]
     read_percent: Percent
     block_size_kib: Kib
@@ -294,6 +309,8 @@ class AccessGroups:
 
     def __post_init__(self) -> None:
         unrepeated(sequence=[group.name for group in self.sequence])
+        seconds = sum(group.seconds for group in self.sequence)
+        bounded(seconds / self.sample_seconds, _MOST_SAMPLES, "samples in all groups")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,6 +327,8 @@ class DemandLoop:
 
     def __post_init__(self) -> None:
         unrepeated(thread_counts=self.thread_counts, queue_depths=self.queue_depths)
+        points = len(self.thread_counts) * len(self.queue_depths)
+        bounded(points * self.maximum, MOST_POINTS, "points in all rounds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,12 @@ class SimulatedDrive:
         """Leave every read and write without an answer after so many more."""
         self._obey(f"hang-after {count}")
 
+    def vanish(self) -> None:
+        """Be gone: no I/O succeeds any more, and none ever will."""
+        assert self._server.stdin is not None
+        self._server.stdin.close()
+        self._server.wait(_SECONDS)
+
     def heal(self) -> None:
         """End all faults; what hung is answered."""
         self._obey("heal")

@@ -1,0 +1,379 @@
+"""Breaks real runs on a loop device as hosts, drives and people do, resumes them, and requires that nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from snia_pts.errors import TargetBusy, TargetUnfit
+from snia_pts.lab.safety import hold
+from tests.drives import MIB, loop_device, mounted
+from tests.killing import whole_lines
+
+ROOT = Path(__file__).parent.parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+SIZE_BYTES = 64 * MIB
+#: Nothing that is killed may live longer, and nothing that is held be held longer.
+PATIENCE_SECONDS = 5.0
+_EITHER = (
+    "--max-rounds", "3", "--set", "steady_state.window_rounds=2",
+    "--set", "steady_state.tracked=[{metric = 'iops', block_size_kib = 4, read_percent = 0}]",
+)  # fmt: skip
+#: A run of some seconds: purge, preconditioning, and two or three rounds of four points.
+SHORT = (
+    *_EITHER, "--point-seconds", "0.2", "--set", "rounds.read_percents=[100, 0]",
+    "--set", "rounds.block_sizes_kib=[64, 4]",
+)  # fmt: skip
+#: Two points a round, each so long that something can be done to it.
+LONG = (
+    *_EITHER, "--point-seconds", "1.5", "--set", "rounds.read_percents=[0]", "--set", "rounds.block_sizes_kib=[8, 4]",
+)  # fmt: skip
+
+
+class Lost(AssertionError):
+    """A run did not come out of it as it must."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """What came of a run that was broken: its exit code, what it said, its journal.
+
+    After its end its last program was gone within ``gone_seconds``, and the next run could hold the target within
+    ``free_seconds``.
+    """
+
+    code: int
+    said: str
+    journal: bytes
+    gone_seconds: float
+    free_seconds: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """A run of the command line on ``device`` that goes on in ``folder``."""
+
+    folder: Path
+    device: Path
+    how: tuple[str, ...] = SHORT
+    process: subprocess.Popen[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        argv = command("iops", str(self.device), "--serial", self.device.name, *self.how, "--run-dir", str(self.folder))
+        self.process = subprocess.Popen(
+            ["env", "--default-signal=INT,HUP", *argv],  # whatever our own caller ignores
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
+        )  # fmt: skip
+
+    @property
+    def journal(self) -> bytes:
+        """What is journaled so far; nothing before the run begins."""
+        with suppress(FileNotFoundError):
+            return (self.folder / "journal.jsonl").read_bytes()
+        return b""
+
+    def programs(self) -> dict[int, str]:
+        """Return the processes, but for the suite itself, that work for this run, or wait to."""
+        return programs_of(self.folder / "evidence")
+
+    def fio(self) -> list[int]:
+        """Return the fio processes that measure."""
+        return [pid for pid, words in self.programs().items() if "fio --output" in words and "00000-" not in words]
+
+    def await_point(self, number: int) -> None:
+        """Wait until the fio of the stimulus with this number (1 is the preconditioning) does I/O."""
+        until = time.monotonic() + 60
+        while not any(f"{number:05d}-" in words and "fio --output" in words for words in self.programs().values()):
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise Lost(f"it never came to stimulus {number}: {self.process.communicate()[1]}")
+            time.sleep(0.01)
+        time.sleep(0.5)
+
+    def end(self) -> str:
+        """Wait until the suite has ended; return what it said."""
+        return self.process.communicate(timeout=120)[1]
+
+    def resume(self) -> subprocess.CompletedProcess[str]:
+        """Resume it."""
+        return snia_pts("resume", str(self.folder), "--serial", self.device.name)
+
+
+def command(*argv: str) -> list[str]:
+    """Return the command line of this checkout."""
+    return [sys.executable, "-m", "snia_pts", *argv]
+
+
+def snia_pts(*argv: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line to its end."""
+    return subprocess.run(
+        command(*argv), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=ENVIRONMENT,
+        timeout=300,
+    )  # fmt: skip
+
+
+def programs_of(evidence: Path) -> dict[int, str]:
+    """Return number and words of every process that names a file in a folder and is no zombie."""
+    found = {}
+    for owner in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            pid, words = int(owner.name), (owner / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+            if any(f"{evidence}/" in word for word in words):
+                found[pid] = " ".join(words)
+    return found
+
+
+@contextmanager
+def freed(run: Run) -> Iterator[list[float]]:
+    """Require that what is broken in the block leaves no program, and its target free for the next; tell how soon."""
+    taken: list[float] = []
+    yield taken
+    began = time.monotonic()
+    while left := run.programs():
+        if time.monotonic() - began > PATIENCE_SECONDS:
+            raise Lost(f"left behind: {left}")
+        time.sleep(0.01)
+    taken.append(time.monotonic() - began)
+    while True:
+        try:
+            with hold(run.device, size_bytes=None, overwrite=False, discard_data=True):
+                break
+        except TargetUnfit:  # because of what was done to it
+            break
+        except TargetBusy as busy:
+            if time.monotonic() - began > PATIENCE_SECONDS:
+                raise Lost(f"still in use: {busy}") from None
+            time.sleep(0.01)
+    taken.append(time.monotonic() - began)
+
+
+def entries(journal: bytes) -> list[dict[str, Any]]:
+    """Return the entries of a journal, without a line that was broken off."""
+    return [json.loads(line)["entry"] for line in whole_lines(journal).splitlines()]
+
+
+def outcomes(journal: bytes) -> list[dict[str, Any]]:
+    """Return the outcomes in a journal."""
+    return [entry["outcome"] for entry in entries(journal) if entry["kind"] == "came"]
+
+
+def require_no_step_lost(folder: Path, journal: bytes) -> None:
+    """Require that every measurement that fio answered is journaled, but for the one that was just answered."""
+    journaled = {outcome.get("evidence") for outcome in outcomes(journal)}
+    answered = []
+    for kept in sorted((folder / "evidence").glob("*.process.json")):
+        name = kept.name.removesuffix(".process.json")
+        with suppress(ValueError):  # one that was being written
+            if not name.startswith("00000-") and json.loads(kept.read_text())["exit_code"] == 0:
+                answered.append(name)
+    lost = [name for name in answered[:-1] if name not in journaled]
+    if lost:
+        raise Lost(f"fio answered {lost}, and the journal does not know of it")
+
+
+def broken(run: Run, how: Callable[[Run], object]) -> Broken:
+    """Break a run; require that nothing is lost or left behind, and that the target is free for the next."""
+    with freed(run) as taken:
+        how(run)
+        said = run.end()
+    require_no_step_lost(run.folder, run.journal)
+    if "Traceback" in said:
+        raise Lost(said)
+    return Broken(
+        code=run.process.returncode, said=said, journal=run.journal, gone_seconds=taken[0], free_seconds=taken[1]
+    )
+
+
+def resumed(run: Run, before: Broken) -> subprocess.CompletedProcess[str]:
+    """Resume a broken run; require that it is finished then, or cannot be, and that nothing is lost by it."""
+    journal = before.journal
+    done = run.resume()
+    if not run.journal.startswith(whole_lines(journal)):
+        raise Lost("what was journaled before is not there any more")
+    if "Traceback" in done.stderr:
+        raise Lost(done.stderr)
+    if run.programs():
+        raise Lost(f"left behind: {run.programs()}")
+    if done.returncode == 0:
+        require_finished(run)
+    return done
+
+
+def require_finished(run: Run) -> dict[str, Any]:
+    """Require that the record tells of a finished run, the same as its journal; return it."""
+    told: dict[str, Any] = json.loads(snia_pts("assess", str(run.folder), "--json").stdout)
+    if told["ending"] != "finished" or told["differs_from_journal"]:
+        raise Lost(f"{told['ending']}, differs in {told['differs_from_journal']}")
+    return told
+
+
+# -- ways to break a run ----------------------------------------------------------------------------------------------
+
+
+def kill_suite(chance: random.Random, seconds: float) -> Callable[[Run], None]:
+    """SIGKILL of the suite at any moment of so many seconds."""
+
+    def kill(run: Run) -> None:
+        time.sleep(chance.uniform(0, seconds))
+        run.process.kill()
+
+    return kill
+
+
+def kill_fio(chance: random.Random, seconds: float) -> Callable[[Run], None]:
+    """SIGKILL of the fio that runs at any moment of so many seconds, or of the next one."""
+
+    def kill(run: Run) -> None:
+        time.sleep(chance.uniform(0, seconds))
+        while run.process.poll() is None and not signal_fio(run, signal.SIGKILL):
+            pass
+
+    return kill
+
+
+def signal_fio(run: Run, number: signal.Signals) -> bool:
+    """Send the fio that measures a signal; tell whether there was one."""
+    found = run.fio()
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+    return bool(found)
+
+
+def at_point(do: Callable[[Run], object], number: int) -> Callable[[Run], None]:
+    """Do something while a stimulus runs."""
+
+    def wait_and_do(run: Run) -> None:
+        run.await_point(number)
+        do(run)
+
+    return wait_and_do
+
+
+def signal_suite(number: signal.Signals) -> Callable[[Run], None]:
+    """Send the suite a signal."""
+    return lambda run: run.process.send_signal(number)
+
+
+def hold_fio(seconds: float) -> Callable[[Run], None]:
+    """Stop fio and let it go on."""
+
+    def hold(run: Run) -> None:
+        signal_fio(run, signal.SIGSTOP)
+        time.sleep(seconds)
+        signal_fio(run, signal.SIGCONT)
+
+    return hold
+
+
+def limit(what: int, amount: Callable[[Run], int]) -> Callable[[Run], None]:
+    """Set a resource limit of the suite, and of the programs it will start."""
+
+    def set_limit(run: Run) -> None:
+        resource.prlimit(run.process.pid, what, (amount(run), amount(run)))
+
+    return set_limit
+
+
+def address_space_bytes(run: Run) -> int:
+    """Return what the suite takes of it, and a little more."""
+    text = Path(f"/proc/{run.process.pid}/statm").read_text()
+    return int(text.split()[0]) * resource.getpagesize() + MIB
+
+
+def descriptors(run: Run) -> int:
+    """Return how many descriptors the suite has open."""
+    return len(list(Path(f"/proc/{run.process.pid}/fd").iterdir()))
+
+
+def shrink(run: Run) -> None:
+    """Let the device lose half of its size."""
+    _resize(run.device, SIZE_BYTES // 2)
+
+
+def _resize(device: Path, size_bytes: int) -> None:
+    command = ["losetup", "--noheadings", "--output", "BACK-FILE", str(device)]
+    os.truncate(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip(), size_bytes)
+    subprocess.run(["losetup", "--set-capacity", device], check=True)
+
+
+def write_protect(run: Run) -> None:
+    """Let the device turn read-only."""
+    subprocess.run(["blockdev", "--setro", run.device], check=True)
+
+
+def fill(run: Run) -> None:
+    """Fill the disk of the run folder, but for a little."""
+    status = os.statvfs(run.folder)
+    with (run.folder.parent / "filler").open("wb") as file:
+        file.write(bytes(max(0, status.f_bavail * status.f_frsize - MIB)))
+
+
+def _make_writable(device: Path) -> None:
+    subprocess.run(["blockdev", "--setrw", device], check=True)
+
+
+def mend(run: Run) -> None:
+    """Mend what was done to the device, and make room."""
+    _make_writable(run.device)
+    _resize(run.device, SIZE_BYTES)
+    (run.folder.parent / "filler").unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A way to break a run, and how the run must end: its exit code, and what it says."""
+
+    do: Callable[[Run], object]
+    code: int
+    says: str
+    small_disk: bool = False
+
+    def waited(self) -> Fault:
+        """Return the same, done while the first point of a round is measured."""
+        return replace(self, do=at_point(self.do, 2))
+
+    def require(self, broken: Broken) -> None:
+        """Require that a run ended as it must."""
+        if broken.code != self.code or self.says not in broken.said:
+            raise Lost(f"it ended with {broken.code} and said {broken.said}")
+
+
+#: Everything that can be done to a point of a run, but for random kills and what only a drive can do.
+FAULTS = {
+    "SIGINT of the suite": Fault(do=signal_suite(signal.SIGINT), code=130, says="Stopped by the operator"),
+    "SIGTERM of the suite": Fault(do=signal_suite(signal.SIGTERM), code=130, says="Stopped by the operator"),
+    "SIGHUP of the suite": Fault(do=signal_suite(signal.SIGHUP), code=130, says="Stopped by the operator"),
+    "SIGSTOP of fio, for 0.1 s": Fault(do=hold_fio(0.1), code=13, says="stopped from outside for about 0"),
+    "SIGSTOP of fio, for good": Fault(do=lambda run: signal_fio(run, signal.SIGSTOP), code=13, says="from outside"),
+    "SIGTERM of fio": Fault(do=lambda run: signal_fio(run, signal.SIGTERM), code=13, says="from outside"),
+    "SIGKILL of fio": Fault(do=lambda run: signal_fio(run, signal.SIGKILL), code=13, says="killed by signal 9"),
+    "the device shrinks": Fault(do=shrink, code=12, says="its size was '131072', and is"),
+    "the device turns read-only": Fault(do=write_protect, code=12, says="it is read-only by now"),
+    "the results disk is full": Fault(do=fill, code=13, says="the disk of the run folder is full", small_disk=True),
+    "RLIMIT_FSIZE": Fault(do=limit(resource.RLIMIT_FSIZE, lambda run: 4096), code=13, says="File too large"),
+    "RLIMIT_NOFILE": Fault(do=limit(resource.RLIMIT_NOFILE, descriptors), code=13, says="Too many open files"),
+    "RLIMIT_AS": Fault(do=limit(resource.RLIMIT_AS, address_space_bytes), code=13, says="The host failed"),
+}
+
+
+@contextmanager
+def place(folder: Path, *, small_disk: bool = False) -> Iterator[tuple[Path, Path]]:
+    """A loop device on a new file, and a folder for a run, on a disk of 20 MB if told so."""
+    folder.mkdir(exist_ok=True)
+    with loop_device(folder / "drive.img", SIZE_BYTES) as device, ExitStack() as after:
+        after.callback(_make_writable, device)  # the kernel keeps for the next what it is
+        disk = folder
+        if small_disk:
+            disk = after.enter_context(mounted("none", folder / "results", "-t", "tmpfs", "-o", "size=20M"))
+        yield device, disk / "run"

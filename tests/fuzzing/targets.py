@@ -1,0 +1,336 @@
+"""Every parser of the suite as a function of bytes: it gives a result, or refuses with a sentence."""
+
+from __future__ import annotations
+
+import zlib
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+from functools import cache
+from io import StringIO
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import TypeAdapter
+
+from snia_pts.cli import preparing, stored
+from snia_pts.cli.plan_text import Planned, plan_json, plan_lines
+from snia_pts.cli.resuming import outlook_lines
+from snia_pts.cli.status import status
+from snia_pts.errors import SniaPtsError
+from snia_pts.folding import fold
+from snia_pts.interruption import Way
+from snia_pts.lab import fio
+from snia_pts.lab.contents import Contents, recognised
+from snia_pts.lab.device import block_dut
+from snia_pts.lab.guard import require_free, require_spare
+from snia_pts.lab.host import read_platform
+from snia_pts.lab.inventory import read_inventory
+from snia_pts.lab.occupancy import look as look_around
+from snia_pts.lab.sampling import Sampler
+from snia_pts.lab.simulated.drive import SimulatedDrive, SimulatedFault
+from snia_pts.lab.simulated.laboratory import simulated_dut
+from snia_pts.lab.simulated.preset import read_preset
+from snia_pts.measurement import Measurement, Outcome, Transfers
+from snia_pts.plan import Assumptions, plan
+from snia_pts.record.document import compare, parse
+from snia_pts.record.folder import RunFolder
+from snia_pts.record.resultxml import result_xml
+from snia_pts.record.suite import SuiteFolder
+from snia_pts.replay import look
+from snia_pts.result import RunFacts
+from snia_pts.spec import TestClass
+from snia_pts.specfile import Specification, parse_override, read_specification
+from snia_pts.steps import BlockShare, Round, Step, Stimulus, Stretch
+from snia_pts.units import parse_size
+from tests import samples
+from tests.strategies import TESTS, VERSIONS, dut, measurement, standard, stimulus
+
+from . import commandline, corpora, reports
+from .chain import chained
+from .forms import ANSWERS, ENTRIES, FILE_END, FILES, JSON, JSON_LINES, LINES, MARKUP, TOML, WORDS, Form
+
+#: What fio was asked for whose answers are tried.
+MIB = 1 << 20
+ASKED = (
+    stimulus(65, seconds=0.1, range_bytes=MIB, thread_count=2, queue_depth=4),
+    stimulus(65, range_bytes=1000 * 4096, seconds=None, passes=1),
+    stimulus(65, seconds=60.0, limit_bytes=MIB),
+    replace(
+        stimulus(65, seconds=0.1),
+        block_size_bytes=(BlockShare(size_bytes=512, percent=40), BlockShare(size_bytes=65536, percent=60)),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A parser: ``parse`` takes an input and an empty folder for its files, and raises nothing but ``refusals``.
+
+    An input may take ``seconds`` of CPU time.
+    """
+
+    form: Form
+    corpus: Callable[[], tuple[bytes, ...]]
+    parse: Callable[[bytes, Path], object]
+    refusals: tuple[type[Exception], ...] = (SniaPtsError,)
+    seconds: float = 5.0
+    #: How many inputs the short version in the tests tries.
+    short: int = 100
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _kept(kind: Any, value: object) -> None:
+    """Require that a journal gives back what it is given."""
+    adapter = _adapter(kind)
+    if repr(adapter.validate_json(adapter.dump_json(value), strict=True)) != repr(value):
+        raise AssertionError("the journal gives back something else")
+
+
+def _written(facts: RunFacts, *answered: tuple[Step, tuple[Outcome, ...]]) -> None:
+    """Require that what was taken in can be journaled, and written as a result.xml that is valid."""
+    _kept(RunFacts, facts)
+    for _, outcomes in answered:
+        for outcome in outcomes:
+            _kept(Outcome, outcome)
+    try:
+        result_xml(fold(facts, answered, ending="unfinished", ending_detail="", finished=""))
+    except SniaPtsError as error:
+        raise AssertionError("what was taken in cannot be written") from error
+
+
+@cache
+def _facts() -> RunFacts:
+    return samples.run_facts(standard().spec)
+
+
+# -- specifications, presets, options ---------------------------------------------------------------------------------
+
+
+def _class(data: bytes) -> TestClass:
+    return "client" if zlib.crc32(data) % 4 == 0 else "enterprise"
+
+
+def _test(data: bytes) -> str:
+    """The test that an input names first, or any."""
+    found = [(place, test) for test in TESTS if (place := data.find(f'"{test}"'.encode())) >= 0]
+    return min(found)[1] if found else TESTS[zlib.crc32(data) % len(TESTS)]
+
+
+def _read(data: bytes, folder: Path) -> Specification:
+    path = folder / "own.toml"
+    path.write_bytes(data)
+    pts = VERSIONS[b"1.1" in data]
+    return read_specification(_test(data), pts, _class(data), path=path)
+
+
+def spec(data: bytes, folder: Path) -> None:
+    """A specification file; one that is taken can be journaled, and stands in a valid result.xml."""
+    read = _read(data, folder)
+    _written(samples.run_facts(read.spec, test_class=read.test_class, found=read.deviations))
+
+
+def plans(data: bytes, folder: Path) -> None:
+    """What a test by a specification file would cost."""
+    read = _read(data, folder)
+    made = plan(read.spec, dut(), Assumptions(mb_per_second=500, overhead_seconds=0.25))
+    planned = Planned(spec=read.spec, plan=made, deviations=read.deviations)
+    list(plan_lines(planned, dut()))
+    plan_json(planned, dut())
+
+
+def override(data: bytes, folder: Path) -> None:
+    """The arguments of --set, an override a line, after the name of the test."""
+    test, *changes = data.decode("utf-8", "surrogateescape").split("\n")
+    read = read_specification(
+        test if test in TESTS else "iops", "2.0.2", _class(data), overrides=map(parse_override, changes)
+    )
+    _kept(RunFacts, samples.run_facts(read.spec, found=read.deviations))
+
+
+def preset(data: bytes, folder: Path) -> None:
+    """A simulated drive; one that is taken answers a stimulus of a second."""
+    path = folder / "drive.toml"
+    path.write_bytes(data)
+    read = read_preset(str(path))
+    drive = SimulatedDrive(read, seed=1)
+    device = simulated_dut(str(path), read)
+    _written(samples.run_facts(standard().spec, device=device))
+    try:
+        for access in ("RND", "SEQ"):
+            drive.purge()
+            asked = stimulus(50, access=access, range_bytes=device.capacity_bytes)
+            drive.begin(asked)
+            drive.run(asked, 1.0, float("inf"))
+    except SimulatedFault as fault:
+        if not read.faults.error_after_bytes and not read.faults.hang_after_bytes:
+            raise AssertionError("a fault that was not asked for") from fault
+
+
+def words(data: bytes, folder: Path) -> None:
+    """Sizes, seeds, overrides and versions."""
+    text = data.decode("utf-8", "surrogateescape")
+    fio.parse_version(text)
+    refused: list[SniaPtsError] = []
+    for read in (parse_size, preparing.seed, parse_override):
+        try:
+            read(text)
+        except SniaPtsError as refusal:
+            refused.append(refusal)
+    if len(refused) == 3:
+        raise refused[0]
+
+
+# -- the run folder ---------------------------------------------------------------------------------------------------
+
+
+def result_document(data: bytes, folder: Path) -> None:
+    """result.xml, held against another."""
+    list(compare(parse(data, "result.xml"), parse(corpora.results()[0], "result.xml")))
+
+
+def journal(data: bytes, folder: Path) -> None:
+    """A journal as it lies on the disk, by the verbs status and assess, and by what resume would do with it."""
+    (folder / "journal.jsonl").write_bytes(data)
+    number = zlib.crc32(data)
+    as_json, way = bool(number % 2), get_args(Way)[number % len(get_args(Way))]
+    run = RunFolder.existing(folder)
+    with redirect_stdout(StringIO()):
+        if number % 8 == 0:
+            status(Namespace(runs=[folder], json=as_json))
+        list(outlook_lines(run, look(run, way)))
+        stored.assess(Namespace(run=folder, json=as_json))
+
+
+def entries(data: bytes, folder: Path) -> None:
+    """Entries of a journal with valid checksums, by the same."""
+    journal(chained(data), folder)
+
+
+def suite(data: bytes, folder: Path) -> None:
+    """suite.json; the tests' folders lie in its own."""
+    (folder / "suite.json").write_bytes(data)
+    found = SuiteFolder.existing(folder)
+    if found is None or any(found.place(test).parent != found.path for test in found.tests):
+        raise AssertionError("a test outside the folder")
+
+
+# -- fio --------------------------------------------------------------------------------------------------------------
+
+
+def _measured(asked: Stimulus, read: Transfers, write: Transfers) -> Measurement:
+    return replace(measurement(asked, read=read, write=write), evidence_sha256="0" * 64)
+
+
+def answer(data: bytes, folder: Path) -> None:
+    """fio's final answer; one that is believed can be kept and reported."""
+    number = zlib.crc32(data)
+    asked = ASKED[number % len(ASKED)]
+    code = 0 if number % 8 else 1
+    read, write = fio.accept(asked, code, False, data.decode("utf-8", "replace"))
+    _written(_facts(), (Round(number=1, stimuli=(asked,)), (_measured(asked, read, write),)))
+
+
+def stream(data: bytes, folder: Path) -> None:
+    """What fio says while it is sampled, in pieces, as the engine takes it."""
+    asked = ASKED[0]
+    step = Stretch(phase="stimulus", stimulus=asked, sample_seconds=0.025)
+    answers, sampler, outcomes = fio.Answers(), Sampler(step.samples), list[Outcome]()
+    place = zlib.crc32(data) % (len(data) + 1)
+    try:
+        for said in (data[:place], data[place:]):
+            for told in answers.more(said):
+                outcomes += sampler.cut(fio.totals(told))
+        final = answers.last.decode("utf-8", "replace")
+        read, write = fio.accept(asked, 0, False, final)
+        outcomes += sampler.last(fio.totals(final))
+    except ValueError as error:  # as the engine does
+        raise fio.Refused("host", str(error)) from error
+    _written(_facts(), (step, (*outcomes, _measured(asked, read, write))))
+
+
+# -- what a host and its devices say ----------------------------------------------------------------------------------
+
+
+def _laid_out(data: bytes, root: Path, names: tuple[str, ...]) -> None:
+    """Write the files of an input under their names; none for an empty one."""
+    for name, content in zip(names, data.split(FILE_END), strict=False):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        if content:
+            path.write_bytes(content)
+
+
+def device(data: bytes, folder: Path) -> None:
+    """A block device by sysfs and udev; one that is taken can be reported."""
+    block = folder / "sys/block/sdx"
+    *attributes, _ = corpora.ATTRIBUTES
+    number = (data.split(FILE_END) + [b""] * 2)[1].strip(b"\0 \n\t")
+    plain = number.decode("ascii", "replace") if len(number) < 20 and b"/" not in number and number else "0:0"
+    names = tuple(f"sys/block/sdx/{name}" for name in attributes)
+    _laid_out(data, folder, (*names, f"run/udev/data/b{plain.replace(chr(0), '')}"))
+    read_inventory(folder)
+    _written(samples.run_facts(standard().spec, device=block_dut(Path("/dev/sdx"), block, folder)))
+
+
+def contents(data: bytes, folder: Path) -> None:
+    """What wipefs says of a drive and its partitions."""
+    found, unreadable = recognised(data.decode("utf-8", "replace"))
+    on_it = Contents(signatures=tuple(found), unreadable=unreadable)
+    on_it.told("sdx")
+    require_spare(Path("/dev/sdx"), on_it, discard_data=False)
+
+
+def mounts(data: bytes, folder: Path) -> None:
+    """Mount tables and swap areas: is the device in use?"""
+    block = folder / "sys/block/sdx"
+    _laid_out(data, folder, corpora.TABLES)
+    if not block.exists():
+        _laid_out(b"8:16\n", block, ("dev",))
+        for place in (folder / "sys/dev/block/8:16", folder / "sys/class/block/sdx"):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(block)
+    require_free(Path("/dev/sdx"), block, look_around(folder))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Engine:
+    name: str = "fio"
+    version: str = "3.33"
+    io_engine: str = "io_uring"
+
+
+def host(data: bytes, folder: Path) -> None:
+    """What /proc, /etc and DMI say of the host; it can be reported."""
+    _laid_out(data, folder, corpora.HOST_FILES)
+    _written(samples.run_facts(standard().spec, host=read_platform(_Engine(), root=folder)))
+
+
+TARGETS: Mapping[str, Target] = {
+    "spec": Target(form=TOML, corpus=corpora.specifications, parse=spec),
+    "plan": Target(form=TOML, corpus=corpora.specifications, parse=plans, short=30),
+    "override": Target(form=LINES, corpus=corpora.overrides, parse=override),
+    "preset": Target(form=TOML, corpus=corpora.presets, parse=preset, short=80),
+    "words": Target(form=WORDS, corpus=corpora.sizes, parse=words, short=1000),
+    "result": Target(form=MARKUP, corpus=corpora.results, parse=result_document, short=200),
+    "journal": Target(form=JSON_LINES, corpus=corpora.journals, parse=journal, short=150),
+    "entries": Target(form=ENTRIES, corpus=corpora.entries, parse=entries),
+    "suite": Target(form=JSON, corpus=corpora.suites, parse=suite, short=500),
+    "answer": Target(form=ANSWERS, corpus=corpora.answers, parse=answer, refusals=(fio.Refused,), short=200),
+    "stream": Target(form=ANSWERS, corpus=corpora.streams, parse=stream, refusals=(fio.Refused,)),
+    "device": Target(form=FILES, corpus=corpora.devices, parse=device, short=150),
+    "mounts": Target(form=FILES, corpus=corpora.mounts, parse=mounts, short=300),
+    "contents": Target(form=JSON, corpus=corpora.contents, parse=contents, short=300),
+    "host": Target(form=FILES, corpus=corpora.hosts, parse=host, short=150),
+    "argv": Target(form=WORDS, corpus=corpora.command_lines, parse=commandline.argv, short=60),
+    "texts": Target(form=WORDS, corpus=corpora.texts, parse=reports.texts, short=50),
+    "report": Target(form=WORDS, corpus=corpora.texts, parse=reports.report, seconds=60, short=10),
+    "pdf": Target(form=WORDS, corpus=corpora.texts, parse=reports.pdf, seconds=60, short=2),
+    "journaled-report": Target(form=ENTRIES, corpus=corpora.entries, parse=reports.journaled, seconds=60, short=12),
+}

@@ -1,0 +1,213 @@
+"""In a virtual machine with emulated drives: a purge by NVMe Format, purges that lie, drives that break and go.
+
+One machine is booted for all of it, which takes minutes; what each test says is one thing that must have come of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from tests.drives import MIB, content
+from tests.guest.machine import Drive, Machine, why_not
+
+pytestmark = [pytest.mark.guest, pytest.mark.long]
+
+SIZE = 64 * MIB
+#: A sector that none of the 64 blocks of a purge's proof covers.
+BAD_SECTOR = SIZE // 512 // 2 + 64
+ROUNDS = (
+    "--set", "rounds.read_percents=[50]", "--set", "rounds.block_sizes_kib=[4]", "--engine", "libaio",
+    "--set", 'steady_state.tracked=[{metric="iops",block_size_kib=4,read_percent=50}]', "--max-rounds", "5",
+    "--progress", "log",
+)  # fmt: skip
+SHORT, LONG = (*ROUNDS, "--point-seconds", "0.5"), (*ROUNDS, "--point-seconds", "100")
+WRITES = (
+    "--set", "settling.sample_seconds=1", "--set", "settling.stride_samples=5", "--set", "saturation.seconds=100",
+    "--progress", "log",
+)  # fmt: skip
+#: Discards a SCSI disk, takes it off the system, and lets it be found again some seconds after the end.
+LOST_AND_FOUND = (
+    "sh -c 'blkdiscard --force $0 && host=$(readlink -f /sys/block/${0##*/}/device/../../scsi_host/*) && "
+    "echo 1 >/sys/block/${0##*/}/device/delete && { (sleep 5; echo - - - >$host/scan) & }' {device}"
+)
+
+
+def nvme(serial: str, **changes: object) -> Drive:
+    """An NVMe drive with one namespace."""
+    return Drive(serial=serial, size_bytes=SIZE, devices=("nvme,id={serial},serial={serial},drive={node}",), **changes)  # type: ignore[arg-type]
+
+
+DRIVES = (
+    Drive(
+        serial="FORMAT",
+        size_bytes=SIZE,
+        devices=(
+            "nvme,id={serial},serial={serial}",
+            "nvme-ns,drive={node},bus={serial},nsid=1,logical_block_size=4096,physical_block_size=4096",
+        ),
+    ),
+    Drive(serial="NEIGHBOUR", size_bytes=SIZE, devices=("nvme-ns,drive={node},bus=FORMAT,nsid=2",)),
+    nvme("PULLED"),
+    nvme(
+        "BROKEN",
+        driver={
+            "driver": "blkdebug",
+            "inject-error": [{"event": "read_aio", "iotype": "read", "sector": BAD_SECTOR, "errno": 5}],
+        },
+    ),
+    Drive(serial="SATA", size_bytes=SIZE, devices=("ide-hd,bus=sata.0,serial={serial},drive={node}",)),
+    Drive(serial="SCSI", size_bytes=SIZE, devices=("scsi-hd,bus=scsi.0,serial={serial},drive={node}",)),
+    Drive(serial="SHY", size_bytes=SIZE, devices=("scsi-hd,bus=scsi.0,serial={serial},drive={node}",)),
+)
+
+
+def runs() -> Iterator[dict[str, object]]:
+    """What the machine is to run: a name, the drive's serial number, the options, and what stops it, if anything."""
+    erase = "hdparm --user-master u --security-erase snia-pts {device}"
+    for name, serial, options, until in (
+        ("format", "FORMAT", SHORT, ""),
+        ("pulled", "PULLED", WRITES, ""),
+        ("broken", "BROKEN", LONG, ""),
+        ("scsi format", "SCSI", (*SHORT, "--purge", "scsi-format"), ""),
+        ("security erase", "SATA", (*SHORT, "--purge", "ata-security-erase"), ""),
+        ("hdparm", "SATA", (*SHORT, "--purge-command", erase), ""),
+        ("lost and found", "SHY", (*SHORT, "--purge-command", LOST_AND_FOUND), '"purged"'),
+    ):
+        argv = ["wsat" if name == "pulled" else "iops", "DEVICE", "--serial", serial, *options]
+        yield {"name": name, "serial": serial, "argv": argv, "until": until, "reports": name == "format"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """A run that came out of the machine."""
+
+    folder: Path
+
+    @property
+    def code(self) -> int:
+        return int((self.folder / "code").read_text())
+
+    @property
+    def said(self) -> str:
+        return (self.folder / "err").read_text() + (self.folder / "out").read_text()
+
+    @property
+    def outcomes(self) -> list[dict[str, object]]:
+        """What the journal keeps."""
+        lines = (self.folder / "run/journal.jsonl").read_text().splitlines()
+        return [each["entry"]["outcome"] for each in map(json.loads, lines) if each["entry"]["kind"] == "came"]
+
+    def command(self, evidence: str = "00000-purge") -> list[str]:
+        """Return the command line that a piece of evidence keeps."""
+        argv = json.loads((self.folder / f"run/evidence/{evidence}.process.json").read_text())["argv"]
+        return [str(word) for word in argv]
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """The machine, after all its runs."""
+    if reason := why_not():
+        (pytest.fail if os.environ.get("SNIA_PTS_GUEST") == "1" else pytest.skip)(reason)
+    made = Machine(tmp_path_factory.mktemp("machine"), DRIVES)
+    made.image("NEIGHBOUR").write_bytes(random.Random(1).randbytes(SIZE))
+    with made.running(list(runs())):
+        made.wait(600, made.folder / "pulled/run/journal.jsonl", '"sample"')
+        made.remove("PULLED")
+        made.wait(600)
+    return made
+
+
+def ran(machine: Machine, name: str) -> Ran:
+    """Return a run of the machine."""
+    return Ran(folder=machine.folder / name)
+
+
+def test_a_drive_is_formatted_tested_and_reported(machine: Machine) -> None:
+    """On an NVMe drive with sectors of 4096 bytes: Format, proven, no Deviation; the test, its result and report."""
+    run = ran(machine, "format")
+    assert run.code == 0, run.said
+    (purged,) = (each for each in run.outcomes if each["kind"] == "purged")
+    root = etree.parse(run.folder / "run/result.xml")
+
+    assert (purged["method"], purged["samples"], purged["survivors"]) == ("NVMe Format, SES 1", 64, 0)
+    assert root.xpath("//*[local-name()='deviation'][@what='purge']") == []
+    assert root.xpath("string(//*[local-name()='dut']/@serial)") == "FORMAT"
+    assert root.xpath("string(//*[local-name()='dut']/@model)") == "QEMU NVMe Ctrl"
+    assert root.xpath("string(//*[local-name()='dut']/@logical_sector_bytes)") == "4096"
+    assert (run.folder / "run/report.pdf").read_bytes().startswith(b"%PDF-")
+    assert "NVMe Format, SES 1 (proven on 64 blocks)" in (run.folder / "run/report.rst").read_text()
+
+
+def test_a_format_keeps_the_form_of_the_drive(machine: Machine) -> None:
+    """The LBA format in use (not the first of the drive's) is given to the tool, and is in use after."""
+    run = ran(machine, "format")
+    identify = [
+        json.loads(json.loads((run.folder / f"run/evidence/00000-purge-{name}.process.json").read_text())["stdout"])
+        for name in ("id-ns", "id-ns-after")
+    ]
+    before, after = ((each["flbas"], each["dps"]) for each in identify)
+
+    assert before == after
+    assert before[0] & 0xF
+    assert f"--lbaf={before[0] & 0xF}" in run.command()
+
+
+def test_a_format_leaves_the_neighbour_alone(machine: Machine) -> None:
+    """The other namespace of the same drive is byte for byte what it was."""
+    expected = random.Random(1).randbytes(SIZE)
+
+    assert machine.image("NEIGHBOUR").read_bytes() == expected
+    assert content(machine.image("FORMAT")) != content(machine.image("NEIGHBOUR"))
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "told"),
+    [
+        ("scsi format", 11, "The purge of DEVICE by SCSI Format Unit is a lie: 64 of 64 blocks"),
+        ("hdparm", 11, "snia-pts {device} is a lie: 64 of 64 blocks"),
+        ("security erase", 10, "purge method ata-security-erase is not on offer for it: the drive has no such"),
+    ],
+)
+def test_a_lying_purge_is_found_out(machine: Machine, name: str, code: int, told: str) -> None:
+    """QEMU's SCSI and SATA disks say success and keep the data; the latter does not even say that it can erase."""
+    run = ran(machine, name)
+
+    assert run.code == code, run.said
+    assert told in run.said.replace(next(word for word in run.said.split() if word.startswith("/dev/")), "DEVICE")
+    assert not (run.folder / "run/evidence/00001-fio.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "kept"),
+    [
+        ("pulled", "no longer there", {"purged", "sample"}),
+        ("broken", "fio reports error 61, No data available", {"purged", "measurement"}),
+    ],
+)
+def test_a_drive_that_fails_in_the_middle_has_failed(machine: Machine, name: str, told: str, kept: set[str]) -> None:
+    """Pulled out, or with an unreadable sector: an exit code of its own, and the journal keeps all before."""
+    run = ran(machine, name)
+
+    assert run.code == 12, run.said
+    assert "The device failed in step" in run.said
+    assert told in run.said
+    assert "Traceback" not in run.said
+    assert {outcome["kind"] for outcome in run.outcomes} == kept
+    assert etree.parse(run.folder / "run/result.xml").xpath("string(//@ending)") == "device failed"
+
+
+def test_a_drive_that_goes_away_while_it_is_purged_is_held_again(machine: Machine) -> None:
+    """A purge that takes the drive off the system for seconds is proven on what came back, and the test goes on."""
+    run = ran(machine, "lost and found")
+
+    assert run.code == 130, run.said
+    (purged, *_) = run.outcomes
+    assert (purged["samples"], purged["survivors"]) == (64, 0)

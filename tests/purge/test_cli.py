@@ -1,0 +1,113 @@
+"""The options of the purge: what is refused, what a plan foretells, and what a run that goes on unpurged reports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from snia_pts.cli.main import main
+from tests.drives import MIB, filled
+
+SHORT = (
+    "--set", "rounds.read_percents=[0]", "--set", "rounds.block_sizes_kib=[4]",
+    "--set", 'steady_state.tracked=[{metric="iops",block_size_kib=4,read_percent=0}]', "--point-seconds", "0.1",
+    "--max-rounds", "5", "--overwrite", "--progress", "log",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    filled(tmp_path / "x.img", 8 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "told"),
+    [
+        (("x.img", "--purge", "none", "--purge-command", "tool {device}"), 2, "not allowed with"),
+        (("x.img", "--purge-command", "tool /dev/sda"), 2, "does not say which drive"),
+        (("x.img", "--purge-command", "{device}"), 2, "does not say which drive"),
+        (("x.img", "--purge-command", "tool '{device}"), 2, "No closing quotation"),
+        (("x.img", "--purge-command", ""), 2, "does not say which drive"),
+        (("x.img", "--purge-command", "no-such-tool {device}"), 4, "no-such-tool is needed"),
+        (("x.img", "--purge-command", "tool {serial}"), 10, "no serial number"),
+        (("sim:optane", "--purge-command", "tool {device}"), 2, "--purge-command is for real targets"),
+        (("sim:optane", "--allow-unpurged"), 2, "--allow-unpurged is for real targets"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused(
+    capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], code: int, told: str
+) -> None:
+    """Each with its sentence, a remedy and the target untouched."""
+    before = Path("x.img").read_bytes()
+
+    assert main(("iops", *argv, "--overwrite", "--plan") if argv[0] == "x.img" else ("iops", *argv, "--plan")) == code
+    said = capsys.readouterr().err
+    assert told in said
+    assert len(said.strip().splitlines()) >= 2
+    assert Path("x.img").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("argv", "actual"),
+    [
+        ((), "punch-hole"), (("--purge", "overwrite"), "overwrite with zeros"), (("--purge", "none"), "not purged"),
+        (("--purge-command", "fallocate -p -l 8MiB {device}"), None), (("--allow-unpurged",), "punch-hole"),
+    ],
+)  # fmt: skip
+def test_a_plan_foretells_the_deviation(
+    capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], actual: str | None
+) -> None:
+    """A vendor's command counts as the vendor's own, which the standard allows; leave to fail is no deviation yet."""
+    assert main(("iops", "x.img", *SHORT, *argv, "--plan", "--json")) == 0
+    told = json.loads(capsys.readouterr().out)["deviations"]
+
+    assert [each["actual"] for each in told if each["what"] == "purge"] == ([] if actual is None else [actual])
+
+
+def purge_of(run: Path) -> dict[str, str]:
+    """Return what result.xml tells of the purge."""
+    (found,) = etree.parse(run / "result.xml").findall("{*}purge")
+    return {str(key): str(value) for key, value in found.attrib.items()}
+
+
+def test_a_lie_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """A purge that is not proven has an exit code of its own; nothing is measured."""
+    assert main(("iops", "x.img", *SHORT, "--purge-command", "true {device}", "--run-dir", "run")) == 11
+    assert "the vendor's own, by: true {device} is a lie: 64 of 64 blocks" in capsys.readouterr().err
+    assert not list(Path("run/evidence").glob("00001*"))
+
+
+def test_a_run_that_goes_on_unpurged_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """With leave the run is finished; result and report say on what it was measured."""
+    argv = ("--purge-command", "true {device}", "--allow-unpurged", "--run-dir", "run")
+    assert main(("iops", "x.img", *SHORT, *argv)) == 0
+    told = "the vendor's own, by: true {device}, NOT PROVEN: the purge is a lie: 64 of 64 blocks"
+
+    assert told in capsys.readouterr().out
+    assert purge_of(Path("run")) | {"started": "", "seconds": ""} == {
+        "part": "", "method": "the vendor's own, by: true {device}", "samples": "64", "survivors": "64", "started": "",
+        "seconds": "", "evidence": "00000-purge",
+    }  # fmt: skip
+    assert "(not proven)" in Path("run/report.rst").read_text()
+    assert etree.parse("run/result.xml").xpath("string(//@conformant)") == "false"
+
+
+def test_a_vendors_command_is_no_shell(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command is split into words as by a shell, and nothing else: what a shell would do with it is not done."""
+    argv = ("--purge-command", "fallocate -p -l 8MiB '{device}' ; touch shell", "--run-dir", "run")
+    assert main(("iops", "x.img", *SHORT, *argv)) == 11
+    assert "unexpected number of arguments" in capsys.readouterr().err
+    assert not Path("shell").exists()
+
+
+def test_a_vendors_command_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """One that purges is proven like any other, and the report tells the command."""
+    argv = ("--purge-command", "fallocate -p -l 8MiB {device}", "--run-dir", "run")
+    assert main(("iops", "x.img", *SHORT, *argv)) == 0
+    assert "purge:" not in capsys.readouterr().out
+    assert purge_of(Path("run"))["method"] == "the vendor's own, by: fallocate -p -l 8MiB {device}"
+    assert "fallocate -p -l 8MiB" in Path("run/report.rst").read_text()

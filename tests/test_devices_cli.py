@@ -1,0 +1,235 @@
+"""``snia-pts devices`` as an operator sees it: terminals of every width, pipes, JSON; and ``--discard-data``."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.cli import devices
+from snia_pts.cli.devices import device_json, device_lines
+from snia_pts.cli.main import main
+from snia_pts.lab.inventory import Listed, read_inventory
+from tests.drives import MIB, content, loop_device, mounted
+from tests.hosts import FakeHost
+
+pytestmark = pytest.mark.device  # holds loop devices
+PROGRAM = (sys.executable, "-m", "snia_pts")
+LONG = "INTEL CORPORATION SOLID STATE DRIVE OF SERIES \N{GREEK CAPITAL LETTER OMEGA}"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeHost:
+    """A host with drives of several kinds, one of them free."""
+    host = FakeHost(tmp_path / "host")
+    host.nvme()
+    (host.root / "dev/disk/by-id").mkdir(parents=True)
+    (host.root / "dev/disk/by-id/nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001").symlink_to("../../nvme0n1")
+    disk = host.disk("sda", device__model=LONG, device__vendor="ATA\n", device__serial="BTYF\x1b[2J7")
+    host.mount_block(host.partition(disk, 2), "/")
+    host.partition(host.disk("sdb", queue__rotational="1\n"), 1)
+    host.disk("sdc", size="0\n")
+    return host
+
+
+@pytest.fixture
+def found(host: FakeHost) -> tuple[Listed, ...]:
+    """What is listed of that host."""
+    return read_inventory(host.root)
+
+
+@pytest.mark.parametrize("width", [20, 44, 80, 100, 132, 200, 400])
+def test_it_fits_a_terminal(found: tuple[Listed, ...], width: int) -> None:
+    """No line is longer than the terminal, but for a name that would not survive a break; nothing is lost by that."""
+    lines = list(device_lines(found, width))
+    words = re.split(r"\s+", "\n".join(lines))
+
+    for line in lines:
+        assert len(line) <= width or len(line.split()) == 1
+    for each in found:
+        assert each.path in words
+    for told in ("S64HNE0R500001", "GDC5302Q", "OMEGA".replace("OMEGA", "\N{GREEK CAPITAL LETTER OMEGA}"), "sda2)"):
+        assert any(told in word for word in words)
+    assert "/dev/disk/by-id/nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001" in " ".join(words)
+    assert " ".join(words).endswith("1 of 4 devices may be tested.")
+
+
+def test_a_wide_terminal_has_a_column_for_each(found: tuple[Listed, ...]) -> None:
+    """Where there is room all stands in the table, only the verdict below; a column without content is left out."""
+    lines = list(device_lines(found, 400))
+
+    assert re.split("  +", lines[0]) == [
+        "device", "size", "model", "serial", "bus", "firmware", "media", "PCIe", "NUMA", "write cache", "sectors",
+        "purge", "by-id",
+    ]  # fmt: skip
+    assert "8 GT/s x4 of 16 GT/s x4" in lines[1]
+    assert not {"PCIe", "NUMA", "firmware", "by-id"} & set(re.split("  +", next(device_lines(found[1:], 400))))
+    assert [line for line in lines if line.startswith(" ")] == [
+        "    may be tested: yes",
+        "    may be tested: no: the root file system is on it (through sda2)",
+        "    may be tested: no: on it is sdb1 (nothing recognised) (--discard-data allows it)",
+        "    may be tested: no: it has no size (no medium, or an unbound loop device)",
+    ]
+
+
+def test_a_pipe_has_a_line_for_each(found: tuple[Listed, ...]) -> None:
+    """Without a terminal nothing is wrapped or left out: the head, and a line for each device, its verdict last."""
+    head, *lines = device_lines(found, None)
+
+    assert re.split("  +", head)[0] == "device"
+    assert re.split("  +", head)[-1] == "may be tested"
+    assert [line.split()[0] for line in lines] == [each.path for each in found]
+    assert [re.split("  +", line)[-1][:3] for line in lines] == ["yes", "no:", "no:", "no:"]
+    assert len({line.index(verdict) for line, verdict in zip(lines, ("yes", *["no: "] * 3), strict=True)}) == 1
+
+
+def test_a_drives_name_commands_no_terminal(found: tuple[Listed, ...]) -> None:
+    """What a drive calls itself is shown, and not obeyed."""
+    text = "\n".join(device_lines(found, None))
+
+    assert "\x1b" not in text
+    assert "BTYF?[2J7" in text
+
+
+def test_no_devices_is_told() -> None:
+    """A container without devices is told so."""
+    assert list(device_lines((), 80)) == ["There are no block devices."]
+
+
+def test_the_json_says_all(found: tuple[Listed, ...]) -> None:
+    """Every fact by its name; what is not known is null; the refusal with its exit code, reason and remedy."""
+    free, root, parts, slot = (json.loads(json.dumps(device_json(each))) for each in found)
+
+    assert free["usable"] is True
+    assert free["refusal"] is None
+    assert free["pcie"] == {
+        "current": {"gigatransfers_per_second": 8.0, "lanes": 4},
+        "maximum": {"gigatransfers_per_second": 16.0, "lanes": 4},
+    }
+    assert (free["dut"]["serial"], free["dut"]["capacity_bytes"], free["numa_node"]) == ("S64HNE0R500001", 2 * MIB, 1)
+    assert root["refusal"]["reason"] == "the root file system is on it (through sda2)"
+    assert (root["usable"], root["refusal"]["exit_code"], root["pcie"]["current"]) == (False, 7, None)
+    assert (parts["contents"], parts["refusal"]["exit_code"]) == (["sdb1 (nothing recognised)"], 8)
+    assert "--discard-data" in parts["refusal"]["remedy"]
+    assert (slot["dut"], slot["refusal"]["exit_code"]) == (None, 10)
+
+
+def test_the_json_is_described(found: tuple[Listed, ...]) -> None:
+    """docs/formats.rst names every field."""
+    text = (
+        (Path(__file__).parent.parent / "docs" / "formats.rst").read_text().partition("``snia-pts devices --json``")[2]
+    )
+
+    for name in {*device_json(found[0]), "format", "devices", "exit_code", "reason", "remedy", "lanes"}:
+        assert f"``{name}``" in text
+
+
+def test_the_verb(host: FakeHost, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It ends well whatever it finds, in both forms."""
+    monkeypatch.setattr(devices, "read_inventory", lambda: read_inventory(host.root))
+
+    assert main(["devices"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 5
+    assert main(["devices", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["format"] == 1
+    assert [Path(each["path"]).name for each in document["devices"]] == ["nvme0n1", "sda", "sdb", "sdc"]
+    assert main(["devices", "/dev/sda"]) == 2
+
+
+# -- real devices -----------------------------------------------------------------------------------------------------
+
+
+def run(*argv: str, **how: Any) -> subprocess.CompletedProcess[str]:
+    """Run the program."""
+    return subprocess.run(
+        [*PROGRAM, *argv], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, **how
+    )
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Iterator[Path]:
+    """A loop device with somebody's file system."""
+    with loop_device(tmp_path / "disk.img", 16 * MIB) as path:
+        subprocess.run(["mkfs.ext4", "-q", "-L", "photos", path], check=True, capture_output=True)
+        yield path
+
+
+@pytest.mark.root
+def test_a_real_device_is_listed(photos: Path, tmp_path: Path) -> None:
+    """A loop device is told with what is on it, and with where it is mounted; nothing on it changes."""
+    before = content(photos)
+    (found,) = (each for each in json.loads(run("devices", "--json").stdout)["devices"] if each["path"] == str(photos))
+    assert found["contents"] == ["ext4 photos"]
+    assert found["refusal"]["reason"] == "on it is ext4 photos"
+    assert found["dut"]["model"] == f"loop device on {tmp_path / 'disk.img'}"
+    assert content(photos) == before
+
+    with mounted(photos, tmp_path / "mnt", "-o", "ro") as place:
+        (line,) = (line for line in run("devices").stdout.splitlines() if line.startswith(f"{photos} "))
+        assert line.endswith(f"no: it is mounted on {place}")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_real_terminal_is_filled_and_not_overrun(photos: Path, columns: int) -> None:
+    """The width is that of the terminal."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    text = b""
+    with subprocess.Popen([*PROGRAM, "devices"], stdout=theirs, stdin=theirs, env=environment) as running:
+        os.close(theirs)
+        while b"may be tested." not in text:
+            text += os.read(ours, 65536)
+        assert running.wait() == 0
+    os.close(ours)
+    lines = text.decode().replace("\r", "").splitlines()
+
+    assert any(line.startswith(f"{photos} ") for line in lines)
+    assert all(len(line) <= columns or len(line.split()) == 1 for line in lines)
+
+
+@pytest.mark.root
+def test_a_run_refuses_somebodys_data(photos: Path, tmp_path: Path) -> None:
+    """A test on a drive with a file system ends before the question, untouched, and leaves no run folder."""
+    before = content(photos)
+    done = run("wsat", str(photos), "--serial", photos.name, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (8, "")
+    assert "may hold somebody's data: on it is ext4 photos. Nothing was written to it." in done.stderr
+    assert "--discard-data" in done.stderr
+    assert content(photos) == before
+    assert not list(tmp_path.glob("runs/*"))
+
+
+@pytest.mark.root
+def test_discarding_is_still_confirmed(photos: Path, tmp_path: Path) -> None:
+    """With --discard-data the operator is shown what is on the drive, and asked as ever."""
+    before = content(photos)
+    done = run("wsat", str(photos), "--discard-data", cwd=tmp_path)
+
+    assert done.returncode == 9
+    assert "on it: ext4 photos" in done.stderr
+    assert "there is no terminal to ask at" in done.stderr
+    assert content(photos) == before
+
+
+def test_discarding_is_for_drives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For a file there is --overwrite; a simulated drive holds nothing."""
+    (tmp_path / "data.img").write_bytes(b"x" * 4096)
+    for target in ([str(tmp_path / "data.img")], [str(tmp_path / "new.img"), "--size", "1M"], ["sim:enterprise-nvme"]):
+        assert main(["wsat", *target, "--discard-data"]) == 2
+        assert "--discard-data is for" in capsys.readouterr().err
+    assert (tmp_path / "data.img").read_bytes() == b"x" * 4096
+    assert not (tmp_path / "new.img").exists()

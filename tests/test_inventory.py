@@ -1,0 +1,472 @@
+"""The list of a host's drives, and every reason that a test would be refused for, on made-up hosts."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from snia_pts.errors import SniaPtsError, TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
+from snia_pts.lab import purge
+from snia_pts.lab.inventory import Link, Listed, read_inventory
+from tests.drives import MIB, need_root
+from tests.hosts import FakeHost
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeHost:
+    """A host without any device."""
+    return FakeHost(tmp_path)
+
+
+def listed(host: FakeHost, name: str = "sdx") -> Listed:
+    """Return what is told of one device; looking changes no byte of any."""
+    nodes = [path for path in (host.root / "dev").rglob("*") if path.is_file() and not path.is_symlink()]
+    before = [hashlib.sha256(node.read_bytes()).digest() for node in nodes]
+    found = {each.path.removeprefix(f"{host.root}/dev/"): each for each in read_inventory(host.root)}
+    assert [hashlib.sha256(node.read_bytes()).digest() for node in nodes] == before
+    return found[name]
+
+
+# -- what a device is -------------------------------------------------------------------------------------------------
+
+
+def test_a_free_drive_may_be_tested(host: FakeHost) -> None:
+    """A drive that nobody uses and that holds nothing is offered, with all that is known of it."""
+    host.nvme()
+    (host.root / "dev/disk/by-id").mkdir(parents=True)
+    for name in ("nvme-eui.36", "nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001", "wwn-0x1"):
+        (host.root / "dev/disk/by-id" / name).symlink_to("../../nvme0n1" if name != "wwn-0x1" else "../../sda")
+    found = listed(host, "nvme0n1")
+
+    assert found.refusal is None
+    assert found.dut is not None
+    assert (found.dut.model, found.dut.serial, found.dut.firmware) == (
+        "SAMSUNG MZQL2960HCJR-00A07", "S64HNE0R500001", "GDC5302Q",
+    )  # fmt: skip
+    assert (found.link, found.link_maximum) == (Link(gigatransfers=8, lanes=4), Link(gigatransfers=16, lanes=4))
+    assert found.numa_node == 1
+    assert found.by_id == (
+        "/dev/disk/by-id/nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001", "/dev/disk/by-id/nvme-eui.36",
+    )  # fmt: skip
+    assert found.purge_methods == purge.offers(found.dut, host.root)
+    assert found.purge_methods
+
+
+def test_a_drive_with_several_paths_is_one_drive(host: FakeHost) -> None:
+    """Native NVMe multipath: the paths are hidden, and the link is found through the controller."""
+    host.nvme()
+    subsystem = host.root / "sys/devices/virtual/nvme-subsystem/nvme-subsys0"
+    subsystem.mkdir(parents=True)
+    slot = host.root / "sys/devices/pci0000:00/0000:01:00.0"
+    (slot / "nvme/nvme0/nvme0n1").rename(subsystem / "nvme0n1")
+    for name in ("sys/block/nvme0n1", "sys/class/block/nvme0n1", "sys/dev/block/8:1"):
+        (host.root / name).unlink()
+        (host.root / name).symlink_to(subsystem / "nvme0n1")
+    (subsystem / "nvme0").symlink_to(slot / "nvme/nvme0")
+    host.disk("nvme0c0n1", hidden="1\n")
+    found = listed(host, "nvme0n1")
+
+    assert [Path(each.path).name for each in read_inventory(host.root)] == ["nvme0n1"]
+    assert found.dut is not None
+    assert (found.dut.bus, found.dut.kind, found.numa_node) == ("NVMe", "drive", 1)
+    assert found.link == Link(gigatransfers=8, lanes=4)
+
+
+def test_what_is_not_known_is_not_guessed(host: FakeHost) -> None:
+    """A SATA drive has no PCIe link of its own; no NUMA node is none."""
+    host.disk(place="pci0000:00/0000:00:17.0/ata1/host0/block")
+    host.write("sys/devices/pci0000:00/0000:00:17.0/current_link_speed", "2.5 GT/s\n")
+    host.write("sys/devices/pci0000:00/0000:00:17.0/numa_node", "-1\n")
+    found = listed(host)
+
+    assert (found.link, found.link_maximum, found.numa_node, found.by_id) == (None, None, None, ())
+
+
+def test_a_link_that_the_kernel_does_not_know_is_zero(host: FakeHost) -> None:
+    """ "Unknown" is no speed."""
+    host.nvme()
+    host.write("sys/devices/pci0000:00/0000:01:00.0/current_link_speed", "Unknown\n")
+
+    assert listed(host, "nvme0n1").link == Link(gigatransfers=0, lanes=4)
+
+
+@pytest.mark.parametrize("told", ["\N{SUPERSCRIPT TWO}", "9" * 5000, "1e9", "-1"])
+def test_numbers_that_are_none_are_not_known(told: str, host: FakeHost) -> None:
+    """Lanes and NUMA node are plain digits, or unknown."""
+    host.nvme()
+    for name in ("current_link_width", "numa_node"):
+        host.write(f"sys/devices/pci0000:00/0000:01:00.0/{name}", told)
+    found = listed(host, "nvme0n1")
+
+    assert found.link is not None
+    assert (found.link.lanes, found.numa_node) == (0, None)
+
+
+@pytest.mark.parametrize(
+    "odd", ["\0", "x" * 5000, "x/" * 3000, "..", "\\000", "\N{SUPERSCRIPT TWO}:1", "9" * 5000 + ":1"]
+)
+def test_odd_lines_of_the_kernel_hide_no_use(odd: str, host: FakeHost) -> None:
+    """Names and numbers that no file has are passed over; the device that is mounted behind them is still in use."""
+    block = host.disk()
+    host.mount("/odd", odd if ":" in odd else "0:45", f"/dev/{odd}")
+    host.swap(f"/dev/{odd}")
+    host.swap(f"/dev/{odd}", "file")
+    host.write("proc/locks", f"1: FLOCK  ADVISORY  WRITE 1 ffffffffff:{'9' * 99}:{'9' * 5000} 0 EOF\n{odd}\n")
+    host.write("sys/block/loop0/loop/backing_file", f"/dev/{odd}\n")
+    host.mount_block(block, "/mnt")
+
+    assert "it is mounted on /mnt" in str(listed(host).refusal)
+
+
+def test_the_order_is_a_persons(host: FakeHost) -> None:
+    """nvme2n1 comes before nvme10n1, and partitions are no drives."""
+    for name in ("nvme10n1", "sdb", "nvme2n1", "sda"):
+        host.partition(host.disk(name), 1)
+
+    assert [Path(each.path).name for each in read_inventory(host.root)] == ["nvme2n1", "nvme10n1", "sda", "sdb"]
+
+
+def test_loop_devices_without_a_file_are_not_listed(host: FakeHost) -> None:
+    """What the kernel keeps ready is no device; a slot of a card reader is one, without a medium."""
+    host.made_of("loop0", size="0\n")
+    host.made_of("zram0", size="0\n")
+    host.disk(size="0\n")
+    (found,) = read_inventory(host.root)
+
+    assert (Path(found.path).name, found.dut) == ("sdx", None)
+    assert "no size" in str(found.refusal)
+
+
+def test_a_name_with_a_slash(host: FakeHost) -> None:
+    """Where the kernel's name has a !, the node lies in a folder."""
+    host.disk("cciss!c0d0")
+
+    assert listed(host, "cciss/c0d0").refusal is None
+
+
+def test_no_devices(host: FakeHost) -> None:
+    """A host, or a container, without a single device."""
+    assert read_inventory(host.root) == ()
+
+
+# -- whether it may be tested -----------------------------------------------------------------------------------------
+
+
+def mounted(host: FakeHost) -> None:
+    host.mount_block(host.disk(), "/data")
+
+
+def mounted_by_name(host: FakeHost) -> None:
+    host.disk()
+    host.mount("/b", source="/dev/sdx")
+
+
+def mounted_by_the_host(host: FakeHost) -> None:
+    host.mount_block(host.disk(), "/host", process="1")
+
+
+def mounted_in_a_container(host: FakeHost) -> None:
+    host.mount_block(host.disk(), "/srv", process="4711")
+    host.write("proc/4711/comm", "postgres\n")
+
+
+def root_disk(host: FakeHost) -> None:
+    host.mount_block(host.disk(), "/")
+
+
+def root_partition(host: FakeHost) -> None:
+    disk = host.disk()
+    host.mount_block(host.partition(disk, 1), "/boot/efi")
+    host.mount_block(host.partition(disk, 2), "/")
+
+
+def root_far_above(host: FakeHost) -> None:
+    disk = host.disk()
+    array = host.made_of("md127", host.partition(disk, 3))
+    crypt = host.made_of("dm-0", array, dm__name="luks-1\n", dm__uuid="CRYPT-LUKS2-1-luks-1\n")
+    volume = host.made_of("dm-1", crypt, dm__name="vg0-root\n", dm__uuid="LVM-abc\n")
+    host.mount_block(volume, "/", process="1")
+
+
+def second_disk_of_root(host: FakeHost) -> None:
+    """The root file system is a btrfs over two disks; the mount names only the other."""
+    host.mount("/", source="/dev/sda")
+    host.disk("sda")
+    host.write("sys/fs/btrfs/features/x", "")
+    (host.root / "sys/fs/btrfs/uuid/devices").mkdir(parents=True)
+    (host.root / "sys/fs/btrfs/uuid/devices/sdx").symlink_to(host.disk())
+
+
+def bcachefs(host: FakeHost) -> None:
+    host.disk("sda")
+    host.disk()
+    host.mount("/pool", source="/dev/sdx:/dev/sda")
+
+
+def loop_on_it(host: FakeHost) -> None:
+    host.disk()
+    host.made_of("loop3", loop__backing_file="/dev/sdx\n")
+
+
+def mounted_loop_on_it(host: FakeHost) -> None:
+    disk = host.disk()
+    host.mount_block(host.made_of("loop3", loop__backing_file=f"/dev/{disk.name}\n"), "/iso")
+
+
+def swap(host: FakeHost) -> None:
+    host.disk()
+    host.swap("/dev/sdx")
+
+
+def swap_above(host: FakeHost) -> None:
+    host.made_of("dm-4", host.partition(host.disk(), 1), dm__name="vg0-swap\n")
+    host.swap("/dev/dm-4")
+
+
+def volume_group(host: FakeHost) -> None:
+    host.made_of("dm-0", host.disk(), dm__name="vg0-data\n", dm__uuid="LVM-abc\n")
+
+
+def multipath(host: FakeHost) -> None:
+    host.made_of("dm-0", host.disk(), host.disk("sdy"), dm__name="mpatha\n", dm__uuid="mpath-36\n")
+
+
+def array_of_a_partition(host: FakeHost) -> None:
+    disk = host.disk()
+    host.made_of("md127", host.partition(disk, 1))
+    host.made_of("dm-2", disk)
+
+
+def bcache(host: FakeHost) -> None:
+    (host.disk() / "bcache").mkdir()
+
+
+def exported(host: FakeHost) -> None:
+    host.disk()
+    host.write("sys/kernel/config/nvmet/subsystems/nqn/namespaces/1/device_path", "/dev/sdx\n")
+
+
+def exported_by_scsi(host: FakeHost) -> None:
+    host.disk()
+    host.write("sys/kernel/config/target/core/iblock_0/disk/udev_path", "/dev/sdx\n")
+
+
+def locked(host: FakeHost) -> None:
+    host.disk()
+    node = (host.root / "dev/sdx").stat()
+    place = f"{os.major(node.st_dev):02x}:{os.minor(node.st_dev):02x}:{node.st_ino}"
+    host.write("proc/locks", f"1: POSIX  ADVISORY  WRITE 7 {place} 0 EOF\n2: FLOCK  ADVISORY  WRITE 42 {place} 0 EOF\n")
+
+
+def read_only(host: FakeHost) -> None:
+    host.disk(ro="1\n")
+
+
+def optical(host: FakeHost) -> None:
+    host.disk(device__type="5\n")
+
+
+def zoned(host: FakeHost) -> None:
+    host.disk(queue__zoned="host-managed\n")
+
+
+def without_a_node(host: FakeHost) -> None:
+    host.disk()
+    (host.root / "dev/sdx").unlink()
+
+
+def partitioned(host: FakeHost) -> None:
+    disk = host.disk()
+    host.partition(disk, 1)
+    host.partition(disk, 2)
+
+
+def put(host: FakeHost, name: str, offset: int, mark: bytes) -> None:
+    """Write a mark on a device."""
+    with (host.root / "dev" / name).open("r+b") as node:
+        node.seek(offset)
+        node.write(mark)
+
+
+def zfs_pool(host: FakeHost) -> None:
+    """A partition with the first uberblocks of a ZFS label."""
+    host.partition(host.disk(), 1, size_bytes=64 * MIB)
+    for copy in range(4):
+        put(host, "sdx1", 128 * 1024 + copy * 1024, (0x00BAB10C).to_bytes(8, "little"))
+
+
+def physical_volume(host: FakeHost) -> None:
+    host.disk()
+    body = ((32).to_bytes(4, "little") + b"LVM2 001" + b"u" * 32).ljust(492, b"\0")
+    checksum = zlib.crc32(body, 0xF597A6CF ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
+    put(host, "sdx", 512, b"LABELONE" + (1).to_bytes(8, "little") + checksum.to_bytes(4, "little") + body)
+
+
+def ceph(host: FakeHost) -> None:
+    host.disk()
+    put(host, "sdx", 0, b"bluestore block device\n")
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "reason"),
+    [
+        (mounted, TargetBusy, "it is mounted on /data"),
+        (mounted_by_name, TargetBusy, "it is mounted on /b"),
+        (mounted_by_the_host, TargetBusy, "it is mounted on /host"),
+        (
+            mounted_in_a_container, TargetBusy,
+            "it is mounted on /srv in another mount namespace, that of postgres (process 4711)",
+        ),
+        (root_disk, TargetBusy, "the root file system is on it"),
+        (root_partition, TargetBusy, "the root file system is on it (through sdx2)"),
+        (root_far_above, TargetBusy, "the root file system is on it (through vg0-root, luks-1, md127, sdx3)"),
+        (second_disk_of_root, TargetBusy, "it belongs to a btrfs file system in use"),
+        (bcachefs, TargetBusy, "it is mounted on /pool"),
+        (loop_on_it, TargetBusy, "/dev/loop3 is made of it"),
+        (mounted_loop_on_it, TargetBusy, "it is mounted on /iso (through loop3)"),
+        (swap, TargetBusy, "it is swap space"),
+        (swap_above, TargetBusy, "it is swap space (through vg0-swap, sdx1)"),
+        (volume_group, TargetBusy, "vg0-data (LVM) is made of it"),
+        (multipath, TargetBusy, "mpatha (multipath) is made of it"),
+        (array_of_a_partition, TargetBusy, "dm-2 (device mapper), md127 (RAID) are made of it"),
+        (bcache, TargetBusy, "it is registered with bcache"),
+        (exported, TargetBusy, "it is exported to other hosts (NVMe target)"),
+        (exported_by_scsi, TargetBusy, "it is exported to other hosts (SCSI target)"),
+        (locked, TargetBusy, "process 42 has locked it (another run of snia-pts?)"),
+        (read_only, TargetUnfit, "it is read-only"),
+        (optical, TargetUnfit, "it is an optical drive or a floppy disk"),
+        (zoned, TargetUnfit, "its zones can only be written in order (host-managed), and the tests write at random"),
+        (without_a_node, TargetMissing, "does not exist"),
+        (partitioned, TargetNotOurs, "on it is sdx1 (nothing recognised), sdx2 (nothing recognised)"),
+        (zfs_pool, TargetBusy, "it is marked as a member of a ZFS pool"),
+        (physical_volume, TargetBusy, "it is marked as a member of LVM"),
+        (ceph, TargetBusy, "it is marked as a member of Ceph"),
+    ],
+    ids=lambda case: case.__name__ if callable(case) and not isinstance(case, type) else "",
+)  # fmt: skip
+def test_a_drive_that_may_not_be_tested(
+    host: FakeHost, case: Callable[[FakeHost], None], kind: type[SniaPtsError], reason: str
+) -> None:
+    """Each use of a drive has its own reason; nothing is written by looking, and its neighbour is free."""
+    host.nvme(7)
+    case(host)
+    refusal = listed(host).refusal
+
+    assert type(refusal) is kind
+    assert reason in str(refusal)
+    assert refusal.hint
+    assert listed(host, "nvme7n1").refusal is None
+
+
+def test_the_root_file_system_is_told_first(host: FakeHost) -> None:
+    """Of a disk in use for many things, what matters most is told."""
+    disk = host.disk()
+    host.mount_block(host.partition(disk, 1), "/boot")
+    host.mount_block(host.partition(disk, 2), "/")
+    host.swap("/dev/sdx3")
+    host.partition(disk, 3)
+
+    assert "root file system" in str(listed(host).refusal)
+
+
+@pytest.mark.root
+def test_a_name_of_another_device_is_refused(host: FakeHost) -> None:
+    """A node that was left over, and leads to another drive than the kernel's of that name, misleads nobody."""
+    need_root()
+    disk = host.disk()
+    (host.root / "dev/sdx").unlink()
+    os.mknod(host.root / "dev/sdx", stat.S_IFBLK | 0o600, os.makedev(7, 255))
+
+    assert (disk / "dev").read_text() == "8:1"
+    assert "its name leads to another device" in str(listed(host).refusal)
+
+
+def test_file_systems_are_named(host: FakeHost) -> None:
+    """What is on a drive is told with its label, of the partitions too; it is the reason for the refusal."""
+    if not shutil.which("mkfs.ext4", path=f"{os.environ['PATH']}:/usr/sbin"):
+        pytest.skip("no mkfs.ext4 here")
+    disk = host.disk()
+    host.partition(disk, 1)
+    subprocess.run(
+        ["/usr/sbin/mkfs.ext4", "-q", "-L", "photos", host.root / "dev/sdx1"], check=True, capture_output=True
+    )
+    found = listed(host)
+
+    assert found.contents == ("sdx1 (ext4 photos)",)
+    assert isinstance(found.refusal, TargetNotOurs)
+    assert "on it is sdx1 (ext4 photos)" in str(found.refusal)
+    assert "--discard-data" in found.refusal.hint
+
+
+def test_what_may_not_be_opened_is_told(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator without rights is told so, before anything is looked at."""
+    host.disk()
+    monkeypatch.setattr(os, "access", lambda *_, effective_ids: not effective_ids)
+    found = listed(host)
+
+    assert isinstance(found.refusal, TargetUnfit)
+    assert "cannot be opened for writing (Permission denied)" in str(found.refusal)
+    assert "root" in found.refusal.hint
+    assert found.contents == ()
+
+
+def test_a_drive_that_cannot_be_read_is_refused(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing can be recognised because nothing can be read, that is no empty drive."""
+
+    def broken(_descriptor: int, length: int, offset: int) -> bytes:
+        if offset:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return bytes(length)
+
+    host.disk()
+    monkeypatch.setattr(os, "pread", broken)
+    found = listed(host)
+
+    assert isinstance(found.refusal, TargetNotOurs)
+    assert "what is on it cannot be told (Input/output error)" in str(found.refusal)
+
+
+def test_a_drive_that_goes_meanwhile_spoils_nothing(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the program that looks at all drives fails at one of them, the others are told all the same."""
+    host.disk("sda")
+    host.disk("sdb")
+    monkeypatch.setattr(
+        "snia_pts.lab.contents._unreadable", lambda disk: disk.unlink(missing_ok=True) if disk.name == "sdb" else ""
+    )
+    found = {Path(each.path).name: each.refusal for each in read_inventory(host.root)}
+
+    assert found["sda"] is None
+    assert "what is on it cannot be told (wipefs: error:" in str(found["sdb"])
+
+
+def test_other_disks_in_use_are_no_reason(host: FakeHost) -> None:
+    """Mounts and swap of neighbours with a similar name, lines that mean nothing, and swap files are no reason."""
+    host.disk()
+    neighbour = host.disk("sdxa")
+    host.mount_block(neighbour, "/")
+    host.mount_block(host.partition(neighbour, 1), "/home")
+    host.write("proc/1/mountinfo", "garbage\n36 25\n - \n36 25 8:99 / /gone rw - ext4 /dev/sdx9 rw\n")
+    host.swap("/swap\\040file", "file")
+    host.swap("/backup/sdx", "file")
+    host.write("proc/locks", "1: FLOCK  ADVISORY  WRITE 42 00:06:1 0 EOF\ngarbage\n")
+
+    assert listed(host).refusal is None
+
+
+def test_a_circle_of_devices_ends(host: FakeHost) -> None:
+    """Whatever the kernel tells, looking ends."""
+    disk = host.disk()
+    above = host.made_of("dm-0", disk)
+    (disk / "slaves/dm-0").symlink_to(above)
+    host.mount_block(above, "/circle")
+
+    assert "mounted on /circle" in str(listed(host).refusal)

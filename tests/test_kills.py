@@ -1,0 +1,60 @@
+"""Real fio on a loop device, killed and broken, as ``bench/kills.py`` does more often: nothing lost or left behind."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from tests import breaking
+from tests.breaking import FAULTS, Fault, Run
+
+pytestmark = [pytest.mark.root, pytest.mark.long]
+
+
+def test_a_killed_suite_leaves_nothing_behind_and_loses_nothing(tmp_path: Path) -> None:
+    """After SIGKILL at a random moment no program is left, the target is free, and the run goes on to its end."""
+    with breaking.place(tmp_path / "x") as (device, folder):
+        run = Run(folder=folder, device=device)
+        broken = breaking.broken(run, breaking.at_point(breaking.kill_suite(random.Random(1), 1.5), 2))
+        done = breaking.resumed(run, broken)
+
+    assert broken.code == -9
+    assert len(breaking.outcomes(broken.journal)) >= 2
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_killed_fio_is_the_hosts_failure_and_loses_nothing(tmp_path: Path) -> None:
+    """SIGKILL of fio at a random moment ends the run with code 13, and it goes on to its end."""
+    with breaking.place(tmp_path / "x") as (device, folder):
+        run = Run(folder=folder, device=device)
+        broken = breaking.broken(run, breaking.kill_fio(random.Random(3), 3.0))
+        done = breaking.resumed(run, broken)
+
+    Fault(do=print, code=13, says="fio was killed by signal 9").require(broken)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "SIGSTOP of fio, for 0.1 s",
+        "the device turns read-only",
+        "the results disk is full",
+        "RLIMIT_FSIZE",
+        "RLIMIT_AS",
+    ],
+)
+def test_a_fault_ends_a_run_in_its_own_way(what: str, tmp_path: Path) -> None:
+    """Each fault has its exit code and sentence; nothing is left behind or lost, and the target is free."""
+    fault = FAULTS[what]
+    with breaking.place(tmp_path / "x", small_disk=fault.small_disk) as (device, folder):
+        run = Run(folder=folder, device=device, how=breaking.LONG)
+        broken = breaking.broken(run, fault.waited().do)
+        told = json.loads(breaking.snia_pts("assess", str(folder), "--json").stdout)
+
+    fault.require(broken)
+    kind = "unfinished" if what == "RLIMIT_FSIZE" else "device failed" if fault.code == 12 else "host failed"
+    assert told["ending"] == kind  # a journal that cannot grow has no end
