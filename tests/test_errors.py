@@ -18,7 +18,10 @@ PACKAGE = Path(errors.__file__).parent
 
 def family(kind: type[SniaPtsError] = SniaPtsError) -> list[type[SniaPtsError]]:
     """Return a class and all that derive from it."""
-    return [kind, *(member for child in kind.__subclasses__() for member in family(child))]
+    return [
+        kind,
+        *(member for child in kind.__subclasses__() if child.__module__ == kind.__module__ for member in family(child)),
+    ]
 
 
 def blanks(text: str) -> set[str]:

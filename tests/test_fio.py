@@ -438,7 +438,7 @@ def test_refusals(change: Change, blame: str, reason: str) -> None:
     ("text", "code", "blame", "reason"),
     [
         (json.dumps(answer()), 1, "host", "exit code 1"),
-        (json.dumps(answer()), -11, "host", "exit code -11"),
+        (json.dumps(answer()), -11, "host", "killed by signal 11"),
         ("", 137, "host", "exit code 137 and left no result"),
         ("", -9, "host", "killed by signal 9 and left no result"),
         ("fio: pid=1, err=2\n", 1, "host", "left no result"),

@@ -217,7 +217,6 @@ NAMES = (
     "{0}",
     "%s",
     "<b>",
-    "\N{OGHAM SPACE MARK}",
 )
 
 

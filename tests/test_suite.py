@@ -40,7 +40,7 @@ def test_a_folder_of_all_is_known_again(tmp_path: Path) -> None:
     """What was asked for is read back; a test without a journal was not run."""
     made = SuiteFolder.create(tmp_path / "all", ("iops", "wsat"))
     (made.place("wsat")).mkdir()
-    (made.place("wsat") / "journal.jsonl").touch()
+    (made.place("wsat") / "journal.jsonl").write_text("begun\n")
 
     found = SuiteFolder.existing(tmp_path / "all")
 
@@ -75,7 +75,7 @@ def test_a_folder_in_which_nothing_began_is_discarded(tmp_path: Path) -> None:
     found = SuiteFolder.create(there, ("iops",))
     begun = SuiteFolder.create(tmp_path / "begun", ("iops",))
     begun.place("iops").mkdir()
-    (begun.place("iops") / "journal.jsonl").touch()
+    (begun.place("iops") / "journal.jsonl").write_text("begun\n")
 
     for folder in (made, found, begun):
         folder.discard()

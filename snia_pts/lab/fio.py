@@ -284,9 +284,12 @@ def _document(output: str, exit_code: int) -> dict[str, Any]:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
-        how = f"was killed by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
-        raise Refused("host", f"fio {how} and left no result")
+        raise Refused("host", f"fio {_ended(exit_code)} and left no result")
     return document
+
+
+def _ended(exit_code: int) -> str:
+    return f"was killed by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
 
 
 def _no_error(job: Mapping[str, Any], exit_code: int, output: str) -> None:
@@ -296,7 +299,7 @@ def _no_error(job: Mapping[str, Any], exit_code: int, output: str) -> None:
     if "terminating on signal" in _BEGIN.split(output, maxsplit=1)[0]:
         raise Refused("host", "fio was stopped from outside")
     if exit_code != 0:
-        raise Refused("host", f"fio ended with exit code {exit_code}")
+        raise Refused("host", f"fio {_ended(exit_code)}")
 
 
 def _side(side: Mapping[str, Any]) -> Side:

@@ -98,7 +98,7 @@ def loop_drive(folder: Path) -> Iterator[SimulatedDrive]:
                 drive.heal()
             subprocess.run(["losetup", "--detach", drive.path], check=True, timeout=_SECONDS)
             if server.poll() is not None:  # which would have unmounted
-                subprocess.run(["umount", "--lazy", mount], check=False, timeout=_SECONDS)
+                subprocess.run(["umount", "--lazy", mount], check=False, capture_output=True, timeout=_SECONDS)
 
 
 @contextmanager
