@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -90,9 +91,9 @@ class RealBench:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
         self._path: Path = arguments.target
-        if arguments.size and self._path.is_block_device():
+        if arguments.size and _is(self._path, stat.S_ISBLK):
             raise UsageError(detail="--size is for files; a drive is tested whole.", hint="Leave it out.")
-        if arguments.discard_data and (arguments.size or self._path.is_file()):
+        if arguments.discard_data and (arguments.size or _is(self._path, stat.S_ISREG)):
             raise UsageError(
                 detail="--discard-data is for drives.", hint="A file's content is given up by --overwrite."
             )
@@ -102,7 +103,7 @@ class RealBench:
     @property
     def subject(self) -> str:
         """The drive's model, else the file's or device's name."""
-        model = read_dut(self._path).model if self._path.is_block_device() else ""
+        model = read_dut(self._path).model if _is(self._path, stat.S_ISBLK) else ""
         return self._path.name if not model or model.startswith("loop device") else model
 
     def dut(self, spec: Spec) -> Dut:
@@ -230,6 +231,14 @@ class SimulatedBench:
         )
         self._now = laboratory.now  # the next test begins when this one ends
         return Equipment(laboratory=laboratory, engine=laboratory, now=laboratory.now, durable=False)
+
+
+def _is(path: Path, kind: Callable[[int], bool]) -> bool:
+    """Whether something of a kind is there, as far as this process may see."""
+    try:
+        return kind(path.stat().st_mode)
+    except OSError:
+        return False
 
 
 def bench(arguments: argparse.Namespace) -> Bench:
