@@ -75,7 +75,7 @@ def block_dut(path: Path, block: Path, root: Path = ROOT) -> Dut:
     if (block / "partition").exists():
         whole = f"/dev/{block.parent.name}"
         raise TargetUnfit(path=path, reason=f"it is a partition of {whole}", hint="A test takes a whole drive.")
-    sectors = _number(block / "size", 0)
+    sectors = whole_number(attribute(block / "size")) or 0
     if sectors == 0:
         raise TargetUnfit(path=path, reason="it has no size (no medium, or an unbound loop device)")
     if sectors > MOST // _SYSFS_SECTOR_BYTES:
