@@ -32,6 +32,7 @@ class Row:
     """What came of one way to break runs."""
 
     name: str
+    runs: int = 0
     codes: Counter[int] = field(default_factory=Counter)
     resumed: Counter[str] = field(default_factory=Counter)
     gone_seconds: list[float] = field(default_factory=list)
@@ -50,6 +51,7 @@ class Row:
 
 def note(row: Row, run: Run, fault: Fault, mend: Callable[[Run], object]) -> None:
     """Break a run, mend what was broken, resume the run, and note what came of it."""
+    row.runs += 1
     try:
         broken = breaking.broken(run, fault.do)
         row.codes[broken.code] += 1
@@ -82,11 +84,12 @@ def resumed(run: Run, broken: Broken) -> str:
 def kills(what: str, fault: Fault, places: Iterator[Path], count: int) -> int:
     """Kill so many runs; return how many did not come out of it as they must."""
     row = Row(name=what)
-    while sum(row.codes.values()) + len(row.lost) < count:
+    while row.runs < count:
         with breaking.place(next(places)) as (device, folder):
             note(row, Run(folder=folder, device=device), fault, breaking.mend)
-        if row.codes.pop(0, None):  # the run was at its end already
+        if row.codes.pop(0, None):  # the run was at its end already, which is no kill
             row.lost.pop()
+            row.runs -= 1
     row.show()
     return len(row.lost)
 
