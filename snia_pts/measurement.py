@@ -15,6 +15,7 @@ from .histogram import Histogram
 from .spec import Deviation, MetricName, Tracked
 from .steps import Stimulus
 from .units import MB, MOST, Amount, Difference, Quantity
+from .vitals import Vitals
 
 FIVE_NINES = 99.999
 #: The confidence levels of the standard, in percent.
@@ -80,7 +81,7 @@ class Clocking:
 class Measurement:
     """What came of one stimulus.  ``evidence`` names its files in the run folder, ``evidence_sha256`` their result.
 
-    ``host_cpu_percent`` is how busy all CPUs of the host were together meanwhile.
+    ``host_cpu_percent`` is how busy all CPUs of the host were together meanwhile, ``vitals`` what else was seen.
     """
 
     kind: Literal["measurement"] = "measurement"
@@ -92,6 +93,7 @@ class Measurement:
     evidence: str
     evidence_sha256: str
     host_cpu_percent: Quantity | None = None
+    vitals: Vitals | None = None
 
     @property
     def ios(self) -> int:
@@ -199,6 +201,7 @@ class Sample:
     four_nines_us: Quantity | None
     five_nines_us: Quantity | None
     interruptions: int = 0
+    vitals: Vitals | None = None
 
     @property
     def ios(self) -> int:

@@ -23,7 +23,7 @@ FLOORS = (
     {"__init__"},
     {"errors"},
     {"units", "files"},
-    {"histogram"},
+    {"histogram", "vitals"},
     {"spec", "dut", "testplatform"},
     {"steps", "specfile"},
     {"measurement"},
