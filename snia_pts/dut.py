@@ -9,6 +9,8 @@ from .units import Amount
 
 #: What the kernel makes of other things (device mapper, RAID, memory) is a virtual device.
 TargetKind = Literal["drive", "loop device", "virtual device", "file", "simulated"]
+#: The state of a volatile write cache; a drive without one is as good as one that has it disabled.
+CacheState = Literal["enabled", "disabled", "none", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +18,9 @@ class Dut:
     """The device under test.
 
     An empty string means that the target does not say.  ``identity`` is what the operator types to confirm
-    the destruction: the serial number, or the name of a target that has none.
+    the destruction: the serial number, or the name of a target that has none.  ``write_cache_source`` is who told the
+    state of the write cache, and whether it was set for the run.  ``instance`` tells a target without a serial number
+    from another one of its name and size, as far as the host can; None where it cannot, or need not.
     """
 
     path: str
@@ -29,8 +33,10 @@ class Dut:
     logical_sector_bytes: Amount
     physical_sector_bytes: Amount
     rotational: bool | None
-    write_cache: Literal["enabled", "disabled", "unknown"]
+    write_cache: CacheState
     discard: bool
+    write_cache_source: str = "as the kernel reports it"
+    instance: str | None = None
 
     def __post_init__(self) -> None:
         if self.capacity_bytes < 1 or self.logical_sector_bytes < 1:

@@ -3,8 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from .units import Amount
+
+#: ``noted`` is what changes the numbers a little, or is as hosts are; what ``matters`` a reader must know.
+Judgement = Literal["good", "noted", "matters", "not told"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSetting:
+    """A setting or state of the host that may change what is measured: its value, and whether that is as it should be.
+
+    ``wish`` is what would be better, or would be good; ``reason`` why it was judged so.  ``before`` is what it was
+    before it was set for the run; empty where it was not.
+    """
+
+    name: str
+    value: str
+    judgement: Judgement
+    wish: str = ""
+    reason: str
+    before: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,3 +43,4 @@ class TestPlatform:
     engine: str
     engine_version: str
     io_engine: str  # and how its buffers are made random
+    settings: tuple[HostSetting, ...] = ()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from snia_pts.errors import DeviceFailed, HostFailed, PurgeFailed, ToolMissing
+from snia_pts.lab.cache import WriteCache
 from snia_pts.lab.engine import FioEngine
 from snia_pts.lab.fio import Refused
 from snia_pts.lab.laboratory import Laboratory, target_deviations
@@ -84,7 +85,8 @@ def target(tmp_path: Path) -> Iterator[Target]:
 
 def laboratory(target: Target, engine: Any, evidence: Path, method: str = "punch-hole") -> Laboratory:
     """Return a laboratory on a held target."""
-    return Laboratory(target, engine, purger=Purger(wanted=method), seed=1, evidence=evidence)
+    cache = WriteCache(target.dut, None, "disabled")
+    return Laboratory(target, engine, purger=Purger(wanted=method), cache=cache, seed=1, evidence=evidence)
 
 
 def test_outcomes_come_one_by_one(target: Target, tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ It writes nothing.
 from __future__ import annotations
 
 import errno
+import fcntl
 import mmap
 import os
 import re
 import stat
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +22,7 @@ from ..units import MOST, whole_number
 ROOT = Path("/")
 _UNKNOWN_NAME = "Check the name with snia-pts devices; nothing is ever made below /dev."
 _SYSFS_SECTOR_BYTES = 512
+_GET_GENERATION = 0x80087601  # FS_IOC_GETVERSION of linux/fs.h
 #: What a drive says of itself that does not change.
 _TRAITS = (
     "size", "queue/logical_block_size", "device/model", "device/serial", "serial", "device/vpd_pg80",
@@ -81,11 +84,12 @@ def block_dut(path: Path, block: Path, root: Path = ROOT) -> Dut:
     if sectors > MOST // _SYSFS_SECTOR_BYTES:
         raise TargetUnfit(path=path, reason=f"no drive has the size that it tells ({sectors} x 512 bytes)")
     kind = _kind(block)
+    serial = _serial(block, root)
     return Dut(
         path=str(path),
         kind=kind,
         model=_model(block) or (f"virtual device {block.name}" if kind == "virtual device" else ""),
-        serial=_serial(block, root),
+        serial=serial,
         firmware=_first(block, "device/firmware_rev", "device/rev"),
         bus="loop" if kind == "loop device" else _bus(block),
         capacity_bytes=sectors * _SYSFS_SECTOR_BYTES,
@@ -94,6 +98,7 @@ def block_dut(path: Path, block: Path, root: Path = ROOT) -> Dut:
         rotational={"0": False, "1": True}.get(attribute(block / "queue/rotational")),
         write_cache=_write_cache(block),
         discard=_number(block / "queue/discard_max_bytes", 0) > 0,
+        instance=None if serial else _attachment(block, root),
     )
 
 
@@ -179,7 +184,30 @@ def _file(path: Path, size_bytes: int, sector_bytes: int) -> Dut:
         rotational=None,
         write_cache="unknown",
         discard=True,
+        instance=_generation(path),
     )
+
+
+def _generation(path: Path) -> str | None:
+    """What tells a file from one that took its place: an inode is used again, with another generation number."""
+    number = bytearray(8)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.ioctl(descriptor, _GET_GENERATION, number)
+        return f"inode {os.fstat(descriptor).st_ino}, generation {int.from_bytes(number[:4], sys.byteorder)}"
+    except OSError:  # not every file system has them
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _attachment(block: Path, root: Path) -> str | None:
+    """What the kernel counts up whenever a disk comes or its medium is changed, since the host was started."""
+    boot, number = attribute(root / "proc/sys/kernel/random/boot_id"), attribute(block / "diskseq")
+    return f"boot {boot}, disk {number}" if boot and number else None
 
 
 def _kind(block: Path) -> TargetKind:

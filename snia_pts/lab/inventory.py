@@ -116,14 +116,14 @@ def _listed(
         dut = block_dut(path, block, root)
     except SniaPtsError:
         dut = None
-    function = _pci_function(block) if dut and dut.bus == "NVMe" else None
+    function = pci_function(block) if dut and dut.bus == "NVMe" else None
     return Listed(
         path=str(path),
         by_id=tuple(f"/dev/disk/by-id/{name}" for name in _readable_first(by_id, dut.serial if dut else "")),
         dut=dut,
-        link=_link(function, "current") if function else None,
-        link_maximum=_link(function, "max") if function else None,
-        numa_node=_numa_node(block),
+        link=link(function, "current") if function else None,
+        link_maximum=link(function, "max") if function else None,
+        numa_node=numa_node(block),
         purge_methods=offers(dut, root) if dut else (),
         contents=contents.told(path.name),
         refusal=refusal,
@@ -133,9 +133,9 @@ def _listed(
 def _names_by_id(root: Path) -> dict[str, list[str]]:
     """The names that udev gives each device, by the kernel's name."""
     found: dict[str, list[str]] = {}
-    for link in (root / "dev/disk/by-id").glob("*"):
-        if link.is_symlink():
-            found.setdefault(link.readlink().name, []).append(link.name)
+    for name in (root / "dev/disk/by-id").glob("*"):
+        if name.is_symlink():
+            found.setdefault(name.readlink().name, []).append(name.name)
     return found
 
 
@@ -143,26 +143,28 @@ def _readable_first(names: Sequence[str], serial: str) -> list[str]:
     return sorted(names, key=lambda name: (serial not in name, len(name), name))
 
 
-def _above(block: Path) -> Iterator[Path]:
+def above(block: Path) -> Iterator[Path]:
     """Yield the folders of the devices that a disk hangs on, the nearest first; of multipath NVMe, of each path."""
     controllers = [each.resolve() for each in sorted(block.parent.glob("nvme[0-9]*")) if each.is_symlink()]
     for start in (block, *controllers):
         yield from start.parents
 
 
-def _pci_function(block: Path) -> Path | None:
-    return next((folder for folder in _above(block) if (folder / "current_link_speed").exists()), None)
+def pci_function(block: Path) -> Path | None:
+    """Return the folder of the PCIe function that a disk hangs on; None where the kernel tells of no link."""
+    return next((folder for folder in above(block) if (folder / "current_link_speed").exists()), None)
 
 
-def _link(function: Path, which: str) -> Link:
+def link(function: Path, which: str) -> Link:
+    """Return the link of a PCIe function, ``current`` or ``max``."""
     speed = re.match(r"[0-9]{1,9}(\.[0-9]{1,9})?", attribute(function / f"{which}_link_speed"))
     lanes = whole_number(attribute(function / f"{which}_link_width"))
     return Link(gigatransfers=float(speed[0]) if speed else 0.0, lanes=lanes or 0)
 
 
-def _numa_node(block: Path) -> int | None:
+def numa_node(block: Path) -> int | None:
     """The memory that a disk's controller is next to; None where there is only one, or the kernel does not say."""
-    node = next((text for folder in _above(block) if (text := attribute(folder / "numa_node"))), "-1")
+    node = next((text for folder in above(block) if (text := attribute(folder / "numa_node"))), "-1")
     return whole_number(node)
 
 

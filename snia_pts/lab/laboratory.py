@@ -6,15 +6,17 @@ import errno
 import os
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 
 from ..dut import Dut
 from ..errors import DeviceFailed, HostFailed, PurgeFailed, SniaPtsError
-from ..measurement import Outcome
+from ..measurement import Outcome, Purged
 from ..spec import DemandSpec, Deviation, IopsSpec, LatencySpec, PatternSpec, Spec, WriteSaturationSpec
 from ..steps import Idle, Purge, Round, Step, Stretch
 from ..units import block_size
+from .cache import CLAUSE, WriteCache
 from .device import attribute, block_directory
 from .engine import Engine, last_number
 from .fio import Refused
@@ -24,10 +26,13 @@ from .safety import Target
 
 
 class Laboratory:
-    """A held target, the engine that does I/O on it, and the way it is purged."""
+    """A held target, the engine that does I/O on it, the way it is purged, and its write cache."""
 
-    def __init__(self, target: Target, engine: Engine, *, purger: Purger, seed: int, evidence: Path) -> None:
+    def __init__(
+        self, target: Target, engine: Engine, *, purger: Purger, cache: WriteCache, seed: int, evidence: Path
+    ) -> None:
         self._target = target
+        self._cache = cache
         self._engine = engine
         self._purger = purger
         self._seed = seed
@@ -114,13 +119,19 @@ class Laboratory:
     def _outcomes(self, step: Step) -> Generator[Outcome, None, None]:
         match step:
             case Purge():
-                yield self._purger.purge(self._target, self._seed, self._evidence / self._purge_name())
+                yield self._purged(self._evidence / self._purge_name())
             case Idle():
                 yield self._engine.idle(step.seconds)
             case Stretch():
                 yield from self._engine.stretch(step)
             case Round():
                 yield from self._engine.measure(step.stimuli)
+
+    def _purged(self, evidence: Path) -> Purged:
+        """Purge, and look what became of the write cache: some drives come back with their default."""
+        purged = self._purger.purge(self._target, self._seed, evidence)
+        remarks, deviations = self._cache.after_purge(evidence.with_name(f"{evidence.name}-write-cache"))
+        return replace(purged, remarks=purged.remarks + remarks, deviations=purged.deviations + deviations)
 
     def _purge_name(self) -> str:
         """Name a purge's evidence by the stimulus that follows it; the first one, before all, by 0."""
@@ -143,13 +154,13 @@ def target_deviations(dut: Dut, spec: Spec) -> tuple[Deviation, ...]:
                 clause="PTS chapter 1",
             )
         )
-    if dut.write_cache != setup.write_cache:
+    if dut.write_cache != setup.write_cache and (dut.write_cache, setup.write_cache) != ("none", "disabled"):
         found.append(
             Deviation(
                 what="write cache",
                 standard=setup.write_cache,
-                actual=f"{dut.write_cache} (as the kernel reports it; not set by this suite)",
-                clause="PTS chapter 3, Caching",
+                actual=f"{dut.write_cache} ({dut.write_cache_source})",
+                clause=CLAUSE,
             )
         )
     if dut.rotational:

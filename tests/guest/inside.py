@@ -10,9 +10,11 @@ import ctypes
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,16 @@ def device(serial: str) -> Path:
             if found.strip(b"\0 \n").endswith(serial.encode()):
                 return Path("/dev") / block.name
     raise LookupError(serial)
+
+
+def cache(disk: Path) -> str:
+    """Return what the kernel, or of an NVMe drive the drive, says of a disk's write cache."""
+    if disk.name.startswith("nvme"):
+        command = ["nvme", "get-feature", str(disk), "-f", "6"]
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        return str(said).rpartition(":")[2].strip()
+    files = Path("/sys/block", disk.name).glob("device/scsi_disk/*/cache_type")
+    return "".join(each.read_text().strip() for each in files)
 
 
 def perform(run: dict[str, Any], folder: Path) -> None:
@@ -61,6 +73,8 @@ def perform(run: dict[str, Any], folder: Path) -> None:
             until = ""
         time.sleep(0.2)
     status = os.waitpid(child, 0)[1]
+    with suppress(LookupError):
+        (place / "cache").write_text(cache(device(run["serial"])))
     (place / "code").write_text(str(os.waitstatus_to_exitcode(status)))
 
 

@@ -73,7 +73,7 @@ def runs() -> Iterator[dict[str, object]]:
     """What the machine is to run: a name, the drive's serial number, the options, and what stops it, if anything."""
     erase = "hdparm --user-master u --security-erase snia-pts {device}"
     for name, serial, options, until in (
-        ("format", "FORMAT", SHORT, ""),
+        ("format", "FORMAT", (*SHORT, "--tune"), ""),
         ("pulled", "PULLED", WRITES, ""),
         ("broken", "BROKEN", LONG, ""),
         ("scsi format", "SCSI", (*SHORT, "--purge", "scsi-format"), ""),
@@ -144,6 +144,33 @@ def test_a_drive_is_formatted_tested_and_reported(machine: Machine) -> None:
     assert root.xpath("string(//*[local-name()='dut']/@logical_sector_bytes)") == "4096"
     assert (run.folder / "run/report.pdf").read_bytes().startswith(b"%PDF-")
     assert "NVMe Format, SES 1 (proven on 64 blocks)" in (run.folder / "run/report.rst").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "after"),
+    [
+        ("format", "NVMe feature 06h", "0x00000001"),
+        ("scsi format", "SCSI caching mode page", "write back"),
+        ("hdparm", "ATA IDENTIFY", "write back"),
+    ],
+)
+def test_the_write_cache_is_set_read_back_and_put_back(machine: Machine, name: str, source: str, after: str) -> None:
+    """On NVMe, SCSI, SATA: disabled as the class wants, as the drive itself says, and enabled again after the run."""
+    run = ran(machine, name)
+    dut = json.loads((run.folder / "run/journal.jsonl").read_text().splitlines()[0])["entry"]["facts"]["dut"]
+
+    assert (dut["write_cache"], dut["write_cache_source"]) == ("disabled", f"{source}; set for the run, was enabled")
+    assert "write cache:" not in run.said
+    assert (run.folder / "cache").read_text() == after
+    assert not (run.folder / "run/settings.json").exists()
+
+
+def test_what_tune_sets_is_in_the_result(machine: Machine) -> None:
+    """On a run with --tune the drive gets I/Os of the size that is asked for, and the result tells what was before."""
+    root = etree.parse(ran(machine, "format").folder / "run/result.xml")
+    (merging,) = root.xpath("//*[local-name()='setting'][@name='merging']")
+
+    assert (merging.get("value"), merging.get("before"), merging.get("judgement")) == ("off", "on", "good")
 
 
 def test_a_format_keeps_the_form_of_the_drive(machine: Machine) -> None:

@@ -179,5 +179,5 @@ class Canned(Tools):
         """Give the answer at once."""
         return process.Finished(
             argv=argv, exit_code=0, timed_out=False, stopped_seconds=None, left_behind=None, started="",
-            started_monotonic_ns=0, ended_monotonic_ns=0, host_cpu_percent=None, stdout=self._canned[name], stderr="",
+            started_monotonic_ns=0, ended_monotonic_ns=0, stdout=self._canned[name], stderr="",
         )  # fmt: skip

@@ -1,0 +1,378 @@
+"""What is changed outside the suite for the time of a run, and put back after it: also when the run was killed.
+
+Before the first change a note says what was found: ``settings.json`` in the run folder, and a copy in /run, which a
+boot clears as it does most settings.  Both are locked as long as the run goes on, so a note that nobody has locked is
+what a killed run left.  A note is a file that a stranger may write: only settings that the suite knows are followed,
+with values that it knows, on the drive that they were read from.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import signal
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, Protocol
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..errors import HostFailed
+from ..files import replace_file
+from .device import ROOT, attribute
+
+NOTE = "settings.json"
+_LARGEST_BYTES = 1 << 20
+_REGISTER = "run/snia-pts"
+_BY_HAND = "Put it back by hand (docs/host.rst tells how), then remove that file."
+
+
+class Setting(Protocol):
+    """Something outside: what ``kind`` of setting, of what ``place``.
+
+    ``name`` is for people.  ``drive`` tells the drive whose setting it is from every other; nothing for the host's.
+    ``lasting`` are those that outlive a boot.
+    """
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def place(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def drive(self) -> str: ...
+    @property
+    def lasting(self) -> bool: ...
+
+    def takes(self, value: str) -> bool:
+        """Tell whether a value is one of those that it may be given."""
+        ...
+
+    def read(self) -> str | None:
+        """Return its value; None where it is not there, or does not tell."""
+        ...
+
+    def write(self, value: str) -> None:
+        """Set it; raises OSError."""
+        ...
+
+
+#: Returns a setting by kind and place; None for one that the suite does not change.
+Find = Callable[[str, str], Setting | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A setting and the value that it is to have; without one it is only put back, as others may take it along."""
+
+    setting: Setting
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What came of a change: what was ``before``, and why it did not take, if so."""
+
+    change: Change
+    before: str
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """A change as a note tells it."""
+
+    kind: str
+    place: str
+    drive: str
+    before: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """The note of a run: where it is, which boot of the host it was in, and what it changed, in this order."""
+
+    format: Literal[1] = 1
+    run: str
+    boot: str
+    changes: tuple[Noted, ...]
+
+
+@cache
+def _reader() -> TypeAdapter[Note]:
+    return TypeAdapter(Note)
+
+
+@contextmanager
+def hold(
+    changes: Sequence[Change], folder: Path, *, find: Find, tell: Callable[[str], None], root: Path = ROOT
+) -> Iterator[tuple[Held, ...]]:
+    """Make ``changes`` for the time of the block, noted in the run folder ``folder``; give what came of each.
+
+    What could not be put back at the end, or is not touched as somebody else changed it, is told.  Raises HostFailed
+    where a note stands there already.
+    """
+    with ExitStack() as held:
+        with _uninterrupted(), _register(root) as register:
+            begun, others = _due(changes, _others(register, folder))
+            if begun:
+                note = _note(folder, begun, root)
+                _keep(folder / NOTE, note, held)
+                if register is not None:
+                    _keep(register / _name(folder), note, held)
+                held.callback(_end, folder, note.changes, find=find, tell=tell, root=root)
+            done = tuple(_made(each) for each in begun)
+        yield (*done, *others)
+
+
+def restore(folder: Path | None, *, find: Find, root: Path = ROOT) -> tuple[str, ...]:
+    """Put back what killed runs left on this host, and what the run in ``folder`` left; return what was done.
+
+    Raises HostFailed where what is left in ``folder`` could not be put back.
+    """
+    told: list[str] = []
+    with _uninterrupted(), _register(root) as register:
+        for path in sorted(register.glob("*.json")) if register else ():
+            told += _restored(path, None, register, find, root)
+        if folder is not None and os.path.lexists(folder / NOTE):
+            lines = _restored(folder / NOTE, folder, register, find, root)
+            if os.path.lexists(folder / NOTE):
+                reason = "; ".join(lines) or "the run goes on"
+                raise HostFailed(step="settings", what=folder / NOTE, reason=reason, hint=_BY_HAND)
+            told += lines
+    return tuple(told)
+
+
+def _due(changes: Iterable[Change], others: Sequence[Noted]) -> tuple[list[Held], tuple[Held, ...]]:
+    """Sort changes into those that are to be made or kept, with what is to be put back, and those that cannot be.
+
+    What another run changed already, and keeps, is as it was before that.
+    """
+    kept = {(each.kind, each.place): each for each in others}
+    due, cannot = [], []
+    for change in changes:
+        now, other = change.setting.read(), kept.get((change.setting.kind, change.setting.place))
+        if now is None:
+            cannot.append(Held(change=change, before="", trouble="it cannot be read"))
+        elif not change.setting.takes(now):
+            cannot.append(Held(change=change, before=now, trouble=f"it is {now}, which could not be put back"))
+        elif other is not None and change.value not in ("", other.value):
+            cannot.append(Held(change=change, before=now, trouble=f"another run keeps it at {other.value}"))
+        elif other is not None:
+            due.append(Held(change=change, before=other.before))
+        elif now != change.value:
+            due.append(Held(change=change, before=now))
+    return due, tuple(cannot)
+
+
+def _made(held: Held) -> Held:
+    """Make a change and look whether it took; it may have come with one before it."""
+    setting, value = held.change.setting, held.change.value
+    trouble = ""
+    if value and setting.read() != value:
+        try:
+            setting.write(value)
+        except OSError as error:
+            trouble = error.strerror or str(error)
+        now = setting.read()
+        trouble = "" if now == value else trouble or f"it is {now or 'not told'} after it was set"
+    return Held(change=held.change, before=held.before, trouble=trouble)
+
+
+def _end(folder: Path, changes: Sequence[Noted], *, find: Find, tell: Callable[[str], None], root: Path) -> None:
+    """Put everything back at the end of a run."""
+    with _uninterrupted(), _register(root) as register:
+        _, troubles, left = _put_back(changes, _others(register, folder), find)
+        for line in (*troubles, *left):
+            tell(line)
+        if left:
+            tell("snia-pts host --restore tries again")
+        else:
+            _forget(folder, register)
+
+
+def _restored(path: Path, folder: Path | None, register: Path | None, find: Find, root: Path) -> list[str]:
+    """Put back what the note at ``path`` says, unless its run goes on; return what was done.
+
+    ``folder`` is where it lies, None for a copy in the register, which nobody else writes.
+    """
+    descriptor = -1
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        note = _read(descriptor, find)
+        run = folder or Path(note.run)
+        changes = [each for each in note.changes if _still(each, note, find, root)]
+        back, troubles, left = _put_back(changes, _others(register, run), find)
+        if not left:
+            path.unlink()
+            _forget(run, register, only=None if folder else os.pread(descriptor, _LARGEST_BYTES, 0))
+        done = [f"put back what the run {run} left: {', '.join(back)}"] if back else []
+        return done + troubles + left
+    except BlockingIOError:
+        return []
+    except (OSError, ValueError) as error:
+        return [f"{path} is not followed: {error.strerror if isinstance(error, OSError) else error}"]
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _still(noted: Noted, note: Note, find: Find, root: Path) -> bool:
+    """Whether a setting may still be as the run left it: a boot puts most of them back."""
+    setting = find(noted.kind, noted.place)
+    return note.boot == _boot(root) or bool(setting and setting.lasting)
+
+
+def _put_back(changes: Sequence[Noted], others: Sequence[Noted], find: Find) -> tuple[list[str], list[str], list[str]]:
+    """Put changes back, the last one first; return what is back, what was left alone and why, and what would not go.
+
+    What another run keeps is left to it.
+    """
+    kept = {(each.kind, each.place) for each in others}
+    waiting = [each for each in reversed(changes) if (each.kind, each.place) not in kept]
+    back: Counter[str] = Counter()
+    alone: list[tuple[str, str]] = []
+    left = _tried(waiting, find, back, alone)
+    left = _tried([noted for noted, _ in left], find, back, alone)  # some only go when others have
+    done = [f"{what} ({count} times)" if count > 1 else what for what, count in back.items()]
+    return done, [why for _, why in alone], [why for _, why in left]
+
+
+def _tried(
+    waiting: Iterable[Noted], find: Find, back: Counter[str], alone: list[tuple[str, str]]
+) -> list[tuple[Noted, str]]:
+    """Try to put changes back, adding to what is ``back`` and, by place, ``alone``; return what would not go, and why.
+
+    Somebody who changed a setting meanwhile also answers for what that took along.
+    """
+    left = []
+    for noted in waiting:
+        setting = find(noted.kind, noted.place)
+        there = setting is not None and setting.drive == noted.drive
+        now = setting.read() if setting and there else None
+        if setting is None or (now is None and not (there and noted.drive)):
+            alone.append((noted.place, f"{noted.kind} of {noted.place or 'the host'} is not put back: it is gone"))
+        elif now is None:
+            left.append((noted, f"{setting.name} could not be put back to {noted.before}: it does not tell what it is"))
+        elif now == noted.before or (noted.value == "" and noted.place in dict(alone)):
+            continue
+        elif noted.value not in ("", now):
+            reason = f"it is {now}, neither {noted.value}, as the run set it, nor {noted.before}, as it was before"
+            alone.append((noted.place, f"{setting.name} is left alone: {reason}"))
+        elif trouble := _made(Held(change=Change(setting=setting, value=noted.before), before=now)).trouble:
+            left.append((noted, f"{setting.name} could not be put back to {noted.before}: {trouble}"))
+        else:
+            back[f"{setting.name} {noted.before}"] += 1
+    return left
+
+
+def _note(folder: Path, begun: Iterable[Held], root: Path) -> Note:
+    changes = (
+        Noted(
+            kind=each.change.setting.kind, place=each.change.setting.place, drive=each.change.setting.drive,
+            before=each.before, value=each.change.value,
+        )
+        for each in begun
+    )  # fmt: skip
+    return Note(run=str(folder), boot=_boot(root), changes=tuple(changes))
+
+
+def _keep(path: Path, note: Note, held: ExitStack) -> None:
+    """Write a note, and lock it for the time of a run; raises HostFailed where there is one already."""
+    if os.path.lexists(path):
+        reason = "what another run changed stands there, and is not put back yet"
+        raise HostFailed(step="settings", what=path, reason=reason, hint=_BY_HAND)
+    replace_file(path, _reader().dump_json(note, indent=1))
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    held.callback(os.close, descriptor)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def _read(descriptor: int, find: Find) -> Note:
+    """Return a note that may be followed; raises ValueError, with the reason, for every other."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_BYTES:
+        raise ValueError("it is no note of this suite")
+    if status.st_uid not in (0, os.geteuid()):
+        raise ValueError("another user wrote it")
+    try:
+        note = _reader().validate_json(os.pread(descriptor, _LARGEST_BYTES, 0), strict=True)
+    except ValidationError:
+        raise ValueError("it is no note of this suite") from None
+    for each in note.changes:
+        setting = find(each.kind, each.place)
+        if setting is None or not setting.takes(each.before) or not (each.value == "" or setting.takes(each.value)):
+            raise ValueError(f"it tells of something that this suite does not set ({each.kind[:40]!a})")
+    return note
+
+
+def _others(register: Path | None, folder: Path) -> list[Noted]:
+    """Return what other runs keep that go on at this moment."""
+    found: list[Noted] = []
+    for path in sorted(register.glob("*.json")) if register else ():
+        if path.name == _name(folder):
+            continue
+        with suppress(OSError, ValueError), path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                found += _reader().validate_json(file.read(_LARGEST_BYTES), strict=True).changes
+    return found
+
+
+def _forget(folder: Path, register: Path | None, only: bytes | None = None) -> None:
+    """Remove the notes of a run; of its folder's, only one with the same content, if that is given."""
+    if register is not None:
+        (register / _name(folder)).unlink(missing_ok=True)
+    with suppress(OSError):
+        note = folder / NOTE
+        if only is None or (not note.is_symlink() and note.read_bytes() == only):
+            note.unlink()
+
+
+@contextmanager
+def _register(root: Path) -> Iterator[Path | None]:
+    """Enter the folder of notes, alone; None where there is none that only this user can write."""
+    place, descriptor = root / _REGISTER, -1
+    try:
+        with suppress(FileExistsError):
+            place.mkdir(mode=0o700)
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        status = os.fstat(descriptor)
+        ours = status.st_uid == os.geteuid() and not status.st_mode & 0o077
+        if ours:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError:
+        ours = False
+    try:
+        yield place if ours else None
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold back Ctrl-C, SIGTERM and SIGHUP while something is changed."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _boot(root: Path) -> str:
+    return attribute(root / "proc/sys/kernel/random/boot_id")
+
+
+def _name(folder: Path) -> str:
+    return f"{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}.json"

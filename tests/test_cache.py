@@ -1,0 +1,354 @@
+"""The write cache: set as the class wants, read back from the drive, looked at again after a purge, and put back."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.errors import ToolMissing
+from snia_pts.lab import process
+from snia_pts.lab.cache import NvmeCache, ScsiCache, VirtioCache, WriteCache, cache_of
+from snia_pts.lab.conditions import foreseen
+from snia_pts.lab.laboratory import Laboratory, target_deviations
+from snia_pts.lab.purge import Purger
+from snia_pts.lab.safety import hold as hold_target
+from snia_pts.lab.settable import find
+from snia_pts.lab.settings import hold
+from snia_pts.measurement import Purged
+from snia_pts.spec import Deviation, Spec
+from snia_pts.steps import Purge
+from tests import samples, strategies
+from tests.drives import MIB
+from tests.hosts import FakeHost
+from tests.purge.playing import Rule, Stage, altered, recorded, staged
+
+#: As nvme-cli 2.3 says it.
+ON, OFF = (f"get-feature:0x06 (Volatile Write Cache), Current value:{value}\n" for value in ("0x000001", "00000000"))
+READ = ("get-feature", "--feature-id=6")
+
+
+def nvme_rules(*, vwc: int = 7, obeys: bool = True) -> list[Rule]:
+    """Return the rules of an NVMe drive, whose state is ``on`` or ``off``."""
+    return [
+        Rule(when=("id-ctrl", "/dev/nvme0"), says=altered("nvme-id-ctrl", vwc=vwc)),
+        Rule(when=(*READ, "/dev/nvme0"), state="on", says=ON),
+        Rule(when=(*READ, "/dev/nvme0"), state="off", says=OFF),
+        Rule(when=("set-feature", "--feature-id=6", "--value=0", "/dev/nvme0"), then="off" if obeys else "on"),
+        Rule(when=("set-feature", "--feature-id=6", "--value=1", "/dev/nvme0"), then="on"),
+    ]
+
+
+class Drive:
+    """An NVMe drive of a made-up host, played by a stage, or a SCSI disk of it."""
+
+    def __init__(self, stage: Stage, host: FakeHost, block: Path) -> None:
+        self.stage, self.host, self.block = stage, host, block
+        self.evidence = stage.evidence / "00000-write-cache"
+
+    def cache(self, wanted: str = "disabled", *, keep: bool = False) -> WriteCache:
+        """Return its write cache, for a run that wants it in a state."""
+        return WriteCache(strategies.dut(), self.block, wanted, keep=keep, root=self.host.root)
+
+    @contextmanager
+    def run(self, cache: WriteCache) -> Iterator[tuple[str, str]]:
+        """Hold it as a run does; give what is told of it."""
+        changes = cache.changes(self.evidence)
+        with hold(
+            changes,
+            self.stage.evidence.parent,
+            find=partial(find, root=self.host.root),
+            tell=print,
+            root=self.host.root,
+        ) as held:
+            told = cache.told(self.evidence, held)
+            yield told.state, told.source
+
+
+@pytest.fixture
+def nvme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Drive]:
+    """An NVMe drive whose cache is on."""
+    host = FakeHost(tmp_path / "host")
+    block = host.nvme()
+    for name in ("model", "serial"):
+        host.write(f"sys/class/nvme/nvme0/{name}", (block / "device" / name).read_text())
+    with staged(tmp_path, monkeypatch, "nvme0n1") as stage:
+        stage.play("nvme", *nvme_rules())
+        stage.state = "on"
+        yield Drive(stage, host, block)
+
+
+def scsi(host: FakeHost, stage: Stage, state: str = "write back", **files: str) -> Drive:
+    """Return a SCSI disk."""
+    block = host.disk("sdx", device__rescan="", **{"device__scsi_disk__0:0:0:0__cache_type": f"{state}\n", **files})
+    return Drive(stage, host, block)
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """Programs for a SCSI disk."""
+    with staged(tmp_path, monkeypatch, "sdx") as made:
+        yield made
+
+
+# -- NVMe ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_nvme_drives_cache_is_set_read_back_and_put_back(nvme: Drive) -> None:
+    """By feature 06h of the controller, unsaved, and the answer is the drive's, with evidence."""
+    with nvme.run(nvme.cache()) as told:
+        assert told == ("disabled", "NVMe feature 06h; set for the run, was enabled")
+        assert nvme.stage.state == "off"
+
+    assert nvme.stage.state == "on"
+    sets = [command for command in nvme.stage.commands if "set-feature" in command]
+    assert [command[-1] for command in sets] == ["--value=0", "--value=1"]
+    assert not any("--save" in command or "-s" in command for command in sets)
+    assert (nvme.stage.evidence / "00000-write-cache-set.process.json").exists()
+    assert (nvme.stage.evidence / "00000-write-cache-read.process.json").exists()
+
+
+def test_a_drive_without_volatile_cache_says_none(nvme: Drive) -> None:
+    """Its feature is neither read nor set; that is as good as disabled, so a Deviation for the client class alone."""
+    nvme.stage.play("nvme", *nvme_rules(vwc=6))
+    with nvme.run(nvme.cache()) as told:
+        assert told == ("none", "NVMe identify: no volatile write cache")
+
+    assert {command[1] for command in nvme.stage.commands} == {"id-ctrl"}
+    for test_class, deviates in (("enterprise", False), ("client", True)):
+        spec: Spec = samples.iops_result(test_class=test_class).facts.spec
+        found = target_deviations(strategies.dut(write_cache="none"), spec)
+        assert any(each.what == "write cache" for each in found) == deviates
+
+
+def test_a_drive_that_does_not_obey_is_told(nvme: Drive) -> None:
+    """It answers success and stays enabled: that is read back, and stands in the Deviation."""
+    nvme.stage.play("nvme", *nvme_rules(obeys=False))
+    with nvme.run(nvme.cache()) as (state, source):
+        assert (state, source) == ("enabled", "NVMe feature 06h; could not be set: it is enabled after it was set")
+
+    spec = samples.iops_result().facts.spec
+    (deviation,) = target_deviations(strategies.dut(write_cache=state, write_cache_source=source), spec)
+    assert deviation.actual == f"{state} ({source})"
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        (Rule(complains="Permission denied", exits=1), "nvme failed: Permission denied"),
+        (Rule(says="no JSON"), "nvme id-ctrl does not tell"),
+        (Rule(says="[]"), "nvme id-ctrl does not tell"),
+        (Rule(says='{"vwc": "often"}'), "nvme id-ctrl does not tell"),
+    ],
+)
+def test_a_drive_that_cannot_be_asked_is_unknown(nvme: Drive, rule: Rule, told: str) -> None:
+    """Nothing is set that could not be put back."""
+    nvme.stage.play("nvme", rule)
+    with nvme.run(nvme.cache()) as found:
+        assert found == ("unknown", told)
+    assert not any("set-feature" in command for command in nvme.stage.commands)
+
+
+def test_a_missing_tool_is_told(nvme: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host without nvme-cli has a Deviation that says so, and no failure."""
+
+    def missing(argv: tuple[str, ...], **_: object) -> process.Finished:
+        raise ToolMissing(program=argv[0], package="nvme-cli")
+
+    monkeypatch.setattr(process, "run", missing)
+    with nvme.run(nvme.cache()) as found:
+        assert found == ("unknown", "nvme is not installed")
+
+
+def test_it_may_be_kept(nvme: Drive) -> None:
+    """--keep-write-cache reads it, and sets nothing, not after the purge either."""
+    with nvme.run(cache := nvme.cache(keep=True)) as told:
+        assert told == ("enabled", "NVMe feature 06h; left as it was")
+        nvme.stage.state = "off"
+        remarks, (deviation,) = cache.after_purge(nvme.evidence)
+
+    assert not remarks
+    assert (deviation.what, deviation.standard) == ("write cache after the purge", "enabled")
+    assert "this run leaves it as it is" in deviation.actual
+    assert not any("set-feature" in command for command in nvme.stage.commands)
+
+
+def test_a_plan_foresees_what_a_run_will_set(nvme: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan asks and sets nothing; it says what will be, and of --keep-write-cache what is."""
+    monkeypatch.setattr("snia_pts.lab.conditions.block_directory", lambda *_: nvme.block)
+    dut = strategies.dut(path="/dev/null", write_cache="enabled")
+
+    planned = foreseen(dut, "disabled", keep=False, root=nvme.host.root)
+    assert (planned.write_cache, planned.write_cache_source) == ("disabled", "to be set for the run")
+    assert foreseen(dut, "disabled", keep=True, root=nvme.host.root).write_cache == "enabled"
+    assert not any("set-feature" in command for command in nvme.stage.commands)
+
+
+def test_a_drive_that_does_not_tell_any_more_stays_noted(nvme: Drive, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is the same drive, but nobody knows what it is set to: it is told, and tried again later."""
+    with nvme.run(nvme.cache()):
+        nvme.stage.state = "mute"
+        nvme.stage.play("nvme", *nvme_rules(), Rule(when=READ, says="get-feature:0x06"))
+
+    assert "could not be put back to enabled: it does not tell what it is" in capsys.readouterr().out
+    assert (nvme.stage.evidence.parent / "settings.json").exists()
+
+
+@pytest.mark.parametrize("value", ["0x00000001", "0x1", "00000001"])
+def test_every_version_of_nvme_cli_is_understood(nvme: Drive, value: str) -> None:
+    """Numbers come with 0x, without where they are 0, and in any width."""
+    nvme.stage.play("nvme", nvme_rules()[0], Rule(when=READ, says=f"get-feature:0x6 (Name), Current value:{value}\n"))
+
+    assert nvme.cache().told().state == "enabled"
+
+
+# -- purges ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_cache_that_a_purge_reset_is_set_again(nvme: Drive) -> None:
+    """Some drives come back with their default: it is read, set again, and told as a remark."""
+    with nvme.run(cache := nvme.cache()):
+        assert cache.after_purge(nvme.evidence) == ((), ())
+        nvme.stage.state = "on"
+        (remark,), deviations = cache.after_purge(nvme.evidence)
+        assert nvme.stage.state == "off"
+
+    assert not deviations
+    assert remark == (
+        "the purge left the write cache enabled; it was set to disabled again, read back by NVMe feature 06h"
+    )
+
+
+def test_a_cache_that_cannot_be_set_again_is_a_deviation(nvme: Drive) -> None:
+    """The measurements after that purge are with another cache than the report's header says."""
+    with nvme.run(cache := nvme.cache()):
+        nvme.stage.play("nvme", *nvme_rules(obeys=False))
+        nvme.stage.state = "on"
+        remarks, (deviation,) = cache.after_purge(nvme.evidence)
+
+    assert not remarks
+    assert (deviation.standard, deviation.actual.partition(" ")[0]) == ("disabled", "enabled")
+
+
+def test_a_laboratory_looks_after_each_purge(tmp_path: Path) -> None:
+    """What there is to tell of the cache comes with what came of the purge, and stands in the result as a warning."""
+
+    class Forgetful(WriteCache):
+        """One that every purge resets."""
+
+        def after_purge(self, evidence: Path) -> tuple[tuple[str, ...], tuple[Deviation, ...]]:
+            deviation = Deviation(what="cache", standard="disabled", actual=evidence.name, clause="")
+            return ("it was set again",), (deviation,)
+
+    with hold_target(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as target:
+        purger, cache = Purger(wanted="punch-hole"), Forgetful(target.dut, None, "disabled")
+        nothing: Any = None
+        lab = Laboratory(target, nothing, purger=purger, cache=cache, seed=1, evidence=tmp_path)
+        (purged,) = lab.perform(Purge(part=""))
+
+    assert isinstance(purged, Purged)
+    assert [each.actual for each in purged.deviations if each.what == "cache"] == ["00000-purge-write-cache"]
+    result = dataclasses.replace(samples.iops_result(), purges=(("", purged),))
+    assert [each.detail for each in result.warnings if each.what == "purge"] == ["it was set again"]
+    assert purged.deviations[-1] in result.deviations
+
+
+# -- SCSI, SATA, virtio ----------------------------------------------------------------------------------------------
+
+
+def test_a_scsi_disk_is_set_by_the_kernel_and_read_anew(stage: Stage, tmp_path: Path) -> None:
+    """cache_type is written, which sends MODE SELECT; for reading, the kernel is made to ask the disk again."""
+    drive = scsi(FakeHost(tmp_path / "host"), stage, device__vendor="SEAGATE")
+    file = drive.block / "device/scsi_disk/0:0:0:0/cache_type"
+    with drive.run(drive.cache()) as told:
+        assert told == ("disabled", "SCSI caching mode page; set for the run, was enabled")
+        assert file.read_text() == "write through"
+        assert (drive.block / "device/rescan").read_text() == "1"
+
+    assert file.read_text() == "write back"
+
+
+@pytest.mark.parametrize(("found", "set_to"), [("write back", "write through"), ("write back, no read (daft)", "none")])
+def test_whether_reads_are_cached_stays(stage: Stage, tmp_path: Path, found: str, set_to: str) -> None:
+    """Of the mode page only WCE is changed."""
+    drive = scsi(FakeHost(tmp_path / "host"), stage, found)
+    file = drive.block / "device/scsi_disk/0:0:0:0/cache_type"
+    with drive.run(drive.cache()):
+        assert file.read_text() == set_to
+
+    assert file.read_text() == found
+
+
+def test_a_sata_disk_is_read_by_identify(stage: Stage, tmp_path: Path) -> None:
+    """The kernel keeps a copy of what an ATA drive said once: hdparm asks the drive."""
+    drive = scsi(FakeHost(tmp_path / "host"), stage, device__vendor="ATA     ")
+    stage.play("hdparm", Rule(when=("-W",), says="\n/dev/sdx:\n write-caching =  0 (off)\n"))
+    assert drive.cache().told() == dataclasses.replace(drive.cache().told(), state="disabled", source="ATA IDENTIFY")
+
+    stage.play("hdparm", Rule(when=("-W",), says="\n/dev/sdx:\n write-caching = not supported\n"))
+    told = drive.cache().told()
+    assert (told.state, told.source) == ("enabled", "as the kernel reports it; the drive does not tell")
+
+
+def test_a_plan_does_not_make_the_kernel_ask(stage: Stage, tmp_path: Path) -> None:
+    """A plan touches nothing: no rescan, no program."""
+    drive = scsi(FakeHost(tmp_path / "host"), stage)
+    assert drive.cache().foreseen().source == "to be set for the run"
+
+    assert (drive.block / "device/rescan").read_text() == ""
+    assert not stage.commands
+
+
+def test_a_plan_foresees_what_its_user_may_not_set(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody without root is told the Deviation that the run will have."""
+    monkeypatch.setattr("snia_pts.lab.cache.os.access", lambda *_: False)
+    told = scsi(FakeHost(tmp_path / "host"), stage).cache().foreseen()
+
+    assert (told.state, told.source) == ("enabled", "as the kernel reports it; this user may not set it")
+
+
+def test_a_virtual_disk_is_set_as_its_host_allows(stage: Stage, tmp_path: Path) -> None:
+    """virtio-blk has cache_type beside its queue."""
+    host = FakeHost(tmp_path / "host")
+    drive = Drive(stage, host, host.disk("vdx", place="pci0000:00/virtio1/block", cache_type="write back\n"))
+    with drive.run(drive.cache()) as told:
+        assert told == ("disabled", "virtio cache_type; set for the run, was enabled")
+    assert (drive.block / "cache_type").read_text() == "write back"
+
+
+def test_each_drive_has_its_way(tmp_path: Path) -> None:
+    """NVMe by its controller, whichever namespace; SCSI by its disk; virtio; and nothing for what has none."""
+    host = FakeHost(tmp_path)
+    host.nvme(3)
+    assert cache_of(host.root / "sys/block/nvme3n1", host.root) == NvmeCache(place="nvme3", root=host.root)
+    disk = host.disk("sda", **{"device__scsi_disk__1:0:0:0__cache_type": "write back"})
+    assert cache_of(disk, host.root) == ScsiCache(place="sda", root=host.root)
+    virtual = host.disk("vda", place="virtio0/block", cache_type="write back")
+    assert cache_of(virtual, host.root) == VirtioCache(place="vda", root=host.root)
+    assert cache_of(host.disk("mmcblk0", place="mmc0/block"), host.root) is None
+
+
+@pytest.mark.parametrize("kind", ["drive", "loop device", "virtual device", "file"])
+def test_what_has_no_way_is_told_as_it_is(kind: str, tmp_path: Path) -> None:
+    """It is told by the kernel's word, or not at all, and why nothing was set."""
+    dut = strategies.dut(kind=kind, write_cache="unknown" if kind == "file" else "enabled")
+    cache = WriteCache(dut, None, "disabled", root=tmp_path)
+    assert cache.changes(tmp_path) == ()
+    told = cache.told()
+
+    assert told.state == dut.write_cache
+    assert re.search("does not tell|no way to set|none that could be set", told.source)
+    assert cache.after_purge(tmp_path) == ((), ())
+
+
+def test_recorded_identify_is_that_of_a_drive_with_a_cache() -> None:
+    """So that the rules above alter something."""
+    assert '"vwc"' in recorded("nvme-id-ctrl")

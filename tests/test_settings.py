@@ -1,0 +1,502 @@
+"""What is changed for a run is put back: at its end, after SIGKILL, beside others.  Hostile notes change nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.errors import HostFailed
+from snia_pts.lab import settable, settings
+from snia_pts.lab.settings import NOTE, Change, Held, Setting, hold, restore
+
+SCHEDULER = "sys/block/sdx/queue/scheduler"
+MERGING = "sys/block/sdx/queue/nomerges"
+GOVERNOR = "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
+
+
+@dataclass
+class Host:
+    """A host below ``root`` with one drive and one processor, and a run folder."""
+
+    root: Path
+    folder: Path
+    told: list[str] = field(default_factory=list)
+
+    @classmethod
+    def made(cls, place: Path) -> Host:
+        """Make one."""
+        host = cls(place / "root", place / "run")
+        host.folder.mkdir()
+        (host.root / "run").mkdir(parents=True)
+        for name, text in {
+            SCHEDULER: "none [mq-deadline]", MERGING: "0", GOVERNOR: "powersave", "sys/block/sdx/device/model": "DISK",
+            "sys/block/sdx/device/wwid": "naa.1", "proc/sys/kernel/random/boot_id": "boot-1",
+            "sys/block/sdx/device/scsi_disk/0:0:0:0/cache_type": "write back", "sys/block/sdx/device/rescan": "",
+        }.items():  # fmt: skip
+            host.write(name, text)
+        return host
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file of the host."""
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).write_text(text + "\n")
+
+    def read(self, name: str) -> str:
+        """Return what a file holds."""
+        return settable.chosen((self.root / name).read_text().strip())
+
+    def change(self, kind: str, place: str, value: str) -> Change:
+        """Return a change."""
+        setting = settable.find(kind, place, self.root)
+        assert setting is not None
+        return Change(setting=setting, value=value)
+
+    @property
+    def changes(self) -> list[Change]:
+        """A change of the drive's scheduler, and of the processor's governor."""
+        return [self.change("scheduler", "sdx", "none"), self.change("governor", "policy0", "performance")]
+
+    @contextmanager
+    def hold(self, *changes: Change, folder: Path | None = None) -> Iterator[tuple[Held, ...]]:
+        """Hold changes."""
+        find = partial(settable.find, root=self.root)
+        asked = changes or tuple(self.changes)
+        with hold(asked, folder or self.folder, find=find, tell=self.told.append, root=self.root) as held:
+            yield held
+
+    def restore(self, folder: Path | None = None) -> tuple[str, ...]:
+        """Put back what is left."""
+        return restore(folder, find=partial(settable.find, root=self.root), root=self.root)
+
+    @property
+    def register(self) -> list[Path]:
+        """The notes in /run."""
+        return list((self.root / "run/snia-pts").glob("*"))
+
+    def kill(self, *changes: Change) -> None:
+        """Let a run be killed while it holds changes."""
+        child = os.fork()
+        if child == 0:
+            with self.hold(*changes):
+                os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """A host."""
+    return Host.made(tmp_path)
+
+
+def set_as_wished(host: Host) -> tuple[str, str]:
+    """Return scheduler and governor."""
+    return host.read(SCHEDULER), host.read(GOVERNOR)
+
+
+SET, FOUND = ("none", "performance"), ("mq-deadline", "powersave")
+
+
+# -- the end of a run ------------------------------------------------------------------------------------------------
+
+
+def test_settings_are_set_for_a_run_and_put_back(host: Host) -> None:
+    """In the block they are as wished, each told with what it was; after it they are as found, and no note is left."""
+    with host.hold() as held:
+        assert set_as_wished(host) == SET
+        assert [(each.before, each.trouble) for each in held] == [("mq-deadline", ""), ("powersave", "")]
+        assert (host.folder / NOTE).exists()
+        assert len(host.register) == 1
+
+    assert set_as_wished(host) == FOUND
+    assert not (host.folder / NOTE).exists()
+    assert not host.register
+    assert not host.told
+
+
+def test_an_exception_puts_them_back_too(host: Host) -> None:
+    """However the block is left."""
+    with pytest.raises(KeyboardInterrupt), host.hold():
+        raise KeyboardInterrupt
+
+    assert set_as_wished(host) == FOUND
+    assert not (host.folder / NOTE).exists()
+
+
+def test_what_is_as_wished_is_not_touched(host: Host) -> None:
+    """There is nothing to note, nothing to put back; what somebody makes of it meanwhile stays."""
+    host.write(SCHEDULER, "[none]")
+    with host.hold(host.changes[0]) as held:
+        assert held == ()
+        assert not (host.folder / NOTE).exists()
+        host.write(SCHEDULER, "[kyber]")
+
+    assert host.read(SCHEDULER) == "kyber"
+
+
+def test_what_somebody_else_changed_is_left_alone_and_told(host: Host) -> None:
+    """A value that is neither ours nor that of before is not overwritten; what else was set is put back."""
+    with host.hold():
+        host.write(SCHEDULER, "[kyber]")
+
+    assert set_as_wished(host) == ("kyber", "powersave")
+    (line,) = host.told
+    assert "scheduler of sdx is left alone: it is kyber, neither none, as the run set it, nor mq-deadline" in line
+    assert not (host.folder / NOTE).exists()
+
+
+def test_a_setting_that_is_not_there_is_told_and_hinders_nothing(host: Host) -> None:
+    """One that cannot be read is not noted, and the others are set."""
+    missing = host.change("energy preference", "policy0", "performance")
+    with host.hold(missing, *host.changes) as held:
+        assert set_as_wished(host) == SET
+        assert [each.trouble for each in held if each.change is missing] == ["it cannot be read"]
+
+
+def test_what_could_not_be_put_back_is_not_touched(host: Host) -> None:
+    """A value that the suite does not know would be refused in a note: it stays."""
+    host.write(MERGING, "strange")
+    with host.hold(host.change("merging", "sdx", "2")) as (held,):
+        assert held.trouble == "it is strange, which could not be put back"
+        assert not (host.folder / NOTE).exists()
+
+    assert host.read(MERGING) == "strange"
+
+
+# -- settings that do not do as they are told ------------------------------------------------------------------------
+
+
+@dataclass
+class Odd:
+    """A setting of memory; ``refuses`` tells, of all of them, whether a value is refused."""
+
+    kind: str
+    known: dict[str, str]
+    refuses: Any = None
+    seen: list[bool] = field(default_factory=list)
+    note: Path | None = None
+    place: str = ""
+    drive: str = ""
+    lasting: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.kind
+
+    def takes(self, value: str) -> bool:
+        """Take all."""
+        return bool(value)
+
+    def read(self) -> str | None:
+        """Read it."""
+        return self.known.get(self.kind)
+
+    def write(self, value: str) -> None:
+        """Set it."""
+        if self.note is not None:
+            self.seen.append(self.note.exists())
+        if self.refuses and self.refuses(self.kind, value, self.known):
+            raise OSError(16, "Device or resource busy")
+        self.known[self.kind] = value
+
+
+@contextmanager
+def odd(host: Host, known: Mapping[str, str], refuses: Any = None) -> Iterator[dict[str, Setting]]:
+    """Settings of memory, by name."""
+    values = dict(known)
+    yield {kind: Odd(kind, values, refuses, note=host.folder / NOTE) for kind in known}
+
+
+def held_odd(host: Host, made: Mapping[str, Setting], wishes: Mapping[str, str]) -> Any:
+    """Hold settings of memory."""
+    changes = [Change(setting=made[kind], value=value) for kind, value in wishes.items()]
+    return hold(changes, host.folder, find=lambda kind, _: made.get(kind), tell=host.told.append, root=host.root)
+
+
+def test_the_note_is_there_before_the_first_change(host: Host) -> None:
+    """Whenever a run is killed, what it changed is told by a note."""
+    with odd(host, {"a": "1", "b": "1"}) as made, held_odd(host, made, {"a": "2", "b": "2"}):
+        pass
+
+    assert all(seen for each in made.values() for seen in each.seen)  # type: ignore[attr-defined]
+    assert [len(each.seen) for each in made.values()] == [2, 2]  # type: ignore[attr-defined]
+
+
+def test_a_setting_that_does_not_take_is_told(host: Host) -> None:
+    """The kernel's reason is kept; the value stays, and the end puts nothing back."""
+    with odd(host, {"a": "1"}, lambda *_: True) as made:
+        with held_odd(host, made, {"a": "2"}) as (held,):
+            assert held.trouble == "Device or resource busy"
+        assert made["a"].read() == "1"
+    assert not host.told
+    assert not (host.folder / NOTE).exists()
+
+
+def test_what_cannot_be_put_back_stays_noted(host: Host) -> None:
+    """It is told, with the way to try again; the next run in this folder is refused until it is done."""
+    with odd(host, {"a": "1"}, lambda _, value, __: value == "1") as made:
+        with held_odd(host, made, {"a": "2"}):
+            pass
+        assert host.told == [
+            "a could not be put back to 1: Device or resource busy", "snia-pts host --restore tries again"
+        ]  # fmt: skip
+        assert (host.folder / NOTE).exists()
+        with pytest.raises(HostFailed), held_odd(host, made, {"a": "3"}):
+            raise AssertionError("never begun")
+        with pytest.raises(HostFailed, match="could not be put back to 1"):
+            restore(host.folder, find=lambda kind, _: made.get(kind), root=host.root)
+
+
+def test_what_only_goes_when_another_went_is_put_back(host: Host) -> None:
+    """The energy preference comes along with the governor performance, and is refused as long as that is set."""
+
+    def refuses(kind: str, value: str, known: dict[str, str]) -> bool:
+        if (kind, value) == ("governor", "performance"):
+            known["preference"] = "performance"
+        return kind == "preference" and known["governor"] == "performance"
+
+    wishes = {"governor": "performance", "preference": "performance"}
+    with odd(host, {"governor": "powersave", "preference": "balance"}, refuses) as made:
+        with held_odd(host, made, wishes) as held:
+            assert [(each.before, each.trouble) for each in held] == [("powersave", ""), ("balance", "")]
+        assert [each.read() for each in made.values()] == ["powersave", "balance"]
+    assert not host.told
+    assert not (host.folder / NOTE).exists()
+
+
+# -- killed runs -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["register", "folder", "both"])
+def test_what_a_killed_run_left_is_put_back(host: Host, way: str) -> None:
+    """By the note in /run or by that in the run folder; both notes go, and it is said once."""
+    host.kill()
+    assert set_as_wished(host) == SET
+    if way == "folder":
+        host.register[0].unlink()
+    lines = host.restore(None if way == "register" else host.folder)
+
+    assert set_as_wished(host) == FOUND
+    assert lines == (f"put back what the run {host.folder} left: governor powersave, scheduler of sdx mq-deadline",)
+    assert not (host.folder / NOTE).exists()
+    assert not host.register
+    assert host.restore(host.folder) == ()
+
+
+def test_a_deleted_run_folder_is_no_loss(host: Host) -> None:
+    """The note in /run is whole: somebody who clears away the killed run does not lose what was found."""
+    host.kill()
+    (host.folder / NOTE).unlink()
+    host.folder.rmdir()
+
+    assert len(host.restore()) == 1
+    assert set_as_wished(host) == FOUND
+
+
+def test_without_a_place_in_run_the_folder_remembers(host: Host) -> None:
+    """Where nothing can be written to /run, a killed run is put back by its folder alone."""
+    (host.root / "run").rmdir()
+    host.kill()
+
+    assert host.restore() == ()
+    assert set_as_wished(host) == SET
+    assert len(host.restore(host.folder)) == 1
+    assert set_as_wished(host) == FOUND
+
+
+def test_a_run_that_goes_on_is_left_alone(host: Host) -> None:
+    """A note that is locked is that of a live run: neither --restore nor another start touches its settings."""
+    with host.hold():
+        assert host.restore() == ()
+        with pytest.raises(HostFailed, match="the run goes on"):
+            host.restore(host.folder)
+        assert set_as_wished(host) == SET
+        assert (host.folder / NOTE).exists()
+
+
+def test_a_boot_puts_back_the_host_and_not_the_drive(host: Host) -> None:
+    """After a boot what sysfs set is as it is, whatever a note says; a SCSI drive's cache is put back."""
+    host.kill(*host.changes, host.change("SCSI write cache", "sdx", "disabled"))
+    host.write("proc/sys/kernel/random/boot_id", "boot-2")
+
+    assert host.restore(host.folder) == (f"put back what the run {host.folder} left: write cache of sdx enabled",)
+    assert set_as_wished(host) == SET
+    assert host.read("sys/block/sdx/device/scsi_disk/0:0:0:0/cache_type") == "write back"
+
+
+def test_another_drive_of_that_name_is_not_touched(host: Host) -> None:
+    """A drive that was plugged in since has settings of its own."""
+    host.kill()
+    host.write("sys/block/sdx/device/wwid", "naa.2")
+
+    assert "scheduler of sdx is not put back: it is gone" in host.restore()
+    assert set_as_wished(host) == ("none", "powersave")
+
+
+def test_what_was_taken_along_goes_back_with_it(host: Host) -> None:
+    """The number of requests changes with the scheduler: it comes back too, unless somebody chose another scheduler."""
+    requests = "sys/block/sdx/queue/nr_requests"
+    changes = [host.change("requests", "sdx", ""), host.changes[0]]
+    for scheduler, expected in (("[none]", "64"), ("[kyber]", "128")):
+        host.write(requests, "64")
+        host.write(SCHEDULER, "[mq-deadline]")
+        with host.hold(*changes):
+            host.write(requests, "128")
+            host.write(SCHEDULER, scheduler)
+        assert host.read(requests) == expected
+
+
+# -- runs beside each other ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first_ends", [True, False])
+def test_the_last_of_two_runs_puts_back_what_both_want(host: Host, first_ends: bool, tmp_path: Path) -> None:
+    """The governor stays for the run that goes on, and comes back to what it was before both."""
+    governor, second = host.changes[1], tmp_path / "second"
+    second.mkdir()
+    one, other = host.hold(governor), host.hold(governor, folder=second)
+    one.__enter__()
+    (held,) = other.__enter__()
+    assert held.before == "powersave"
+    for each in (one, other) if first_ends else (other, one):
+        assert host.read(GOVERNOR) == "performance"
+        each.__exit__(None, None, None)
+
+    assert host.read(GOVERNOR) == "powersave"
+    assert not host.register
+    assert not host.told
+
+
+def test_a_killed_run_beside_another_leaves_it_what_it_needs(host: Host, tmp_path: Path) -> None:
+    """What the killed one left is not put back under a run that wants it, and is by that at its end."""
+    second = tmp_path / "second"
+    second.mkdir()
+    host.kill(host.changes[1])
+    with host.hold(host.changes[1], folder=second):
+        pass
+    assert host.read(GOVERNOR) == "performance"  # as the second found it, who did not ask what was left
+    assert host.restore()
+    assert host.read(GOVERNOR) == "powersave"
+
+
+def test_runs_that_want_different_things_are_told(host: Host, tmp_path: Path) -> None:
+    """The second one does not take it from the first."""
+    second = tmp_path / "second"
+    second.mkdir()
+    with host.hold(host.changes[0]), host.hold(host.change("scheduler", "sdx", "kyber"), folder=second) as (held,):
+        assert held.trouble == "another run keeps it at none"
+        assert host.read(SCHEDULER) == "none"
+
+
+# -- notes of strangers ----------------------------------------------------------------------------------------------
+
+
+def noted(**changes: Any) -> dict[str, Any]:
+    """Return a note that would be followed, but for ``changes``."""
+    entry = {"kind": "merging", "place": "sdx", "drive": "DISK; naa.1", "before": "2", "value": "0", **changes}
+    return {"format": 1, "run": "/nowhere", "boot": "boot-1", "changes": [entry]}
+
+
+def test_the_note_of_these_tests_would_be_followed(host: Host) -> None:
+    """So that what follows is refused for what is wrong with it."""
+    (host.folder / NOTE).write_text(json.dumps(noted()))
+
+    assert len(host.restore(host.folder)) == 1
+    assert host.read(MERGING) == "2"
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        b"", b"{}", b"[" * 100_000, b"\xff\xfe", b'{"format": 1}', b" " * (2 << 20),
+        *(
+            json.dumps(each).encode()
+            for each in (
+                {**noted(), "format": 2},
+                {**noted(), "changes": {}},
+                noted(kind="shutdown"), noted(kind="sys/block/sdx/queue/nomerges"),
+                noted(place="../../../etc"), noted(place="sdx/../sdx"), noted(place=""), noted(place="/sys"),
+                noted(place="sdx\n"), noted(place=7),
+                noted(before="3"), noted(before=""), noted(before="2\n1"), noted(before=None), noted(value="x" * 9999),
+                noted(kind="NVMe write cache", place="nvme0; reboot", before="enabled", value="disabled"),
+                noted(kind="NVMe write cache", place="nvme0", before="off", value="disabled"),
+                noted(kind="SCSI write cache", place="../sdx", before="enabled", value="disabled"),
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_a_hostile_note_changes_nothing(host: Host, note: bytes) -> None:
+    """What is no note of this suite, or names what it does not set, is refused with a sentence; everything stays."""
+    (host.folder / NOTE).write_bytes(note)
+    before = content(host.root / "sys")
+
+    with pytest.raises(HostFailed, match="is not followed") as refused:
+        host.restore(host.folder)
+    assert content(host.root / "sys") == before
+    assert "docs/host.rst" in refused.value.hint
+    assert len(str(refused.value)) < 500
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_is_no_file_is_no_note(host: Host, kind: str) -> None:
+    """Nobody waits for a pipe, or follows a link."""
+    place = host.folder / NOTE
+    if kind == "link":
+        (host.folder / "elsewhere").write_text(json.dumps(noted()))
+        place.symlink_to(host.folder / "elsewhere")
+    elif kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.mkdir()
+    with pytest.raises(HostFailed, match="is not followed"):
+        host.restore(host.folder)
+    assert host.read(MERGING) == "0"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
+def test_another_users_note_is_not_followed(host: Host) -> None:
+    """Root puts back what root set."""
+    (host.folder / NOTE).write_text(json.dumps(noted()))
+    os.chown(host.folder / NOTE, 65534, 65534)
+
+    with pytest.raises(HostFailed, match="another user wrote it"):
+        host.restore(host.folder)
+    assert host.read(MERGING) == "0"
+
+
+@pytest.mark.parametrize("how", ["link", "open to others", "another user's"])
+def test_a_folder_in_run_that_others_can_write_is_not_used(host: Host, how: str, tmp_path: Path) -> None:
+    """Neither are notes taken from it nor put into it; the run is held all the same."""
+    place = host.root / settings._REGISTER
+    there = tmp_path / "there" if how == "link" else place
+    there.mkdir()
+    if how == "link":
+        place.symlink_to(there)
+    elif how == "open to others":
+        place.chmod(0o777)
+    elif os.geteuid() == 0:
+        os.chown(place, 65534, 65534)
+    else:
+        pytest.skip("needs root to give a folder away")
+    (there / "0.json").write_text(json.dumps(noted()))
+
+    assert host.restore() == ()
+    assert host.read(MERGING) == "0"
+    with host.hold():
+        assert set_as_wished(host) == SET
+    assert set_as_wished(host) == FOUND
+    assert [path.name for path in there.iterdir()] == ["0.json"]
+
+
+def content(tree: Path) -> dict[str, str]:
+    """Return every file of a tree with what it holds."""
+    return {str(path): path.read_text() for path in tree.rglob("*") if path.is_file()}

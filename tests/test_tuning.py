@@ -1,0 +1,454 @@
+"""What of a host may change the numbers: seen, judged with a reason, set by --tune, and shown by ``snia-pts host``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import struct
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.cli import host as verb
+from snia_pts.cli.main import main
+from snia_pts.cli.resuming import _platform_changes
+from snia_pts.cli.running import _host_warnings
+from snia_pts.lab import tuning
+from snia_pts.lab.conditions import settled
+from snia_pts.lab.settable import find
+from snia_pts.lab.settings import hold
+from snia_pts.lab.tuning import processors, queue
+from snia_pts.lab.tuning.seen import Seen, numbers
+from snia_pts.lab.tuning.way import beside
+from snia_pts.report.provenance import provenance
+from snia_pts.report.tables import Table
+from snia_pts.testplatform import HostSetting
+from tests import samples
+from tests.drives import MIB, loop_device
+from tests.hosts import FakeHost
+
+CPU = "sys/devices/system/cpu"
+POLICY = f"{CPU}/cpufreq/policy"
+
+
+def seen(host: FakeHost, block: Path | None = None) -> dict[str, Seen]:
+    """Return what is seen of a host, by name."""
+    found = tuning.look(block, root=host.root, moment_seconds=0)
+    assert len({each.name for each in found}) == len(found)
+    assert all(each.setting.reason and each.setting.value for each in found)
+    return {each.name: each for each in found}
+
+
+def judged(host: FakeHost, block: Path | None = None) -> dict[str, tuple[str, str]]:
+    """Return value and judgement of each setting."""
+    return {name: (each.setting.value, each.setting.judgement) for name, each in seen(host, block).items()}
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeHost:
+    """A host."""
+    return FakeHost(tmp_path)
+
+
+def test_a_host_that_tells_nothing(host: FakeHost) -> None:
+    """Nothing is guessed, nothing fails, and nothing would be set."""
+    found = seen(host)
+
+    assert {each.setting.judgement for each in found.values()} <= {"not told", "good"}
+    assert found["governor"].setting.judgement == "not told"
+    assert tuning.changes(found.values(), host.root) == ()
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "value", "judgement"),
+    [
+        ({f"{POLICY}0/scaling_governor": "powersave"}, "governor", "powersave", "matters"),
+        (
+            {f"{POLICY}{n}/scaling_governor": "performance" if n else "ondemand" for n in range(3)},
+            "governor", "performance (2), ondemand (1)", "matters",
+        ),
+        ({f"{POLICY}0/scaling_governor": "performance"}, "governor", "performance", "good"),
+        (
+            {f"{POLICY}0/energy_performance_preference": "balance_performance"},
+            "energy preference", "balance_performance", "matters",
+        ),
+        ({f"{CPU}/intel_pstate/no_turbo": "0"}, "turbo", "on", "noted"),
+        ({f"{CPU}/intel_pstate/no_turbo": "1"}, "turbo", "off", "noted"),
+        ({f"{CPU}/cpufreq/boost": "1"}, "turbo", "on", "noted"),
+        (
+            {f"{CPU}/cpu0/cpuidle/state{n}/{name}": text for n, latency in enumerate(("0", "2", "133"))
+             for name, text in (("name", f"C{n}"), ("latency", latency), ("disable", "0"))},
+            "idle states", "up to 133 us to wake up (C2)", "matters",
+        ),
+        (
+            {f"{CPU}/cpu0/cpuidle/state{n}/{name}": text for n, latency in enumerate(("0", "2", "133"))
+             for name, text in (("name", f"C{n}"), ("latency", latency), ("disable", str(n // 2)))},
+            "idle states", "up to 2 us to wake up (C1)", "good",
+        ),
+        (
+            {f"{CPU}/vulnerabilities/{name}": text for name, text in
+             (("mds", "Mitigation: Clear CPU buffers"), ("l1tf", "Not affected"), ("tsa", "Vulnerable: no microcode"))},
+            "mitigations", "1 on, 1 off or missing, 1 not needed", "noted",
+        ),
+        ({"proc/cpuinfo": "flags\t\t: fpu hypervisor lm\n"}, "virtual machine", "yes", "matters"),
+        ({"proc/cpuinfo": "flags\t\t: fpu lm\n"}, "virtual machine", "no", "good"),
+        ({"proc/swaps": "Filename Type Size Used Priority\n/dev/sdb1 partition 2097148 1024 -2\n"}, "swap",
+         "1.049 MB in use", "noted"),
+        ({"proc/swaps": "Filename Type Size Used Priority\n/dev/sdb1 partition 2097148 0 -2\n"}, "swap",
+         "not in use", "good"),
+    ],
+)  # fmt: skip
+def test_processors(host: FakeHost, files: dict[str, str], name: str, value: str, judgement: str) -> None:
+    """Each setting of the host, as kernels tell it."""
+    for path, text in files.items():
+        host.write(path, f"{text}\n")
+
+    assert judged(host)[name] == (value, judgement)
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "value", "judgement"),
+    [
+        ({"queue/scheduler": "none [mq-deadline] kyber"}, "scheduler", "mq-deadline", "matters"),
+        ({"queue/scheduler": "[none] mq-deadline"}, "scheduler", "none", "good"),
+        ({"queue/nomerges": "0"}, "merging", "on", "noted"),
+        ({"queue/nomerges": "2"}, "merging", "off", "good"),
+        ({"queue/max_sectors_kb": "128", "queue/max_hw_sectors_kb": "2048"}, "largest I/O", "128 KiB", "matters"),
+        ({"queue/max_sectors_kb": "128", "queue/max_hw_sectors_kb": "128"}, "largest I/O", "128 KiB", "noted"),
+        ({"queue/max_sectors_kb": "1280", "queue/max_hw_sectors_kb": "2048"}, "largest I/O", "1280 KiB", "good"),
+        ({"queue/nr_requests": "256"}, "requests", "256", "good"),
+        ({"queue/nr_requests": "1"}, "requests", "1", "matters"),
+        ({"queue/rq_affinity": "0"}, "completion", "any CPU", "noted"),
+        ({"queue/read_ahead_kb": "128"}, "read-ahead", "128 KiB", "good"),
+        ({"queue/wbt_lat_usec": "2000"}, "writeback throttling", "2000 us", "good"),
+        ({"device/queue_depth": "1"}, "commands at a time", "1", "matters"),
+        ({"device/queue_depth": "32"}, "commands at a time", "32", "good"),
+        ({"stat": "1 0 8 0 1 0 8 0 0 0 0 0 0 0 0 0 0"}, "other I/O", "none", "good"),
+        ({"stat": "1 0 8 0 1 0 8 0 3 0 0 0 0 0 0 0 0"}, "other I/O", "0 I/Os in a moment, 3 on their way", "matters"),
+    ],
+)
+def test_the_queue_of_a_drive(host: FakeHost, files: dict[str, str], name: str, value: str, judgement: str) -> None:
+    """Each setting of the way through the block layer."""
+    block = host.disk("sdx", **{key.replace("/", "__"): f"{text}\n" for key, text in files.items()})
+
+    assert judged(host, block)[name] == (value, judgement)
+
+
+def nodes(host: FakeHost, count: int) -> None:
+    """Give a host memory nodes of eight processors each."""
+    for node in range(count):
+        host.write(f"sys/devices/system/node/node{node}/cpulist", f"{8 * node}-{8 * node + 7}\n")
+    host.write(f"{CPU}/online", f"0-{8 * count - 1}\n")
+
+
+def test_the_way_to_an_nvme_drive(host: FakeHost) -> None:
+    """A slower link than the drive has, a link that sleeps, and a process that may run at another node."""
+    block = host.nvme()
+    nodes(host, 2)
+    host.write("sys/module/pcie_aspm/parameters/policy", "default performance [powersave] powersupersave\n")
+    found = judged(host, block)
+
+    assert found["PCIe link"] == ("8 GT/s x4", "matters")
+    assert seen(host, block)["PCIe link"].setting.wish == "16 GT/s x4"
+    assert found["PCIe power saving"] == ("powersave", "matters")
+    assert found["memory nodes"][1] == "matters"
+    assert beside(block, host.root) == frozenset(range(8, 16))
+    host.write("sys/devices/pci0000:00/0000:01:00.0/current_link_speed", "16.0 GT/s PCIe\n")
+    assert judged(host, block)["PCIe link"] == ("16 GT/s x4", "good")
+
+
+def test_one_memory_node_is_as_near_as_any(host: FakeHost) -> None:
+    """Then there is nothing to place."""
+    block = host.nvme()
+    nodes(host, 1)
+
+    assert judged(host, block)["memory nodes"] == ("one", "good")
+    assert beside(block, host.root) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("lists", "value", "judgement"),
+    [
+        (["0", "1", "2", "3"], "4 on 4 of 16 CPUs", "good"),
+        (["3", "3", "3", "3"], "4 on 1 of 16 CPUs", "matters"),
+        (["3"], "1 on 1 of 16 CPUs", "good"),
+        ([], "unknown", "not told"),
+    ],
+)
+def test_interrupts(host: FakeHost, lists: list[str], value: str, judgement: str) -> None:
+    """All queues that end on one processor are worth a word."""
+    block = host.nvme()
+    nodes(host, 2)
+    for number, cpus in enumerate(lists, start=40):
+        host.write(f"sys/devices/pci0000:00/0000:01:00.0/msi_irqs/{number}", "msix\n")
+        host.write(f"proc/irq/{number}/effective_affinity_list", f"{cpus}\n")
+
+    assert judged(host, block)["interrupts"] == (value, judgement)
+
+
+@pytest.mark.parametrize(
+    ("policy", "judgement"),
+    [("max_performance", "good"), ("med_power_with_dipm", "matters"), ("keep_firmware_settings", "noted")],
+)
+def test_a_sata_link_that_sleeps(host: FakeHost, policy: str, judgement: str) -> None:
+    """Each disk has its own host adapter."""
+    block = host.disk("sdx")
+    host.write("sys/class/scsi_host/host0/link_power_management_policy", f"{policy}\n")
+
+    assert judged(host, block)["SATA power saving"] == (policy, judgement)
+
+
+def test_other_load() -> None:
+    """A tenth of all processors is what others may take."""
+    assert processors.load((0, 0), (11, 100)).setting.judgement == "matters"
+    assert processors.load((100, 1000), (110, 1100)).setting.value == "10 % of all CPUs"
+    assert processors.load((100, 1000), (110, 1100)).setting.judgement == "good"
+    assert processors.load((5, 5), (5, 5)).setting.judgement == "not told"
+
+
+def test_others_io_is_seen() -> None:
+    """I/Os that were done in the moment, or are on their way."""
+    assert queue.other_io((5, 0), (5, 0)).setting.judgement == "good"
+    assert queue.other_io((5, 0), (6, 0)).setting.value == "1 I/O in a moment, 0 on their way"
+    assert queue.other_io(None, (6, 0)).setting.judgement == "not told"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("0-3,8", {0, 1, 2, 3, 8}), ("", set()), ("5", {5}), ("x-3", set()), ("0-99999999", set()), ("\u00b2", set())],
+)
+def test_lists_of_the_kernel(text: str, found: set[int]) -> None:
+    """Ranges and numbers; what is none is left out."""
+    assert numbers(text) == found
+
+
+@pytest.mark.parametrize("junk", [b"", b"\xff\xfe\n", b"9" * 5000, b"-1\n", b"[", b"a b c\n" * 300, b"0-\n,,-"])
+def test_odd_files_are_no_failure(host: FakeHost, junk: bytes) -> None:
+    """Whatever a kernel, or what stands for one, writes there: something is told of it, and nothing fails."""
+    block = tuned(host)
+    nodes(host, 2)
+    for name in ("proc/cpuinfo", "proc/stat", f"{CPU}/vulnerabilities/mds", f"{CPU}/intel_pstate/no_turbo"):
+        host.write(name, "")
+    for state in ("name", "latency", "disable"):
+        host.write(f"{CPU}/cpu0/cpuidle/state1/{state}", "")
+    host.write("proc/irq/40/smp_affinity_list", "")
+    host.write("sys/devices/pci0000:00/0000:01:00.0/msi_irqs/40", "")
+    for path in host.root.rglob("*"):
+        if path.is_file() and path.name != "dev":
+            path.write_bytes(junk)
+
+    assert tuning.changes(seen(host, block).values(), host.root) is not None
+
+
+# -- --tune ----------------------------------------------------------------------------------------------------------
+
+
+def tuned(host: FakeHost) -> Path:
+    """Make a host with much to set; return its drive."""
+    for number in range(2):
+        host.write(f"{POLICY}{number}/scaling_governor", "powersave")
+        host.write(f"{POLICY}{number}/energy_performance_preference", "balance_power")
+    host.write("sys/module/pcie_aspm/parameters/policy", "powersave")
+    block = host.nvme()
+    for name, text in (("scheduler", "mq-deadline"), ("nr_requests", "256"), ("nomerges", "0")):
+        (block / "queue" / name).write_text(text)
+    (block / "queue/max_sectors_kb").write_text("128")
+    (block / "queue/max_hw_sectors_kb").write_text("2048")
+    return block
+
+
+def test_what_matters_is_set_and_put_back(host: FakeHost, tmp_path: Path) -> None:
+    """All that --tune sets is as wished then, is told with what it was, and comes back byte for byte."""
+    block = tuned(host)
+    before, found = sysfs(host), tuning.look(block, root=host.root, moment_seconds=0)
+    changes = tuning.changes(found, host.root)
+    with hold(changes, tmp_path, find=partial(find, root=host.root), tell=print, root=host.root) as held:
+        now = tuning.look(block, root=host.root, moment_seconds=0)
+        told = {each.name: each for each in tuning.told(now, found, held, {})}
+    names = ("governor", "energy preference", "scheduler", "merging", "largest I/O", "PCIe power saving")
+
+    assert {each.change.setting.kind for each in held} == {*names, "requests"}
+    assert {told[name].judgement for name in names} == {"good"}
+    assert [told[name].before for name in names] == [
+        "powersave", "balance_power", "mq-deadline", "on", "128 KiB", "powersave"
+    ]  # fmt: skip
+    assert {each.before for name, each in told.items() if name not in names} == {""}
+    assert sysfs(host) == before
+
+
+def sysfs(host: FakeHost) -> dict[str, str]:
+    """Return every file of a host's sysfs."""
+    return {str(path): path.read_text() for path in (host.root / "sys").rglob("*") if path.is_file()}
+
+
+def test_what_could_not_be_set_says_why() -> None:
+    """The reason of the judgement has the kernel's words; what is good all the same has none."""
+    bad = HostSetting(name="scheduler", value="kyber", judgement="matters", wish="none", reason="slow")
+    good = HostSetting(name="merging", value="off", judgement="good", reason="exact")
+    told = tuning.told([Seen(setting=bad), Seen(setting=good)], [], [], {"scheduler": "busy", "merging": "odd"})
+
+    assert [each.reason for each in told] == ["slow; it could not be set: busy", "exact"]
+
+
+def test_the_suite_is_placed_beside_the_drive(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It, and with it fio, keeps to the processors of the drive's node; both limits end with the block."""
+    block = host.nvme()
+    nodes(host, 2)
+    host.write("dev/cpu_dma_latency", "1234")
+    allowed: list[Any] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cpus: allowed.append(set(cpus)))
+    with tuning.placed(block, host.root) as troubles:
+        assert allowed == [set(range(8, 16))]
+        limit = (host.root / "dev/cpu_dma_latency").read_bytes()
+        assert struct.unpack("=i", limit) == (processors.WAKE_US,)
+    assert allowed == [set(range(8, 16)), set(range(16))]
+    assert troubles == {}
+    with tuning.placed(None, host.root / "nowhere") as troubles:
+        assert troubles == {"idle states": "/dev/cpu_dma_latency: No such file or directory"}
+
+
+def test_the_limit_of_idle_states_is_seen(host: FakeHost) -> None:
+    """Deeper states are there, and are not entered."""
+    for number, latency in enumerate((0, 2, 133)):
+        for name, text in (("name", f"C{number}"), ("latency", str(latency))):
+            host.write(f"{CPU}/cpu0/cpuidle/state{number}/{name}", text)
+    (host.root / "dev").mkdir(exist_ok=True)
+    (host.root / "dev/cpu_dma_latency").write_bytes(struct.pack("=i", 10))
+
+    assert judged(host)["idle states"] == ("up to 2 us to wake up (C1, limited to 10 us)", "good")
+
+
+def test_what_matters_is_a_warning_of_the_run() -> None:
+    """With its value, what would be better, and why; what is noted or good is none."""
+    (warning,) = _host_warnings(samples.SETTINGS)
+
+    assert warning.what == "host: scheduler"
+    assert warning.detail.startswith("mq-deadline (better: none): a scheduler sorts")
+
+
+def test_a_host_that_was_set_otherwise_meanwhile_is_told() -> None:
+    """When a run is resumed: but for what is another every moment, and for what nobody knew before."""
+    before = samples.platform()
+    changed = [
+        dataclasses.replace(each, value="kyber") if each.name == "scheduler" else each for each in samples.SETTINGS
+    ]
+    new = [HostSetting(name=name, value="9", judgement="good", reason="") for name in ("other load", "requests")]
+    now = samples.platform(settings=(*changed, *new))
+
+    assert list(_platform_changes(before, now)) == ["scheduler of the host: kyber, was mq-deadline"]
+    assert list(_platform_changes(before, before)) == []
+
+
+def test_a_report_tells_what_matters_first() -> None:
+    """The page Provenance has a table of them; what the host does not tell is one line; a simulation has none."""
+    (table,) = (
+        each
+        for each in provenance(samples.iops_result()).blocks
+        if isinstance(each, Table) and each.title == "Host settings"
+    )
+    assert [row[:4] for row in table.rows] == [
+        ("scheduler", "mq-deadline", "matters", "none"),
+        ("governor", "performance (was schedutil)", "good", ""),
+        ("others", "\N{EN DASH}", "not told", ""),
+    ]
+    assert table.rows[-1][-1] == "turbo"
+    without = provenance(samples.iops_result(host=samples.platform(settings=())))
+    assert all(each.title != "Host settings" for each in without.blocks if isinstance(each, Table))
+
+
+# -- a real device, and the verb -------------------------------------------------------------------------------------
+
+
+@pytest.mark.root
+@pytest.mark.device
+def test_a_loop_devices_queue_is_tuned_and_put_back(tmp_path: Path) -> None:
+    """With the number of requests that somebody chose, which the kernel changes along with the scheduler."""
+    from snia_pts.lab.safety import hold as hold_target
+
+    with loop_device(tmp_path / "x.img", 4 * MIB) as device:
+        folder = Path("/sys/block") / device.name / "queue"
+        if "mq-deadline" not in (folder / "scheduler").read_text():
+            pytest.skip("this kernel has no mq-deadline")
+        for name, text in (("scheduler", "mq-deadline"), ("nr_requests", "64")):
+            (folder / name).write_text(text)
+        found = queue_of(folder)
+        run = tmp_path / "run"
+        (run / "evidence").mkdir(parents=True)
+        with (
+            hold_target(device, size_bytes=None, overwrite=False, discard_data=True) as target,
+            settled(target, run, run / "evidence", write_cache="disabled", keep=False, tune=True, tell=print) as state,
+        ):
+            told = {each.name: each for each in state.settings}
+            assert (told["scheduler"].value, told["scheduler"].before) == ("none", "mq-deadline")
+            assert (told["merging"].value, told["merging"].before) == ("off", "on")
+            assert state.of(target.dut).write_cache_source.startswith("as the kernel reports it; a loop device")
+        assert queue_of(folder) == found
+        (folder / "scheduler").write_text("none")
+
+
+def queue_of(folder: Path) -> dict[str, str]:
+    """Return what the kernel says of a queue's settings."""
+    return {name: (folder / name).read_text() for name in ("scheduler", "nr_requests", "nomerges", "max_sectors_kb")}
+
+
+def test_the_verb_tells_this_host(capsys: pytest.CaptureFixture[str]) -> None:
+    """As JSON for programs, and a row each in a pipe."""
+    assert main(["host", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["format"], told["target"]) == (1, None)
+    assert {"governor", "swap", "other load"} <= {each["name"] for each in told["settings"]}
+    assert main(["host"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["judgement", "setting", "value", "better", "reason"]
+    assert [row[1] for row in rows[1:]] == [each["name"] for each in told["settings"]]
+
+
+def test_a_terminal_gets_a_reason_below_each(capsys: pytest.CaptureFixture[str]) -> None:
+    """Within its width; what would be better is told of what is not good."""
+    lines = list(
+        verb.setting_lines(
+            [
+                HostSetting(name="scheduler", value="kyber", judgement="matters", wish="none", reason="word " * 30),
+                HostSetting(name="turbo", value="on", judgement="good", wish="on", reason="fast"),
+            ],
+            60,
+        )
+    )
+    assert lines[0] == "matters   scheduler  kyber; better: none"
+    assert max(map(len, lines)) <= 60
+    assert "good      turbo      on" in lines
+    assert lines[-1] == "1 setting that matters"
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        (["host", "/nowhere"], 6, "/nowhere does not exist"),
+        (["host", __file__], 10, "it is a file"),
+        (["host", "--restore", "/nowhere"], 14, "there is no such folder"),
+        (["host", "--restore", "--json"], 2, "--restore takes the folder of a run"),
+        (["iops", "sim:enterprise-nvme", "--tune"], 2, "--tune is for real targets"),
+        (["iops", "sim:enterprise-nvme", "--keep-write-cache"], 2, "--keep-write-cache is for real targets"),
+    ],
+)
+def test_what_the_verb_and_options_refuse(
+    argv: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each with a sentence and its code."""
+    assert main(argv) == code
+    assert said in capsys.readouterr().err
+
+
+def test_restore_tells_that_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder without a note has nothing to put back."""
+    monkeypatch.setattr(verb, "put_back", lambda folder: () if folder == tmp_path else pytest.fail("another folder"))
+
+    assert main(["host", "--restore", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "nothing is left to put back\n"
