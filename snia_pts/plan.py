@@ -58,15 +58,18 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The shortest and the longest course of a test."""
+    """The shortest and the longest course of a test, and its ``stimuli``: all but those of WIPC, each once."""
 
     assumptions: Assumptions
+    stimuli: tuple[Stimulus, ...]
     shortest: Estimate
     longest: Estimate
 
 
 def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
     """Return what the test would cost on ``dut``."""
+
+    stimuli: dict[Stimulus, None] = {}
 
     def estimate(level_of: Callable[[int], int], assumptions: Assumptions) -> Estimate:
         asked: list[Step] = []
@@ -77,17 +80,17 @@ def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
             return supposing.answer(step)
 
         drive(procedure(spec, dut), suppose)
+        measured = (step for step in asked if not (isinstance(step, Stretch) and step.phase == "WIPC"))
+        stimuli.update(dict.fromkeys(stimulus for step in measured for stimulus in step.stimuli))
         return Estimate(
             steps=tuple(_cost(step, assumptions) for step in asked),
             rounds=sum(isinstance(step, Round) for step in asked),
         )
 
     never_steady = 1000
-    return Plan(
-        assumptions=assumptions,
-        shortest=estimate(lambda _: 1, assumptions),
-        longest=estimate(lambda number: 1 if number % 2 else never_steady, replace(assumptions, eager=False)),
-    )
+    shortest = estimate(lambda _: 1, assumptions)
+    longest = estimate(lambda number: 1 if number % 2 else never_steady, replace(assumptions, eager=False))
+    return Plan(assumptions=assumptions, stimuli=tuple(stimuli), shortest=shortest, longest=longest)
 
 
 def _cost(step: Step, assumptions: Assumptions) -> PlannedStep:

@@ -159,6 +159,32 @@ def test_the_job_file_holds_what_a_stimulus_needs() -> None:
     assert "refill_buffers=1" in lines(stimulus(), refill=True)
 
 
+def test_the_null_job_is_the_real_one_but_for_the_target() -> None:
+    """What goes to /dev/null has all options of a point, its buffers filled as there, or not at all."""
+    real, null = set(lines(stimulus())), set(fio.null_job_file(stimulus(), "libaio", SEED, fill=True).splitlines())
+    unfilled = set(fio.null_job_file(stimulus(), "libaio", SEED, fill=False, refill=True).splitlines())
+
+    assert real - null == {"filename=/x/y.img", "allow_file_create=0", "direct=1"}
+    assert null - real == {"filename=/dev/null", "scramble_buffers=1"}
+    assert unfilled - null == {"scramble_buffers=0"}
+    refilled = fio.null_job_file(stimulus(), "libaio", SEED, fill=True, refill=True).splitlines()
+    assert "refill_buffers=1" in refilled
+
+
+@pytest.mark.parametrize(
+    ("output", "percent"),
+    [
+        ('{"jobs" : [{"usr_cpu" : 12.5, "sys_cpu" : 30.25, "ctx" : 3}]}', 42.75),
+        ('"usr_cpu" : 60, "sys_cpu" : 60', 100.0), ('{"jobs" : []}', None), ('"usr_cpu" : 1', None), ("", None),
+        ('"usr_cpu" : -1, "sys_cpu" : 2', None), ('"usr_cpu" : nan, "sys_cpu" : 2', None),
+        ('"usr_cpu" : 1, "sys_cpu" : 2, "usr_cpu" : 1, "sys_cpu" : 2', None),
+    ],
+)  # fmt: skip
+def test_the_engine_s_cpu_time_is_fio_s_own(output: str, percent: float | None) -> None:
+    """User and system time of one group, no more than a whole CPU; nothing of an answer that has no such pair."""
+    assert fio.engine_cpu_percent(output) == percent
+
+
 def test_passes_are_loops_and_no_time() -> None:
     """A stimulus with passes is ended by its amount alone."""
     found = lines(stimulus(access="SEQ", passes=2))

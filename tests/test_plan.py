@@ -78,6 +78,15 @@ def test_the_shortest_write_saturation_is_the_sooner_of_amount_and_steady_state(
     assert sum(step.seconds for step in course_of.steps if "stimulus" in step.label) == pytest.approx(seconds, rel=1e-3)
 
 
+def test_a_plan_names_the_stimuli_whose_numbers_are_reported() -> None:
+    """All 56 points of the IOPS test once, whatever the number of rounds, and not the preconditioning."""
+    found = planned("iops").stimuli
+
+    assert len(found) == len(set(found)) == 7 * 8
+    assert {each.access for each in found} == {"RND"}
+    assert {each.access for each in planned("xsr").stimuli} == {"SEQ", "RND"}
+
+
 def test_steps_of_the_iops_test() -> None:
     """Shortest and longest are the procedure's own steps: the longest goes on where the shortest ends."""
     found = planned("iops")

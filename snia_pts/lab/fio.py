@@ -60,6 +60,7 @@ _PAGE_BYTES = 4096
 #: So many I/Os of one kind expected, and none done: that is no chance.
 _NO_CHANCE = 50
 _END = b"\n}\n"
+_CPU = re.compile(r'"(?:usr|sys)_cpu"\s*:\s*(\d{1,9}(?:\.\d{1,9})?)')
 _UNSPEAKABLE = re.compile(r"[\x00-\x1f\x7f$\\\"'#;]|^\s|\s$")
 
 
@@ -95,10 +96,19 @@ def sampling_command(job: str, sample_seconds: float) -> tuple[str, ...]:
 
 def job_file(stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int, *, refill: bool = False) -> str:
     """Return the fio job file of a stimulus; whoever has it can repeat the stimulus by hand."""
+    opened = {"filename": _escaped(speakable(path)), "allow_file_create": 0, "direct": 1}
+    return _job_file(stimulus, {**opened, "refill_buffers": int(refill)}, io_engine, seed)
+
+
+def null_job_file(stimulus: Stimulus, io_engine: IoEngine, seed: int, *, fill: bool, refill: bool = False) -> str:
+    """Return the fio job file of a stimulus of writes to nowhere, their buffers filled as on a drive, or not at all."""
+    filled = {"refill_buffers": int(fill and refill), "scramble_buffers": int(fill)}
+    return _job_file(stimulus, {"filename": "/dev/null", **filled}, io_engine, seed)
+
+
+def _job_file(stimulus: Stimulus, target: Mapping[str, object], io_engine: IoEngine, seed: int) -> str:
     options: dict[str, object] = {
-        "filename": _escaped(speakable(path)),
-        "allow_file_create": 0,
-        "direct": 1,
+        **target,
         "ioengine": io_engine,
         "iodepth": stimulus.queue_depth,
         "thread": 1,
@@ -108,7 +118,6 @@ def job_file(stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int, *, r
         "randseed": seed,
         "random_generator": "tausworthe64",
         "clocksource": "clock_gettime",
-        "refill_buffers": int(refill),
         "clat_percentiles": 0,
         "lat_percentiles": 1,
         **_pattern(stimulus),
@@ -196,6 +205,12 @@ def accept(stimulus: Stimulus, exit_code: int, timed_out: bool, output: str) -> 
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise Refused("host", f"fio's output is not understood ({error!r})") from error
     return read, write
+
+
+def engine_cpu_percent(output: str) -> float | None:
+    """Return what each of fio's threads used of a CPU in one answer, in the mean; None where it does not say."""
+    user_and_system = [float(percent) for percent in _CPU.findall(output)]
+    return min(100.0, sum(user_and_system)) if len(user_and_system) == 2 else None
 
 
 class Answers:

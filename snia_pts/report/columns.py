@@ -5,14 +5,15 @@ The view is from the right and above; of the side that runs into the depth, the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from . import axes as ax
 from .figures import Grid, Side, canvas
+from .matrices import MARK
 from .pages import FIGURE_HEIGHT
-from .style import GRID, QUIET, looks
+from .style import GRID, INK, QUIET, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,8 +43,19 @@ class Room:
         return [self.place(*corner) for corner in corners]
 
 
-def columns(values: Grid, across: Side, deep: Side, *, heading: str, height: float = FIGURE_HEIGHT) -> Figure:
-    """Draw a matrix as columns on a linear scale from zero: ``across`` to the right, ``deep`` into the depth."""
+def columns(
+    values: Grid,
+    across: Side,
+    deep: Side,
+    *,
+    heading: str,
+    height: float = FIGURE_HEIGHT,
+    marked: Collection[tuple[int, int]] = (),
+) -> Figure:
+    """Draw a matrix as columns on a linear scale from zero: ``across`` to the right, ``deep`` into the depth.
+
+    The columns of ``marked`` places bear the mark of what the host set.
+    """
     shown = looks(list(deep.keys))
     deep = low_in_front(values, deep)
     figure, axes, room = stage(values, across, deep, heading=heading, height=height)
@@ -52,6 +64,8 @@ def columns(values: Grid, across: Side, deep: Side, *, heading: str, height: flo
             value = values.get((key, deep.keys[row]))
             if value is not None:
                 _column(axes, room, column, row, value, shown[deep.keys[row]].colour)
+                if (key, deep.keys[row]) in marked:
+                    mark(axes, room, (column + 0.5, row + 0.5, value), _order(room, column, row))
     return figure
 
 
@@ -69,6 +83,13 @@ def stage(
     _walls(axes, room, ticks, heading)
     _labels(axes, room, across, deep)
     return figure, axes, room
+
+
+def mark(axes: Axes, room: Room, at: tuple[float, float, float], order: float) -> None:
+    """Draw the mark of what the host set at a place of the projection, on a plate that keeps it readable."""
+    x, y = room.place(*at)
+    plate = {"boxstyle": "circle,pad=0.12", "facecolor": "white", "edgecolor": INK, "linewidth": 0.4}
+    axes.text(x, y, MARK, ha="center", va="center", fontsize=5.5, color=INK, zorder=order + 0.01, bbox=plate)
 
 
 def low_in_front(values: Grid, deep: Side) -> Side:
@@ -117,12 +138,17 @@ def _column(axes: Axes, room: Room, column: int, row: int, value: float, colour:
         (((left, front, value), (right, front, value), (right, back, value), (left, back, value)), 1.25),
         (((left, front, 0), (right, front, 0), (right, front, value), (left, front, value)), 1.0),
     )
-    order = 1 + room.rows - row + column / (room.columns + 1)
+    order = _order(room, column, row)
     for corners, light in faces:
         axes.fill(
             *zip(*room.strip(*corners), strict=True),
             facecolor=_lit(colour, light), edgecolor="white", linewidth=0.25, zorder=order, joinstyle="round",
         )  # fmt: skip
+
+
+def _order(room: Room, column: int, row: int) -> float:
+    """Return when a column is painted: after those behind it and to its left."""
+    return 1 + room.rows - row + column / (room.columns + 1)
 
 
 def _lit(colour: str, light: float) -> tuple[float, float, float]:

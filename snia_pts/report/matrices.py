@@ -7,7 +7,7 @@ and bins of all rounds, never from averages of averages.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..measurement import (
     METRICS,
@@ -18,7 +18,7 @@ from ..measurement import (
     mean,
     percentile_response_us,
 )  # fmt: skip
-from ..result import Loop
+from ..result import Loop, TestResult
 from ..spec import Rounds
 from ..steps import Stimulus, mix
 from ..units import KIB, block_size
@@ -28,8 +28,13 @@ from .tables import Column, Table, aligned
 #: So many columns stand abreast in a table, and so many rows below each other leave room for three tables.
 ABREAST = 8
 
+#: What stands before a number that the host set.
+MARK = "\N{DAGGER}"
+
 #: Where a stimulus stands in a matrix: the keys of its two sides.
 Place = Callable[[Stimulus], tuple[int, int]]
+#: The places of a matrix whose numbers the host set, not the drive.
+Marked = frozenset[tuple[int, int]]
 #: What all rounds' measurements of one place come to.
 Reduction = Callable[[Sequence[Measurement]], float]
 
@@ -81,6 +86,22 @@ def reduced(loops: Iterable[Loop], reduce: Reduction, place: Place = size_and_mi
     return {at: reduce(measurements) for at, measurements in found.items()}
 
 
+def host_limited(result: TestResult, loops: Iterable[Loop], place: Place = size_and_mix) -> Marked:
+    """Return the places whose numbers the host set in the loops' last windows."""
+    points = (each for loop in loops for each in result.host_limited_points(loop).items())
+    return frozenset(place(stimulus) for stimulus, limited in points if limited)
+
+
+def foot(marked: Marked) -> str:
+    """Return what explains the marks of a page's matrices; empty where there are none."""
+    return f"{MARK} The host set this number; the drive may be faster." if marked else ""
+
+
+def shown_marks(marked: Marked) -> str:
+    """Return what explains the columns or places that a figure marks; empty where there are none."""
+    return f" Marked {MARK}: set by the host; the drive may be faster." if marked else ""
+
+
 def iops(measurements: Sequence[Measurement]) -> float:
     """Return the mean IOPS of ``measurements``; nan of none."""
     return mean(map(METRICS["iops"].of, measurements))
@@ -113,15 +134,19 @@ def percentile_response_ms(measurements: Sequence[Measurement], percent: float) 
 
 
 def matrix_tables(
-    values: Grid, down: Side, across: Side, *, title: str, digits: int = 3, most: int = 4
+    values: Grid, down: Side, across: Side, *, title: str, digits: int = 3, most: int = 4, marked: Marked = frozenset()
 ) -> tuple[Table, ...]:
     """Return a matrix as the standard prints it, ``down`` the rows; ``n/a`` where nothing was measured.
 
-    More columns than stand abreast go into further tables.
+    What is ``marked``, by row and column, has the mark of what the host set.  More columns than stand abreast go into
+    further tables.
     """
     columns = list(zip(across.keys, across.labels, strict=True))
     groups = [columns[at : at + ABREAST] for at in range(0, len(columns), ABREAST)]
-    return tuple(_matrix_table(values, down, across.prefix, group, title, digits, most) for group in groups)
+    cells = (_cells(values, marked, down, group, digits, most) for group in groups)
+    return tuple(
+        _matrix_table(its, down, across.prefix, group, title) for its, group in zip(cells, groups, strict=True)
+    )
 
 
 def fits_a_page(down: Side, across: Side) -> bool:
@@ -129,11 +154,17 @@ def fits_a_page(down: Side, across: Side) -> bool:
     return len(down.keys) <= ABREAST and len(across.keys) <= ABREAST
 
 
-def _matrix_table(
-    values: Grid, down: Side, prefix: str, group: Sequence[tuple[int, str]], title: str, digits: int, most: int
-) -> Table:
-    cells = [values.get((row, column)) for row in down.keys for column, _ in group]
-    text = iter(aligned(cells, digits=digits, most=most))
+def _cells(
+    values: Grid, marked: Marked, down: Side, group: Sequence[tuple[int, str]], digits: int, most: int
+) -> Iterator[str]:
+    """Give the cells of a table, row by row; a mark stands before the number, so that digits stay below digits."""
+    places = [(row, column) for row in down.keys for column, _ in group]
+    texts = aligned([values.get(place) for place in places], digits=digits, most=most)
+    for place, text in zip(places, texts, strict=True):
+        yield f"{MARK} {text}" if place in marked and place in values else text
+
+
+def _matrix_table(text: Iterator[str], down: Side, prefix: str, group: Sequence[tuple[int, str]], title: str) -> Table:
     rows = tuple((label, *(next(text) for _ in group)) for label in down.labels)
     columns = (
         Column(heading=down.title, align="right", width=16),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from .columns import low_in_front, stage
+from .columns import low_in_front, mark, stage
 from .figures import Grid, Side
 from .style import BAND, INK, QUIET
 
@@ -22,11 +23,13 @@ def has_surface(values: Grid, across: Side, deep: Side) -> bool:
     return min(len(across.keys), len(deep.keys)) > 1 and all(place in values for place in every)
 
 
-def surface(values: Grid, across: Side, deep: Side, *, heading: str) -> Figure:
+def surface(
+    values: Grid, across: Side, deep: Side, *, heading: str, marked: Collection[tuple[int, int]] = ()
+) -> Figure:
     """Draw a matrix as a surface on a linear scale from zero: ``across`` to the right, ``deep`` into the depth.
 
     It is made of one four-sided patch between every four neighbours, in the colour of their mean, and stands on walls
-    at its front and its right.
+    at its front and its right.  Corners at ``marked`` places bear the mark of what the host set.
     """
     from matplotlib import colormaps
 
@@ -48,4 +51,8 @@ def surface(values: Grid, across: Side, deep: Side, *, heading: str) -> Figure:
             *zip(*room.strip(*corners), strict=True), facecolor=colours(sum(heights) / len(heights) / room.top),
             edgecolor=INK, linewidth=0.5, joinstyle="round", zorder=1 + room.rows - row + column / room.columns,
         )  # fmt: skip
+    for row, column in itertools.product(range(room.rows), range(room.columns)):
+        place = (across.keys[column], deep.keys[row])
+        if place in marked:
+            mark(axes, room, (column + 0.5, row + 0.5, values[place]), 2 + room.rows)
     return figure

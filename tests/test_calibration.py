@@ -1,0 +1,138 @@
+"""The host's ceiling by real fio on a null target, and the verdict on a slow drive and on one that is all host."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from snia_pts.ceiling import Ceiling
+from snia_pts.hostlimit import host_share
+from snia_pts.lab.ceiling import Calibration
+from snia_pts.lab.device import read_dut
+from snia_pts.lab.engine import FioEngine
+from snia_pts.measurement import Measurement
+from snia_pts.steps import Stimulus
+from tests.drives import MIB, filled, loop_device, mounted
+from tests.simulated_device.drive import loop_drive
+
+CPUS = os.cpu_count() or 1
+LONG = 1e6
+
+
+def stimulus(read_percent: int = 0, **changes: Any) -> Stimulus:
+    """Return a stimulus of 4 KiB random I/O over 16 MiB."""
+    facts: dict[str, Any] = {
+        "access": "RND", "read_percent": read_percent, "block_size_bytes": 4096, "thread_count": 2, "queue_depth": 4,
+        "range_offset_bytes": 0, "range_bytes": 16 * MIB, "seconds": 0.3,
+    }  # fmt: skip
+    return Stimulus(**{**facts, **changes})
+
+
+def calibrated(evidence: Path, stimuli: Sequence[Stimulus], seconds: float = LONG, **how: Any) -> tuple[Ceiling, ...]:
+    """Calibrate for a test of so many seconds."""
+    facts: dict[str, Any] = {"io_engine": "libaio", "refill": False, "seed": 4711, "evidence": evidence}
+    return Calibration(**{**facts, **how}).ceilings(stimuli, seconds)
+
+
+def measured(target: Path, evidence: Path, *asked: Stimulus) -> list[Measurement]:
+    """Measure stimuli one after the other."""
+    return list(FioEngine(str(target), evidence, seed=4711, io_engine="libaio").measure(asked))
+
+
+def test_each_shape_is_run_once_and_nowhere(tmp_path: Path) -> None:
+    """A mix is calibrated by writes with the run's random data, and writes without; nothing but /dev/null is opened."""
+    found = calibrated(tmp_path, [stimulus(65), stimulus(0), stimulus(0, seconds=0.1)])
+    jobs = [path.read_text().splitlines() for path in sorted(tmp_path.glob("*.fio"))]
+
+    assert [(each.shape.side, each.shape.block_size_bytes) for each in found] == [("read", None), ("write", 4096)]
+    assert all(each.iops > 0 and 0 < each.engine_cpu_percent <= 100 for each in found)
+    assert ["scramble_buffers=0" in job for job in jobs] == [True, False]
+    for job in jobs:
+        assert [line for line in job if "filename" in line] == ["filename=/dev/null"]
+        assert {"rw=randwrite", "iodepth=4", "numjobs=2", "bs=4096", "ioengine=libaio"} <= set(job)
+
+
+def test_refilled_buffers_are_calibrated_as_refilled(tmp_path: Path) -> None:
+    """What the run's writes cost is what is calibrated."""
+    calibrated(tmp_path, [stimulus(50)], refill=True)
+    jobs = [path.read_text() for path in sorted(tmp_path.glob("*.fio"))]
+
+    assert ["refill_buffers=1" in job for job in jobs] == [False, True]
+
+
+def test_a_short_test_is_not_calibrated(tmp_path: Path) -> None:
+    """A calibration that took more than a hundredth of the test is not made, and starts nothing."""
+    assert calibrated(tmp_path, [stimulus()], seconds=10.0) == ()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_shape_that_fio_does_not_do_is_left_out(tmp_path: Path) -> None:
+    """No run fails for its calibration."""
+    assert calibrated(tmp_path, [stimulus()], io_engine="sync-of-nobody") == ()
+
+
+def test_fio_tells_the_mean_cpu_time_of_its_threads(tmp_path: Path) -> None:
+    """Two threads' shares of a CPU, times two, are no more than what the kernel counts of all fio."""
+    asked = stimulus(seconds=0.5)
+    engine = FioEngine(str(filled(tmp_path / "x.img", 16 * MIB)), tmp_path, seed=1, io_engine="libaio")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    (found,) = engine.measure([asked])
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    counted = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert found.engine_cpu_percent is not None
+    told = asked.thread_count * found.engine_cpu_percent / 100 * found.runtime_ms / 1000
+
+    assert 0.3 * counted < told < 1.05 * counted + 0.02
+
+
+def test_a_slow_drive_is_not_blamed_on_the_host(tmp_path: Path) -> None:
+    """A drive of some thousand I/Os a second, played by a program that keeps a CPU busy, sets its own numbers."""
+    asked = [stimulus(0), stimulus(100, thread_count=1, queue_depth=1), stimulus(65, queue_depth=16)]
+    null = calibrated(tmp_path, asked)
+    with loop_drive(tmp_path) as drive:
+        dut = read_dut(drive.path)
+        for found in measured(drive.path, tmp_path, *asked):
+            for kind in (dut.kind, "drive"):
+                share = host_share(found, replace(dut, kind=kind), CPUS, null)
+                assert share is not None
+                assert share.limited is not True, (found.stimulus.label, share)
+
+
+def test_a_drive_that_is_all_host_is_found(tmp_path: Path) -> None:
+    """On a file in memory, threads enough for all CPUs find no drive to wait for."""
+    asked = [stimulus(percent, thread_count=2 * CPUS, queue_depth=32, seconds=0.5) for percent in (0, 100)]
+    null = calibrated(tmp_path, asked)
+    with (
+        mounted("none", tmp_path / "memory", "-t", "tmpfs") as memory,
+        loop_device(memory / "x.img", 16 * MIB) as device,
+    ):
+        shares = [host_share(found, read_dut(device), CPUS, null) for found in measured(device, tmp_path, *asked)]
+
+    assert [share and share.limited for share in shares] == [True, True], shares
+
+
+def test_a_run_is_calibrated_before_its_first_step(tmp_path: Path) -> None:
+    """A test that is planned to be long has its ceilings in the journal's first line, and says that it calibrates."""
+    run = tmp_path / "run"
+    argv = [
+        sys.executable, "-m", "snia_pts", "iops", str(tmp_path / "x.img"), "--size", "4M", "--run-dir", str(run),
+        "--assume", "0.01", "--point-seconds", "0.1", "--max-rounds", "5", "--set", "rounds.read_percents=[0]",
+        "--set", "rounds.block_sizes_kib=[4.0]", "--set",
+        "steady_state.tracked=[{metric = 'iops', block_size_kib = 4, read_percent = 0}]",
+    ]  # fmt: skip
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    with (run / "journal.jsonl").open(encoding="utf-8") as journal:
+        facts = json.loads(journal.readline())["entry"]["facts"]
+
+    assert "calibrating the host, without the drive: about 0.5 s" in done.stderr
+    assert [each["shape"]["block_size_bytes"] for each in facts["ceilings"]] == [4096]
+    assert (run / "evidence" / "00000-ceiling-001-write.fio").exists()
+    assert "<ceiling " in (run / "result.xml").read_text(encoding="utf-8")

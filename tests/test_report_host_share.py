@@ -1,0 +1,120 @@
+"""Where a report says that the host, and not the drive, set a number: matrices, figures, warnings, provenance."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+from lxml import etree
+
+from snia_pts.ceiling import Ceiling, all_shapes
+from snia_pts.measurement import Measurement
+from snia_pts.record.resultxml import result_xml
+from snia_pts.report import drawing, matrices
+from snia_pts.report.building import build
+from snia_pts.report.pages import Prose
+from snia_pts.report.tables import Table
+from snia_pts.result import TestResult
+from snia_pts.steps import Stimulus
+from tests import samples
+
+
+def host_limited(test: str, limited: Callable[[Stimulus], bool]) -> TestResult:
+    """Return a result whose engine was at its end at some points, on a host that was calibrated."""
+    result = samples.result_of(test)
+
+    def seen(measured: Measurement) -> Measurement:
+        return dataclasses.replace(measured, engine_cpu_percent=97.0 if limited(measured.stimulus) else 20.0)
+
+    loops = tuple(
+        dataclasses.replace(
+            loop,
+            rounds=tuple(
+                dataclasses.replace(each, measurements=tuple(map(seen, each.measurements))) for each in loop.rounds
+            ),
+        )
+        for loop in result.loops
+    )
+    stimuli = (each.stimulus for loop in loops for measured in loop.rounds for each in measured.measurements)
+    ceilings = tuple(Ceiling(shape=shape, iops=2e6, engine_cpu_percent=98.0) for shape in all_shapes(stimuli))
+    return dataclasses.replace(result, loops=loops, facts=dataclasses.replace(result.facts, ceilings=ceilings))
+
+
+@pytest.mark.parametrize(
+    ("test", "limited", "count", "matrices_of_them"),
+    [
+        ("iops", lambda asked: asked.read_percent == 100 and asked.largest_block_bytes <= 4096, 2, 4),
+        ("latency", lambda asked: asked.read_percent == 100, 3, 5),
+        ("throughput", lambda asked: asked.read_percent == 100, 2, 1),
+        ("dirth", lambda asked: asked.total_oio >= 512, 3, 3),
+    ],
+)
+def test_what_the_host_set_is_marked(
+    test: str, limited: Callable[[Stimulus], bool], count: int, matrices_of_them: int
+) -> None:
+    """Each matrix marks the points that the host set and no other, a foot explains it, the first warning names them."""
+    result = host_limited(test, limited)
+    pages = build(result).pages
+    cells = [
+        cell
+        for page in pages
+        for table in page.blocks
+        if isinstance(table, Table)
+        for row in table.rows
+        for cell in row
+        if cell.startswith(matrices.MARK)
+    ]
+    explained = [page for page in pages for block in page.blocks if isinstance(block, Prose) and "† The" in block.text]
+
+    assert len(cells) == count * matrices_of_them
+    assert explained
+    assert result.warnings[0].what == "host-limited"
+    assert "RND" in result.warnings[0].detail or "SEQ" in result.warnings[0].detail
+
+
+def test_a_figure_marks_what_the_host_set() -> None:
+    """Columns and surface bear a mark for each point, whose caption explains it."""
+    for test, name, count in (("iops", "matrix-3d", 8), ("dirth", "demand-variation-surface", 3)):
+        result = host_limited(test, lambda asked: asked.total_oio >= 512 or asked.read_percent == 100)
+        (figure,) = [each for each in build(result).figures if each.name == name]
+        with drawing.settings():
+            (axes,) = figure.draw().axes
+
+        assert [text.get_text() for text in axes.texts].count(matrices.MARK) == count
+        assert matrices.MARK in figure.caption
+
+
+def test_the_provenance_tells_the_ceiling_of_the_host() -> None:
+    """How many points were judged how, why, and what was calibrated; of a run that was not, that it was not."""
+
+    def tables(result: TestResult) -> dict[str, Table]:
+        return {block.title: block for block in build(result).pages[-1].blocks if isinstance(block, Table)}
+
+    found = tables(host_limited("iops", lambda asked: asked.total_oio >= 1 and asked.largest_block_bytes == 4096))
+    judged = {row[0]: row[1] for row in found["Host or drive?"].rows}
+
+    assert judged["Points judged"] == "56 points: 7 set by the host, 49 not set by the host, 0 cannot be told"
+    assert judged["Signs of the host"] == "the engine used the CPU time that it could get (35 measurements)"
+    assert [row[0] for row in found["Ceiling of the host, without a drive"].rows][:2] == [
+        "RND reads, any size", "RND writes, 1024 KiB",
+    ]  # fmt: skip
+    bare = {row[0]: row[1] for row in tables(samples.result_of("iops"))["Host or drive?"].rows}
+    assert bare["Ceiling of the host"].startswith("not calibrated")
+    assert bare["Why it cannot be told"] == "nothing is known of the engine's CPU time (280 measurements)"
+    simulated = samples.result_of("iops", device=samples.dut(kind="simulated"))
+    assert "Host or drive?" not in tables(simulated)
+    assert all(warning.what != "host-limited" for warning in simulated.warnings)
+
+
+def test_result_xml_tells_it_of_each_measurement_and_point() -> None:
+    """Ceilings, and a flag for every measurement and every point of the window; none of a simulated drive."""
+    result = host_limited("iops", lambda asked: asked.largest_block_bytes == 4096)
+    root = etree.fromstring(result_xml(result))
+    simulated = etree.fromstring(result_xml(samples.result_of("iops", device=samples.dut(kind="simulated"))))
+
+    for path, count in (("loop/round/measurement", 5 * 56), ("loop/window/point", 56)):
+        flags = [each.get("host_limited") for each in root.iterfind(path)]
+        assert (flags.count("true"), flags.count("false")) == (count // 8, count - count // 8)
+    assert [each.get("side") for each in root.iterfind("ceiling")] == ["read"] + 8 * ["write"]
+    assert not simulated.xpath("//@host_limited | //ceiling")
