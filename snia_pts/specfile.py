@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,7 +70,7 @@ def read_specification(
             mistakes.append(_unknown(key, values.keys() - _NAMES, test, pts, test_class))
     spec, more = _validate(test, _nested(values))
     if spec is None or mistakes or more:
-        raise _spec_error(str(path or f"{standard.path.name} with your options"), mistakes + more)
+        raise spec_error(str(path or f"{standard.path.name} with your options"), mistakes + more)
     departures = dict.fromkeys((*standard.departures, *chosen.departures))
     deviations = (*_differences(standard, chosen, values), *departures, *_foreign(standard, chosen))
     return Specification(spec=spec, test_class=test_class, deviations=deviations)
@@ -109,11 +109,11 @@ class _File:
         try:
             return cls._resolve(path, tomllib.loads(read_regular(path, LONGEST_BYTES).decode("utf-8")), test_class)
         except FileNotFoundError:
-            raise _spec_error(str(path), ["no such file"]) from None
+            raise spec_error(str(path), ["no such file"]) from None
         except OSError as error:
-            raise _spec_error(str(path), [f"not readable as TOML: {error.strerror}"]) from None
+            raise spec_error(str(path), [f"not readable as TOML: {error.strerror}"]) from None
         except (ValueError, RecursionError) as error:
-            raise _spec_error(str(path), [f"not readable as TOML: {error}"]) from None
+            raise spec_error(str(path), [f"not readable as TOML: {error}"]) from None
 
     @classmethod
     def _resolve(cls, path: Path, table: dict[str, Any], test_class: TestClass) -> _File:
@@ -230,7 +230,8 @@ def sentence(detail: ErrorDetails) -> str:
     return f"{key}:{shown} expected {message}".removeprefix(":").strip()
 
 
-def _spec_error(path: str, mistakes: Sequence[str]) -> SpecError:
+def spec_error(path: str, mistakes: Sequence[str]) -> SpecError:
+    """Return the error that tells all mistakes of a file."""
     return SpecError(
         path=path,
         count=f"{len(mistakes)} mistake{'s' * (len(mistakes) != 1)}",
@@ -288,6 +289,35 @@ def _foreign(standard: _File, chosen: _File) -> Iterable[Deviation]:
         yield Deviation(
             what="specification file", standard=standard.path.name, actual=str(chosen.path), clause="specs/"
         )
+
+
+def numbers(spec: Spec) -> Iterator[tuple[str, str]]:
+    """Give every number of a specification with its dotted key; what has a name in a list is found by that name."""
+    for field in fields(spec):
+        item = getattr(spec, field.name)
+        if not isinstance(item, str):
+            yield from _numbers(item, field.name)
+
+
+def _numbers(value: Any, key: str, known: str = "") -> Iterator[tuple[str, str]]:
+    """Give what ``value`` holds; the field ``known`` stands in the key already."""
+    if is_dataclass(value):
+        for field in fields(value):
+            if field.name != known:
+                yield from _numbers(getattr(value, field.name), f"{key}.{field.name}")
+    elif isinstance(value, tuple) and value and hasattr(value[0], "name"):
+        for entry in value:
+            yield from _numbers(entry, f"{key}.{entry.name}", "name")
+    elif value is not None:
+        yield key, shown(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: _plain(entry) for name, entry in asdict(value).items() if entry is not None}
+    return value
 
 
 def shown(value: Any, key: str = "") -> str:

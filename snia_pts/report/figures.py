@@ -180,8 +180,13 @@ def _percent_axis(axes: Axes, average: float) -> None:
     beside.tick_params(length=0)
 
 
-def matrix_lines(values: Grid, across: Side, lines: Side, *, heading: str, log: bool = True) -> Figure:
-    """Plot a matrix: ``across`` to the right, one line for each key of ``lines``; ``heading`` names the values."""
+def matrix_lines(
+    values: Grid, across: Side, lines: Side, *, heading: str, log: bool = True, scale: Sequence[float] = ()
+) -> Figure:
+    """Plot a matrix: ``across`` to the right, one line for each key of ``lines``; ``heading`` names the values.
+
+    The axis has room for the values of ``scale`` too, so that several figures are on one scale.
+    """
     figure = canvas()
     axes = plot(figure, left=0.85, right=1.3, bottom=0.55, top=0.2)
     ax.dress(axes)
@@ -195,7 +200,7 @@ def matrix_lines(values: Grid, across: Side, lines: Side, *, heading: str, log: 
     keep = ax.spread(places, 0.075 * (places[-1] - places[0] + 2 * room))
     axes.set_xlim(places[0] - room, places[-1] + room)
     axes.set_xticks(places, [label if kept else "" for label, kept in zip(across.labels, keep, strict=True)])
-    ax.set_y(axes, values.values(), heading, log=log)
+    ax.set_y(axes, (*values.values(), *scale), heading, log=log)
     axes.set_xlabel(ax.logarithmic(across.title) if across.log else across.title)
     legend_beside(axes, *axes.get_legend_handles_labels(), lines.title)
     return figure

@@ -270,11 +270,8 @@ def _row(told: Overview, line: TestLine) -> tuple[str, ...]:
 
 def write(told: Overview, folder: Path) -> dict[str, Path]:
     """Write the summary into ``folder`` as summary.rst, .pdf and .html; return them by format.  Raises ReportError."""
-    from . import rst
-    from .writing import OUTPUTS, Material, replace_files
+    from .writing import made, replace_files
 
-    report = build(told)
-    material = Material(report=report, text=rst.render(report), figures={"pdf": {}, "svg": {}})
-    made = {folder / f"summary.{name}": make(material) for name, make in OUTPUTS.items()}
-    replace_files(made)
-    return {path.suffix[1:]: path for path in made}
+    files = {folder / place: content for place, content in made(build(told), stem="summary").items()}
+    replace_files(files)
+    return {path.suffix[1:]: path for path in files}

@@ -55,25 +55,73 @@ def _html(material: Material) -> bytes:
     return html.make(material.report, material.document, material.figures["svg"])
 
 
-#: How each output is made, by the name of its form; the file is ``report.`` with that name.
+def _xlsx(result: TestResult) -> dict[str, bytes]:
+    from . import xlsx
+
+    return {"report.xlsx": xlsx.make(result)}
+
+
+def _csv(result: TestResult) -> dict[str, bytes]:
+    from . import data
+
+    return {f"tables/{table.name}.csv": data.as_csv(table) for table in data.tables(result)}
+
+
+def _json(result: TestResult) -> dict[str, bytes]:
+    from . import data
+
+    return {"report.json": data.as_json(data.tables(result))}
+
+
+def _junit(result: TestResult) -> dict[str, bytes]:
+    from . import junit
+
+    return {"report.junit.xml": junit.make(result)}
+
+
+#: How each output of pages is made, by the name of its form; the file is ``report.`` with that name.
 OUTPUTS: Mapping[str, Callable[[Material], bytes]] = {"rst": _rst, "pdf": _pdf, "html": _html}
+#: How each output of data is made: files by their places in the run folder.
+DATA_OUTPUTS: Mapping[str, Callable[[TestResult], Mapping[str, bytes]]] = {
+    "xlsx": _xlsx,
+    "csv": _csv,
+    "json": _json,
+    "junit": _junit,
+}
+#: Where an output is that is not a file of its name.
+_PLACES = {"csv": "tables", "junit": "report.junit.xml"}
+#: What a report is written as where nothing else is asked for.
+USUAL = ("rst", "pdf", "html", "xlsx")
 
 
-def write(result: TestResult, folder: Path, formats: Sequence[str] = ("rst", "pdf", "html")) -> dict[str, Path]:
-    """Write the report on ``result`` into ``folder``, with its figures in ``figures/``; return the reports by format.
+def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> dict[str, Path]:
+    """Write the report on ``result`` into ``folder``; return what was written by format: a file, or a folder of tables.
 
-    The same result gives the same bytes.  Raises ReportError when a format is unknown, a file cannot be written, or a
-    page would not look as planned; files that were there before are then as they were.
+    Pages bring their figures, in ``figures/``.  The same result gives the same bytes.  Raises ReportError when a format
+    is unknown, a file cannot be written, or a page would not look as planned; files that were there before are then as
+    they were.
     """
-    unknown = [name for name in formats if name not in OUTPUTS]
+    unknown = [name for name in formats if name not in OUTPUTS and name not in DATA_OUTPUTS]
     if unknown:
-        raise ReportError(reason=f"no output {', '.join(unknown)}; there are {', '.join(OUTPUTS)}")
-    material = prepare(result)
-    made = {name: OUTPUTS[name](material) for name in formats}
-    figures = {f"figures/{name}.{form}": data for form in FIGURE_FORMS for name, data in material.figures[form].items()}
-    reports = {f"report.{name}": data for name, data in made.items()}
-    replace_files({folder / name: data for name, data in (figures | reports).items()})
-    return {name: folder / f"report.{name}" for name in formats}
+        known = ", ".join((*OUTPUTS, *DATA_OUTPUTS))
+        raise ReportError(reason=f"no output {', '.join(unknown)}; there are {known}")
+    from .building import build
+
+    pages = tuple(name for name in formats if name in OUTPUTS)
+    files = made(build(result), pages) if pages else {}
+    for name in formats:
+        files |= DATA_OUTPUTS[name](result) if name in DATA_OUTPUTS else {}
+    replace_files({folder / place: content for place, content in files.items()})
+    return {name: folder / _PLACES.get(name, f"report.{name}") for name in formats}
+
+
+def made(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str = "report") -> dict[str, bytes]:
+    """Return a report's files by their places: pages in ``formats``, and the figures.  Raises ReportError."""
+    material = prepare(report)
+    files = {f"{stem}.{name}": OUTPUTS[name](material) for name in formats}
+    for form in FIGURE_FORMS:
+        files |= {f"figures/{name}.{form}": drawn for name, drawn in material.figures[form].items()}
+    return files
 
 
 def replace_files(files: Mapping[Path, bytes]) -> None:
@@ -86,10 +134,8 @@ def replace_files(files: Mapping[Path, bytes]) -> None:
         raise ReportError(reason=f"{error.filename or 'a file'}: {error.strerror}") from error
 
 
-def prepare(result: TestResult) -> Material:
-    """Return what every output of a report on ``result`` is made of."""
+def prepare(report: Report) -> Material:
+    """Return what every output of ``report`` is made of."""
     from . import drawing, rst
-    from .building import build
 
-    report = build(result)
     return Material(report=report, text=rst.render(report), figures=drawing.draw(report, FIGURE_FORMS))

@@ -1,0 +1,62 @@
+"""Holds a result against limits.  What was not measured, or not at steady state, meets none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .errors import LimitsMissed
+from .keyfigures import KeyFigure, key_figures
+from .limits import Limit
+from .result import TestResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A limit, the value that was measured (None where there is none), whether it is met, and if not, why."""
+
+    limit: Limit
+    value: float | None
+    met: bool
+    reason: str
+
+    @property
+    def told(self) -> dict[str, str | float | bool | None]:
+        """All of it by the names that it has wherever the suite writes data."""
+        limit = self.limit
+        return {
+            "metric": limit.metric, "at": limit.at, "unit": limit.unit, "minimum": limit.minimum,
+            "maximum": limit.maximum, "tolerance_percent": limit.tolerance_percent, "value": self.value,
+            "met": self.met, "reason": self.reason,
+        }  # fmt: skip
+
+
+def judgements(result: TestResult) -> tuple[Judgement, ...]:
+    """Return what became of each limit on the result's test, in the order of the file."""
+    asked = [limit for limit in result.facts.limits if limit.test == result.facts.spec.test]
+    figures = {each.name: each for each in key_figures(result)} if asked else {}
+    return tuple(_judged(limit, figures.get(limit.name)) for limit in asked)
+
+
+def _judged(limit: Limit, figure: KeyFigure | None) -> Judgement:
+    if figure is None:
+        return Judgement(limit=limit, value=None, met=False, reason="it was not measured")
+    if figure.unit != limit.unit:
+        return Judgement(limit=limit, value=None, met=False, reason=f"it is measured in {figure.unit}")
+    if not figure.steady:
+        return Judgement(limit=limit, value=figure.value, met=False, reason="steady state was not achieved")
+    met = limit.met_by(figure.value)
+    return Judgement(limit=limit, value=figure.value, met=met, reason="" if met else _missed(figure.value, limit))
+
+
+def _missed(value: float, limit: Limit) -> str:
+    below = limit.minimum is not None and value < limit.minimum
+    return "less than the minimum" if below else "more than the maximum"
+
+
+def require_met(found: Sequence[Judgement]) -> None:
+    """Raise LimitsMissed unless every limit is met."""
+    missed = [judgement for judgement in found if not judgement.met]
+    if missed:
+        told = "; ".join(f"{judgement.limit.name}: {judgement.reason}" for judgement in missed)
+        raise LimitsMissed(missed=len(missed), total=len(found), told=told)

@@ -1,0 +1,151 @@
+"""The verb ``compare``: several runs of one test beside each other."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from string import ascii_uppercase
+
+from ..comparison import Compared, Unlike, compared, unlike
+from ..errors import NotComparable, RecordError, UsageError
+from ..record.folder import RunFolder
+from ..record.suite import SuiteFolder
+from ..replay import assess
+from ..report.comparing import Entry, build_comparison
+from ..report.summary import verdict
+from ..units import number
+
+#: The metrics of the short answer, in the order of their weight.
+_SHOWN = ("iops", "mb_per_second", "average_response_ms")
+#: A comparison has a letter a run.
+_MOST = len(ascii_uppercase)
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Compare stored runs of one test; the first is what the others are held against.
+
+    Raises NotComparable for runs that answer different questions, RecordError for a folder that is no run.
+    """
+    if not 2 <= len(arguments.runs) <= _MOST:
+        raise UsageError(
+            detail=f"compare takes 2 to {_MOST} runs, not {len(arguments.runs)}.",
+            hint="For example: snia-pts compare runs/A runs/B",
+        )
+    entries = [_entry(label, place) for label, place in zip(ascii_uppercase, arguments.runs, strict=False)]
+    found = unlike([entry.result for entry in entries])
+    _require_comparable(found)
+    numbers = compared([entry.result for entry in entries])
+    written = _written(entries, arguments.out) if arguments.out else {}
+    if arguments.json:
+        print(json.dumps(_json(entries, found, numbers), indent=1, allow_nan=False))
+        return 0
+    for line in _lines(entries, found, numbers):
+        print(line)
+    for path in written.values():
+        print(path)
+    return 0
+
+
+def _entry(label: str, place: Path) -> Entry:
+    if SuiteFolder.existing(place):
+        raise RecordError(
+            path=place,
+            reason="it is a folder of several tests",
+            hint=f"Name one of its runs, for example {place}/iops.",
+        )
+    result = assess(RunFolder.existing(place))
+    if result.running:
+        raise RecordError(path=place, reason="the run still goes on", hint="Wait for its end, or stop it.")
+    return Entry(label=label, place=str(place), result=result)
+
+
+def _require_comparable(found: Sequence[Unlike]) -> None:
+    other = [each for each in found if each.weight == "other"]
+    if other:
+        told = "; ".join(f"{each.what}: {', '.join(dict.fromkeys(each.values))}" for each in other)
+        raise NotComparable(reason=told)
+
+
+def _written(entries: Sequence[Entry], folder: Path) -> Mapping[str, Path]:
+    from ..report.writing import made, replace_files
+
+    files = {folder / place: data for place, data in made(build_comparison(entries), stem="comparison").items()}
+    replace_files(files)
+    return {path.name: path for path in files if path.stem == "comparison"}
+
+
+# -- what is said -----------------------------------------------------------------------------------------------------
+
+
+def _lines(entries: Sequence[Entry], found: Sequence[Unlike], numbers: Sequence[Compared]) -> Iterator[str]:
+    yield f"{entries[0].result.facts.spec.title} test, {len(entries)} runs"
+    for entry in entries:
+        dut = entry.result.facts.dut
+        drive = " ".join(filter(None, (dut.model, dut.serial)))
+        yield _printable(f"  {entry.label}  {entry.place}: {drive}: {verdict(entry.result)}")
+    for weight, heading in (("flagged", "Compare with care:"), ("told", "The runs differ in:")):
+        listed = [each for each in found if each.weight == weight]
+        if listed:
+            yield ""
+            yield heading
+        for each in listed:
+            own = "; ".join(f"{e.label}: {value or '-'}" for e, value in zip(entries, each.values, strict=True))
+            yield _printable(f"  {each.what}: {own}")
+    for metric in _SHOWN:
+        yield from _table(entries, [each for each in numbers if each.metric == metric])
+    yield ""
+    yield "In brackets: percent from A; an asterisk: more than the rounds of both windows let happen by chance (95 %)."
+
+
+def _table(entries: Sequence[Entry], rows: Sequence[Compared]) -> Iterator[str]:
+    if not rows:
+        return
+    cells = [
+        (
+            each.at,
+            *(
+                "-" if figure is None else number(figure.value) + _difference(each, place)
+                for place, figure in enumerate(each.figures)
+            ),
+        )
+        for each in rows
+    ]
+    heads = (f"{rows[0].metric} at", *(entry.label for entry in entries))
+    widths = [max(len(row[place]) for row in (heads, *cells)) for place in range(len(heads))]
+    yield ""
+    for row in (heads, *cells):
+        others = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+        yield "  ".join((f"{row[0]:{widths[0]}}", *others))
+
+
+def _difference(each: Compared, place: int) -> str:
+    found = each.differences[place]
+    return "" if found is None else f" ({found.percent:+.1f}{'*' if found.certain else ' '})"
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def _json(entries: Sequence[Entry], found: Sequence[Unlike], numbers: Sequence[Compared]) -> dict[str, object]:
+    """As ``docs/formats.rst`` describes it."""
+    return {
+        "format": 1,
+        "test": entries[0].result.facts.spec.test,
+        "runs": [{"label": entry.label, "path": entry.place, "run": entry.result.facts.run_id,
+                  "verdict": entry.result.verdict, "conformant": entry.result.conformant} for entry in entries],
+        "unlike": [{"what": each.what, "weight": each.weight, "values": each.values} for each in found],
+        "figures": [
+            {
+                "metric": each.metric, "at": each.at, "unit": each.unit, "better": each.better,
+                "values": [figure and figure.value for figure in each.figures],
+                "rounds": [figure and figure.rounds for figure in each.figures],
+                "differences": [diff and {**asdict(diff), "certain": diff.certain} for diff in each.differences],
+                "spread_percent": each.spread_percent,
+            }
+            for each in numbers
+        ],
+    }  # fmt: skip

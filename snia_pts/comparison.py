@@ -1,0 +1,203 @@
+"""Several runs of one test beside each other: what is not the same about them, and how their numbers differ.
+
+The uncertainty of a difference comes from the rounds of the measurement windows: Welch's t interval (B. L. Welch,
+Biometrika 34, 1947) for two means of few values with variances of their own.  It tells what one run of each can tell;
+how drives of a kind differ is told by several drives alone, by their least, median and greatest value.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from .keyfigures import Better, KeyFigure, key_figures
+from .result import TestResult
+from .specfile import numbers
+
+#: The confidence of an interval, in percent.
+CONFIDENCE_PERCENT = 95.0
+#: From so many runs on there is a spread.
+SPREAD_RUNS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unlike:
+    """Something that is not the same for all runs: what, and each run's own.
+
+    ``weight`` tells what that means: with ``other`` the numbers are no answer to one question, with ``flagged`` a
+    reader must know of it, and ``told`` is what the comparison may be about: another drive, firmware or host.
+    """
+
+    what: str
+    values: tuple[str, ...]
+    weight: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How much a value differs from the first run's, in percent of that, and the ends of its confidence interval.
+
+    The interval is None where the values are not of rounds.
+    """
+
+    percent: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def certain(self) -> bool | None:
+        """Whether the interval leaves 0 out; None where there is none."""
+        return None if self.low is None or self.high is None else self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One key figure of all runs; None where a run has none.  Differences are those from the first run."""
+
+    metric: str
+    at: str
+    unit: str
+    better: Better | None
+    figures: tuple[KeyFigure | None, ...]
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The values that are there."""
+        return tuple(figure.value for figure in self.figures if figure is not None)
+
+    @property
+    def differences(self) -> tuple[Difference | None, ...]:
+        """Every run's difference from the first; None for the first, and where either has no value."""
+        first, *others = self.figures
+        return (None, *(difference(first, other) if first and other else None for other in others))
+
+    @property
+    def spread_percent(self) -> float | None:
+        """From the least to the greatest value, in percent of their median; None of fewer than three runs."""
+        values, middle = self.values, statistics.median(self.values) if self.values else 0.0
+        return 100 * (max(values) - min(values)) / middle if len(values) >= SPREAD_RUNS and middle else None
+
+
+def difference(first: KeyFigure, other: KeyFigure) -> Difference | None:
+    """Return how a figure differs from the first; None where the first is nothing."""
+    if not first.value:
+        return None
+    percent = 100 * (other.value - first.value) / first.value
+    if min(len(first.rounds), len(other.rounds)) < 2 or not statistics.fmean(first.rounds):
+        return Difference(percent=percent)
+    base = statistics.fmean(first.rounds)
+    gap = statistics.fmean(other.rounds) - base
+    reach = welch(first.rounds, other.rounds)
+    return Difference(percent=percent, low=100 * (gap - reach) / base, high=100 * (gap + reach) / base)
+
+
+def welch(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return half the width of the confidence interval for the difference of two means.
+
+    The degrees of freedom are Welch and Satterthwaite's.  Both need two values at least.
+    """
+    from scipy.special import stdtrit
+
+    parts = [statistics.variance(values) / len(values) for values in (one, other)]
+    together = math.fsum(parts)
+    if not together:
+        return 0.0
+    freedom = together**2 / math.fsum(
+        part**2 / (len(values) - 1) for part, values in zip(parts, (one, other), strict=True)
+    )
+    return float(stdtrit(freedom, 0.5 + CONFIDENCE_PERCENT / 200)) * math.sqrt(together)
+
+
+def compared(results: Sequence[TestResult]) -> tuple[Compared, ...]:
+    """Return every key figure that any of ``results`` has, in the order of the first that has it."""
+    found = [{(each.metric, each.at, each.unit): each for each in key_figures(result)} for result in results]
+    keys = list(dict.fromkeys(key for figures in found for key in figures))
+    return tuple(
+        Compared(
+            metric=metric, at=at, unit=unit, figures=tuple(figures.get((metric, at, unit)) for figures in found),
+            better=next(figures[metric, at, unit].better for figures in found if (metric, at, unit) in figures),
+        )
+        for metric, at, unit in keys
+    )  # fmt: skip
+
+
+# -- what is not the same ---------------------------------------------------------------------------------------------
+
+_Read = Callable[[TestResult], str]
+#: Runs that differ in one of these answer different questions.
+_OTHER: tuple[tuple[str, _Read], ...] = (
+    ("test", lambda result: result.facts.spec.title),
+    ("version of the standard", lambda result: result.facts.spec.pts),
+    ("class", lambda result: result.facts.test_class),
+    ("what was tested", lambda result: "a simulated drive" if result.facts.dut.simulated else "a device"),
+)
+#: What a reader must know, and what needs no word where all runs have it.
+_FLAGGED: tuple[tuple[str, _Read, str], ...] = (
+    ("end of the run", lambda result: result.ending, "finished"),
+    ("steady state", lambda result: "achieved" if result.achieved else "NOT ACHIEVED", "achieved"),
+    ("interruptions", lambda result: str(len(result.interruptions)), "0"),
+    ("kind of target", lambda result: result.facts.dut.kind, ""),
+)
+_TOLD: tuple[tuple[str, _Read], ...] = (
+    ("model", lambda result: result.facts.dut.model),
+    ("serial number", lambda result: result.facts.dut.serial),
+    ("firmware", lambda result: result.facts.dut.firmware),
+    ("capacity", lambda result: f"{result.facts.dut.capacity_bytes} bytes"),
+    ("bus", lambda result: result.facts.dut.bus),
+    ("write cache", lambda result: result.facts.dut.write_cache),
+    ("host", lambda result: result.facts.platform.hostname),
+    ("CPU", lambda result: result.facts.platform.cpu),
+    ("operating system", lambda result: result.facts.platform.operating_system),
+    ("kernel", lambda result: result.facts.platform.kernel),
+    ("suite", lambda result: result.facts.platform.suite_version),
+    ("engine", lambda result: f"{result.facts.platform.engine} {result.facts.platform.engine_version}".strip()),
+    ("I/O engine", lambda result: result.facts.platform.io_engine),
+)
+
+
+def unlike(results: Sequence[TestResult]) -> tuple[Unlike, ...]:
+    """Return everything that is not the same for all of ``results``, what weighs most first.
+
+    A run without steady state, or one that did not finish or was interrupted, is told even where all are so.
+    """
+    return (*_unlike(results, _OTHER, "other"), *_flagged(results), *_unlike(results, _TOLD, "told"))
+
+
+def _flagged(results: Sequence[TestResult]) -> Iterator[Unlike]:
+    for what, read, usual in _FLAGGED:
+        values = tuple(map(read, results))
+        if set(values) != {usual} and (usual or len(set(values)) > 1):
+            yield Unlike(what=what, values=values, weight="flagged")
+    yield from _settings(results)
+    yield from _deviations(results)
+
+
+def _unlike(results: Sequence[TestResult], reads: Sequence[tuple[str, _Read]], weight: str) -> Iterator[Unlike]:
+    for what, read in reads:
+        values = tuple(map(read, results))
+        if len(set(values)) > 1:
+            yield Unlike(what=what, values=values, weight=weight)
+
+
+def _settings(results: Sequence[TestResult]) -> Iterator[Unlike]:
+    """Every number of the specification that differs: TC, QD, ActiveRange, times."""
+    found = [dict(numbers(result.facts.spec)) for result in results]
+    for key in dict.fromkeys(key for each in found for key in each):
+        values = tuple(each.get(key, "none") for each in found)
+        if len(set(values)) > 1:
+            yield Unlike(what=key, values=values, weight="flagged")
+
+
+#: The deviation of whatever is no drive.
+_DUT = "device under test"
+
+
+def _deviations(results: Sequence[TestResult]) -> Iterator[Unlike]:
+    """Every deviation that is not the same in all runs; what was tested is told by its kind, and its model."""
+    found = [{each.what: each.actual for each in result.deviations if each.what != _DUT} for result in results]
+    for what in dict.fromkeys(what for each in found for what in each):
+        values = tuple(each.get(what, "as the standard asks") for each in found)
+        if len(set(values)) > 1:
+            yield Unlike(what=f"deviation: {what}", values=values, weight="flagged")

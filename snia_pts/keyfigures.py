@@ -1,0 +1,131 @@
+"""The numbers that a test comes to, each by a name that is the same from run to run: to be compared, to be limited."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from .demand import demand_means, operating_points
+from .measurement import METRICS, NINES, Measurement, average_response_us, mean, percentile_response_us
+from .result import Loop, Sampling, TestResult
+from .spec import DemandSpec
+from .steps import Stimulus
+from .timeline import TimeLine
+from .units import GB, MB
+
+Better = Literal["more", "less"]
+
+#: The phases whose whole time line is a result of the test, rather than its preparation.
+_MEASURED_PHASES = ("stimulus", "access A", "access C", "histogram")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFigure:
+    """One number of a test: the metric, the point or phase it was measured at, its unit, and which way is better.
+
+    ``rounds`` are the values of the measurement window's rounds, where it comes from such; ``steady`` tells whether
+    that window was.  It is the mean of the rounds but for response times, which are of all I/Os of the window together.
+    """
+
+    metric: str
+    at: str
+    unit: str
+    value: float
+    better: Better | None
+    rounds: tuple[float, ...] = ()
+    steady: bool = True
+
+    @property
+    def name(self) -> str:
+        """Both, for people: ``iops at RND 4 KiB 0/100``."""
+        return f"{self.metric} at {self.at}"
+
+
+def key_figures(result: TestResult) -> tuple[KeyFigure, ...]:
+    """Return the numbers of a result that are finite, in the order of the test; names are not repeated."""
+    found = (
+        *(each for loop in result.loops for each in _loop(result, loop)),
+        *_operating_points(result),
+        *(_sampling(result.sampling) if result.sampling else ()),
+        *(each for line in result.time_lines if line.phase in _MEASURED_PHASES for each in _line(line)),
+        KeyFigure(metric="written_gb", at="the whole test", unit="GB", value=result.written_bytes / GB, better=None),
+    )
+    named = {figure.name: figure for figure in reversed(found) if math.isfinite(figure.value)}
+    return tuple(reversed(named.values()))
+
+
+def _loop(result: TestResult, loop: Loop) -> Iterator[KeyFigure]:
+    """Every point of a loop's window."""
+    demands = isinstance(result.facts.spec, DemandSpec)
+    rounds = [measured.measurements for measured in loop.window_rounds]
+    for measured in zip(*rounds, strict=True):
+        yield from _point(_at(measured[0].stimulus, loop.part, demands), measured, loop.steady)
+
+
+def _at(stimulus: Stimulus, part: str, demands: bool) -> str:
+    words = f"{stimulus.label} {stimulus.demand.label}" if demands else stimulus.label
+    return words if not part or part in words else f"{part}, {words}"
+
+
+def _point(at: str, measured: Sequence[Measurement], steady: bool) -> Iterator[KeyFigure]:
+    for name in ("iops", "mb_per_second"):
+        rounds = tuple(map(METRICS[name].of, measured))
+        yield KeyFigure(
+            metric=name, at=at, unit=METRICS[name].unit, value=mean(rounds), better="more", rounds=rounds, steady=steady
+        )
+    rounds = tuple(each.average_response_us / 1000 for each in measured)
+    value = average_response_us(measured) / 1000
+    yield KeyFigure(
+        metric="average_response_ms", at=at, unit="ms", value=value, better="less", rounds=rounds, steady=steady
+    )
+    for percent in NINES:
+        found = percentile_response_us(measured, percent)
+        yield _response(f"response_{percent:g}_percent_ms", at, math.nan if found is None else found / 1000, steady)
+    greatest = max((each.maximum_response_us for each in measured if each.ios), default=math.nan)
+    yield _response("maximum_response_ms", at, greatest / 1000, steady)
+
+
+def _response(metric: str, at: str, value: float, steady: bool = True) -> KeyFigure:
+    return KeyFigure(metric=metric, at=at, unit="ms", value=value, better="less", steady=steady)
+
+
+def _operating_points(result: TestResult) -> Iterator[KeyFigure]:
+    spec, loop = result.facts.spec, result.loop()
+    if not isinstance(spec, DemandSpec) or loop is None:
+        return
+    for point in operating_points(demand_means(loop.window_rounds), spec.operating_points.maximum_art_ms):
+        at, steady = f"{point.name} point", loop.steady
+        yield KeyFigure(metric="iops", at=at, unit="IOPS", value=point.iops, better="more", steady=steady)
+        yield _response("average_response_ms", at, point.art_ms, steady)
+
+
+def _sampling(sampling: Sampling) -> Iterator[KeyFigure]:
+    """The window of the samples that stood for rounds."""
+    for tracked, state in sampling.window.determinations if sampling.window else ():
+        metric = METRICS[tracked.metric]
+        yield KeyFigure(
+            metric=tracked.metric, at=f"{sampling.phase}, measurement window", unit=metric.unit, value=state.average,
+            better="less" if tracked.metric == "average_response_ms" else "more", rounds=state.values,
+            steady=state.steady,
+        )  # fmt: skip
+
+
+def _line(line: TimeLine) -> Iterator[KeyFigure]:
+    """A whole continuous stimulus: all its I/Os by all its time."""
+    at = f"{line.part}, {line.phase}" if line.part else line.phase
+    seconds, ios = math.fsum(line.seconds), math.fsum((*line.read_ios, *line.write_ios))
+    if not seconds or not ios:
+        return
+    moved = math.fsum((*line.read_bytes, *line.write_bytes))
+    yield KeyFigure(metric="iops", at=at, unit="IOPS", value=ios / seconds, better="more")
+    yield KeyFigure(metric="mb_per_second", at=at, unit="MB/s", value=moved / seconds / MB, better="more")
+    counts = zip(line.read_ios, line.write_ios, line.average_response_us, strict=True)
+    yield _response("average_response_ms", at, math.fsum((r + w) * us for r, w, us in counts) / ios / 1000)
+    yield _response("maximum_response_ms", at, max(line.maximum_response_us) / 1000)
+    if line.phase == "histogram":
+        for percent in NINES:
+            found = percentile_response_us(line.measurements, percent) if line.measurements else None
+            name = f"response_{percent:g}_percent_ms"
+            yield _response(name, at, math.nan if found is None else found / 1000)

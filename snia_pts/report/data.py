@@ -1,0 +1,259 @@
+"""A result as tables of data: what other programs calculate with.  Numbers stay numbers, each with its unit.
+
+What a page shows is rounded and set for readers; this is everything, to the last bit, from the same stored result.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from ..acceptance import judgements
+from ..measurement import Measurement
+from ..points import described, percentiles, window_points
+from ..result import Loop, TestResult
+from ..spec import Tracked, loop_rule, settling_rule
+from ..specfile import numbers
+from ..timeline import COLUMNS, VITALS
+from ..window import Judged, Window
+from .steady import tracking
+
+Value = str | int | float | bool | None
+
+#: The units of what does not end with its unit.
+_UNITS = {"iops": "IOPS", "mb_per_second": "MB/s"}
+_ENDINGS = {"_us": "us", "_ms": "ms", "_seconds": "s", "_bytes": "bytes", "_percent": "%", "_ios": "I/Os"}
+#: What begins a formula in a spreadsheet.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """A table of data: the names of its columns (as in result.xml), and rows of just as many values.
+
+    None is a value that was not measured, or that has no meaning there.
+    """
+
+    name: str
+    title: str
+    fields: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.fields) for row in self.rows):
+            raise ValueError(f"table {self.name}: every row has {len(self.fields)} values")
+
+    def column(self, field: str) -> int:
+        """Return which column a field is, from 0; raises ValueError for one that is none."""
+        return self.fields.index(field)
+
+
+def unit(field: str) -> str:
+    """Return the unit that a field's name tells of; empty where it has none."""
+    return _UNITS.get(field) or next((told for ending, told in _ENDINGS.items() if field.endswith(ending)), "")
+
+
+def tables(result: TestResult) -> tuple[Data, ...]:
+    """Return all of a result, in a fixed order; tables without rows are left out."""
+    found = (
+        _run(result), _specification(result),
+        _of("deviations", "Deviations from the standard", map(asdict, result.deviations)),
+        _of("warnings", "Warnings", map(asdict, result.warnings)),
+        _of("limits", "Limits", (each.told for each in judgements(result))),
+        _of("windows", "Steady state determination", _windows(result)),
+        _of("rounds", "Tracked variables by round", _rounds(result)),
+        _of("points", "Means over the measurement window", _points(result)),
+        _of("measurements", "All measurements", _measurements(result)),
+        *_time_lines(result),
+    )  # fmt: skip
+    return tuple(each for each in found if each.rows)
+
+
+def _of(name: str, title: str, rows: Iterator[Mapping[str, Value]]) -> Data:
+    """Return rows that all have the same fields as a table, without the columns in which no row has a value."""
+    listed = list(rows)
+    fields = tuple(field for field in (listed[0] if listed else ()) if any(row[field] is not None for row in listed))
+    return Data(name=name, title=title, fields=fields, rows=tuple(tuple(row[f] for f in fields) for row in listed))
+
+
+def _run(result: TestResult) -> Data:
+    facts = result.facts
+    told: dict[str, Value] = {
+        "run": facts.run_id, "test": facts.spec.test, "title": facts.spec.title, "pts": facts.spec.pts,
+        "class": facts.test_class, "started": facts.started, "finished": result.finished, "ending": result.ending,
+        "detail": result.ending_detail, "verdict": result.verdict, "conformant": result.conformant,
+        "operator": facts.operator, "seed": str(facts.seed), "written_bytes": int(result.written_bytes),
+        "read_bytes": int(result.read_bytes), "command_line": " ".join(facts.command_line),
+    }  # fmt: skip
+    for owner, values in (("dut", asdict(facts.dut)), ("platform", asdict(facts.platform))):
+        told |= {f"{owner}.{key}": value for key, value in _plain(values).items()}
+    return Data(name="run", title="Run", fields=("key", "value"), rows=tuple(told.items()))
+
+
+def _plain(values: Mapping[str, object]) -> dict[str, Value]:
+    """Leave out what is no single value."""
+    return {key: value for key, value in values.items() if value is None or isinstance(value, str | int | float)}
+
+
+def _specification(result: TestResult) -> Data:
+    rows = tuple(numbers(result.facts.spec))
+    return Data(name="specification", title="Numbers of the specification", fields=("key", "value"), rows=rows)
+
+
+# -- steady state -----------------------------------------------------------------------------------------------------
+
+
+def judged(
+    result: TestResult,
+) -> Iterator[tuple[str, tuple[Judged, ...], tuple[tuple[Tracked, str], ...], Window | None]]:
+    """Give each series that steady state was judged on: its name, rounds, tracked variables with labels, window."""
+    found = [*((result.sampling,) if result.sampling else ()), *result.loops]
+    for each in found:
+        rule = loop_rule(result.facts.spec) if isinstance(each, Loop) else settling_rule(result.facts.spec)
+        known = tracking(result, each) if rule else None
+        if rule and known and known.rounds and known.stimuli:
+            labels = tuple((tracked, known.label(tracked)) for tracked in rule.tracked)
+            yield known.part or known.name, known.rounds, labels, each.window
+
+
+def _windows(result: TestResult) -> Iterator[Mapping[str, Value]]:
+    for name, _, labels, window in judged(result):
+        for tracked, determination in window.determinations if window else ():
+            figures = asdict(determination)
+            figures.pop("values")
+            yield {
+                "series": name, "variable": dict(labels)[tracked], "metric": tracked.metric,
+                "last_round": determination.rounds[-1], **figures,
+            }  # fmt: skip
+
+
+def _rounds(result: TestResult) -> Iterator[Mapping[str, Value]]:
+    for name, rounds, labels, window in judged(result):
+        inside = set(window.numbers) if window else set()
+        for each in rounds:
+            for tracked, label in labels:
+                yield {
+                    "series": name, "round": each.number, "in_window": each.number in inside, "variable": label,
+                    "metric": tracked.metric, "value": each.value(tracked),
+                }  # fmt: skip
+
+
+# -- measurements -----------------------------------------------------------------------------------------------------
+
+
+def _points(result: TestResult) -> Iterator[Mapping[str, Value]]:
+    for loop in result.loops:
+        window, limited = loop.window.numbers if loop.window else (0,), result.host_limited_points(loop)
+        for stimulus, figures in window_points(loop):
+            yield {
+                "part": loop.part, "first_round": window[0], "last_round": window[-1], "steady": loop.steady,
+                "point": stimulus.label, **_plain(described(stimulus)), **figures, "host_limited": limited[stimulus],
+            }  # fmt: skip
+
+
+def _measurements(result: TestResult) -> Iterator[Mapping[str, Value]]:
+    for line in result.time_lines:
+        for measurement in line.measurements:
+            yield {
+                "part": line.part,
+                "phase": line.phase,
+                "round": None,
+                "in_window": None,
+                **_measured(result, measurement),
+            }
+    for loop in result.loops:
+        inside = loop.window.numbers if loop.window else ()
+        for each in loop.rounds:
+            for measurement in each.measurements:
+                where: dict[str, Value] = {
+                    "part": loop.part,
+                    "phase": "round",
+                    "round": each.number,
+                    "in_window": each.number in inside,
+                }
+                yield {**where, **_measured(result, measurement)}
+
+
+def _measured(result: TestResult, measurement: Measurement) -> dict[str, Value]:
+    read, write = measurement.read, measurement.write
+    share, vitals = result.host_share(measurement), measurement.vitals
+    return {
+        "point": measurement.stimulus.label,
+        **_plain(described(measurement.stimulus)),
+        "read_ios": read.ios, "read_bytes": read.transferred_bytes, "read_runtime_ms": read.runtime_ms,
+        "write_ios": write.ios, "write_bytes": write.transferred_bytes, "write_runtime_ms": write.runtime_ms,
+        "iops": measurement.iops, "mb_per_second": measurement.mb_per_second,
+        "average_response_us": measurement.average_response_us if measurement.ios else None,
+        "maximum_response_us": measurement.maximum_response_us if measurement.ios else None,
+        **percentiles([measurement]),
+        "started": measurement.clocking.started, "idle_gap_ms": measurement.clocking.idle_gap_ms,
+        "interruptions": measurement.clocking.interruptions, "host_cpu_percent": measurement.host_cpu_percent,
+        "engine_cpu_percent": measurement.engine_cpu_percent, "host_limited": share.limited if share else None,
+        "celsius": vitals.celsius if vitals else None,
+        "queue": vitals.block.queue if vitals and vitals.block else None,
+        "evidence": measurement.evidence, "evidence_sha256": measurement.evidence_sha256,
+    }  # fmt: skip
+
+
+def _time_lines(result: TestResult) -> Iterator[Data]:
+    for line in result.time_lines:
+        words = " ".join(filter(None, (line.part, line.phase)))
+        columns = {**{name: list(getattr(line, name)) for name in (*COLUMNS, *VITALS)}, "iops": line.iops}
+        columns["mb_per_second"] = line.mb_per_second
+        known = {name: values for name, values in columns.items() if not all(map(math.isnan, values))}
+        rows = tuple(tuple(map(_known, row)) for row in zip(*known.values(), strict=True))
+        name = f"samples-{words.lower().replace(' ', '-').replace('/', '-')}"
+        yield Data(name=name, title=f"Samples: {words}", fields=tuple(known), rows=rows)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+# -- forms ------------------------------------------------------------------------------------------------------------
+
+
+def as_csv(data: Data) -> bytes:
+    """Return a table as CSV (RFC 4180, UTF-8): a line of names, then the rows; what was not measured is empty.
+
+    A text that a spreadsheet would take for a formula is led by an apostrophe, as spreadsheets mark text.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(data.fields)
+    writer.writerows([_cell(value) for value in row] for row in data.rows)
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def _cell(value: Value) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    return repr(value)
+
+
+def as_json(found: tuple[Data, ...]) -> bytes:
+    """Return tables as one JSON document; a number that is none is null."""
+    told = {
+        "format": 1,
+        "tables": [
+            {
+                "name": data.name, "title": data.title,
+                "fields": [{"name": field, "unit": unit(field)} for field in data.fields],
+                "rows": [[_finite(value) for value in row] for row in data.rows],
+            }
+            for data in found
+        ],
+    }  # fmt: skip
+    return (json.dumps(told, indent=None, allow_nan=False, separators=(",", ":")) + "\n").encode()
+
+
+def _finite(value: Value) -> Value:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,210 @@
+"""Runs held against each other: what is not the same, how numbers differ, and the pages and words of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from snia_pts.cli.main import main
+from snia_pts.comparison import compared, difference, unlike, welch
+from snia_pts.errors import NotComparable, RecordError, UsageError
+from snia_pts.keyfigures import KeyFigure, key_figures
+from snia_pts.record.folder import RunFolder
+from snia_pts.report import rst
+from snia_pts.report.comparing import Entry, build_comparison
+from snia_pts.report.drawing import settings
+from snia_pts.report.pages import Figure
+from snia_pts.report.writing import made
+from snia_pts.result import TestResult
+from snia_pts.runner import run
+from snia_pts.spec import SPEC_TYPES
+from tests import samples
+
+values = st.lists(st.integers(1, 10**6), min_size=2, max_size=8, unique=True)
+
+
+def figure(rounds: Sequence[float]) -> KeyFigure:
+    return KeyFigure(
+        metric="iops", at="x", unit="IOPS", value=sum(rounds) / len(rounds), better="more", rounds=tuple(rounds)
+    )
+
+
+def entries(*results: TestResult) -> list[Entry]:
+    return [Entry(label="ABC"[place], place=f"runs/{place}", result=each) for place, each in enumerate(results)]
+
+
+def changed(result: TestResult, **facts: Any) -> TestResult:
+    return dataclasses.replace(result, facts=dataclasses.replace(result.facts, **facts))
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
+
+
+@given(one=values, other=values)
+def test_the_interval_is_welchs(one: list[int], other: list[int]) -> None:
+    """Half the interval is that of SciPy's own t test with unequal variances; without any variance it is nothing."""
+    assert welch([7, 7], [7, 7]) == 0
+    interval = stats.ttest_ind(other, one, equal_var=False).confidence_interval(0.95)
+    assert welch(one, other) == pytest.approx((interval.high - interval.low) / 2, rel=1e-6)
+
+
+def test_a_difference_is_certain_where_the_rounds_say_so() -> None:
+    """Two percent is more than chance where the rounds lie close, and is not where they scatter."""
+    close, scattered = [100, 100.1, 99.9, 100, 100], [100, 110, 90, 105, 95]
+    for rounds, certain in ((close, True), (scattered, False)):
+        found = difference(figure(rounds), figure([1.02 * each for each in rounds]))
+        assert found is not None
+        assert found.percent == pytest.approx(2)
+        assert found.certain is certain
+    assert difference(figure([0, 0]), figure([1, 1])) is None
+
+
+@pytest.mark.parametrize("test", SPEC_TYPES)
+def test_every_test_has_key_figures_by_names_of_their_own(test: str) -> None:
+    """Each number of a result has a name that no other has; the same run compared with itself differs in nothing."""
+    result = samples.result_of(test)
+    names = [each.name for each in key_figures(result)]
+    rows = compared([result, result, result])
+
+    assert len(names) == len(set(names)) > 10
+    assert [f"{row.metric} at {row.at}" for row in rows] == names
+    for row in rows:
+        for found in row.differences[1:]:
+            assert found is None or (found.percent == 0 and not found.certain)
+        assert row.spread_percent in (0, None)
+    assert unlike([result, result]) == ()
+
+
+def test_key_figures_are_those_of_the_report() -> None:
+    """A tracked variable's key figure is the average that steady state was determined with."""
+    result = samples.iops_result()
+    (loop,) = result.loops
+    assert loop.window is not None
+    found = {(each.metric, each.at): each for each in key_figures(result)}
+    for tracked, state in loop.window.determinations:
+        point = loop.window_rounds[0].point(tracked)
+        assert found[tracked.metric, point.stimulus.label].value == pytest.approx(state.average)
+        assert found[tracked.metric, point.stimulus.label].rounds == state.values
+
+
+# -- what is not the same ---------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_the_same_is_told_by_its_weight() -> None:
+    """Another class is another question; another window, end or deviation is flagged; another drive or host is told."""
+    first = samples.iops_result()
+    dut, platform = samples.dut(firmware="NEW"), samples.platform(kernel="6.12")
+    second = samples.result_of("iops", steady=False, device=dut, host=platform, found=samples.deviations(1))
+    third = samples.result_of("iops", test_class="client", overrides=[("setup.queue_depth", 16)])
+    found = {each.what: (each.weight, each.values) for each in unlike([first, second])}
+    others = {each.what: each.weight for each in unlike([first, third])}
+
+    assert found["firmware"] == ("told", ("JXTC304Q", "NEW"))
+    assert found["kernel"] == ("told", ("6.1.0-28-amd64", "6.12"))
+    assert found["steady state"] == ("flagged", ("achieved", "NOT ACHIEVED"))
+    assert any(what.startswith("deviation: ") for what in found)
+    assert {weight for weight, _ in found.values()} == {"flagged", "told"}
+    assert others["class"] == "other"
+    assert others["setup.queue_depth"] == "flagged"
+
+
+def test_a_run_that_is_not_steady_is_flagged_even_beside_its_like() -> None:
+    """That both did not reach steady state is no reason to say nothing of it."""
+    result = samples.result_of("iops", steady=False)
+    assert [each.what for each in unlike([result, result])] == ["steady state"]
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+def test_all_overlays_of_a_matrix_are_on_one_scale() -> None:
+    """A reader may lay the figures of two R/W mixes on each other."""
+    report = build_comparison(entries(samples.iops_result(), samples.result_of("iops", scale=2.0)))
+    drawn = [each for each in report.figures if each.name.startswith("matrix-")]
+    with settings():
+        limits = {each.draw().axes[0].get_ylim() for each in drawn}
+    assert len(drawn) == 7
+    assert len(limits) == 1
+
+
+@pytest.mark.parametrize("test", ["throughput", "wsat"])
+def test_a_comparison_is_a_report(test: str) -> None:
+    """Its pages are made and checked as those of every report, in all their formats."""
+    results = [samples.result_of(test), samples.result_of(test, scale=1.5, operator="=1+1 `x`__ <b>")]
+    report = build_comparison(entries(*results))
+    files = made(report, stem="comparison")
+
+    assert {name for name in files if name.startswith("comparison")} == {
+        f"comparison.{each}" for each in ("rst", "pdf", "html")
+    }
+    assert any(isinstance(block, Figure) for page in report.pages for block in page.blocks)
+
+
+def test_texts_of_devices_stay_texts_in_a_comparison() -> None:
+    """A model or folder that is markup is text on the page."""
+    hostile = samples.dut(model="`x`__ |y| <script>", firmware=".. raw:: html")
+    report = build_comparison(
+        [
+            Entry(label="A", place="runs/`a`_", result=samples.iops_result()),
+            Entry(label="B", place="*b*", result=samples.result_of("iops", device=hostile)),
+        ]
+    )
+    text = rst.parse(rst.render(report)).astext()
+    for told in ("runs/`a`_", "*b*", "|y| <script>", ".. raw:: html"):
+        assert told in text
+
+
+# -- the verb ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Three stored runs: two of one test, one of another."""
+    folder = tmp_path_factory.mktemp("runs")
+    made_runs = []
+    for name, test, scale in (("one", "latency", 1.0), ("two", "latency", 1.2), ("other", "throughput", 1.0)):
+        place = RunFolder.create(folder / name)
+        reference = samples.result_of(test)
+        told, _ = samples.answers(reference.facts.spec, reference.facts.dut, scale=scale)
+        outcomes = iter([came for _, came in told])
+        run(reference.facts, lambda _, left=outcomes: next(left), place, lambda _: None, durable=False)  # type: ignore[misc]
+        made_runs.append(place.path)
+    return made_runs
+
+
+def test_compare_tells_and_writes(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The table has every point with its difference; the pages are where it says; as JSON it is all numbers."""
+    first, second, _ = map(str, runs)
+    assert main(["compare", first, second, "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert f"A  {first}" in said
+    assert "(+20.0" in said
+    assert str(tmp_path / "out" / "comparison.pdf") in said
+    assert (tmp_path / "out" / "comparison.pdf").read_bytes().startswith(b"%PDF-")
+
+    assert main(["compare", first, second, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    rates = [each for each in told["figures"] if each["metric"] == "iops" and each["rounds"][0]]
+    assert rates
+    assert all(each["differences"][1]["percent"] == pytest.approx(20, abs=0.1) for each in rates)
+
+
+def test_what_cannot_be_compared_is_refused(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another test, a folder that is no run, one run alone: a sentence and a code each, and nothing is written."""
+    first, _, other = map(str, runs)
+    assert main(["compare", first, other, "--out", str(tmp_path / "out")]) == NotComparable.exit_code
+    assert "test: Latency, Throughput" in capsys.readouterr().err
+    assert main(["compare", first]) == UsageError.exit_code
+    assert "2 to 26 runs, not 1" in capsys.readouterr().err
+    assert main(["compare", first, str(tmp_path)]) == RecordError.exit_code
+    assert not (tmp_path / "out").exists()

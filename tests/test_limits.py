@@ -1,0 +1,189 @@
+"""What is asked of a test's numbers: the file, the judgement, and where it is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from snia_pts.acceptance import judgements, require_met
+from snia_pts.cli.main import main
+from snia_pts.errors import LimitsMissed, SpecError
+from snia_pts.keyfigures import key_figures
+from snia_pts.limits import Limit, read_limits
+from snia_pts.record.resultxml import result_xml
+from snia_pts.report import building, junit, rst
+from snia_pts.result import TestResult
+from tests import samples
+
+AT = "RND 4 KiB 0/100"
+FILE = f"""
+format = 1
+
+[[limit]]
+test = "iops"
+metric = "iops"
+at = "{AT}"
+unit = "IOPS"
+minimum = 7500
+
+[[limit]]
+test = "latency"
+metric = "maximum_response_ms"
+at = "histogram"
+unit = "ms"
+maximum = 500
+tolerance_percent = 10
+"""
+
+
+def limit(**changes: Any) -> Limit:
+    known = {"test": "iops", "metric": "iops", "at": AT, "unit": "IOPS", "minimum": 7500.0}
+    return Limit(**{**known, **changes})
+
+
+def asked(result: TestResult, *limits: Limit) -> TestResult:
+    return dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=limits))
+
+
+# -- the file ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    """Each limit has its test, metric, place and unit, and a bound."""
+    (tmp_path / "limits.toml").write_text(FILE)
+    first, second = read_limits(tmp_path / "limits.toml")
+    assert first == limit()
+    assert (second.maximum, second.minimum, second.tolerance_percent) == (500, None, 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("format = 2\nlimit = []", ["format: 2: expected 1", "limit: expected at least one entry"]),
+        (FILE.replace("minimum = 7500", ""), ["limit.0: expected minimum, maximum, or both"]),
+        (FILE.replace("minimum = 7500", "minimum = 5\nmaximum = 4"), ["a minimum that is no more than the maximum"]),
+        (FILE.replace("minimum = 7500", 'minimum = "7500"'), ["limit.0.minimum: '7500': expected a valid number"]),
+        (FILE.replace("minimum = 7500", "minimum = nan"), ["limit.0.minimum"]),
+        (FILE.replace("unit =", "units ="), ["limit.0.unit: expected this key", "limit.1.units: expected no such key"]),
+        (FILE.replace('test = "iops"', 'test = "tpcc"'), ["limit.0.test: 'tpcc': expected 'iops'"]),
+        (FILE + "tolerance_percent = 7", ["not readable as TOML"]),
+        (None, ["no such file"]),
+    ],
+)
+def test_every_mistake_of_a_file_is_told(text: str | None, told: list[str], tmp_path: Path) -> None:
+    """With the key, the value and what was expected."""
+    if text is not None:
+        (tmp_path / "limits.toml").write_text(text)
+    with pytest.raises(SpecError) as raised:
+        read_limits(tmp_path / "limits.toml")
+    for words in told:
+        assert words in str(raised.value)
+
+
+# -- the judgement ----------------------------------------------------------------------------------------------------
+
+
+@given(bound=st.integers(1, 10**6), tolerance=st.integers(0, 100), value=st.integers(0, 2 * 10**6))
+def test_a_bound_is_met_as_whole_numbers_say(bound: int, tolerance: int, value: int) -> None:
+    """On the bound is within it, and the tolerance is a share of the bound: as integers tell, but for rounding."""
+    least, most = limit(minimum=bound, tolerance_percent=tolerance), limit(
+        minimum=None, maximum=bound, tolerance_percent=tolerance
+    )  # fmt: skip
+    if 100 * value != bound * (100 - tolerance):
+        assert least.met_by(value) == (100 * value > bound * (100 - tolerance))
+    if 100 * value != bound * (100 + tolerance):
+        assert most.met_by(value) == (100 * value < bound * (100 + tolerance))
+    assert limit(minimum=bound, maximum=bound).met_by(bound)
+
+
+@pytest.mark.parametrize(
+    ("changes", "steady", "reason"),
+    [
+        ({}, True, ""),
+        ({"minimum": 1e6}, True, "less than the minimum"),
+        ({"minimum": None, "maximum": 1.0}, True, "more than the maximum"),
+        ({"at": "RND 4 KiB 1/99"}, True, "it was not measured"),
+        ({"unit": "kIOPS"}, True, "it is measured in IOPS"),
+        ({}, False, "steady state was not achieved"),
+    ],
+)
+def test_a_limit_is_met_or_the_reason_is_told(changes: dict[str, Any], steady: bool, reason: str) -> None:
+    """What was not measured, in another unit, or not at steady state, meets no limit."""
+    result = asked(samples.result_of("iops", steady=steady), limit(**changes))
+    (found,) = judgements(result)
+    assert (found.met, found.reason) == (not reason, reason)
+    if reason:
+        with pytest.raises(LimitsMissed, match=f"1 of 1 limits not met: .*: {reason}"):
+            require_met([found])
+    else:
+        require_met([found])
+
+
+def test_limits_of_other_tests_are_left_to_these() -> None:
+    """One file serves all tests of a drive."""
+    assert judgements(asked(samples.iops_result(), limit(test="latency"))) == ()
+
+
+# -- where it is told -------------------------------------------------------------------------------------------------
+
+
+def test_report_result_and_junit_tell_each_limit() -> None:
+    """The first page, result.xml and JUnit have each limit with its value; a missed one is a failure."""
+    result = asked(samples.iops_result(), limit(), limit(minimum=1e6))
+    value = next(each.value for each in key_figures(result) if each.name == f"iops at {AT}")
+    text = rst.render(building.build(result))
+    root = etree.fromstring(result_xml(result))
+    suite = etree.fromstring(junit.make(result)).find("testsuite")
+    assert suite is not None
+
+    assert "Limits\\: 1 of 2 NOT MET" in text or "Limits: 1 of 2 NOT MET" in text
+    assert [each.get("met") for each in root.iterfind("limit")] == ["true", "false"]
+    assert float(root.find("limit").get("value")) == value  # type: ignore[union-attr, arg-type]
+    assert (suite.get("tests"), suite.get("failures")) == ("4", "1")
+    (failure,) = suite.iterfind("testcase/failure")
+    assert "less than the minimum, measured 7" in failure.get("message", "")
+
+
+def test_junit_tells_a_run_that_did_not_end_or_settle() -> None:
+    """Both are failures without any limit; hostile names are text."""
+    device = samples.dut(model='<evil a="b">\x01')
+    result = samples.result_of("iops", stop_after=100, ending="interrupted", ending_detail="Ctrl-C", device=device)
+    suite = etree.fromstring(junit.make(result)).find("testsuite")
+    assert suite is not None
+    assert suite.get("name", "").startswith('IOPS <evil a="b">')
+    assert [case.get("name") for case in suite.iterfind("testcase") if case.find("failure") is not None] == [
+        "the run finishes", "steady state is achieved",
+    ]  # fmt: skip
+
+
+def test_a_run_is_held_against_its_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Limits given with a run are kept with it, and its code says whether they are met; assess takes others."""
+    place, good, bad = tmp_path / "run", tmp_path / "good.toml", tmp_path / "bad.toml"
+    good.write_text(FILE.replace("minimum = 7500", "minimum = 1").replace('test = "iops"', 'test = "latency"'))
+    bad.write_text(FILE.replace("maximum = 500", "maximum = 1e-6"))
+    brief = ("--set", "rounds.point_seconds=1", "--set", "rounds.maximum=5", "--progress", "none")
+
+    assert main(["latency", "sim:enterprise-nvme", "--limits", str(bad), "--run-dir", str(place), *brief]) == 19
+    said = capsys.readouterr()
+    assert "1 of 1 limits not met: maximum_response_ms at histogram: more than the maximum" in said.err
+    assert "NOT MET, more than the maximum" in said.out
+    assert (place / "report.pdf").is_file()
+    bad.unlink()
+
+    assert main(["assess", str(place)]) == LimitsMissed.exit_code
+    assert main(["assess", str(place), "--limits", str(good)]) == 0
+    capsys.readouterr()
+    assert main(["assess", str(place), "--json"]) == LimitsMissed.exit_code
+    (told,) = json.loads(capsys.readouterr().out)["limits"]
+    assert (told["maximum"], told["met"]) == (1e-6, False)
+    assert main(["report", str(place), "--to", "junit", "--limits", str(good)]) == 0
+    assert 'failures="0"' in (place / "report.junit.xml").read_text()
+    assert main(["latency", "sim:enterprise-nvme", "--limits", str(bad), "--run-dir", str(tmp_path / "no")]) == 3
+    assert not (tmp_path / "no").exists()

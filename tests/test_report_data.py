@@ -1,0 +1,219 @@
+"""The result as tables of data: workbook, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+import statistics
+import subprocess
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from snia_pts.cli.main import main
+from snia_pts.errors import UsageError
+from snia_pts.measurement import METRICS
+from snia_pts.report import data, write, xlsx
+from snia_pts.result import TestResult
+from tests import samples
+
+NS = {"m": "http://schemas.openxmlformats.org/spreadsheetml/2006/main"}
+HOSTILE = '=HYPERLINK("http://x","y")\x07<b>|`&'
+FUNCTIONS: dict[str, Callable[..., float]] = {
+    "AVERAGE": lambda *values: statistics.fmean(_flat(values)),
+    "MAX": lambda *values: max(_flat(values)),
+    "MIN": lambda *values: min(_flat(values)),
+    "SLOPE": lambda y, x: statistics.linear_regression(x, y).slope,
+    "INTERCEPT": lambda y, x: statistics.linear_regression(x, y).intercept,
+    "ABS": abs,
+    "AND": lambda *values: all(values),
+}
+
+
+def _flat(values: tuple[object, ...]) -> list[float]:
+    found: list[float] = []
+    for value in values:
+        found += value if isinstance(value, list) else [value]  # type: ignore[list-item]
+    return found
+
+
+class Book:
+    """A workbook, calculated by rules of our own: what its formulas come to, from its numbers alone."""
+
+    def __init__(self, content: bytes) -> None:
+        self._zip = zipfile.ZipFile(io.BytesIO(content))
+        workbook = self.part("xl/workbook.xml")
+        self.names = [sheet.get("name", "") for sheet in workbook.iterfind(".//m:sheet", NS)]
+        self._cells = {
+            (name, cell.get("r", "")): cell
+            for number, name in enumerate(self.names, start=1)
+            for cell in self.part(f"xl/worksheets/sheet{number}.xml").iter(f"{{{NS['m']}}}c")
+        }
+        self._known: dict[tuple[str, str], float] = {}
+
+    def part(self, name: str) -> etree._Element:
+        return etree.fromstring(self._zip.read(name))
+
+    @property
+    def parts(self) -> list[str]:
+        return self._zip.namelist()
+
+    def formulas(self) -> Iterator[tuple[tuple[str, str], float]]:
+        """Give each cell with a formula, and the number that is written beside it."""
+        for place, cell in self._cells.items():
+            if cell.find("m:f", NS) is not None:
+                text = cell.findtext("m:v", "", NS)
+                yield place, {"TRUE": 1.0, "FALSE": 0.0}.get(text) if text in ("TRUE", "FALSE") else float(text)  # type: ignore[misc]
+
+    def value(self, sheet: str, place: str) -> float:
+        """Return what a cell comes to."""
+        place = place.replace("$", "")
+        if (sheet, place) not in self._known:
+            cell = self._cells.get((sheet, place))
+            formula = None if cell is None else cell.findtext("m:f", None, NS)
+            text = "0" if cell is None else cell.findtext("m:v", "0", NS)
+            self._known[sheet, place] = float(text) if formula is None else self._calculated(sheet, formula)
+        return self._known[sheet, place]
+
+    def _calculated(self, sheet: str, formula: str) -> float:
+        reference = r"(?:(\w+)!)?(\$?[A-Z]{1,3}\$?[0-9]+)(?::(\$?[A-Z]{1,3}\$?[0-9]+))?"
+
+        def found(match: re.Match[str]) -> str:
+            return f"_at({match[1] or sheet!r}, {match[2]!r}, {match[3]!r})"
+
+        spoken = re.sub(r"IF\(([^,]+),([^,]+),([^,)]+)\)", r"((\2) if (\1) else (\3))", formula)
+        return float(eval(re.sub(reference, found, spoken), {**FUNCTIONS, "_at": self._at}))  # noqa: S307
+
+    def _at(self, sheet: str, first: str, last: str | None) -> float | list[float]:
+        if last is None:
+            return self.value(sheet, first)
+        column = re.sub("[^A-Z]", "", first)
+        rows = range(int(re.sub("[^0-9]", "", first)), int(re.sub("[^0-9]", "", last)) + 1)
+        return [self.value(sheet, f"{column}{row}") for row in rows]
+
+
+RESULTS: dict[str, Callable[[], TestResult]] = {
+    **{test: (lambda test=test: samples.result_of(test)) for test in ("iops", "throughput", "wsat", "dirth")},  # type: ignore[misc]
+    "stopped at once": lambda: samples.result_of("iops", stop_after=1, ending="interrupted"),
+    "dead": lambda: samples.result_of("latency", scale=0.0),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_every_formula_comes_to_the_suites_number(name: str) -> None:
+    """From counts and times to the verdict, a workbook that is calculated anew says what it said."""
+    book = Book(xlsx.make(RESULTS[name]()))
+    formulas = list(book.formulas())
+    for (sheet, place), told in formulas:
+        assert book.value(sheet, place) == pytest.approx(told, rel=1e-9, abs=1e-9), (sheet, place)
+    assert formulas or name == "stopped at once"
+
+
+def test_the_verdict_is_calculated_from_the_counts() -> None:
+    """A count that is changed in the sheet of measurements changes the determination: nothing between is a number."""
+    content = xlsx.make(samples.iops_result())
+    before, after = Book(content), Book(content)
+    place = next(each for each, _ in before.formulas() if each[0] == "Steady state")
+    source = [each for each, _ in after.formulas() if each[0] == "Measurements"]
+    for each in source:
+        after._known[each] = 2 * before.value(*each)
+
+    assert after.value(*place) == pytest.approx(2 * before.value(*place))
+
+
+def test_the_same_result_gives_the_same_workbook() -> None:
+    """Byte for byte."""
+    assert xlsx.make(samples.result_of("wsat")) == xlsx.make(samples.result_of("wsat"))
+
+
+def test_texts_of_devices_stay_texts() -> None:
+    """A model that would be a formula or a link in a spreadsheet is a cell of text, in CSV led by an apostrophe."""
+    result = samples.result_of("iops", device=samples.dut(model=HOSTILE), operator=HOSTILE, command_line=["=1+1"])
+    book = Book(xlsx.make(result))
+    texts = "".join(book.part("xl/sharedStrings.xml").itertext())
+    run = next(table for table in data.tables(result) if table.name == "run")
+    rows = dict(csv.reader(io.StringIO(data.as_csv(run).decode(), newline="")))
+
+    assert '=HYPERLINK("http://x","y")' in texts
+    assert "\x07" not in texts
+    assert {sheet for (sheet, _), _ in book.formulas()} == {"Steady state", "Rounds", "Points", "Measurements"}
+    assert not [part for part in book.parts if "hyperlink" in part or "externalLink" in part]
+    assert rows["dut.model"] == f"'{HOSTILE}"
+    assert rows["command_line"] == "'=1+1"
+
+
+def test_tables_hold_what_was_measured_to_the_last_bit() -> None:
+    """Numbers in CSV and JSON read back as the very numbers of the result; what was not measured is empty, or null."""
+    result = samples.iops_result()
+    tables = {table.name: table for table in data.tables(result)}
+    rows = list(csv.DictReader(io.StringIO(data.as_csv(tables["measurements"]).decode(), newline="")))
+    told = {table["name"]: table for table in json.loads(data.as_json(tuple(tables.values())))["tables"]}
+    measured = list(result.measurements)
+
+    assert [float(row["iops"]) for row in rows] == [each.iops for each in measured]
+    assert [int(row["write_ios"]) for row in rows] == [each.write.ios for each in measured]
+    assert rows[0]["round"] == ""
+    column = [field["name"] for field in told["measurements"]["fields"]].index("average_response_us")
+    assert told["measurements"]["fields"][column]["unit"] == "us"
+    assert [row[column] for row in told["measurements"]["rows"]] == [each.average_response_us for each in measured]
+    assert len(rows) == len(measured)
+
+
+def test_rounds_are_those_that_steady_state_was_judged_on() -> None:
+    """Each tracked variable of each complete round, with its window marked, is in the table of rounds."""
+    result = samples.iops_result()
+    (loop,) = result.loops
+    table = next(each for each in data.tables(result) if each.name == "rounds")
+    assert loop.window is not None
+    tracked = [variable for variable, _ in loop.window.determinations]
+
+    assert [row[table.column("value")] for row in table.rows] == [
+        METRICS[variable.metric].of(each.point(variable)) for each in loop.complete for variable in tracked
+    ]
+    inside = {row[table.column("round")] for row in table.rows if row[table.column("in_window")]}
+    assert inside == set(loop.window.numbers)
+
+
+def test_a_report_is_written_as_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """report --to writes just these formats and says where; a format that is none is told, and nothing written."""
+    place = tmp_path / "run"
+    brief = ("--set", "rounds.point_seconds=1", "--set", "rounds.maximum=5", "--progress", "none")
+    assert main(["latency", "sim:enterprise-nvme", "--run-dir", str(place), *brief]) == 0
+    for name in ("report.pdf", "report.html", "report.rst", "report.xlsx"):
+        (place / name).unlink()
+    capsys.readouterr()
+
+    assert main(["report", str(place), "--to", "xlsx,csv,json"]) == 0
+    assert capsys.readouterr().out.split() == [str(place / name) for name in ("report.xlsx", "tables", "report.json")]
+    assert not (place / "report.pdf").exists()
+    names = {path.stem for path in (place / "tables").iterdir()}
+    assert {"run", "measurements", "points", "rounds", "windows", "samples-histogram"} <= names
+    assert json.loads((place / "report.json").read_text())["format"] == 1
+
+    assert main(["report", str(place), "--to", "docx"]) == UsageError.exit_code
+    assert "no format 'docx'" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_libreoffice_calculates_the_same(tmp_path: Path) -> None:
+    """LibreOffice, given the workbook without our numbers, calculates them."""
+    if shutil.which("soffice") is None:
+        pytest.skip("needs libreoffice-calc-nogui (apt install libreoffice-calc-nogui)")
+    path = write(samples.iops_result(), tmp_path, ("xlsx",))["xlsx"]
+    bare = tmp_path / "bare.xlsx"
+    with zipfile.ZipFile(path) as given, zipfile.ZipFile(bare, "w") as stripped:
+        for name in given.namelist():
+            stripped.writestr(name, re.sub(rb"(</f>)<v>[^<]*</v>", rb"\1", given.read(name)))
+    home = f"-env:UserInstallation=file://{tmp_path}/home"
+    command = ["soffice", home, "--headless", "--convert-to", "xlsx", "--outdir", str(tmp_path / "made"), str(bare)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    calculated = dict(Book((tmp_path / "made" / "bare.xlsx").read_bytes()).formulas())
+
+    for place, told in Book(path.read_bytes()).formulas():
+        assert calculated[place] == pytest.approx(told, rel=1e-12), place
