@@ -32,6 +32,7 @@ from snia_pts.runner import run
 from snia_pts.specfile import read_specification
 from snia_pts.steps import Purge, Step, Stretch
 from snia_pts.testplatform import TestPlatform
+from snia_pts.vitals import BlockStatistics, Vitals
 
 PHASES = ("run", "assess", "draw")
 _IOPS = 200_000
@@ -57,7 +58,7 @@ def facts(test: str, hours: float) -> RunFacts:
     """Return what is fixed before the first step."""
     specification = read_specification(test, "2.0.2", "enterprise", overrides=overrides(test, hours).items())
     device = Dut(
-        path="/dev/null", kind="drive", model="SCRIPTED", serial="0", firmware="", bus="", capacity_bytes=10**15,
+        path="/dev/null", kind="drive", model="SCRIPTED", serial="0", firmware="", bus="", capacity_bytes=10**14,
         logical_sector_bytes=512, physical_sector_bytes=4096, rotational=False, write_cache="disabled", discard=True,
     )  # fmt: skip
     platform = TestPlatform(
@@ -96,7 +97,18 @@ class Scripted:
         return Sample(
             number=number, ended_seconds=float(number), seconds=1.0, read_ios=0, write_ios=ios, read_bytes=0,
             write_bytes=4096 * ios, average_response_us=mean_us, maximum_response_us=20 * mean_us,
-            three_nines_us=3 * mean_us, four_nines_us=5 * mean_us, five_nines_us=10 * mean_us,
+            three_nines_us=3 * mean_us, four_nines_us=5 * mean_us, five_nines_us=10 * mean_us, vitals=self.vitals(ios),
+        )  # fmt: skip
+
+    def vitals(self, ios: int) -> Vitals:
+        """Return what the kernel told of a second."""
+        block = BlockStatistics(
+            read_ios=0, write_ios=ios, read_bytes=0, write_bytes=4096 * ios, queue=31.5 * self.noise.random(),
+            busy_percent=99.5,
+        )  # fmt: skip
+        return Vitals(
+            seconds=1.0, cpu_percent=100 * self.noise.random(), busiest_cpu_percent=98.7, block=block, celsius=61.85,
+            throttlings=0, link_errors=0,
         )  # fmt: skip
 
     def whole(self, step: Stretch) -> Measurement:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from .health import Health
 from .interruption import Interruption
 from .measurement import MeasuredRound, Measurement, Outcome, Purged, Sample, SampledRound
 from .procedures import Conclusion
@@ -104,6 +105,7 @@ class Folding:
         conclusion: Conclusion = None,
         running: bool = False,
         interruptions: Sequence[Interruption] = (),
+        health_after: Health | None = None,
     ) -> TestResult:
         """Return what has come of the test."""
         spec = self._facts.spec
@@ -122,6 +124,7 @@ class Folding:
             finished=finished,
             running=running,
             interruptions=tuple(interruptions),
+            health_after=health_after,
         )
 
 

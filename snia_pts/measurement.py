@@ -81,7 +81,8 @@ class Clocking:
 class Measurement:
     """What came of one stimulus.  ``evidence`` names its files in the run folder, ``evidence_sha256`` their result.
 
-    ``host_cpu_percent`` is how busy all CPUs of the host were together meanwhile, ``vitals`` what else was seen.
+    ``engine_cpu_percent`` is what each of the engine's threads used of a CPU, in the mean, ``vitals`` what the kernel
+    told of drive and host meanwhile.
     """
 
     kind: Literal["measurement"] = "measurement"
@@ -92,8 +93,13 @@ class Measurement:
     clocking: Clocking
     evidence: str
     evidence_sha256: str
-    host_cpu_percent: Quantity | None = None
+    engine_cpu_percent: Quantity | None = None
     vitals: Vitals | None = None
+
+    @property
+    def host_cpu_percent(self) -> float | None:
+        """How busy all CPUs of the host were together meanwhile, by whatever; None where that is not known."""
+        return None if self.vitals is None else self.vitals.cpu_percent
 
     @property
     def ios(self) -> int:
@@ -156,7 +162,8 @@ def percentile_response_us(measurements: Sequence[Measurement], percent: float) 
 class Purged:
     """What came of a purge: the method, and the proof that what was there is gone.
 
-    Of ``samples`` blocks written with a pattern before, ``survivors`` were still there after.
+    Of ``samples`` blocks written with a pattern before, ``survivors`` were still there after.  ``remarks`` are what a
+    reader should know that is no Deviation.
     """
 
     kind: Literal["purged"] = "purged"
@@ -167,6 +174,7 @@ class Purged:
     seconds: Quantity
     evidence: str
     deviations: tuple[Deviation, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -184,7 +192,7 @@ class Sample:
     ``ended_seconds`` is the stretch's I/O time until the sample's end, ``seconds`` the sample's own part of it.
     Percentiles are None where the sample has too few I/Os to tell.  The greatest response time is exact where it is
     the greatest of the stretch so far, and else the upper edge of the sample's highest bin.  ``interruptions`` is how
-    often the run had been stopped and resumed before.
+    often the run had been stopped and resumed before, ``vitals`` what the kernel told meanwhile.
     """
 
     kind: Literal["sample"] = "sample"

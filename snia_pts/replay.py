@@ -41,6 +41,7 @@ def assess(folder: RunFolder) -> TestResult:
         conclusion=replayed.conclusion,
         running=running,
         interruptions=recorded.interruptions,
+        health_after=ended.health if ended else None,
     )
 
 

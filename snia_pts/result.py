@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from .ceiling import Ceiling
+from .disturbances import disturbances
 from .dut import Dut
+from .health import Health, WriteAmplification, alarms, write_amplification
+from .hostlimit import HostShare, host_share, limited_over, limited_words
 from .interruption import Interruption
+from .limits import Limit
 from .measurement import MeasuredRound, Measurement, Purged, SampledRound
 from .procedures import Conclusion
 from .spec import (
@@ -20,7 +25,7 @@ from .spec import (
     loop_rule,
     settling_rule,
 )
-from .steps import Phase
+from .steps import Phase, Stimulus
 from .testplatform import TestPlatform
 from .timeline import TimeLine
 from .units import block_size, duration
@@ -41,7 +46,9 @@ class RunWarning:
 class RunFacts:
     """What is fixed before the first step: the specification, the device, the platform, the seed, who asked how.
 
-    ``deviations`` are those known from the start; more may come with the outcomes.
+    ``deviations`` are those known from the start; more may come with the outcomes.  ``ceilings`` are what the host
+    alone can do, for the shapes of the test's stimuli; none where it was not calibrated.  ``health`` is what the drive
+    told of its life before.
     """
 
     run_id: str
@@ -55,6 +62,9 @@ class RunFacts:
     platform: TestPlatform
     deviations: tuple[Deviation, ...]
     warnings: tuple[RunWarning, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
+    health: Health | None = None
+    limits: tuple[Limit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +121,8 @@ class Gap:
 class TestResult:
     """One run of one test, as far as it came.
 
-    ``long_samples`` are the seconds of samples that took half as long again as asked, or longer.
+    ``long_samples`` are the seconds of samples that took half as long again as asked, or longer.  ``health_after`` is
+    what the drive told of its life after; a run that was killed has none.
     """
 
     facts: RunFacts
@@ -127,6 +138,7 @@ class TestResult:
     finished: str
     running: bool = False
     interruptions: tuple[Interruption, ...] = ()
+    health_after: Health | None = None
 
     def loop(self, part: str = "") -> Loop | None:
         """Return the loop of a part of the test; None before its first round."""
@@ -150,6 +162,26 @@ class TestResult:
             for measured in loop.rounds:
                 yield from measured.measurements
 
+    def host_share(self, measurement: Measurement) -> HostShare | None:
+        """Return the host's share in a measurement; None of a simulated drive."""
+        return host_share(measurement, self.facts.dut, self.facts.platform.cpus, self.facts.ceilings)
+
+    def host_limited(self, measurements: Sequence[Measurement]) -> bool | None:
+        """Tell whether the host set the number of a point that was measured so often; None where nobody knows."""
+        return limited_over([self.host_share(each) for each in measurements])
+
+    def host_limited_points(self, loop: Loop) -> Mapping[Stimulus, bool | None]:
+        """Tell it of each point of a loop's window; of a sequential stream, wherever it began."""
+        points: dict[Stimulus, list[Measurement]] = {}
+        for each in (each for measured in loop.window_rounds for each in measured.measurements):
+            points.setdefault(replace(each.stimulus, start_bytes=0), []).append(each)
+        return {point: self.host_limited(measured) for point, measured in points.items()}
+
+    @property
+    def write_amplification(self) -> WriteAmplification | None:
+        """What the drive wrote on its media for what the host wrote during the run; None where it does not tell."""
+        return write_amplification(self.facts.health, self.health_after)
+
     @property
     def written_bytes(self) -> float:
         """Bytes written since the first purge (TGBW), as far as they were counted."""
@@ -171,10 +203,15 @@ class TestResult:
 
     @property
     def warnings(self) -> tuple[RunWarning, ...]:
-        """What a reader must know besides: pauses between stimuli, points that took another time or mix than asked."""
+        """What a reader must know besides.
+
+        First of all whose numbers these are; then pauses between stimuli, points that took another time or mix than
+        asked.
+        """
         points = list(self.measurements)
-        found = (*_early(self), *_ends(self), *_halts(self.long_samples), *_pauses(self.gaps))
-        return (*self.facts.warnings, *_changes(self), *_clock(points), *found, *_overruns(points), *_mixes(points))
+        found = (*_purges(self), *_early(self), *_ends(self), *_halts(self.long_samples), *_pauses(self.gaps))
+        found = (*self.facts.warnings, *_changes(self), *_clock(points), *found, *_overruns(points), *_mixes(points))
+        return (*_host(self), *found, *_told(self, points))
 
     @property
     def unsteady(self) -> tuple[str, ...]:
@@ -251,10 +288,34 @@ _LONGEST_OVERRUN = 1.05
 _MIX_PERCENT, _MIX_IOS = 3.0, 2000
 
 
+def _host(result: TestResult) -> Iterator[RunWarning]:
+    """Name the points whose number the host set, of each loop's window and each continuous stimulus."""
+    for loop in result.loops:
+        if limited := limited_words(result.host_limited_points(loop)):
+            yield RunWarning(what="host-limited", detail=f"{f'{loop.part}: ' if loop.part else ''}{limited}")
+    for line in result.time_lines:
+        if line.phase != "WIPC" and line.measurements and result.host_limited(line.measurements):
+            where = f"{line.phase}, {line.part}" if line.part else line.phase
+            detail = f"the host, not the drive, set the numbers of {line.stimulus.label} ({where})"
+            yield RunWarning(what="host-limited", detail=detail)
+
+
+def _told(result: TestResult, points: Sequence[Measurement]) -> Iterator[RunWarning]:
+    """What the kernel's counters and the drive's own log tell."""
+    for what, detail in (*disturbances(points), *alarms(result.facts.health, result.health_after)):
+        yield RunWarning(what=what, detail=detail)
+
+
 def _changes(result: TestResult) -> Iterator[RunWarning]:
     for interruption in result.interruptions:
         for change in interruption.changes:
             yield RunWarning(what="resumed otherwise", detail=f"{interruption.resumed}: {change}")
+
+
+def _purges(result: TestResult) -> Iterator[RunWarning]:
+    for part, purged in result.purges:
+        for remark in purged.remarks:
+            yield RunWarning(what=f"purge of {part}" if part else "purge", detail=remark)
 
 
 def _clock(points: Sequence[Measurement]) -> Iterator[RunWarning]:

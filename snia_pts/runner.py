@@ -10,6 +10,7 @@ from typing import Protocol
 
 from .errors import DeviceFailed, Interrupted, PurgeFailed, RecordError, SniaPtsError
 from .folding import judged_phase
+from .health import Health
 from .measurement import MeasuredRound, Measurement, Outcome, Sample, SampledRound
 from .procedures import Answer, drive, procedure
 from .record.entries import Asked, Begun, Came, Ended, Resumed
@@ -54,6 +55,8 @@ class WentOn:
     """All that a resumed run had is gone through; what comes now is performed."""
 
 
+#: Asks the drive for what it tells of its life; raises nothing.
+Examine = Callable[[], Health | None]
 Event = StepBegun | OutcomeCame | RoundJudged | WentOn
 Emit = Callable[[Event], None]
 
@@ -74,6 +77,10 @@ def _wall_clock() -> datetime:
     return datetime.now().astimezone()
 
 
+def _untold() -> None:
+    """The answer of a drive that is not asked."""
+
+
 def run(
     facts: RunFacts,
     perform: Answer,
@@ -81,11 +88,13 @@ def run(
     emit: Emit,
     *,
     now: Callable[[], datetime] = _wall_clock,
+    examine: Examine = _untold,
     durable: bool = True,
 ) -> TestResult:
     """Run a test to its end and leave journal and result.xml in ``folder``.
 
-    ``now`` is the run's clock; a journal that is not ``durable`` may lose its last entries when the host dies.
+    ``now`` is the run's clock; a journal that is not ``durable`` may lose its last entries when the host dies.  After
+    the last step, whatever that was, the drive is asked by ``examine``.
 
     When it is stopped or something fails, what was measured is in the journal, the end is recorded with its reason, and
     result.xml is written; then the reason goes on upwards: Interrupted, PurgeFailed, DeviceFailed, HostFailed.
@@ -93,7 +102,7 @@ def run(
     """
     with Journal(folder.journal, durable=durable) as journal:
         journal.append(Begun(facts=facts))
-        course = _Course(facts, perform, folder, journal, emit)
+        course = _Course(facts, perform, folder, journal, emit, examine)
         with _closing(course, now):
             drive(procedure(facts.spec, facts.dut), course.performed)
         return _finish(course, now)
@@ -108,6 +117,7 @@ def resume(
     command_line: tuple[str, ...],
     changes: tuple[str, ...] = (),
     now: Callable[[], datetime] = _wall_clock,
+    examine: Examine = _untold,
     durable: bool = True,
 ) -> TestResult:
     """Go on with a stopped run as ``outlook`` tells; ends as ``run`` does.
@@ -116,7 +126,7 @@ def resume(
     journal before the first step is performed.  Raises RecordError when the journal is no longer as it was looked at.
     """
     with Journal(folder.journal, durable=durable, existing=True) as journal:
-        course = _Course(outlook.facts, laboratory.perform, folder, journal, emit)
+        course = _Course(outlook.facts, laboratory.perform, folder, journal, emit, examine)
 
         def entry() -> Resumed:
             at = now()
@@ -161,7 +171,10 @@ def _finish(course: _Course, now: Callable[[], datetime]) -> TestResult:
 class _Course:
     """A run as it goes: each step is asked for and answered in the journal, and told to whoever watches."""
 
-    def __init__(self, facts: RunFacts, perform: Answer, folder: RunFolder, journal: Journal, emit: Emit) -> None:
+    def __init__(
+        self, facts: RunFacts, perform: Answer, folder: RunFolder, journal: Journal, emit: Emit, examine: Examine
+    ) -> None:
+        self._examine = examine
         self.folder = folder
         self.emit = emit
         self.interruptions = 0
@@ -238,7 +251,7 @@ class _Course:
 
     def end(self, ending: Ending, detail: str, at: datetime) -> None:
         """Record the end."""
-        self.journal.append(Ended(ending=ending, detail=detail, at=_stamp(at)))
+        self.journal.append(Ended(ending=ending, detail=detail, at=_stamp(at), health=self._examine()))
 
 
 class _Again:

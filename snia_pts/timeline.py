@@ -11,6 +11,7 @@ from .histogram import Histogram
 from .measurement import FIVE_NINES, Measurement, Sample, percentile_response_us
 from .steps import Phase, Stimulus
 from .units import MB
+from .vitals import Vitals
 
 #: The columns taken from a sample as they are.
 _COPIED = (
@@ -24,8 +25,14 @@ _COPIED = (
 )
 #: The columns that may lack a value: nan there.
 _PERCENTILES = ("three_nines_us", "four_nines_us", "five_nines_us")
+#: The columns of what the kernel told meanwhile; they may lack a value too.
+VITALS = ("celsius", "cpu_percent", "busiest_cpu_percent", "queue", "busy_percent")
+#: All columns of what was measured, in the order in which they are written.
+COLUMNS = ("ended_seconds", *_COPIED, *_PERCENTILES)
 _SUMMED = ("seconds", "read_ios", "write_ios", "read_bytes", "write_bytes")
-_GREATEST = ("maximum_response_us", *_PERCENTILES)
+_GREATEST = ("maximum_response_us", *_PERCENTILES, "celsius")
+#: Weighted by time.
+_MEANS = ("cpu_percent", "busiest_cpu_percent", "queue", "busy_percent")
 #: More rows than any of the standard's stimuli has samples of a minute; beyond, neighbours are merged.
 MOST_ROWS = 4096
 
@@ -44,7 +51,8 @@ class TimeLine:
     ``ended_rows`` how many rows are of stretches that ended.
 
     A line of more than ``MOST_ROWS`` samples has ``samples_per_row`` of them in a row: amounts add up, the average
-    response time is weighted by I/Os, of the other response times the greatest is kept.
+    response time is weighted by I/Os, of the other response times and of temperatures the greatest is kept, CPU and
+    queue are weighted by time.
     """
 
     phase: Phase
@@ -61,6 +69,11 @@ class TimeLine:
     three_nines_us: array[float] = field(default_factory=_column)
     four_nines_us: array[float] = field(default_factory=_column)
     five_nines_us: array[float] = field(default_factory=_column)
+    celsius: array[float] = field(default_factory=_column)
+    cpu_percent: array[float] = field(default_factory=_column)
+    busiest_cpu_percent: array[float] = field(default_factory=_column)
+    queue: array[float] = field(default_factory=_column)
+    busy_percent: array[float] = field(default_factory=_column)
     measurements: list[Measurement] = field(default_factory=list)
     stretches: int = 0
     complete: bool = True
@@ -72,6 +85,13 @@ class TimeLine:
 
     def __len__(self) -> int:
         return len(self.seconds)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether all is alike; two values that are missing are."""
+        if not isinstance(other, TimeLine):
+            return NotImplemented
+        pairs = ((getattr(self, name), getattr(other, name)) for name in self.__slots__)
+        return all(mine.tobytes() == its.tobytes() if isinstance(mine, array) else mine == its for mine, its in pairs)
 
     def add(self, samples: Iterable[Sample], whole: Measurement | None) -> None:
         """Take in what came of a stretch; without its whole it was stopped."""
@@ -86,6 +106,8 @@ class TimeLine:
             getattr(self, name).append(getattr(sample, name))
         for name in _PERCENTILES:
             value = getattr(sample, name)
+            getattr(self, name).append(math.nan if value is None else value)
+        for name, value in zip(VITALS, _vitals(sample.vitals), strict=True):
             getattr(self, name).append(math.nan if value is None else value)
         self.samples += 1
         if len(self) - self.ended_rows > 1 and self.in_last_row < self.samples_per_row:
@@ -103,6 +125,9 @@ class TimeLine:
             weighted = before * self.average_response_us[row] + after * self.average_response_us[row + 1]
             self.average_response_us[row] = weighted / (before + after)
         self.average_response_us.pop(row + 1)
+        for name in _MEANS:
+            values = getattr(self, name)
+            values[row] = _mean(values[row], self.seconds[row], values.pop(row + 1), self.seconds[row + 1])
         self.ended_seconds.pop(row)
         for name in _SUMMED:
             getattr(self, name)[row] += getattr(self, name).pop(row + 1)
@@ -181,6 +206,24 @@ def _rate(amount: float, seconds: float) -> float:
     return amount / seconds if seconds else 0.0
 
 
+def _vitals(vitals: Vitals | None) -> tuple[float | None, ...]:
+    """Return the columns ``VITALS`` of a sample."""
+    if vitals is None:
+        return (None,) * len(VITALS)
+    block = vitals.block
+    return (
+        vitals.celsius, vitals.cpu_percent, vitals.busiest_cpu_percent, block.queue if block else None,
+        block.busy_percent if block else None,
+    )  # fmt: skip
+
+
+def _mean(one: float, seconds: float, other: float, other_seconds: float) -> float:
+    """Return the mean of two values by their times; the other where one is missing."""
+    if math.isnan(one) or math.isnan(other) or not seconds + other_seconds:
+        return other if math.isnan(one) else one
+    return (one * seconds + other * other_seconds) / (seconds + other_seconds)
+
+
 def _whole_sample(whole: Measurement) -> Sample:
     seconds = whole.runtime_ms / 1000
     return Sample(
@@ -188,5 +231,5 @@ def _whole_sample(whole: Measurement) -> Sample:
         read_bytes=whole.read.transferred_bytes, write_bytes=whole.write.transferred_bytes,
         average_response_us=whole.average_response_us, maximum_response_us=whole.maximum_response_us,
         three_nines_us=percentile_response_us([whole], 99.9), four_nines_us=percentile_response_us([whole], 99.99),
-        five_nines_us=percentile_response_us([whole], FIVE_NINES),
+        five_nines_us=percentile_response_us([whole], FIVE_NINES), vitals=whole.vitals,
     )  # fmt: skip

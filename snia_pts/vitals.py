@@ -11,7 +11,9 @@ from .units import Amount, Quantity
 class BlockStatistics:
     """What the block layer did on the drive between two readings (``/sys/block/*/stat``).
 
-    ``queue`` is the average number of I/Os in flight, ``busy_percent`` the share of the time with at least one.
+    Requests as the block layer makes them: it splits what is larger than the drive takes at once.  ``queue`` is the
+    average number of I/Os in flight, ``busy_percent`` the share of the time with at least one, both over all the time
+    between the readings: the engine's start and end are in it.
     """
 
     read_ios: Amount
@@ -27,9 +29,9 @@ class Vitals:
     """Drive and host between two readings, ``seconds`` apart, which enclose what was measured.
 
     ``cpu_percent`` is how busy all CPUs of the host were together, by whatever, ``busiest_cpu_percent`` the one that
-    was busiest.  ``celsius`` is the drive's greatest temperature that was seen, ``throttlings`` how often a CPU was
-    slowed down for its heat, ``link_errors`` what the drive's PCIe function reported.  None where the kernel does not
-    say; ``block`` also where there is no block device.
+    was busiest.  ``celsius`` is the drive's greatest temperature that was seen, ``throttlings`` how often a core or
+    package was slowed down for its heat, ``link_errors`` how many errors the drive's PCIe function reported.  None
+    where the kernel does not say; ``block`` also where there is no block device.
     """
 
     seconds: Quantity

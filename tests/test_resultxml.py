@@ -18,14 +18,16 @@ from snia_pts.record.document import parse
 from snia_pts.record.evidence import evidence_differences
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.recorded import Recorded
-from snia_pts.record.resultxml import COLUMNS, differences, numbers, result_xml
+from snia_pts.record.resultxml import differences, result_xml
 from snia_pts.result import TestResult
 from snia_pts.spec import SPEC_TYPES, DemandSpec
-from snia_pts.specfile import SPECS, read_specification
+from snia_pts.specfile import SPECS, numbers, read_specification
 from snia_pts.steadystate import determine
-from snia_pts.timeline import TimeLine
+from snia_pts.timeline import COLUMNS, VITALS, TimeLine
 from tests import samples
 from tests.drives import special
+from tests.strategies import block_statistics, vitals
+from tests.test_report_watching import AFTER, BEFORE, watched
 
 RESULT = samples.iops_result(rounds=6)
 DOCUMENT = result_xml(RESULT)
@@ -139,6 +141,51 @@ def test_time_lines_are_exact(test: str) -> None:
         for name in COLUMNS:
             stored = [float(text) for text in (element.findtext(f"samples/{name}") or "").split()]
             assert [*map(str, stored)] == [*map(str, getattr(line, name))]
+
+
+def test_what_was_seen_of_drive_and_host_is_told() -> None:
+    """Vitals stand in their measurement and as columns of samples, where there are any; nothing stands for nothing."""
+    plain = parse(of("wsat")[1], "")
+    assert plain.find(".//health") is None
+    assert plain.find("time_line/samples/celsius") is None
+
+    result = watched(samples.result_of("wsat"))
+    first = replace(
+        result.time_lines[0].measurements[0],
+        vitals=vitals(celsius=41.5, link_errors=2, block=block_statistics(queue=31.25)),
+    )
+    line = replace(result.time_lines[0], measurements=[first, *result.time_lines[0].measurements[1:]])
+    document = parse(result_xml(replace(result, time_lines=(line, *result.time_lines[1:]))), "")
+    told = document.find("time_line/measurement/vitals")
+    assert told is not None
+    assert dict(told.attrib) == {
+        "seconds": "1", "celsius": "41.5", "link_errors": "2", "read_ios": "0", "write_ios": "1000",
+        "read_bytes": "0", "write_bytes": "4096000", "queue": "31.25", "busy_percent": "99",
+    }  # fmt: skip
+    for name in VITALS:
+        stored = [float(text) for text in (document.findtext(f"time_line/samples/{name}") or "").split()]
+        assert stored == list(getattr(line, name))
+
+
+def test_the_health_of_the_drive_is_told() -> None:
+    """Each figure before and after with its role, what could not be read, and the write amplification."""
+    result = samples.result_of("wsat")
+    before = replace(BEFORE, unread=("nvme ocp: no",))
+    found = parse(result_xml(replace(result, facts=replace(result.facts, health=before), health_after=AFTER)), "")
+    told = {each.get("name"): dict(each.attrib) for each in found.findall("health/figure")}
+
+    assert told["Data Units Written"] == {
+        "name": "Data Units Written", "unit": "bytes", "source": "NVMe SMART log", "role": "host written",
+        "before": "10000000000000", "after": "13840000000000",
+    }  # fmt: skip
+    assert [each.get("reason") for each in found.findall("health/unread")] == ["nvme ocp: no"]
+    amplification = found.find("health/write_amplification")
+    assert amplification is not None
+    assert float(amplification.get("factor", "")) == 10.6e12 / 3.84e12
+
+    killed = parse(result_xml(replace(result, facts=replace(result.facts, health=before))), "").find("health")
+    assert killed is not None
+    assert killed.get("after") is None
 
 
 def test_mixes_and_skews_are_told() -> None:

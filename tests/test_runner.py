@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from snia_pts.errors import DeviceFailed, HostFailed, Interrupted, PurgeFailed, RecordError, SniaPtsError
+from snia_pts.health import Health
 from snia_pts.measurement import Outcome
 from snia_pts.record.document import parse
 from snia_pts.record.entries import Asked, Begun, Came
@@ -169,6 +170,41 @@ def test_whatever_stops_a_run_what_was_measured_is_kept(
     assert result.verdict.startswith("INCOMPLETE")
     assert not result.conformant
     assert parse(folder.result.read_bytes(), "result.xml") is not None
+
+
+HEALTH = Health(at="now", figures=(), unread=("it is silent",), evidence=())
+
+
+def test_the_drive_is_asked_after_the_last_step(folder: RunFolder) -> None:
+    """Once, after all was measured and before the end is journaled; its answer is part of the result."""
+    asked: list[int] = []
+
+    def examine() -> Health:
+        asked.append(sum(len(outcomes) for _, outcomes in Recorded(folder.journal).answered()))
+        return HEALTH
+
+    result = run(FACTS, answering(), folder, lambda event: None, examine=examine)
+
+    assert asked == [OUTCOMES]
+    assert result.health_after == assess(folder).health_after == HEALTH
+    assert differences(folder.result, result) == ()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), DeviceFailed(step="x", what="y", reason="z")])
+def test_a_stopped_run_asks_the_drive_too_and_a_killed_one_has_no_answer(
+    error: BaseException, folder: RunFolder
+) -> None:
+    """What the drive tells after a failure is in the journal; where that has no end, nothing is made up."""
+    with pytest.raises(SniaPtsError):
+        run(
+            FACTS, answering(lambda count: error if count == 3 else None), folder, lambda event: None,
+            examine=lambda: HEALTH,
+        )  # fmt: skip
+    assert assess(folder).health_after == HEALTH
+
+    lines = folder.journal.read_bytes().splitlines(keepends=True)
+    folder.journal.write_bytes(b"".join(lines[:-1]))
+    assert assess(folder).health_after is None
 
 
 def test_a_killed_run_is_unfinished(folder: RunFolder) -> None:

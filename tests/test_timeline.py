@@ -19,7 +19,7 @@ from snia_pts.steps import Stretch
 from snia_pts.timeline import TimeLine
 from snia_pts.units import KIB
 from tests.courses import ScriptedDrive, noisy
-from tests.strategies import CLOCKING, measurement, sample, stimulus, transfers
+from tests.strategies import CLOCKING, block_statistics, measurement, sample, stimulus, transfers, vitals
 
 
 def line() -> TimeLine:
@@ -190,6 +190,38 @@ def test_a_long_line_keeps_its_sums_in_few_rows(stretches: list[int], seed: int)
     )
     assert max(made.seconds) <= made.samples_per_row
     assert sum(seconds < made.samples_per_row for seconds in made.seconds) <= 2 * len(stretches)
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=4),
+    st.lists(st.none() | st.floats(20, 90), min_size=160, max_size=160),
+)
+def test_a_long_line_keeps_what_the_kernel_told(stretches: list[int], told: list[float | None]) -> None:
+    """Of samples taken together the temperature is the greatest, CPU and queue are means by time; nan where none is."""
+    made, each = line(), iter(told)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timeline, "MOST_ROWS", 16)
+        for count in stretches:
+            for number in range(1, count + 1):
+                value = next(each)
+                block = None if value is None else block_statistics(queue=value)
+                seen = vitals(cpu_percent=value, celsius=value, block=block)
+                made.take(sample(number, seconds=1.0, ended_seconds=float(number), vitals=seen))
+            made.end(None)
+    used = told[: sum(stretches)]
+    rows, place = [], 0
+    for seconds in made.seconds:
+        rows.append([value for value in used[place : place + round(seconds)] if value is not None])
+        place += round(seconds)
+
+    assert [None if math.isnan(value) else value for value in made.celsius] == [max(row, default=None) for row in rows]
+    for column in (made.cpu_percent, made.queue):
+        for value, row in zip(column, rows, strict=True):
+            assert min(row) - 1e-9 <= value <= max(row) + 1e-9 if row else math.isnan(value)
+        for value, seconds, row in zip(column, made.seconds, rows, strict=True):
+            if len(row) == seconds:  # none is missing
+                assert value == pytest.approx(math.fsum(row) / len(row))
+    assert list(made.busiest_cpu_percent) == pytest.approx([math.nan] * len(made), nan_ok=True)
 
 
 def test_an_interruption_takes_no_time_on_the_line() -> None:

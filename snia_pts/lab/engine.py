@@ -19,6 +19,7 @@ from ..steps import Stimulus, Stretch
 from . import fio, process
 from .clocks import Moment, read_moment
 from .sampling import Sampler, Totals
+from .telemetry import Observer, observe
 
 #: A host that was suspended for so long did something else than the test.
 _LONGEST_SUSPENSION_SECONDS = 0.1
@@ -78,11 +79,13 @@ class FioEngine:
         refill: bool = False,
         tick: process.Tick | None = None,
         clock: Callable[[], Moment] = read_moment,
+        observer: Observer | None = None,
     ) -> None:
         """Run on ``path``, keep evidence in the folder ``evidence``, derive every stimulus's seed from ``seed``.
 
         Evidence that is there already stays: what comes is numbered after it.  That the host is not suspended is looked
-        at by ``clock``, from now on: before and after each stimulus, and about once a second.
+        at by ``clock``, from now on: before and after each stimulus, and about once a second.  ``observer`` watches
+        drive and host while fio runs, and is left alone while it does not; by default one of the target at ``path``.
         """
         self.io_engine = f"{io_engine}, random buffers {'refilled' if refill else 'scrambled'}"
         self._io_engine = io_engine
@@ -97,6 +100,7 @@ class FioEngine:
         self._around_ns = self._idled_ns = 0
         self._clock = clock
         self._moment = clock()
+        self._observer = observe(path) if observer is None else observer
 
     def measure(self, stimuli: Sequence[Stimulus]) -> Iterator[Measurement]:
         """Run ``stimuli``; see Engine."""
@@ -107,8 +111,9 @@ class FioEngine:
                 self._require_awake()
                 job, seed, program = ready.pop()
                 with program:
+                    self._observer.begin()  # fio starts meanwhile: no pause of the drive is longer for it
                     self._make_ready(ready, stimuli[position + 1 : position + 2])
-                    for _ in program.said(fio.timeout_seconds(stimulus), self._each_second):
+                    for _ in program.said(fio.timeout_seconds(stimulus), self._at_work):
                         pass
                 yield self._measurement(stimulus, seed, job, program.finished)
         finally:
@@ -131,14 +136,15 @@ class FioEngine:
             gzip.open(job.with_suffix(".samples.json.gz"), "wb", compresslevel=1) as kept,
             process.Program(command, evidence=job, listen=True) as program,
         ):
-            for said in program.said(fio.timeout_seconds(step.stimulus), self._each_second):
+            self._observer.begin()
+            for said in program.said(fio.timeout_seconds(step.stimulus), self._at_work):
                 kept.write(said)
                 for answer in answers.more(said):
                     kept.flush(zlib.Z_SYNC_FLUSH)
-                    yield from _cut(sampler.cut, answer)
+                    yield from self._cut(sampler.cut, answer)
         job.with_suffix(".json").write_bytes(answers.last)
         whole = self._measurement(step.stimulus, seed, job, program.finished)
-        yield from _cut(sampler.last, answers.last.decode("utf-8", "replace"))
+        yield from self._cut(sampler.last, answers.last.decode("utf-8", "replace"))
         yield whole
 
     def idle(self, seconds: float) -> Idled:
@@ -156,6 +162,11 @@ class FioEngine:
         self._idled_ns += idled
         return Idled(started=started.isoformat(timespec="milliseconds"), seconds=idled / 1e9)
 
+    def _at_work(self, seconds: float, written_bytes: int) -> None:
+        """What is done about once a second while fio runs."""
+        self._observer.tick()
+        self._each_second(seconds, written_bytes)
+
     def _each_second(self, seconds: float, written_bytes: int) -> None:
         self._require_awake()
         if self._tick is not None:
@@ -168,6 +179,14 @@ class FioEngine:
         if suspended > _LONGEST_SUSPENSION_SECONDS:
             raise fio.Refused("host", f"the host was suspended for {suspended:.1f} s, and the drive with it")
         return moment
+
+    def _cut(self, cut: Callable[[Totals], Iterator[Sample]], answer: str) -> Iterator[Sample]:
+        """Give the sample that an answer ends; raises fio.Refused where it does not go with those before."""
+        try:
+            for sample in cut(fio.totals(answer)):
+                yield replace(sample, vitals=self._observer.lap())
+        except ValueError as error:
+            raise fio.Refused("host", f"fio's samples are not believed: {error}") from error
 
     def _make_ready(self, ready: list[tuple[Path, int, process.Program]], coming: Sequence[Stimulus]) -> None:
         """Prepare fio for the ``coming`` stimuli; done while the one before runs."""
@@ -187,10 +206,12 @@ class FioEngine:
         return job, seed
 
     def _measurement(self, stimulus: Stimulus, seed: int, job: Path, finished: process.Finished) -> Measurement:
+        vitals = self._observer.whole()
         moment = self._require_awake()
         output = job.with_suffix(".json")
         raw = output.read_bytes() if output.exists() else b""
-        read, write = _accepted(stimulus, finished, raw.decode("utf-8", "replace"))
+        answer = raw.decode("utf-8", "replace")
+        read, write = _accepted(stimulus, finished, answer)
         runtime_ms = max(read.runtime_ms, write.runtime_ms)
         measurement = Measurement(
             stimulus=stimulus,
@@ -203,7 +224,8 @@ class FioEngine:
             ),
             evidence=job.stem,
             evidence_sha256=hashlib.sha256(raw).hexdigest(),
-            host_cpu_percent=finished.host_cpu_percent,
+            engine_cpu_percent=fio.engine_cpu_percent(answer),
+            vitals=vitals,
         )
         self._ended_ns, self._idled_ns, self._moment = finished.ended_monotonic_ns, 0, moment
         self._around_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns - runtime_ms * 1_000_000
@@ -225,14 +247,6 @@ def _accepted(stimulus: Stimulus, finished: process.Finished, answer: str) -> tu
     if runtime > finished.seconds + _ROUNDING_SECONDS:
         raise fio.Refused("host", f"fio tells of {runtime:g} s of I/O, and was there for {finished.seconds:.3g} s")
     return read, write
-
-
-def _cut(cut: Callable[[Totals], Iterator[Sample]], answer: str) -> Iterator[Sample]:
-    """Give the sample that an answer ends; raises fio.Refused where it does not go with those before."""
-    try:
-        yield from cut(fio.totals(answer))
-    except ValueError as error:
-        raise fio.Refused("host", f"fio's samples are not believed: {error}") from error
 
 
 def last_number(evidence: Path) -> int:

@@ -56,8 +56,7 @@ class Finished:
 
     ``exit_code`` is negative for a signal.  ``timed_out`` says that the suite ended it at its limit.
     ``stopped_seconds`` is how long somebody held it stopped (SIGSTOP); None where nobody did.  ``left_behind`` is the
-    process number of one that hangs in the kernel and could not be ended.  ``host_cpu_percent`` is how busy all CPUs of
-    the host were together meanwhile, by whatever; None where the kernel does not say.
+    process number of one that hangs in the kernel and could not be ended.
     """
 
     argv: tuple[str, ...]
@@ -68,7 +67,6 @@ class Finished:
     started: str
     started_monotonic_ns: int
     ended_monotonic_ns: int
-    host_cpu_percent: float | None
     stdout: str
     stderr: str
 
@@ -150,7 +148,6 @@ class Program:
         self._began_ns = time.monotonic_ns()
         with suppress(OSError):
             self._word.send(b"\n")
-        self._before = _processor_times()
 
     def __exit__(self, *_: object) -> None:
         with self._opened:
@@ -163,7 +160,6 @@ class Program:
                 stopped_seconds=self._stopped_ns / 1e9 if self._stopped else None,
                 left_behind=self._left_behind, started=self._wall,
                 started_monotonic_ns=self._began_ns, ended_monotonic_ns=ended,
-                host_cpu_percent=_busy_percent(self._before, _processor_times()),
                 stdout=_text(self._out) if self._heard is None else "", stderr=_text(self._err),
             )  # fmt: skip
             content = {field.name: getattr(self.finished, field.name) for field in fields(Finished)}
@@ -273,20 +269,6 @@ def _written_bytes(pid: int) -> int:
         return 0
     fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
     return int(fields.get("write_bytes", 0))
-
-
-def _processor_times() -> tuple[int, int]:
-    """The busy and the whole time of all CPUs so far, in the kernel's units; waiting for I/O is not busy."""
-    with suppress(OSError, ValueError), FileIO("/proc/stat") as file:
-        user, nice, system, idle, waiting, *rest = map(int, file.read(256).split(b"\n")[0].split()[1:9])
-        busy = user + nice + system + sum(rest)
-        return busy, busy + idle + waiting
-    return 0, 0
-
-
-def _busy_percent(before: tuple[int, int], after: tuple[int, int]) -> float | None:
-    busy, whole = after[0] - before[0], after[1] - before[1]
-    return min(100.0, 100 * max(0, busy) / whole) if whole > 0 else None
 
 
 def _text(descriptor: int) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
+from ..health import Health
 from ..interruption import Way
 from ..measurement import Idled, Measurement, Purged, Sample
 from ..result import Ending, RunFacts
@@ -47,12 +48,13 @@ class Came:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """Last entry: how the run ended."""
+    """Last entry: how the run ended, and what the drive told of its life then."""
 
     kind: Literal["ended"] = "ended"
     ending: Ending
     detail: str
     at: str
+    health: Health | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,35 +6,34 @@ import math
 import re
 import statistics
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from lxml import etree
 
 from .. import __version__
+from ..acceptance import judgements
+from ..ceiling import Ceiling
 from ..demand import demand_means, operating_points
 from ..errors import RecordError
 from ..files import read_regular
-from ..histogram import Histogram
-from ..measurement import NINES, Measurement, Transfers, average_response_us, mean
+from ..health import changes
+from ..measurement import Measurement, Transfers
+from ..points import described, known, percentiles, sizes, window_points
 from ..result import Gap, Loop, Sampling, TestResult
-from ..spec import DemandSpec, Spec, Tracked
-from ..specfile import shown
+from ..spec import DemandSpec, Tracked
+from ..specfile import numbers
 from ..steadystate import SteadyState
-from ..steps import Stimulus
-from ..timeline import TimeLine
+from ..testplatform import TestPlatform
+from ..timeline import COLUMNS, VITALS, TimeLine
+from ..vitals import Vitals
 from ..window import Window
 from .document import LARGEST_BYTES, compare, parse
 
 FORMAT = 1
-#: The columns of a time line's samples, in the order of the document.
-COLUMNS = (
-    "ended_seconds", "seconds", "read_ios", "write_ios", "read_bytes", "write_bytes", "average_response_us",
-    "maximum_response_us", "three_nines_us", "four_nines_us", "five_nines_us",
-)  # fmt: skip
-_NINES = ("three_nines_response_us", "four_nines_response_us", "five_nines_response_us")
+#: What of a purge stands among the deviations and warnings, or is the same for all.
+_TOLD_ELSEWHERE = ("kind", "deviations", "remarks")
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -47,27 +46,32 @@ def result_xml(result: TestResult) -> bytes:
     _run(root, result)
     _specification(root, result)
     _element(root, "dut", asdict(result.facts.dut))
-    _element(root, "platform", asdict(result.facts.platform))
+    _platform(root, result.facts.platform)
+    for ceiling in result.facts.ceilings:
+        _ceiling(root, ceiling)
     for deviation in result.deviations:
         _element(root, "deviation", asdict(deviation))
     for warning in result.warnings:
         _element(root, "warning", asdict(warning))
+    for judgement in judgements(result):
+        _element(root, "limit", judgement.told)
     for interruption in result.interruptions:
         told = asdict(interruption)
         _element(root, "interruption", {key: told[key] for key in told if key != "changes"})
     for part, purged in result.purges:
         told = asdict(purged)
-        _element(root, "purge", {"part": part, **{key: told[key] for key in told if key not in ("kind", "deviations")}})
+        _element(root, "purge", {"part": part, **{key: told[key] for key in told if key not in _TOLD_ELSEWHERE}})
     for loop in result.loops:
-        _loop(root, loop)
+        _loop(root, result, loop)
     if result.sampling:
         _sampling(root, result.sampling)
     for line in result.time_lines:
-        _time_line(root, line)
+        _time_line(root, result, line)
     _gaps(root, result.gaps)
     if result.conclusion:
         _element(root, "conclusion", {"reason": result.conclusion.reason})
     _operating_points(root, result)
+    _health(root, result)
     document = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
     parse(document, "result.xml")
     return document
@@ -80,6 +84,14 @@ def differences(path: Path, result: TestResult) -> tuple[str, ...]:
     except OSError as error:
         raise RecordError(path=path, reason=error.strerror or str(error)) from None
     return tuple(compare(parse(document, str(path)), parse(result_xml(result), "result.xml")))
+
+
+def _platform(root: etree._Element, platform: TestPlatform) -> None:
+    told = asdict(platform)
+    settings = told.pop("settings")
+    element = _element(root, "platform", told)
+    for setting in settings:
+        _element(element, "setting", setting)
 
 
 def _run(root: etree._Element, result: TestResult) -> None:
@@ -106,92 +118,27 @@ def _specification(root: etree._Element, result: TestResult) -> None:
         _element(element, "number", {"key": key, "value": value})
 
 
-def numbers(spec: Spec) -> Iterator[tuple[str, str]]:
-    """Give every number of a specification with its dotted key; what has a name in a list is found by that name."""
-    for field in fields(spec):
-        item = getattr(spec, field.name)
-        if not isinstance(item, str):
-            yield from _numbers(item, field.name)
+def _ceiling(root: etree._Element, ceiling: Ceiling) -> None:
+    shape = ceiling.shape
+    values = {
+        "side": shape.side, "access": shape.access, **sizes(shape.block_size_bytes),
+        "thread_count": shape.thread_count, "queue_depth": shape.queue_depth, "iops": ceiling.iops,
+        "engine_cpu_percent": ceiling.engine_cpu_percent,
+    }  # fmt: skip
+    _element(root, "ceiling", values)
 
 
-def _numbers(value: Any, key: str, known: str = "") -> Iterator[tuple[str, str]]:
-    """Give what ``value`` holds; the field ``known`` stands in the key already."""
-    if is_dataclass(value):
-        for field in fields(value):
-            if field.name != known:
-                yield from _numbers(getattr(value, field.name), f"{key}.{field.name}")
-    elif isinstance(value, tuple) and value and hasattr(value[0], "name"):
-        for entry in value:
-            yield from _numbers(entry, f"{key}.{entry.name}", "name")
-    elif value is not None:
-        yield key, shown(_plain(value))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(entry) for entry in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return {name: _plain(entry) for name, entry in asdict(value).items() if entry is not None}
-    return value
-
-
-def _loop(root: etree._Element, loop: Loop) -> None:
+def _loop(root: etree._Element, result: TestResult, loop: Loop) -> None:
     parent = _element(root, "loop", {"part": loop.part})
     for measured in loop.rounds:
         element = _element(parent, "round", {"number": measured.number, "complete": measured.complete})
         for measurement in measured.measurements:
-            _measurement(element, measurement)
+            _measurement(element, result, measurement)
     if loop.window is None:
         return
-    window = _window(parent, loop.window)
+    window, limited = _window(parent, loop.window), result.host_limited_points(loop)
     for stimulus, figures in window_points(loop):
-        _element(window, "point", {**described(stimulus), **figures})
-
-
-def window_points(loop: Loop) -> Iterator[tuple[Stimulus, Mapping[str, float | None]]]:
-    """Give every point of a loop with its means over the window, by their names in result.xml."""
-    keyed = [measured.by(_place) for measured in loop.window_rounds]
-    for stimulus in keyed[0] if keyed else ():
-        yield stimulus, _means([points[stimulus] for points in keyed])
-
-
-def _place(stimulus: Stimulus) -> Stimulus:
-    """The same point of every round: a sequential stream begins elsewhere in each."""
-    return replace(stimulus, start_bytes=0)
-
-
-def _means(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
-    """The figures of a point over a window; response times are of all its I/Os together."""
-    greatest = [each.maximum_response_us for each in measured]
-    busy = [each.host_cpu_percent for each in measured if each.host_cpu_percent is not None]
-    return {
-        "iops": mean(each.iops for each in measured),
-        "mb_per_second": mean(each.mb_per_second for each in measured),
-        "average_response_us": _known(average_response_us(measured)),
-        "maximum_response_us": max(greatest),
-        "mean_maximum_response_us": mean(greatest),
-        **percentiles(measured),
-        "host_cpu_percent": mean(busy) if len(busy) == len(measured) else None,
-    }
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def percentiles(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
-    """Return the confidence levels of merged bins in us, by their names in result.xml; None where I/Os are too few.
-
-    None is above the greatest response time, which is known exactly.
-    """
-    merged = Histogram()
-    for each in measured:
-        merged = merged.merge(each.histogram)
-    found = [merged.percentile_ns(percent) for percent in NINES]
-    greatest = max(each.maximum_response_us for each in measured)
-    return {
-        name: None if value is None else min(value / 1000, greatest) for name, value in zip(_NINES, found, strict=True)
-    }
+        _element(window, "point", {**described(stimulus), **figures, "host_limited": limited[stimulus]})
 
 
 def _sampling(root: etree._Element, sampling: Sampling) -> None:
@@ -228,13 +175,14 @@ def _figures(determination: SteadyState) -> Mapping[str, object]:
     return figures
 
 
-def _time_line(root: etree._Element, line: TimeLine) -> None:
+def _time_line(root: etree._Element, result: TestResult, line: TimeLine) -> None:
     facts = {"phase": line.phase, "part": line.part, "stretches": line.stretches, "complete": line.complete}
     parent = _element(root, "time_line", {**facts, **described(line.stimulus)})
     for measurement in line.measurements:
-        _measurement(parent, measurement)
+        _measurement(parent, result, measurement)
     element = _element(parent, "samples", {"count": len(line), "samples_per_row": line.samples_per_row})
-    for name in COLUMNS:
+    known = (name for name in VITALS if not all(map(math.isnan, getattr(line, name))))
+    for name in (*COLUMNS, *known):
         _element(element, name, {}).text = _column(getattr(line, name))
 
 
@@ -263,13 +211,13 @@ def _operating_points(root: etree._Element, result: TestResult) -> None:
     for point in operating_points(demand_means(loop.window_rounds), spec.operating_points.maximum_art_ms):
         values: dict[str, object] = {
             "name": point.name, **asdict(point.demand), "iops": point.iops,
-            "average_response_us": _known(1000 * point.art_ms), "wanted_iops": point.wanted_iops,
+            "average_response_us": known(1000 * point.art_ms), "wanted_iops": point.wanted_iops,
         }  # fmt: skip
         _element(root, "operating_point", values)
 
 
-def _measurement(parent: etree._Element, measurement: Measurement) -> None:
-    clocking = asdict(measurement.clocking)
+def _measurement(parent: etree._Element, result: TestResult, measurement: Measurement) -> None:
+    clocking, share = asdict(measurement.clocking), result.host_share(measurement)
     values: dict[str, object] = {
         **described(measurement.stimulus),
         "seed": measurement.seed,
@@ -282,28 +230,36 @@ def _measurement(parent: etree._Element, measurement: Measurement) -> None:
         **_transfers("write", measurement.write),
         **{key: clocking[key] for key in ("started", "own_gap_us", "idle_gap_ms")},
         "host_cpu_percent": measurement.host_cpu_percent,
+        "engine_cpu_percent": measurement.engine_cpu_percent,
+        "host_limited": share.limited if share else None,
         "evidence": measurement.evidence,
         "evidence_sha256": measurement.evidence_sha256,
         "interruptions": clocking["interruptions"] or None,
     }
-    _element(parent, "measurement", values)
+    element = _element(parent, "measurement", values)
+    if measurement.vitals is not None:
+        _element(element, "vitals", _vitals(measurement.vitals))
 
 
-def described(stimulus: Stimulus) -> Mapping[str, object]:
-    """Return a stimulus by the names of result.xml; None where something is as usual.
+def _vitals(vitals: Vitals) -> Mapping[str, object]:
+    told = asdict(vitals)
+    return {**{key: told[key] for key in told if key != "block"}, **(told["block"] or {})}
 
-    A mix of sizes and a skew are lists of ``bytes:percent`` and of ``percent of accesses:percent of range``.
-    """
-    sizes = " ".join(f"{share.size_bytes}:{share.percent}" for share in stimulus.block_shares)
-    skew = " ".join(f"{zone.access_percent}:{zone.range_percent}" for zone in stimulus.skew)
-    return {
-        "access": stimulus.access, "read_percent": stimulus.read_percent,
-        "block_size_bytes": None if sizes else stimulus.block_size_bytes, "block_mix": sizes or None,
-        "thread_count": stimulus.thread_count, "queue_depth": stimulus.queue_depth,
-        "range_offset_bytes": stimulus.range_offset_bytes, "range_bytes": stimulus.range_bytes, "skew": skew or None,
-        "start_bytes": stimulus.start_bytes or None, "seconds": stimulus.seconds, "passes": stimulus.passes,
-        "limit_bytes": stimulus.limit_bytes,
-    }  # fmt: skip
+
+def _health(root: etree._Element, result: TestResult) -> None:
+    """What the drive told of its life before and after."""
+    before, after = result.facts.health, result.health_after
+    if before is None and after is None:
+        return
+    parent = _element(root, "health", {"before": before and before.at, "after": after and after.at})
+    for change in changes(before, after):
+        _element(parent, "figure", {**asdict(change), "role": change.role or None, "unit": change.unit or None})
+    for reading in filter(None, (before, after)):
+        for reason in reading.unread:
+            _element(parent, "unread", {"at": reading.at, "reason": reason})
+    found = result.write_amplification
+    if found:
+        _element(parent, "write_amplification", {"factor": found.factor, **asdict(found)})
 
 
 def _transfers(side: str, transfers: Transfers) -> Mapping[str, object]:

@@ -107,6 +107,16 @@ def set_linear_y(axes: Axes, values: Iterable[float]) -> None:
     axes.set_yticks(ticks, tick_labels(ticks))
 
 
+def set_few_y(axes: Axes, values: Iterable[float]) -> None:
+    """Give ``axes`` a linear y axis with round ends around ``values``, for a plot that has room for three labels."""
+    shown = finite(values) or [0.0, 1.0]
+    ticks = linear_ticks(min(shown), max(shown))
+    ends = [ticks[0], ticks[-1]]
+    axes.set_ylim(*ends)
+    few = ticks[:: (len(ticks) - 1) // 2] if len(ticks) % 2 else ends
+    axes.set_yticks(few, tick_labels(few))
+
+
 def set_y(axes: Axes, values: Iterable[float], heading: str, *, log: bool) -> None:
     """Give ``axes`` a y axis around ``values``: a log one, or a linear one from zero; ``heading`` names it."""
     if log:

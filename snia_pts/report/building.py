@@ -9,6 +9,7 @@ from ..result import TestResult
 from . import cross_stimulus_recovery, demand_intensity, host_idle_recovery, iops, latency, throughput, write_saturation
 from .header import Rows, header
 from .pages import Page, Report
+from .watching import watched
 
 
 class TestPages(Protocol):
@@ -44,10 +45,11 @@ def build(result: TestResult) -> Report:
     """Return the report on ``result``, as a value."""
     spec = result.facts.spec
     test = TESTS[spec.test]
+    *pages, provenance = test.pages(result)
     return Report(
         title=f"{spec.title} Test Report: {result.facts.dut.model or result.facts.dut.name}",
         author=result.facts.operator,
         dated=result.finished,
         header=header(result, setup=test.setup(result), parameters=test.parameters(result)),
-        pages=test.pages(result),
+        pages=(*pages, *watched(result), provenance),
     )

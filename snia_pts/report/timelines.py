@@ -106,6 +106,31 @@ MRT = Quantity(
     name="mrt", label="MRT", unit="ms", colour="#d55e00",
     amounts=lambda line: column(line, "maximum_response_us") / 1000,
 )  # fmt: skip
+CELSIUS = Quantity(
+    name="temperature", label="Temperature", unit="\N{DEGREE SIGN}C", colour="#b00020",
+    amounts=lambda line: column(line, "celsius"),
+)  # fmt: skip
+
+
+def _by_time(name: str, label: str, unit: str, colour: str) -> Quantity:
+    """Return a column that is a mean over time, and may lack values."""
+
+    def amounts(line: TimeLine) -> Numbers:
+        import numpy
+
+        return numpy.nan_to_num(column(line, name) * column(line, "seconds"))
+
+    def weights(line: TimeLine) -> Numbers:
+        import numpy
+
+        return numpy.where(numpy.isnan(column(line, name)), 0.0, column(line, "seconds"))
+
+    return Quantity(name=name, label=label, unit=unit, colour=colour, amounts=amounts, weights=weights)
+
+
+QUEUE = _by_time("queue", "I/Os in flight", "I/Os in flight", "#009e73")
+CPU = _by_time("cpu_percent", "all CPUs", "%", "#222222")
+BUSIEST = _by_time("busiest_cpu_percent", "busiest CPU", "%", "#e69f00")
 
 
 def places(line: TimeLine, along: Along, capacity_bytes: int = 0) -> Numbers:
@@ -172,6 +197,22 @@ def _by(amounts: Numbers, weights: Numbers) -> Numbers:
     with numpy.errstate(over="ignore"):  # that is infinite, and not shown
         numpy.divide(amounts, weights, out=values, where=weights > 0)
     return values
+
+
+def points(x: Sequence[float], values: Sequence[float], quantity: Quantity) -> Series:
+    """Return single values of a quantity, drawn as points in its look."""
+    import numpy
+
+    y = numpy.array(values, dtype=float)
+    drawn = Curve(x=numpy.array(x, dtype=float), values=y, low=y, high=y, samples=len(y))
+    return Series(curve=drawn, label=quantity.label, colour=quantity.colour, quantity=quantity, points=True)
+
+
+def over_all(line: TimeLine, quantity: Quantity, *, shift: float = 0.0) -> Series:
+    """Return a quantity of all of a line, which was not cut into samples, from its beginning to its end."""
+    end, value = shift + line.ended_seconds[-1], mean(line, quantity)
+    drawn = points([end - line.seconds[-1], end], [value, value], quantity)
+    return Series(curve=drawn.curve, label=drawn.label, colour=drawn.colour, quantity=quantity)
 
 
 def series(

@@ -31,6 +31,8 @@ _MOST_TICKS = 14
 _MOST_MINUTES = 1000.0
 _LEFT, _RIGHT, _BOTTOM, _LEGEND = 0.85, 0.3, 0.58, 0.21
 _BETWEEN = 0.12
+#: Room beside panels for their legends.
+_BESIDE = 1.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,20 @@ class Level:
     label: str
     colour: str = INK
     dash: Any = (0, (5, 2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One of the plots that stand above one another: its series, name and share of the height.
+
+    ``span`` is what its axis shows at least.  One with several names has a legend beside it.
+    """
+
+    shown: Sequence[Series]
+    ylabel: str
+    share: float = 1.0
+    log: bool = False
+    span: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +153,44 @@ def drawing(
     return figure
 
 
+def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = ()) -> Drawing:
+    """Draw panels above one another over the same time axis, the first on top."""
+    figure = canvas()
+    bottom, top, between = _BOTTOM, 0.42 if marks else 0.2, 0.14
+    room = (FIGURE_HEIGHT - bottom - top - between * (len(panels) - 1)) / sum(panel.share for panel in panels)
+    end = max(float(each.curve.x[-1]) for panel in panels for each in panel.shown if len(each.curve.x))
+    above = FIGURE_HEIGHT - top
+    for place, panel in enumerate(panels):
+        below = max(bottom, above - room * panel.share)
+        axes = plot(figure, left=_LEFT, right=_BESIDE, bottom=below, top=FIGURE_HEIGHT - above)
+        above = below - between
+        ax.dress(axes)
+        factor = set_places(axes, 0.0, end, "time")
+        for order, each in enumerate(panel.shown):
+            _draw(axes, each, factor, order)
+        values = [
+            value for each in panel.shown for part in (each.curve.low, each.curve.high) for value in part.tolist()
+        ]
+        if panel.log:
+            ax.set_log_y(axes, values)
+        else:
+            set_y = ax.set_linear_y if panel.share > 1 else ax.set_few_y
+            set_y(axes, [*values, *panel.span])
+        axes.set_ylabel(panel.ylabel)
+        if len({each.label for each in panel.shown}) > 1:
+            handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+            axes.legend(
+                list(handles.values()), list(handles), loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=1.2,
+                fontsize=7.5, borderaxespad=0,
+            )  # fmt: skip
+        if place < len(panels) - 1:
+            axes.set_xlabel("")
+            axes.tick_params(axis="x", labelbottom=False)
+        _mark(axes, marks, factor, named=place == 0, beside=_BESIDE - _RIGHT)
+    figure.align_ylabels()
+    return figure
+
+
 def _legend_shape(labels: Sequence[str]) -> tuple[int, int]:
     """Return columns and rows of a legend below the plot; no rows for a single name."""
     widths = [0.62 + 0.065 * len(label) for label in set(labels)]
@@ -192,13 +246,17 @@ def set_places(axes: Axes, begin: float, end: float, along: Along) -> float:
     return 1.0
 
 
-def _mark(axes: Axes, marks: Sequence[Mark], factor: float) -> None:
-    """Draw what begins where; a name that has no room before the next is shortened, then left out."""
+def _mark(axes: Axes, marks: Sequence[Mark], factor: float, *, named: bool = True, beside: float = 0.0) -> None:
+    """Draw what begins where; a name that has no room before the next is shortened, then left out.
+
+    The last one may stand out ``beside`` the plot so far.
+    """
     low, high = axes.get_xlim()
     width = axes.get_position().width * axes.figure.get_size_inches()[0]  # type: ignore[union-attr]
     inches = [(mark.x * factor - low) / (high - low) * width for mark in marks]
-    for mark, at, next_at in zip(marks, inches, [*inches[1:], width][: len(inches)], strict=True):
+    for mark, at, next_at in zip(marks, inches, [*inches[1:], width + beside][: len(inches)], strict=True):
         if at > _BETWEEN:  # else it begins where the axis does
             axes.axvline(mark.x * factor, color=QUIET, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1.5)
         text = next((text for text in (mark.name, mark.short) if _BETWEEN + 0.06 * len(text) < next_at - at), "")
-        axes.text(at / width, 1.02, text, transform=axes.transAxes, ha="left", va="bottom", fontsize=7.5)
+        if named:
+            axes.text(at / width, 1.02, text, transform=axes.transAxes, ha="left", va="bottom", fontsize=7.5)

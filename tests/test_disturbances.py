@@ -1,0 +1,74 @@
+"""What disturbed a test from outside: others at the drive, a CPU that was too hot, a link with errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from snia_pts.disturbances import disturbances, foreign_bytes
+from snia_pts.measurement import Measurement
+from snia_pts.result import RunWarning
+from tests import samples
+from tests.strategies import block_statistics, measurement, stimulus, transfers, vitals
+
+GB = 10**9
+
+
+def point(read: int, write: int, block: tuple[int, int] | None, **changes: Any) -> Measurement:
+    """Return a point whose fio moved so many bytes, and the block layer others."""
+    seen = None
+    if block is not None:
+        seen = vitals(block=block_statistics(read_bytes=block[0], write_bytes=block[1]), **changes)
+    found = measurement(stimulus(65), read=transfers(transferred_bytes=read), write=transfers(transferred_bytes=write))
+    return replace(found, vitals=seen)
+
+
+@pytest.mark.parametrize(
+    ("found", "foreign"),
+    [
+        (point(10 * GB, 5 * GB, (10 * GB, 5 * GB)), 0),
+        (point(10 * GB, 5 * GB, (10 * GB, 5 * GB + 10**8)), 0),  # less than a fiftieth
+        (point(10**6, 0, (10**6 + 8 * 10**6, 0)), 0),  # the kernel's own look at a drive that was closed
+        (point(10 * GB, 5 * GB, (10 * GB, 6 * GB)), GB),
+        (point(10**6, 0, (10**8, 0)), 99 * 10**6),
+        (point(10 * GB, 5 * GB, (9 * GB, 5 * GB)), 0),  # the block layer saw less: that is no foreign I/O
+        (point(10 * GB, 5 * GB, None), 0),
+    ],
+)
+def test_more_io_than_the_tests_own_is_seen(found: Measurement, foreign: int) -> None:
+    """Where the block layer moved clearly more than fio somebody else used the drive; I/Os in flight are left out."""
+    in_flight = 128 * 4096
+
+    assert foreign_bytes(found) == (foreign - in_flight if foreign else 0)
+
+
+def test_io_of_others_is_a_warning_of_the_result() -> None:
+    """The result names how many points, and the worst of them; a clean run has no such warning."""
+    result = samples.iops_result()
+    assert "others used the drive" not in {warning.what for warning in result.warnings}
+
+    (loop,) = result.loops
+    first = loop.rounds[0].measurements[3]
+    ours = first.read.transferred_bytes + first.write.transferred_bytes
+    disturbed = replace(first, vitals=vitals(block=block_statistics(write_bytes=ours + 3 * GB)))
+    turn = replace(loop.rounds[0], measurements=(disturbed, *loop.rounds[0].measurements[1:]))
+    warned = replace(result, loops=(replace(loop, rounds=(turn, *loop.rounds[1:])),)).warnings
+    (told,) = (warning.detail for warning in warned if warning.what == "others used the drive")
+
+    assert told.startswith("in 1 of ")
+    assert f"in {first.stimulus.label} ({first.evidence})" in told
+    assert RunWarning(what="others used the drive", detail=told) in warned
+
+
+def test_heat_of_the_cpu_and_errors_of_the_link_are_warnings() -> None:
+    """Counted over all points; where nothing was counted nothing is said, whether or not the kernel tells."""
+    quiet = [point(1, 1, (1, 1)), point(1, 1, (1, 1), throttlings=0, link_errors=0)]
+    assert list(disturbances(quiet)) == []
+
+    loud = [*quiet, point(1, 1, (1, 1), throttlings=3, link_errors=1), point(1, 1, (1, 1), throttlings=4)]
+    assert dict(disturbances(loud)) == {
+        "CPU throttling": "the CPU was slowed down for its heat: 7 times, in 2 of 4 points",
+        "PCIe errors": "the drive's PCIe link reported errors: 1 time, in 1 of 4 points",
+    }

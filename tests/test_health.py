@@ -1,0 +1,295 @@
+"""What a drive tells of its life: the answers of nvme-cli and smartctl, two readings held against each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.errors import ToolMissing
+from snia_pts.health import Figure, Health, alarms, changes, write_amplification
+from snia_pts.lab import process
+from snia_pts.lab.health import read_health
+from tests.strategies import dut
+
+GIB = 1 << 30
+#: nvme smart-log -o json, nvme-cli 2.3; what counts of it.
+SMART = {
+    "critical_warning": 0, "temperature": 311, "avail_spare": 100, "spare_thresh": 10, "percent_used": 2,
+    "endurance_grp_critical_warning_summary": 0, "data_units_read": 1000, "data_units_written": 2_000_000,
+    "host_read_commands": 5, "host_write_commands": 69641, "controller_busy_time": 12, "power_cycles": 3,
+    "power_on_hours": 900, "unsafe_shutdowns": 1, "media_errors": 0, "num_err_log_entries": 4,
+    "warning_temp_time": 0, "critical_comp_time": 0, "temperature_sensor_1": 311, "thm_temp1_trans_count": 0,
+    "thm_temp2_trans_count": 0, "thm_temp1_total_time": 0, "thm_temp2_total_time": 0,
+}  # fmt: skip
+OCP = {
+    "Physical media units written": {"hi": 0, "lo": 2 * 10**12}, "Physical media units read": {"hi": 0, "lo": 10**12},
+    "Bad user nand blocks - Raw": 0,
+}  # fmt: skip
+ATA = {
+    "smart_status": {"passed": True},
+    "temperature": {"current": 31},
+    "power_on_time": {"hours": 77},
+    "ata_smart_attributes": {
+        "table": [
+            {"id": 5, "name": "Reallocated_Sector_Ct", "raw": {"value": 0, "string": "0"}},
+            {
+                "id": 194,
+                "name": "Temperature_Celsius",
+                "raw": {"value": 0x2A_0014_001F, "string": "31 (Min/Max 20/42)"},
+            },
+            {"id": 199, "name": "UDMA_CRC_Error_Count", "raw": {"value": 3, "string": "3"}},
+            {"id": 241, "name": "Host_Writes_32MiB", "raw": {"value": 320, "string": "320"}},
+            {"id": 242, "name": "Total_LBAs_Read", "raw": {"value": 0x1F00, "string": "0x000000001f00"}},
+            {"id": 249, "name": "NAND_Writes_1GiB", "raw": {"value": 25, "string": "25"}},
+        ]
+    },
+    "ata_device_statistics": {
+        "pages": [
+            {
+                "number": 1,
+                "table": [
+                    {"name": "Logical Sectors Written", "value": 2048, "flags": {"valid": True}},
+                    {"name": "Logical Sectors Read", "value": 4096, "flags": {"valid": False}},
+                    {"name": "Number of Interface CRC Errors", "value": 3, "flags": {"valid": True}},
+                ],
+            }
+        ]
+    },
+}
+SAS = {
+    "smart_status": {"passed": False}, "temperature": {"current": 29}, "scsi_grown_defect_list": 2,
+    "scsi_error_counter_log": {
+        "read": {"gigabytes_processed": "12.500", "total_uncorrected_errors": 1},
+        "write": {"gigabytes_processed": "3.250", "total_uncorrected_errors": 0},
+    },
+    "scsi_percentage_used_endurance_indicator": 4,
+}  # fmt: skip
+
+
+class Drive:
+    """A drive whose tools answer as they are told; each answer may be a failure."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:
+        self.asked: list[str] = []
+        self.answers = answers
+        monkeypatch.setattr("snia_pts.lab.health.process.run", self.run)
+
+    def run(self, argv: Sequence[str], *, evidence: Path, timeout_seconds: float) -> process.Finished:
+        assert timeout_seconds <= 30
+        self.asked.append(" ".join(argv))
+        answer = self.answers[argv[1].replace("-", "_") if argv[0] == "nvme" else argv[0]]
+        if isinstance(answer, Exception):
+            raise answer
+        evidence.with_suffix(".process.json").write_text("x")
+        text = answer if isinstance(answer, str) else json.dumps(answer)
+        return process.Finished(
+            argv=tuple(argv), exit_code=0, timed_out=text == "never", stopped_seconds=None, left_behind=None,
+            started="", started_monotonic_ns=0, ended_monotonic_ns=0, stdout=text, stderr="the tool's words\n",
+        )  # fmt: skip
+
+
+NVME = dut(bus="NVMe", path="/dev/nvme0n1")
+
+
+def values(health: Health | None) -> dict[str, float]:
+    assert health
+    return {figure.name: figure.value for figure in health.figures}
+
+
+# -- what tools answer ------------------------------------------------------------------------------------------------
+
+
+def test_an_nvme_drive_is_asked_for_two_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data units become bytes, kelvins degrees Celsius; the media's bytes come from the OCP log."""
+    drive = Drive(monkeypatch, smart_log=SMART, ocp=OCP)
+    found = read_health(NVME, tmp_path)
+
+    assert drive.asked == ["nvme smart-log /dev/nvme0n1 -o json", "nvme ocp smart-add-log /dev/nvme0n1 -o json"]
+    assert values(found)["Data Units Written"] == 2_000_000 * 512_000
+    assert values(found)["Composite Temperature"] == 38
+    assert values(found)["Physical Media Units Written"] == 2 * 10**12
+    assert len(values(found)) == 21 + 2
+    assert found is not None
+    assert found.unread == ()
+    assert found.evidence == ("00000-health-smart-log.process.json", "00000-health-ocp.process.json")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"percent_used": None, "percentage_used": 2},
+        {"data_units_written": "2000000"},
+        {"data_units_written": 2000000.0},
+        {"critical_warning": {"value": 0, "available_spare": 0}},
+    ],
+    ids=str,
+)
+def test_other_versions_of_nvme_cli_are_understood(
+    other: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers may be texts, floats or parts of an object, and keys have had other names."""
+    Drive(monkeypatch, smart_log={**SMART, **other}, ocp=OCP)
+    found = values(read_health(NVME, tmp_path))
+    Drive(monkeypatch, smart_log=SMART, ocp=OCP)
+
+    assert found == values(read_health(NVME, tmp_path))
+
+
+def test_a_sata_drive_tells_attributes_and_statistics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raw values as smartctl reads them; bytes only where a name, or the ATA standard, tells what is counted."""
+    drive = Drive(monkeypatch, smartctl=ATA)
+    found = read_health(dut(path="/dev/sda"), tmp_path)
+    told = values(found)
+
+    assert drive.asked == ["smartctl -j -a -l devstat /dev/sda"]
+    assert told["194 Temperature_Celsius"] == 31
+    assert told["242 Total_LBAs_Read"] == 0x1F00
+    assert told["Host_Writes_32MiB, in bytes"] == 320 * 32 * (1 << 20)
+    assert told["NAND_Writes_1GiB, in bytes"] == 25 * GIB
+    assert told["Logical Sectors Written"] == 2048 * 512
+    assert "Logical Sectors Read" not in told  # the drive says that it is not valid
+    assert told["SMART status failed"] == 0
+    assert found is not None
+    faults = [figure.name for figure in found.figures if figure.role == "fault"]
+    assert faults == ["Number of Interface CRC Errors", "5 Reallocated_Sector_Ct", "199 UDMA_CRC_Error_Count"]
+
+
+def test_a_sas_drive_tells_its_log_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gigabytes are texts with a fraction; a failed SMART status is told without a reading before."""
+    Drive(monkeypatch, smartctl=SAS)
+    found = read_health(dut(path="/dev/sda", bus="SCSI"), tmp_path)
+
+    assert values(found)["Bytes processed, write"] == 3.25e9
+    assert values(found)["Grown defect list"] == 2
+    assert [what for what, _ in alarms(found, None)] == ["state of the drive"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (ToolMissing(program="nvme", package="nvme-cli"), "nvme"),
+        (OSError(12, "Cannot allocate memory"), "Cannot allocate memory"),
+        ("NVMe status: Invalid Command Opcode\n", "it gave no JSON (the tool's words)"),
+        ("[" * 100_000, "it gave no JSON"),
+        ("[]", "it gave no JSON object"),
+        ("{}", "it tells nothing of the drive"),
+        ({"data_units_written": 10**400}, "it tells nothing of the drive"),
+        ({"media_errors": float("nan")}, "it tells nothing of the drive"),
+        ({"media_errors": -(10**30), "temperature": True}, "it tells nothing of the drive"),
+    ],
+    ids=lambda each: str(each)[:30],
+)
+def test_a_tool_or_drive_that_does_not_tell_is_told(
+    answer: Any, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever goes wrong is a sentence in the reading; what another log says is there."""
+    Drive(monkeypatch, smart_log=answer, ocp=OCP)
+    found = read_health(NVME, tmp_path)
+
+    assert found is not None
+    (said,) = found.unread
+    assert reason in said
+    assert set(values(found)) == {"Physical Media Units Written", "Physical Media Units Read"}
+
+
+def test_a_drive_that_does_not_answer_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question takes its limit; one is enough to know."""
+    drive = Drive(monkeypatch, smart_log="never", ocp=OCP)
+    found = read_health(NVME, tmp_path)
+
+    assert len(drive.asked) == 1
+    assert found is not None
+    assert len(found.unread) == 1
+
+
+def test_hostile_words_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that a drive or its tool makes up is one line of text that can be kept, and not endless."""
+    name = 'x\ud800\n<b>"' + "y" * 10_000
+    table = [{"id": 1, "name": name, "raw": {"value": 1, "string": "1"}}, {"id": "5", "name": 7}, 3, None]
+    Drive(monkeypatch, smartctl={"ata_smart_attributes": {"table": table * 300}})
+    found = read_health(dut(), tmp_path)
+
+    assert found is not None
+    assert len(found.figures) == 200
+    (told,) = {figure.name for figure in found.figures}
+    assert told.startswith('1 x? <b>"yyy')
+    assert len(told) < 130
+    told.encode()
+
+
+@pytest.mark.parametrize("kind", ["file", "loop device", "virtual device"])
+def test_what_is_no_drive_is_not_asked(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file, and what the kernel makes of other things, has no life to tell of."""
+    assert read_health(dut(kind=kind), tmp_path) is None
+    assert Drive(monkeypatch).asked == []
+
+
+def test_evidence_of_an_earlier_reading_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readings are numbered by what was measured last; a second one of that number has a name of its own."""
+    Drive(monkeypatch, smart_log=SMART, ocp=OCP)
+    names = [read_health(NVME, tmp_path), read_health(NVME, tmp_path)]
+    (tmp_path / "00012-rnd-4096b-r0.fio").touch()
+    names.append(read_health(NVME, tmp_path))
+
+    assert [each.evidence[0] for each in names if each] == [
+        "00000-health-smart-log.process.json", "00000-health-smart-log-2.process.json",
+        "00012-health-smart-log.process.json",
+    ]  # fmt: skip
+
+
+# -- two readings -----------------------------------------------------------------------------------------------------
+
+
+def reading(**told: float) -> Health:
+    """Return a reading of a few figures."""
+    roles = {"host": "host written", "media": "media written", "errors": "fault", "hot": "heat", "state": "state"}
+    figures = tuple(
+        Figure(name=name, value=value, unit="", source="log", role=roles.get(name, ""))  # type: ignore[arg-type]
+        for name, value in told.items()
+    )
+    return Health(at="", figures=figures, unread=(), evidence=())
+
+
+def test_changes_are_told_of_every_figure() -> None:
+    """A figure that only one reading has is there, without a difference."""
+    found = {
+        each.name: (each.before, each.after, each.difference) for each in changes(reading(a=1, b=2), reading(a=4, c=5))
+    }
+
+    assert found == {"a": (1, 4, 3), "b": (2, None, None), "c": (None, 5, None)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "factor"),
+    [
+        (reading(host=100, media=300), reading(host=300, media=800), 2.5),
+        (reading(host=100, media=300), reading(host=100, media=800), None),
+        (reading(host=100, media=300), reading(host=50, media=800), None),
+        (reading(host=100), reading(host=200), None),
+        (reading(host=100, media=300), None, None),
+        (None, reading(host=100, media=300), None),
+    ],
+)
+def test_write_amplification_needs_both(before: Health | None, after: Health | None, factor: float | None) -> None:
+    """Bytes on the media by bytes of the host between two readings; nothing where either is missing or went back."""
+    found = write_amplification(before, after)
+
+    assert (found.factor if found else None) == factor
+
+
+def test_alarms_are_of_what_came() -> None:
+    """Faults and heat from before the test are no alarm; a state that the drive warns of is, whenever it began."""
+    before, after = reading(errors=3, hot=10, state=0), reading(errors=3, hot=10, state=0)
+    assert list(alarms(before, after)) == []
+
+    worse = reading(errors=4, hot=12, state=4)
+    assert [what for what, _ in alarms(before, worse)] == [
+        "state of the drive", "faults of the drive", "heat of the drive",
+    ]  # fmt: skip
+    assert dict(alarms(before, worse))["faults of the drive"] == "came during the test: errors is 4, and was 3"
+    assert list(alarms(before, replace(before, figures=()))) == []

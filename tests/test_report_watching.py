@@ -1,0 +1,222 @@
+"""What was seen beside a test: temperature, queue and CPU on the time axis of the IOPS; the log of the drive."""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from snia_pts.health import Figure as Told
+from snia_pts.health import Health
+from snia_pts.measurement import Measurement
+from snia_pts.report import drawing
+from snia_pts.report.building import build
+from snia_pts.report.pages import Figure, Page
+from snia_pts.report.tables import Table
+from snia_pts.result import TestResult
+from snia_pts.timeline import VITALS, TimeLine
+from tests import samples
+from tests.strategies import block_statistics, vitals
+from tests.test_report_figures import check
+
+COURSE, HEALTH = "Drive and Host vs Time", "Health of the Drive"
+
+
+def warmth(seconds: float) -> float:
+    """A drive that warms up to 68 degrees in some minutes."""
+    return 68 - 30 * math.exp(-seconds / 600)
+
+
+def _warm_point(measurement: Measurement) -> Measurement:
+    queue = 0.9 * measurement.stimulus.total_oio
+    seen = vitals(
+        seconds=60.5, cpu_percent=12.0, busiest_cpu_percent=61.0, block=block_statistics(queue=queue),
+        celsius=warmth(measurement.clocking.ended_monotonic_ns / 1e9 - 1000),
+    )  # fmt: skip
+    return replace(measurement, vitals=seen)
+
+
+def _warm_line(line: TimeLine) -> TimeLine:
+    began = (line.began_ns or 0) / 1e9 - 1000
+    columns: dict[str, list[float]] = {
+        "celsius": [warmth(began + each) for each in line.ended_seconds],
+        "cpu_percent": [9 + 3 * math.sin(place) for place in range(len(line))],
+        "busiest_cpu_percent": [55 + 9 * math.sin(place / 7) for place in range(len(line))],
+        "queue": [0.9 * line.stimulus.total_oio - abs(math.sin(place / 9)) for place in range(len(line))],
+        "busy_percent": [99.0] * len(line),
+    }
+    told: dict[str, Any] = {name: array("d", columns[name]) for name in VITALS}
+    return replace(line, **told)
+
+
+def watched(result: TestResult) -> TestResult:
+    """Return a result whose drive and host told of themselves all the time."""
+    loops = tuple(
+        replace(
+            loop,
+            rounds=tuple(
+                replace(turn, measurements=tuple(map(_warm_point, turn.measurements))) for turn in loop.rounds
+            ),
+        )
+        for loop in result.loops
+    )
+    return replace(result, loops=loops, time_lines=tuple(map(_warm_line, result.time_lines)))
+
+
+def told(*values: tuple[str, float, str, str, str], **changes: Any) -> Health:
+    """Return a reading of a drive's log: name, value, unit, source and role of each figure."""
+    figures = tuple(
+        Told(name=name, value=value, unit=unit, source=source, role=role)  # type: ignore[arg-type]
+        for name, value, unit, source, role in values
+    )
+    facts: dict[str, Any] = {"at": "2026-11-03T01:45:00+00:00", "figures": figures, "unread": (), "evidence": ()}
+    return Health(**{**facts, **changes})
+
+
+def _log(host: float, media: float, errors: int, celsius: float, hot_min: int) -> Health:
+    smart, ocp = "NVMe SMART log", "OCP log C0h"
+    return told(
+        ("Critical Warning", 0, "", smart, "state"), ("Composite Temperature", celsius, "°C", smart, ""),
+        ("Available Spare", 100, "%", smart, ""), ("Percentage Used", 3, "%", smart, ""),
+        ("Data Units Written", host, "bytes", smart, "host written"), ("Power On Hours", 1234, "h", smart, ""),
+        ("Media and Data Integrity Errors", errors, "", smart, "fault"),
+        ("Warning Composite Temperature Time", hot_min, "min", smart, "heat"),
+        ("Physical Media Units Written", media, "bytes", ocp, "media written"),
+        evidence=(f"{errors:05d}-health-smart-log.process.json", f"{errors:05d}-health-ocp.process.json"),
+    )  # fmt: skip
+
+
+BEFORE, AFTER = _log(10e12, 12e12, 0, 35.0, 0), _log(13.84e12, 22.6e12, 2, 71.5, 41)
+
+
+def page(result: TestResult, title: str) -> Page | None:
+    return next((each for each in build(result).pages if each.title == title), None)
+
+
+def cells(found: Page | None) -> dict[str, tuple[str, ...]]:
+    """Return the rows of a page's tables by their first cell."""
+    assert found
+    return {row[0]: row[1:] for block in found.blocks if isinstance(block, Table) for row in block.rows}
+
+
+def words(found: Page | None) -> Sequence[str]:
+    """Draw a page's figure; return its words."""
+    assert found
+    (figure,) = (block for block in found.blocks if isinstance(block, Figure))
+    with drawing.settings():
+        return check(figure.draw())
+
+
+@pytest.mark.parametrize(
+    ("test", "changes"),
+    [
+        ("iops", {"rounds": 7}),
+        ("iops", {"stop_after": 2, "ending": "interrupted"}),
+        ("throughput", {}),
+        ("wsat", {}),
+        ("wsat", {"stop_after": 30, "ending": "interrupted"}),
+        ("hir", {}),
+        ("xsr", {}),
+        ("dirth", {"scale": 1000.0}),
+    ],
+)
+def test_what_was_seen_stands_over_the_time_of_the_run(test: str, changes: dict[str, Any]) -> None:
+    """One page of every test: IOPS, temperature, queue and CPU above one another; no words of it meet."""
+    found = words(page(watched(samples.result_of(test, **changes)), COURSE))
+
+    assert {"°C", "in flight", "CPU (%)", "all CPUs", "busiest CPU"} <= set(found)
+    assert any(word.startswith("IOPS") for word in found)
+
+
+def test_where_nothing_was_seen_of_the_drive_there_is_no_page() -> None:
+    """A simulated drive, and a file, have no temperature and no queue: no empty plots."""
+    result = samples.result_of("wsat")
+
+    assert page(result, COURSE) is None
+    assert page(result, HEALTH) is None
+
+
+def test_a_plot_that_has_no_data_is_left_out() -> None:
+    """A drive without a thermometer has queue and CPU, and no empty plot for its temperature."""
+    result = watched(samples.result_of("wsat"))
+    cold = [replace(line, celsius=array("d", [math.nan] * len(line))) for line in result.time_lines]
+
+    assert "°C" not in words(page(replace(result, time_lines=tuple(cold)), COURSE))
+
+
+def test_the_temperature_is_where_the_iops_are() -> None:
+    """All plots of the page have the same time axis, and each curve has a value where another has one."""
+    found = page(watched(samples.result_of("wsat")), COURSE)
+    assert found
+    (figure,) = (block for block in found.blocks if isinstance(block, Figure))
+    with drawing.settings():
+        axes = figure.draw().axes
+
+    assert len({each.get_xlim() for each in axes}) == 1
+    curves = [next(line for line in each.lines if len(line.get_xdata()) > 2) for each in axes]  # type: ignore[arg-type]
+    assert len({tuple(curve.get_xdata()) for curve in curves}) == 1  # type: ignore[arg-type]
+
+
+def test_times_of_an_interruption_are_left_out() -> None:
+    """After a host that was started anew its clock begins at 0; the plot goes on where the run stood."""
+    result = watched(samples.result_of("iops", rounds=7))
+    (loop,) = result.loops
+
+    def later(measurement: Measurement) -> Measurement:
+        clocking = measurement.clocking
+        begun = loop.rounds[3].measurements[0].clocking.started_monotonic_ns
+        return replace(
+            measurement,
+            clocking=replace(
+                clocking, interruptions=1, started_monotonic_ns=clocking.started_monotonic_ns - begun + 10**9,
+                ended_monotonic_ns=clocking.ended_monotonic_ns - begun + 10**9,
+            ),
+        )  # fmt: skip
+
+    rounds = [
+        replace(turn, measurements=tuple(map(later, turn.measurements))) if turn.number > 3 else turn
+        for turn in loop.rounds
+    ]
+    again = replace(result, loops=(replace(loop, rounds=tuple(rounds)),))
+    ends = []
+    for each in (result, again):
+        found = page(each, COURSE)
+        assert found
+        (figure,) = (block for block in found.blocks if isinstance(block, Figure))
+        with drawing.settings():
+            ends.append(figure.draw().axes[0].get_xlim()[1])
+
+    assert ends[1] == pytest.approx(ends[0], abs=0.01)
+
+
+def test_the_health_page_tells_before_after_and_difference() -> None:
+    """Each figure of the drive's log with its unit, the write amplification with where both numbers come from."""
+    result = samples.result_of("wsat")
+    result = replace(result, facts=replace(result.facts, health=BEFORE), health_after=AFTER)
+    found = cells(page(result, HEALTH))
+
+    assert found["Data Units Written"] == ("10 TB", "13.84 TB", "3.84 TB", "NVMe SMART log")
+    assert found["Composite Temperature"][:3] == ("35 °C", "71.5 °C", "36.5 °C")
+    assert found["Media and Data Integrity Errors"][:3] == ("0", "2", "2")
+    amplification = "2.760: 10.6 TB on the media (Physical Media Units Written, OCP log C0h) for 3.84 TB by the host"
+    assert found["Write amplification"][0].startswith(amplification)
+    assert {warning.what for warning in result.warnings} >= {"faults of the drive", "heat of the drive"}
+
+
+@pytest.mark.parametrize(
+    ("ending", "why"), [("unfinished", "not read: the run has no end"), ("interrupted", "not read")]
+)
+def test_a_reading_that_is_missing_is_told(ending: Any, why: str) -> None:
+    """A run that was killed has no reading after; a silent drive says why, once."""
+    silent = told(unread=("nvme ocp smart-add-log: it gave no JSON", "x"))
+    result = samples.result_of("wsat", stop_after=30, ending=ending)
+    found = cells(page(replace(result, facts=replace(result.facts, health=silent)), HEALTH))
+
+    assert found["After the test"] == (why,)
+    assert found["Not read"] == ("nvme ocp smart-add-log: it gave no JSON; x",)
+    assert re.match("n/a: the drive does not tell both", found["Write amplification"][0])

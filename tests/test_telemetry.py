@@ -1,0 +1,468 @@
+"""What the kernel's counters tell meanwhile: of fake hosts to the digit, of a loop device as iostat has it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts.lab import telemetry
+from snia_pts.lab.engine import FioEngine
+from snia_pts.lab.telemetry import Observer, observe
+from snia_pts.measurement import Measurement, Sample
+from snia_pts.steps import Stimulus, Stretch
+from snia_pts.units import MOST
+from snia_pts.vitals import Vitals
+from tests.drives import MIB, loop_device
+from tests.hosts import FakeHost
+
+STAT = "  {} 0 {} 100 {} 0 {} 300 {} {} {} 0 0 0 0 0 0\n"
+CPU = "{} {} 0 {} {} {} 0 0 0 5 0\n"
+
+
+class Clock:
+    """A monotonic clock that stands until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.now_ns = 10**12
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of telemetry, in our hands."""
+    found = Clock()
+    monkeypatch.setattr("snia_pts.lab.telemetry.time.monotonic_ns", found)
+    return found
+
+
+class Drive:
+    """An NVMe drive in a fake host, with everything that is read of it."""
+
+    def __init__(self, root: Path, *, glue: str = "") -> None:
+        self.host = FakeHost(root)
+        self.block = self.host.nvme()
+        controller = self.block.parent
+        self.sensor = self._made(controller / glue / "hwmon3", name="nvme\n", temp1_input="41850\n")
+        slot = controller.parent.parent
+        for kind in ("correctable", "nonfatal", "fatal"):
+            (slot / f"aer_dev_{kind}").write_text(f"RxErr 0\nBadTLP 3\nTOTAL_ERR_{kind[:3].upper()} 3\n")
+        self.errors = slot / "aer_dev_correctable"
+        for cpu, core in ((0, 0), (1, 0), (2, 1)):
+            self._made(
+                root / f"sys/devices/system/cpu/cpu{cpu}/topology", physical_package_id="0\n", core_id=f"{core}\n"
+            )
+            self._made(
+                root / f"sys/devices/system/cpu/cpu{cpu}/thermal_throttle", core_throttle_count="5\n",
+                package_throttle_count="7\n",
+            )  # fmt: skip
+        self.block_stat(0, 0, 0, 0, 0, 0, 0)
+        self.cpus((0, 0), (0, 0))
+
+    @staticmethod
+    def _made(folder: Path, **files: str) -> Path:
+        folder.mkdir(parents=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        return folder
+
+    def block_stat(
+        self, reads: int, read_sectors: int, writes: int, written: int, now: int, busy: int, queued: int
+    ) -> None:
+        """Let the kernel count so."""
+        (self.block / "stat").write_text(STAT.format(reads, read_sectors, writes, written, now, busy, queued))
+
+    def cpus(self, *times: tuple[int, int]) -> None:
+        """Let each CPU have been busy and idle for so long, in hundredths of seconds; a fifth of idle waits for I/O."""
+        lines = [
+            CPU.format(f"cpu{number}", busy // 2, busy - busy // 2, idle - idle // 5, idle // 5)
+            for number, (busy, idle) in enumerate(times)
+        ]
+        busy, idle = (sum(each) for each in zip(*times, strict=True))
+        whole = CPU.format("cpu ", busy // 2, busy - busy // 2, idle - idle // 5, idle // 5)
+        self.host.write("proc/stat", f"{whole}{''.join(lines)}intr 1 2 3\nctxt 5\n")
+
+    def celsius(self, degrees: float) -> None:
+        (self.sensor / "temp1_input").write_text(f"{round(1000 * degrees)}\n")
+
+
+@pytest.fixture
+def drive(tmp_path: Path) -> Drive:
+    """An NVMe drive in a fake host."""
+    return Drive(tmp_path)
+
+
+def observed(drive: Drive) -> Observer:
+    return Observer(drive.block.resolve(), drive.host.root)
+
+
+# -- what lies between two readings -----------------------------------------------------------------------------------
+
+
+def test_block_statistics_are_what_iostat_makes_of_them(drive: Drive, clock: Clock) -> None:
+    """Requests and bytes are differences; queue and busy time are the kernel's milliseconds by the time between."""
+    drive.block_stat(100, 800, 10, 160, 0, 5000, 90_000)
+    observer = observed(drive)
+    observer.begin()
+    clock.now_ns += 2 * 10**9
+    drive.block_stat(1100, 8800, 210, 32_160, 3, 6900, 150_000)
+    found = observer.lap().block
+
+    assert found is not None
+    assert (found.read_ios, found.write_ios) == (1000, 200)
+    assert (found.read_bytes, found.write_bytes) == (8000 * 512, 32_000 * 512)
+    assert (found.queue, found.busy_percent) == (30.0, 95.0)
+
+
+def test_milliseconds_go_on_where_the_kernel_begins_again(drive: Drive, clock: Clock) -> None:
+    """The kernel's counts of ms have 32 bits: with 512 I/Os in flight they are full after two hours, and go on."""
+    drive.block_stat(1, 8, 0, 0, 0, 2**32 - 500, 2**32 - 100_000)
+    observer = observed(drive)
+    observer.begin()
+    for _ in range(3):  # with ticks between, a whole of any length is right
+        clock.now_ns += 10**9
+        drive.block_stat(2, 16, 0, 0, 0, 500, 2**32 - 50_000)
+        observer.tick()
+        clock.now_ns += 10**9
+        drive.block_stat(3, 24, 0, 0, 0, 2**32 - 500, 2**32 - 100_000)
+        observer.tick()
+    found = observer.whole().block
+
+    assert found is not None
+    assert found.queue == pytest.approx(3 * 2**32 / 1000 / 6)
+
+
+def test_cpus_together_and_the_busiest(drive: Drive, clock: Clock) -> None:
+    """Waiting for I/O is not busy; one of two CPUs that is wholly busy is 50 % of all, and 100 % of itself."""
+    drive.cpus((1000, 1000), (0, 5000))
+    observer = observed(drive)
+    observer.begin()
+    drive.cpus((1200, 1000), (0, 5200))
+    found = observer.lap()
+
+    assert (found.cpu_percent, found.busiest_cpu_percent) == (50.0, 100.0)
+
+
+def test_laps_follow_one_another_and_the_whole_is_all_of_them(drive: Drive, clock: Clock) -> None:
+    """What lies between two laps is told once; the whole begins where the first did."""
+    drive.block_stat(1, 1, 1, 1, 0, 1, 1)
+    observer = observed(drive)
+    observer.begin()
+    laps = []
+    for number in (1, 2, 3):
+        clock.now_ns += number * 10**9
+        drive.block_stat(1, 1, 1 + 10 * number, 1 + 80 * number, 0, 1, 1)
+        laps.append(observer.lap())
+    whole = observer.whole()
+
+    assert [lap.seconds for lap in laps] == [1.0, 2.0, 3.0]
+    assert [lap.block.write_ios for lap in laps if lap.block] == [10, 10, 10]
+    assert (whole.seconds, whole.block and whole.block.write_ios) == (6.0, 30)
+
+
+def test_heat_of_the_cpu_and_errors_of_the_link_are_counted(drive: Drive, clock: Clock) -> None:
+    """Cores count once however many CPUs share one, packages once; errors are those of the drive's own function."""
+    observer = observed(drive)
+    observer.begin()
+    root = drive.host.root / "sys/devices/system/cpu"
+    for cpu in (0, 1):  # one core
+        (root / f"cpu{cpu}/thermal_throttle/core_throttle_count").write_text("9\n")
+    for cpu in (0, 1, 2):  # one package
+        (root / f"cpu{cpu}/thermal_throttle/package_throttle_count").write_text("8\n")
+    drive.errors.write_text("RxErr 2\nBadTLP 3\nTOTAL_ERR_COR 5\n")
+    found = observer.lap()
+
+    assert (found.throttlings, found.link_errors) == (4 + 1, 2)
+
+
+@pytest.mark.parametrize("glue", ["", "hwmon"])
+def test_the_greatest_temperature_between_two_readings_is_told(tmp_path: Path, clock: Clock, glue: str) -> None:
+    """A drive is asked now and then; a lap has the greatest that was seen, or the last known; both kernels' places."""
+    drive = Drive(tmp_path, glue=glue)
+    observer = observed(drive)
+    observer.begin()
+    found = []
+    for degrees in ((40.0, 44.0), (42.0, 41.0), ()):
+        for each in degrees:
+            drive.celsius(each)
+            clock.now_ns += 10 * 10**9
+            observer.tick()
+        found.append(observer.lap().celsius)
+
+    assert found == [44.0, 44.0, 41.0]  # at the second lap's beginning it was 44 degrees warm
+    assert observer.whole().celsius == 44.0
+
+
+def test_a_drive_is_not_asked_more_often_than_it_bears(drive: Drive, clock: Clock) -> None:
+    """Ticks come every second, questions every ten seconds."""
+    observer = observed(drive)
+    observer.begin()
+    seen = []
+    for second in range(25):
+        drive.celsius(30 + second)
+        observer.tick()
+        clock.now_ns += 10**9
+        seen.append(observer.lap().celsius)
+
+    assert set(seen) == {30.0, 40.0, 50.0}
+
+
+def test_an_old_temperature_is_none(drive: Drive, clock: Clock) -> None:
+    """After a long idle time the drive's temperature is unknown until it is asked again."""
+    observer = observed(drive)
+    observer.begin()
+    observer.tick()
+    clock.now_ns += 3600 * 10**9
+    observer.begin()
+
+    assert observer.lap().celsius is None
+    observer.tick()
+    assert observer.lap().celsius == pytest.approx(41.85)
+
+
+def test_what_the_kernel_does_not_say_is_none(tmp_path: Path) -> None:
+    """A host without any of it gives no number that was not measured."""
+    host = FakeHost(tmp_path)
+    found = Observer(host.disk(), tmp_path)
+    found.begin()
+    found.tick()
+    told = found.lap()
+
+    assert told == Vitals(
+        seconds=told.seconds, cpu_percent=None, busiest_cpu_percent=None, block=None, celsius=None, throttlings=None,
+        link_errors=None,
+    )  # fmt: skip
+
+
+def test_a_device_whose_io_is_not_counted_has_no_statistics(drive: Drive, clock: Clock) -> None:
+    """With accounting off, and where all is 0 after I/O (old multipath NVMe), 0 is no measurement."""
+    (drive.block / "stat").write_text("       0" * 17 + "\n")
+    observer = observed(drive)
+    observer.begin()
+    clock.now_ns += 10**9
+    assert observer.lap().block is None
+
+    drive.host.write(str((drive.block / "queue/iostats").relative_to(drive.host.root)), "0\n")
+    drive.block_stat(5, 5, 5, 5, 0, 5, 5)
+    silent = observed(drive)
+    silent.begin()
+    clock.now_ns += 10**9
+    assert silent.lap().block is None
+
+
+def test_a_drive_that_is_gone_is_not_an_error(drive: Drive) -> None:
+    """Files that cannot be read any more read as nothing: what became of the drive is others' to tell."""
+    observer = observed(drive)
+    observer.begin()
+    os.truncate(drive.block / "stat", 0)
+    os.truncate(drive.sensor / "temp1_input", 0)
+    os.truncate(drive.host.root / "proc/stat", 0)
+    observer.tick()
+    told = observer.lap()
+
+    assert (told.block, told.celsius, told.cpu_percent) == (None, None, None)
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200), st.binary(max_size=60))
+def test_whatever_the_kernel_says_is_a_value_that_can_be_kept(stat: bytes, cpus: bytes, sensor: bytes) -> None:
+    """No content of any of the files is an error, and no number is beyond what a journal takes."""
+    before = telemetry._Reading(
+        at_ns=0, cpus=telemetry._cpu_times(b"cpu 1 2 3 4 5 6 7 8 9\n"), block=(0,) * 6, throttlings=0, link_errors=0
+    )
+    after = telemetry._Reading(
+        at_ns=1, cpus=telemetry._cpu_times(b"cpu  " + cpus), block=telemetry._numbers(stat + b" 1" * 6)[:6],
+        throttlings=telemetry._whole(stat), link_errors=telemetry._total(b"TOTAL_ERR_COR " + stat),
+    )  # fmt: skip
+    told = telemetry._between(before, after, telemetry._celsius(sensor))
+
+    queue = told.block.queue if told.block else None
+    for value in (told.cpu_percent, told.throttlings, told.link_errors, queue):
+        assert value is None or 0 <= value <= MOST
+
+
+# -- real kernels -----------------------------------------------------------------------------------------------------
+
+
+def stimulus(**changes: Any) -> Stimulus:
+    facts: dict[str, Any] = {
+        "access": "RND", "read_percent": 30, "block_size_bytes": 8192, "thread_count": 2, "queue_depth": 4,
+        "range_offset_bytes": 0, "range_bytes": 16 * MIB, "seconds": 0.3,
+    }  # fmt: skip
+    return Stimulus(**{**facts, **changes})
+
+
+def engine(target: Path, evidence: Path, **how: Any) -> FioEngine:
+    evidence.mkdir(exist_ok=True)
+    return FioEngine(str(target), evidence, seed=1, io_engine="libaio", **how)
+
+
+def diskstats(device: Path) -> dict[str, int]:
+    """Return the fields of /proc/diskstats by the names of its documentation."""
+    names = (
+        "reads", "reads_merged", "sectors_read", "ms_reading", "writes", "writes_merged", "sectors_written",
+        "ms_writing", "in_progress", "ms_io", "weighted_ms_io",
+    )  # fmt: skip
+    for line in Path("/proc/diskstats").read_text().splitlines():
+        _, _, name, *numbers = line.split()
+        if name == device.name:
+            return dict(zip(names, map(int, numbers), strict=False))
+    raise AssertionError(device)
+
+
+def test_over_a_point_the_numbers_are_those_of_diskstats_and_of_fio(tmp_path: Path) -> None:
+    """Reads, writes and bytes are fio's own to the last, and those of /proc/diskstats; so are queue and busy time."""
+    with loop_device(tmp_path / "x.img", 16 * MIB) as device:
+        laboratory = engine(device, tmp_path / "e")
+        before = diskstats(device)
+        (found,) = laboratory.measure([stimulus()])
+        after = diskstats(device)
+    grown = {name: after[name] - before[name] for name in before}
+    vitals, block = found.vitals, found.vitals and found.vitals.block
+
+    assert vitals
+    assert block
+    assert (block.read_ios, block.write_ios) == (found.read.ios, found.write.ios) == (grown["reads"], grown["writes"])
+    assert block.read_bytes == found.read.transferred_bytes == 512 * grown["sectors_read"]
+    assert block.write_bytes == found.write.transferred_bytes == 512 * grown["sectors_written"]
+    assert block.queue == pytest.approx(grown["weighted_ms_io"] / 1000 / vitals.seconds, abs=1e-6)
+    assert block.busy_percent == pytest.approx(min(100, grown["ms_io"] / 10 / vitals.seconds), abs=1e-6)
+    assert vitals.seconds > 0.3
+    assert found.host_cpu_percent == vitals.cpu_percent
+    assert vitals.cpu_percent is not None
+    assert vitals.busiest_cpu_percent is not None
+    assert 0 < vitals.cpu_percent <= vitals.busiest_cpu_percent <= 100
+
+
+def test_iostat_tells_the_same(tmp_path: Path) -> None:
+    """iostat -x over an interval around a point: as many I/Os, as many bytes, as much in flight (aqu-sz)."""
+    if shutil.which("iostat") is None:
+        pytest.skip("needs iostat (package sysstat)")
+    with loop_device(tmp_path / "x.img", 16 * MIB) as device:
+        laboratory = engine(device, tmp_path / "e")
+        argv = ["iostat", "-x", "-k", "-o", "JSON", "-y", device.name, "2", "1"]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, env={**os.environ, "LC_ALL": "C"}) as beside:
+            time.sleep(0.3)
+            (found,) = laboratory.measure([stimulus(seconds=0.5)])
+            said, _ = beside.communicate()
+    (told,) = json.loads(said)["sysstat"]["hosts"][0]["statistics"][0]["disk"]
+    block, seconds = found.vitals and found.vitals.block, found.vitals and found.vitals.seconds
+
+    assert block
+    assert seconds
+    assert (2 * told["r/s"], 2 * told["w/s"]) == pytest.approx((block.read_ios, block.write_ios), rel=0.02)
+    assert (2048 * told["rkB/s"], 2048 * told["wkB/s"]) == pytest.approx(
+        (block.read_bytes, block.write_bytes), rel=0.02
+    )
+    assert 2 * told["aqu-sz"] == pytest.approx(block.queue * seconds, rel=0.05, abs=0.05)
+
+
+def test_samples_of_a_stretch_have_their_own_and_are_the_whole_together(tmp_path: Path) -> None:
+    """Each sample tells what the block layer did since the one before; together they are all that fio did."""
+    with loop_device(tmp_path / "x.img", 16 * MIB) as device:
+        laboratory = engine(device, tmp_path / "e")
+        asked = Stretch(phase="stimulus", stimulus=stimulus(seconds=1.0), sample_seconds=0.25)
+        outcomes = list(laboratory.stretch(asked))
+    whole = outcomes[-1]
+    assert isinstance(whole, Measurement)
+    assert whole.vitals
+    assert whole.vitals.block
+    parts = [each.vitals.block for each in outcomes if isinstance(each, Sample) and each.vitals]
+
+    assert len(parts) == len(outcomes) - 1 > 2
+    assert sum(each.write_ios for each in parts if each) == whole.write.ios == whole.vitals.block.write_ios
+    assert sum(each.read_bytes for each in parts if each) == whole.read.transferred_bytes
+
+
+def test_a_file_has_no_block_statistics(tmp_path: Path) -> None:
+    """Of a file on a file system nobody knows which I/O of the disk below is its own."""
+    target = tmp_path / "x.img"
+    target.write_bytes(bytes(16 * MIB))
+    (found,) = engine(target, tmp_path / "e").measure([stimulus(seconds=0.1)])
+
+    assert found.vitals
+    assert found.vitals.block is None
+    assert found.host_cpu_percent is not None
+
+
+class Silent(Observer):
+    """Counts what is asked of it."""
+
+    calls = 0
+
+    def begin(self) -> None:
+        self.calls += 1
+        super().begin()
+
+    def tick(self) -> None:
+        self.calls += 1
+        super().tick()
+
+    def _read(self) -> telemetry._Reading:
+        self.calls += 1
+        return super()._read()
+
+
+@pytest.fixture
+def opened() -> Iterator[list[str]]:
+    """The files of the kernel that this process opens, from now on."""
+    names: list[str] = []
+    listening = True
+
+    def hear(event: str, details: tuple[Any, ...]) -> None:
+        if listening and event == "open" and str(details[0]).startswith(("/sys", "/proc", "/dev")):
+            names.append(str(details[0]))
+
+    sys.addaudithook(hear)
+    yield names
+    listening = False
+
+
+def test_an_idle_drive_is_left_alone(tmp_path: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the test leaves the drive idle nothing is read: no file is opened, no open one read, nothing asked."""
+    target = tmp_path / "x.img"
+    target.write_bytes(bytes(MIB))
+    watching, woke = Silent(None), list[float]()
+    list(engine(target, tmp_path / "e", observer=watching).measure([stimulus(seconds=0.1, range_bytes=MIB)]))
+    assert watching.calls > 2
+    laboratory = engine(target, tmp_path / "f", observer=watching, tick=lambda seconds, _: woke.append(seconds))
+    before, reads = watching.calls, list[int]()
+
+    def read(*asked: int) -> bytes:
+        reads.append(asked[0])
+        return b""
+
+    monkeypatch.setattr("snia_pts.lab.telemetry.os.pread", read)
+    opened.clear()
+    laboratory.idle(0.05)
+
+    assert woke
+    assert (watching.calls - before, reads, opened) == (0, [], [])
+
+
+def test_the_temperature_is_asked_for_at_work_alone(drive: Drive, clock: Clock) -> None:
+    """The beginning and the end of a point ask the drive for nothing: only a tick does, while fio is at work."""
+    observer = observed(drive)
+    observer.begin()
+    observer.lap()
+    observer.begin()
+
+    assert observer.whole().celsius is None
+    observer.tick()
+    assert observer.whole().celsius == pytest.approx(41.85)
+
+
+def test_a_target_that_is_not_there_has_nothing_to_tell(tmp_path: Path) -> None:
+    """Whoever observes it observes the host."""
+    assert observe("/nonexistent", tmp_path).whole().block is None
