@@ -1,8 +1,8 @@
 """Breaks the rules that matter, one at a time, and tells which breakage no test notices.
 
-``python bench/mutants.py [steadystate ...] [--jobs 2]`` copies the project, changes one place of a module at a time (a
+``python bench/mutants.py [steadystate ...] [--jobs 2]`` copies the project, changes one place of it at a time (a
 comparison, ``and`` for ``or``, a ``not`` taken away, a condition that never holds, a refusal that is not raised) and
-runs the tests of that module, which must pass before.  A mutant is killed when a test fails.  Mutants that change
+runs the tests of that place, which must pass before.  A mutant is killed when a test fails.  Mutants that change
 nothing anybody could see are listed in ``SAME`` with the reason.
 """
 
@@ -14,45 +14,117 @@ import copy
 import multiprocessing
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
-#: What is broken, and the tests that must notice.
-RULES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "steadystate": ("snia_pts/steadystate.py", ("tests/test_steadystate.py", "tests/test_window.py")),
-    "window": ("snia_pts/window.py", ("tests/test_window.py", "tests/test_resuming.py")),
-    "interruption": ("snia_pts/interruption.py", ("tests/test_resuming.py",)),
-    "fio": ("snia_pts/lab/fio.py", ("tests/test_fio.py",)),
-    "guard": ("snia_pts/lab/guard.py", ("tests/test_safety.py",)),
-    "safety": ("snia_pts/lab/safety.py", ("tests/test_safety.py",)),
-}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What is broken, and the tests that must notice, as pytest is given them, the quick ones first.
+
+    ``within`` names functions and classes, where not all are broken.
+    """
+
+    path: str
+    tests: tuple[str, ...]
+    within: tuple[str, ...] = ()
+
+
+_SAFETY = ("tests/test_guarding.py", "tests/test_inventory.py")
+#: The libraries are there already, and need no rewriting.
+_HOW = (
+    "-x", "-q", "-p", "no:cacheprovider", "-m", "not lint and not long",
+    "-W", "ignore::pytest.PytestAssertRewriteWarning",
+)  # fmt: skip
+RULES: Mapping[str, Rule] = {
+    "steadystate": Rule(path="snia_pts/steadystate.py", tests=("tests/test_steadystate.py", "tests/test_window.py")),
+    "window": Rule(path="snia_pts/window.py", tests=("tests/test_window.py",)),
+    "interruption": Rule(path="snia_pts/interruption.py", tests=("tests/test_interruption.py",)),
+    "recorded": Rule(path="snia_pts/record/recorded.py", tests=("tests/test_journal.py",)),
+    "fio": Rule(path="snia_pts/lab/fio.py", tests=(
+        "tests/test_acceptance.py", "tests/test_fio.py", "-k",
+        "not junk and not changed and not real and not share and not spoiled and not sequential and not smuggled",
+    ), within=(
+        "accept", "_document", "_ended", "_no_error", "_side", "_transfers", "_measurable", "_amounts", "_runtime",
+        "_thread_limit", "blame", "totals", "Answers", "parse_version",
+    )),
+    "engine": Rule(
+        path="snia_pts/lab/engine.py", tests=("tests/test_acceptance.py",),
+        within=("_accepted",),
+    ),
+    "process": Rule(path="snia_pts/lab/process.py", tests=("tests/test_process.py",)),
+    "guard": Rule(path="snia_pts/lab/guard.py", tests=_SAFETY),
+    "contents": Rule(path="snia_pts/lab/contents.py", tests=_SAFETY),
+    "occupancy": Rule(path="snia_pts/lab/occupancy.py", tests=_SAFETY),
+    "safety": Rule(path="snia_pts/lab/safety.py", tests=("tests/test_safety.py", "tests/test_purge.py")),
+    **{
+        f"purge.{name}": Rule(path=f"snia_pts/lab/purge/{name}.py", tests=tests)
+        for name, tests in {
+            "ata": ("tests/purge/test_ata.py",),
+            "nvme": ("tests/purge/test_nvme.py",),
+            "scsi": ("tests/purge/test_scsi.py", "tests/test_purge.py"),
+            "choice": ("tests/test_purge.py", "tests/purge"),
+            "method": ("tests/test_purge.py", "tests/purge"),
+            "plain": ("tests/test_purge.py", "tests/purge"),
+            "proof": ("tests/test_purge.py", "tests/purge"),
+            "purger": ("tests/test_purge.py", "tests/purge"),
+        }.items()
+    },
+}  # fmt: skip
 #: Mutants that are the same program, by module and text, with the reason.
-SAME: Mapping[tuple[str, str], str] = {}
+SAME: Mapping[tuple[str, str], str] = {
+    **dict.fromkeys(
+        (
+            ("interruption", "if rule is None or most is None: -> if False:"),
+            ("interruption", "rule is None or most is None -> rule is None and most is None"),
+        ),
+        "a test has both or neither, and one without rounds is never in the midst of one",
+    ),
+    ("contents", "place < until -> place <= until"): "nothing is read once more",
+    ("window", "first > 1 -> first >= 1"): "the number before the first is that of the last, which is none below it",
+}
 _BESIDE: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt),
     ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.In: (ast.NotIn,), ast.NotIn: (ast.In,), ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,),
 }  # fmt: skip
+_CHANGED = (ast.Compare, ast.BoolOp, ast.If, ast.IfExp, ast.While, ast.Raise, ast.UnaryOp)
+#: A mutant that lets the tests hang is noticed.
+_PATIENCE_SECONDS = 300
 
 
-def mutants(source: str) -> Iterator[tuple[int, str, str]]:
+def mutants(source: str, within: Sequence[str]) -> Iterator[tuple[int, str, str]]:
     """Give each mutant of a module: the line, what was changed, and the whole text."""
     tree = ast.parse(source)
-    count = sum(1 for _ in ast.walk(tree))
-    for place in range(count):
-        for choice in range(2):
+    for place, node in enumerate(ast.walk(tree)):
+        if not isinstance(node, _CHANGED) or not _lies_within(tree, node, within):
+            continue
+        for choice in range(2 * len(node.ops) if isinstance(node, ast.Compare) else 1):
             changed = copy.deepcopy(tree)
-            node = next(node for number, node in enumerate(ast.walk(changed)) if number == place)
-            before = ast.unparse(node) if isinstance(node, ast.expr | ast.stmt) else ""
-            if _mutate(changed, node, choice):
-                after = ast.unparse(node)
-                what = f"{_short(before)} -> {_short(after)}"
-                yield node.lineno, what, ast.unparse(ast.fix_missing_locations(changed))  # type: ignore[attr-defined]
+            same = next(each for number, each in enumerate(ast.walk(changed)) if number == place)
+            before = ast.unparse(node)
+            if _mutate(changed, same, choice):
+                what = f"{_short(before)} -> {_short(ast.unparse(same))}"
+                yield node.lineno, what, ast.unparse(ast.fix_missing_locations(changed))
+
+
+def _lies_within(tree: ast.Module, node: ast.expr | ast.stmt, within: Sequence[str]) -> bool:
+    """Tell whether a node lies in one of the functions or classes of these names; in any where none is named."""
+    named = [
+        each for each in ast.walk(tree)
+        if isinstance(each, ast.FunctionDef | ast.ClassDef) and each.name in within
+    ]  # fmt: skip
+    return not within or any(each.lineno <= node.lineno <= (each.end_lineno or 0) for each in named)
 
 
 def _short(text: str) -> str:
@@ -63,12 +135,11 @@ def _short(text: str) -> str:
 def _mutate(tree: ast.AST, node: ast.AST, choice: int) -> bool:
     """Change ``node`` in one of its ways; tells whether it has such a way."""
     if isinstance(node, ast.Compare):
-        ways = _BESIDE.get(type(node.ops[0]), ())
-        if choice < len(ways):
-            node.ops[0] = ways[choice]()
+        place, way = divmod(choice, 2)
+        ways = _BESIDE.get(type(node.ops[place]), ())
+        if way < len(ways):
+            node.ops[place] = ways[way]()
             return True
-    elif choice:
-        return False
     elif isinstance(node, ast.BoolOp):
         node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
         return True
@@ -94,23 +165,47 @@ def _replace(tree: ast.AST, old: ast.AST, new: ast.AST) -> bool:
     return False
 
 
-def survives(job: tuple[str, str, tuple[str, ...], int, str, str]) -> tuple[str, int, str, bool]:
-    """Run the tests of a module against a mutant of it, in a copy of the project; tell whether they all pass."""
-    name, path, tests, line, what, text = job
-    home = Path(os.environ["SNIA_PTS_MUTANTS"]) / str(os.getpid())
+def survives(job: tuple[str, int, str, str]) -> tuple[str, int, str, str]:
+    """Run the tests of a rule against a mutant of it, in a copy of the project; tell what fails, nothing if none."""
+    name, line, what, text = job
+    rule, home = RULES[name], Path(os.environ["SNIA_PTS_MUTANTS"]) / str(os.getpid())
     if not home.exists():
         ignored = shutil.ignore_patterns(".venv", ".git", "runs", "__pycache__", ".hypothesis", ".mypy_cache")
         shutil.copytree(ROOT, home, symlinks=True, ignore=ignored)
-    (home / path).write_text(text, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(home), "HYPOTHESIS_PROFILE": "ci", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not lint", *tests]
+    whole = (home / rule.path).read_bytes()
+    (home / rule.path).write_text(text, encoding="utf-8")
     try:
-        done = subprocess.run(command, cwd=home, env=environment, capture_output=True, timeout=300, check=False)
-        passed = done.returncode == 0
-    except subprocess.TimeoutExpired:
-        passed = False
-    shutil.copyfile(ROOT / path, home / path)
-    return name, line, what, passed
+        return name, line, what, _failure(home, rule.tests)
+    finally:
+        (home / rule.path).write_bytes(whole)
+
+
+def _failure(home: Path, tests: Sequence[str]) -> str:
+    """Run tests in a child that has what they import of others already; return what they say when one fails."""
+    said = home / "said.txt"
+    child = os.fork()
+    if not child:
+        os.setpgid(0, 0)
+        heard = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for number, descriptor in enumerate((os.open(os.devnull, os.O_RDONLY), heard, heard)):
+            os.dup2(descriptor, number)
+        os.chdir(home)
+        os.environ.update(PYTHONPATH=str(home), HYPOTHESIS_PROFILE="ci", PYTHONDONTWRITEBYTECODE="1")
+        sys.path.insert(0, str(home))
+        sys.dont_write_bytecode = True
+        code = 1
+        try:
+            code = pytest.main([*_HOW, *tests])
+        finally:
+            os._exit(code)
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        if time.monotonic() > until:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return f"no end within {_PATIENCE_SECONDS} s"
+        time.sleep(0.02)
+    return said.read_text(errors="replace")[-2000:] or "it died" if ended[1] else ""
 
 
 def main() -> int:
@@ -121,27 +216,31 @@ def main() -> int:
     arguments = parser.parse_args()
     jobs, wholes = [], []
     for name in arguments.names or RULES:
-        path, tests = RULES[name]
-        source = (ROOT / path).read_text(encoding="utf-8")
-        wholes.append((name, path, tests, 0, "nothing", source))
-        jobs += [(name, path, tests, line, what, text) for line, what, text in mutants(source)]
-    began, left, told = time.monotonic(), 0, {name: [0, 0] for name in RULES}
+        source = (ROOT / RULES[name].path).read_text(encoding="utf-8")
+        wholes.append((name, 0, "nothing", source))
+        jobs += [(name, *mutant) for mutant in mutants(source, RULES[name].within)]
+    for library in ("hypothesis.strategies", "lxml.etree", "pydantic", "_pytest.assertion"):
+        import_module(library)
+    began, left, told = time.monotonic(), 0, {name: [0, 0, 0] for name in RULES}
     with tempfile.TemporaryDirectory(prefix="snia-pts-mutants-") as home:
         os.environ["SNIA_PTS_MUTANTS"] = home
-        with multiprocessing.Pool(arguments.jobs) as pool:
-            for name, _, _, passed in pool.imap_unordered(survives, wholes):
-                if not passed:
-                    sys.exit(f"the tests of {name} fail without a mutant")
-            for name, line, what, passed in pool.imap_unordered(survives, jobs):
-                same = SAME.get((name, what)) if passed else None
+        with multiprocessing.get_context("fork").Pool(arguments.jobs) as pool:
+            for name, _, _, failure in pool.imap_unordered(survives, wholes):
+                if failure:
+                    sys.exit(f"the tests of {name} fail without a mutant: {failure}")
+            for name, line, what, failure in pool.imap_unordered(survives, jobs):
+                same = not failure and (name, what) in SAME
+                survived = not failure and not same
                 told[name][0] += 1
-                told[name][1] += same is not None
-                if passed and same is None:
+                told[name][1] += same
+                told[name][2] += survived
+                if survived:
                     left += 1
-                    print(f"SURVIVED {RULES[name][0]}:{line}: {what}", flush=True)
-    for name, (count, equal) in told.items():
+                    print(f"SURVIVED {RULES[name].path}:{line}: {what}", flush=True)
+    print(f"{'':14} {'mutants':>7} {'same':>7} {'survived':>8}")
+    for name, (count, equal, alive) in told.items():
         if count:
-            print(f"{name}: {count} mutants, {equal} of them the same program")
+            print(f"{name:14} {count:7} {equal:7} {alive:8}")
     print(f"{len(jobs)} mutants in {time.monotonic() - began:.0f} s, {left} survived")
     return 1 if left else 0
 

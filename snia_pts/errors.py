@@ -20,6 +20,8 @@ shell sees.  One tree, one code each (``tests/test_errors.py`` proves the codes 
      |- ReportError        15   a report could not be made as it should look
      |- NotResumable       16   a stored run cannot go on
      |- NotRunning         17   no run goes on there
+     |- NotComparable      18   stored runs that answer different questions
+     |- LimitsMissed       19   the numbers of a test are not within its limits
     Interrupted           130   the operator stopped the run
 """
 
@@ -149,6 +151,20 @@ class NotRunning(SniaPtsError):
 
     exit_code = 17
     hint = "snia-pts status {path} tells where it stands."
+
+
+class NotComparable(SniaPtsError, ValueError):
+    """The runs cannot be compared: {reason}."""
+
+    exit_code = 18
+    hint = "Compare runs of one test, version and class; snia-pts assess RUN tells each run's."
+
+
+class LimitsMissed(SniaPtsError):
+    """{missed} of {total} limits not met: {told}."""
+
+    exit_code = 19
+    hint = "The test itself is done; its report tells each limit."
 
 
 class Interrupted(SniaPtsError):

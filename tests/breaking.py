@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -26,6 +27,8 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 SIZE_BYTES = 64 * MIB
 #: Nothing that is killed may live longer, and nothing that is held be held longer.
 PATIENCE_SECONDS = 5.0
+#: What is run beforehand, and is no stimulus of the test.
+_LOOK = re.compile(r"/(00000-|\d{5}-probe-)")
 _EITHER = (
     "--max-rounds", "3", "--set", "steady_state.window_rounds=2",
     "--set", "steady_state.tracked=[{metric = 'iops', block_size_kib = 4, read_percent = 0}]",
@@ -89,7 +92,7 @@ class Run:
 
     def fio(self) -> list[int]:
         """Return the fio processes that measure."""
-        return [pid for pid, words in self.programs().items() if "fio --output" in words and "00000-" not in words]
+        return [pid for pid, words in self.programs().items() if "fio --output" in words and not _LOOK.search(words)]
 
     def await_point(self, number: int) -> None:
         """Wait until the fio of the stimulus with this number (1 is the preconditioning) does I/O."""
@@ -174,7 +177,8 @@ def require_no_step_lost(folder: Path, journal: bytes) -> None:
     for kept in sorted((folder / "evidence").glob("*.process.json")):
         name = kept.name.removesuffix(".process.json")
         with suppress(ValueError):  # one that was being written
-            if not name.startswith("00000-") and json.loads(kept.read_text())["exit_code"] == 0:
+            asked = kept.with_name(f"{name}.fio").exists() and not _LOOK.search(f"/{name}")
+            if asked and json.loads(kept.read_text())["exit_code"] == 0:
                 answered.append(name)
     lost = [name for name in answered[:-1] if name not in journaled]
     if lost:

@@ -15,9 +15,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 
 #: Their tests start fio, or hold a device: one after the other, with the machine for themselves.
 DEVICES = {
-    "test_device", "test_end_to_end", "test_engine", "test_fio_contract", "test_kills", "test_laboratory",
-    "test_privilege", "test_process", "test_purge", "test_safety", "test_simulated_device", "test_watchdog",
-    "test_wheel",
+    "test_calibration", "test_device", "test_end_to_end", "test_engine", "test_fio_contract", "test_kills",
+    "test_laboratory", "test_privilege", "test_process", "test_purge", "test_safety", "test_simulated_device",
+    "test_watchdog", "test_wheel",
 }  # fmt: skip
 
 

@@ -23,8 +23,9 @@ from snia_pts.result import Ending, RunFacts, RunWarning, TestResult
 from snia_pts.spec import Deviation, Settling, Spec, SteadyStateRule, TestClass, loop_rule, settling_rule
 from snia_pts.specfile import read_specification
 from snia_pts.steps import Idle, Purge, Round, Step, Stimulus, Stretch
-from snia_pts.testplatform import TestPlatform
+from snia_pts.testplatform import HostSetting, TestPlatform
 from snia_pts.units import KIB, MB
+from tests.strategies import vitals
 
 STARTED = datetime.datetime(2026, 11, 3, 1, 46, tzinfo=datetime.UTC)
 
@@ -61,18 +62,31 @@ def dut(*, sector_bytes: int = 512, **changes: Any) -> Dut:
         "path": "/dev/sdb", "kind": "drive", "model": "EXAMPLE MZ7L3960HCJR-00A07", "serial": "S6KMNE0T500123",
         "firmware": "JXTC304Q", "bus": "SATA 6.0 Gb/s", "capacity_bytes": 960_197_124_096,
         "logical_sector_bytes": sector_bytes, "physical_sector_bytes": 4096, "rotational": False,
-        "write_cache": "disabled", "discard": True,
+        "write_cache": "disabled", "discard": True, "write_cache_source": "ATA IDENTIFY; set for the run, was enabled",
     }  # fmt: skip
     return Dut(**{**known, **changes})
 
 
-def platform(**changes: str | int) -> TestPlatform:
+SETTINGS = (
+    HostSetting(
+        name="governor", value="performance", judgement="good", wish="performance", before="schedutil",
+        reason="a processor that slows down between I/Os costs up to four fifths of the IOPS",
+    ),
+    HostSetting(
+        name="scheduler", value="mq-deadline", judgement="matters", wish="none",
+        reason="a scheduler sorts, delays and locks; it could not be set: Device or resource busy",
+    ),
+    HostSetting(name="turbo", value="unknown", judgement="not told", reason="the kernel does not tell"),
+)  # fmt: skip
+
+
+def platform(**changes: Any) -> TestPlatform:
     """Return a server."""
     known: dict[str, Any] = {
         "hostname": "ptslab-07", "motherboard": "Supermicro X12SPi-TF", "cpu": "Intel(R) Xeon(R) Gold 6330 @ 2.00GHz",
         "cpus": 56, "memory_bytes": 137_438_953_472, "operating_system": "Debian GNU/Linux 12 (bookworm)",
         "kernel": "6.1.0-28-amd64", "python": "3.11.2", "suite_version": "0.1.0", "engine": "fio",
-        "engine_version": "3.33", "io_engine": "io_uring",
+        "engine_version": "3.33", "io_engine": "io_uring", "settings": SETTINGS,
     }  # fmt: skip
     return TestPlatform(**{**known, **changes})
 
@@ -315,7 +329,7 @@ class _Device:
                 own_gap_us=own_gap_us, idle_gap_ms=idle_gap_ms,
             ),
             evidence=f"{self.count + 1:05}-point", evidence_sha256=f"{self.count:064x}",
-            host_cpu_percent=min(96.0, 2.5 + 0.5 * stimulus.thread_count + (reads + writes) / max(seconds, 1) / 2500),
+            vitals=vitals(cpu_percent=min(96.0, 2.5 + 0.5 * stimulus.thread_count + (reads + writes) / seconds / 2500)),
         )  # fmt: skip
 
     def _clock(self, at_ns: int) -> str:

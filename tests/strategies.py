@@ -27,6 +27,7 @@ from snia_pts.spec import SPEC_TYPES, SteadyStateRule, TestClass, loop_rule
 from snia_pts.specfile import Specification, read_specification
 from snia_pts.steps import Cell, Stimulus
 from snia_pts.units import GB, KIB
+from snia_pts.vitals import BlockStatistics, Vitals
 
 TESTS = tuple(SPEC_TYPES)
 CLASSES: tuple[TestClass, ...] = ("enterprise", "client")
@@ -113,6 +114,24 @@ def sample(number: int = 1, write_ios: int = 1000, **changes: Any) -> Sample:
         "maximum_response_us": 20.0, "three_nines_us": None, "four_nines_us": None, "five_nines_us": None,
     }  # fmt: skip
     return Sample(**{**facts, **changes})
+
+
+def vitals(**changes: Any) -> Vitals:
+    """Return a second in which nothing is known of drive and host unless told otherwise."""
+    facts: dict[str, Any] = {
+        "seconds": 1.0, "cpu_percent": None, "busiest_cpu_percent": None, "block": None, "celsius": None,
+        "throttlings": None, "link_errors": None,
+    }  # fmt: skip
+    return Vitals(**{**facts, **changes})
+
+
+def block_statistics(**changes: Any) -> BlockStatistics:
+    """Return what the block layer did in a second: a thousand writes of 4 KiB unless told otherwise."""
+    facts: dict[str, Any] = {
+        "read_ios": 0, "write_ios": 1000, "read_bytes": 0, "write_bytes": 1000 * 4 * KIB, "queue": 30.0,
+        "busy_percent": 99.0,
+    }  # fmt: skip
+    return BlockStatistics(**{**facts, **changes})
 
 
 def measured_round(number: int, ios: Mapping[Cell, int], *, complete: bool = True) -> MeasuredRound:

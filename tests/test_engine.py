@@ -227,14 +227,6 @@ def test_refilled_buffers_are_told_and_recorded(tmp_path: Path, evidence: Path) 
     assert engine(tmp_path / "x.img", evidence).io_engine == "libaio, random buffers scrambled"
 
 
-def test_how_busy_the_host_was_is_measured(tmp_path: Path, evidence: Path) -> None:
-    """Each measurement tells the share of the host's CPUs that were busy meanwhile."""
-    (found,) = measured(sparse(tmp_path / "x.img"), evidence, stimulus(seconds=0.3))
-
-    assert found.host_cpu_percent is not None
-    assert 0 < found.host_cpu_percent <= 100
-
-
 # -- mixes, starts, limits ------------------------------------------------------------------------------------------
 
 
@@ -406,7 +398,7 @@ def test_stretches_follow_without_a_pause_of_ours(tmp_path: Path, evidence: Path
 def test_samples_cost_no_memory(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times as many samples take no more memory: whoever takes them one by one can go on for days."""
     peaks = []
-    for count in (300, 3000):
+    for count in (150, 1500):
         folder = evidence / f"{count}"
         folder.mkdir()
         replace_fio(monkeypatch, talking_fio(tmp_path / f"{count}", count))

@@ -1,5 +1,6 @@
 """The run folder: made once, never overwritten, written so that a crash leaves old or new."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,45 @@ def test_a_run_that_never_began_leaves_no_folder(tmp_path: Path) -> None:
 
     assert not never.path.exists()
     assert (begun.evidence / "00001-rnd-4096b-r0.json").read_text() == "precious"
+
+
+def test_word_to_stop_is_left_and_taken_back(tmp_path: Path) -> None:
+    """It may be left twice, and is taken back at once."""
+    folder = RunFolder.create(tmp_path / "run")
+    assert not folder.stop_asked
+    for _ in range(2):
+        folder.ask_to_stop()
+        assert folder.stop_asked
+    for _ in range(2):
+        folder.forget_stop()
+        assert not folder.stop_asked
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_in_place_of_the_word_is_not_followed(tmp_path: Path, there: bool) -> None:
+    """Whoever may write to the run folder makes the suite neither touch nor remove a file elsewhere."""
+    folder, precious = RunFolder.create(tmp_path / "run"), tmp_path / "precious"
+    if there:
+        precious.write_text("precious")
+        os.utime(precious, (1, 1))
+    (folder.path / "stop").symlink_to(precious)
+
+    folder.ask_to_stop()
+    assert folder.stop_asked
+    folder.forget_stop()
+
+    assert not (folder.path / "stop").is_symlink()
+    assert precious.exists() == there
+    assert not there or (precious.read_text() == "precious" and precious.stat().st_mtime == 1)
+
+
+def test_a_folder_in_place_of_the_word_is_none(tmp_path: Path) -> None:
+    """What cannot be taken back stops nothing."""
+    folder = RunFolder.create(tmp_path / "run")
+    (folder.path / "stop").mkdir()
+    folder.ask_to_stop()
+    assert not folder.stop_asked
+    folder.forget_stop()
 
 
 def test_a_folder_without_a_journal_is_no_run(tmp_path: Path) -> None:

@@ -24,14 +24,15 @@ FLOORS = (
     {"errors"},
     {"units", "files"},
     {"histogram", "vitals"},
-    {"spec", "dut", "testplatform"},
+    {"spec", "dut", "testplatform", "health"},
     {"steps", "specfile"},
-    {"measurement"},
-    {"steadystate", "timeline"},
+    {"measurement", "ceiling", "limits"},
+    {"steadystate", "timeline", "hostlimit", "disturbances"},
     {"window", "demand", "recovery"},
     {"procedures", "interruption"},
     {"plan", "result"},
-    {"folding"},
+    {"folding", "keyfigures", "points"},
+    {"comparison", "acceptance"},
     {"record", "lab"},
     {"report", "replay"},
     {"runner"},
@@ -42,16 +43,17 @@ FLOORS = (
 #: What a room does not see although it lies below.
 NOT_SEEN = {
     "lab": {
-        "steadystate", "timeline", "window", "demand", "recovery", "procedures", "interruption", "plan", "result",
-        "folding", "record", "report",
+        "steadystate", "timeline", "hostlimit", "disturbances", "window", "demand", "recovery", "procedures",
+        "interruption", "plan", "result", "folding", "record", "report",
     },
     "record": {"lab", "report"},
     "report": {"lab", "record", "runner", "cli"},
 }  # fmt: skip
 
 PURE = {
-    "errors", "units", "histogram", "spec", "dut", "testplatform", "steps", "measurement", "steadystate", "timeline",
-    "window", "demand", "recovery", "procedures", "interruption", "plan", "result", "folding",
+    "errors", "units", "histogram", "vitals", "spec", "dut", "testplatform", "health", "steps", "measurement",
+    "ceiling", "steadystate", "timeline", "hostlimit", "disturbances", "window", "demand", "recovery", "procedures",
+    "interruption", "plan", "result", "folding",
 }  # fmt: skip
 WORLD = {
     "os", "time", "random", "secrets", "subprocess", "socket", "threading", "multiprocessing", "shutil", "tempfile",

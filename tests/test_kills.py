@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from snia_pts.lab.settable import chosen
 from tests import breaking
 from tests.breaking import FAULTS, Fault, Run
 
@@ -24,6 +25,29 @@ def test_a_killed_suite_leaves_nothing_behind_and_loses_nothing(tmp_path: Path) 
     assert broken.code == -9
     assert len(breaking.outcomes(broken.journal)) >= 2
     assert done.returncode == 0, done.stderr
+
+
+def test_a_killed_run_leaves_a_note_of_what_it_set(tmp_path: Path) -> None:
+    """After SIGKILL of a run with --tune, resuming it puts the host back first, sets it again, and puts it back."""
+    with breaking.place(tmp_path / "x") as (device, folder):
+        queue = Path("/sys/block") / device.name / "queue"
+        if "mq-deadline" not in (queue / "scheduler").read_text():
+            pytest.skip("this kernel has no mq-deadline")
+        for name, text in (("scheduler", "mq-deadline"), ("nr_requests", "64")):
+            (queue / name).write_text(text)
+        run = Run(folder=folder, device=device, how=(*breaking.SHORT, "--tune"))
+        broken = breaking.broken(run, breaking.at_point(breaking.kill_suite(random.Random(5), 0.5), 2))
+        left = chosen((queue / "scheduler").read_text()), (queue / "nomerges").read_text()
+        noted = (folder / "settings.json").exists()
+        done = breaking.resumed(run, broken)
+        found = chosen((queue / "scheduler").read_text()), (queue / "nr_requests").read_text()
+
+    assert broken.code == -9
+    assert (left, noted) == (("none", "2\n"), True)
+    assert done.returncode == 0, done.stderr
+    assert f"put back what the run {folder} left: merging of {device.name} 0, scheduler of" in done.stderr
+    assert found == ("mq-deadline", "64\n")
+    assert not (folder / "settings.json").exists()
 
 
 def test_a_killed_fio_is_the_hosts_failure_and_loses_nothing(tmp_path: Path) -> None:

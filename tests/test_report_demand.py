@@ -265,7 +265,7 @@ def test_without_host_cpu_utilisation_there_is_no_p8_and_the_summary_says_so() -
     result = result_of("dirth")
     (loop,) = result.loops
     last = loop.rounds[-1]
-    unknown = replace(last.measurements[0], host_cpu_percent=None)
+    unknown = replace(last.measurements[0], vitals=None)
     rounds = (*loop.rounds[:-1], replace(last, measurements=(unknown, *last.measurements[1:])))
     report = build(replace(result, loops=(replace(loop, rounds=rounds),)))
     assert "P8" not in plots(report)

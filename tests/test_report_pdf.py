@@ -17,7 +17,7 @@ import pypdf
 import pytest
 
 from snia_pts.errors import ReportError
-from snia_pts.report import OUTPUTS, building, drawing, layout, pdf, rst, write
+from snia_pts.report import DATA_OUTPUTS, OUTPUTS, building, drawing, layout, pdf, rst, write
 from snia_pts.report.pages import Figure, Page, Report
 from snia_pts.report.sheet import Placement, Sheet
 from snia_pts.result import TestResult
@@ -345,9 +345,11 @@ def test_files_are_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
 
 
 def test_importing_the_report_room_is_cheap() -> None:
-    """matplotlib, rst2pdf, docutils, pypdf and jinja2 are loaded when a report is written, not before."""
+    """matplotlib, rst2pdf, docutils, pypdf, jinja2 and xlsxwriter are loaded when a report is written, not before."""
     script = "import sys, snia_pts.report; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert set(OUTPUTS) == {"rst", "pdf", "html"}
+    assert set(DATA_OUTPUTS) == {"xlsx", "csv", "json", "junit"}
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
-    assert not loaded & {"matplotlib", "numpy", "rst2pdf", "reportlab", "docutils", "pypdf", "jinja2", "lxml"}
+    heavy = {"matplotlib", "numpy", "rst2pdf", "reportlab", "docutils", "pypdf", "jinja2", "lxml", "xlsxwriter"}
+    assert not loaded & heavy

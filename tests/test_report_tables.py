@@ -283,7 +283,7 @@ def test_the_header_invents_nothing() -> None:
     for name in ("Mfgr", "S/N", "Firmware ver", "NAND Type", "PCIe/NVMe", "HBA", "PCIe"):
         assert blocks[name] == "\N{EN DASH}"
     assert blocks["Model No."] == "EXAMPLE MZ7L3960HCJR-00A07"
-    assert blocks["Write Cache"] == "disabled (WCD)"
+    assert blocks["Write Cache"] == "disabled (WCD), ATA IDENTIFY"
     assert blocks["Test Stimulus 2"] == "n/a"
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from snia_pts.errors import DeviceFailed, HostFailed, SniaPtsError
 from snia_pts.lab import laboratory as laboratories
+from snia_pts.lab.cache import WriteCache
 from snia_pts.lab.engine import FioEngine
 from snia_pts.lab.fio import Refused
 from snia_pts.lab.kernel import KernelLog, names, open_log
@@ -168,7 +169,8 @@ def target(tmp_path: Path) -> Iterator[Target]:
 def perform(target: Target, evidence: Path, engine: Any, step: Step = ROUND) -> list[object]:
     """Perform a step."""
     evidence.mkdir(exist_ok=True)
-    lab = Laboratory(target, engine, purger=Purger(wanted="blkdiscard"), seed=1, evidence=evidence)
+    cache, purger = WriteCache(target.dut, None, "disabled"), Purger(wanted="blkdiscard")
+    lab = Laboratory(target, engine, purger=purger, cache=cache, seed=1, evidence=evidence)
     return list(lab.perform(step))
 
 

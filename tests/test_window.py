@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from snia_pts.measurement import MeasuredRound, Sample, SampledRound
 from snia_pts.spec import Settling
 from snia_pts.steadystate import determine
-from snia_pts.window import sampled_round, sampled_window, window_ending
+from snia_pts.window import breaks, sampled_round, sampled_window, unbroken, window_ending
 from tests.strategies import cells, measured_round, rule, sample, spec_of
 
 #: Three tracked variables over eleven rounds: steady first at round 5, 7 and 5, but together only at 11.
@@ -242,3 +242,33 @@ def test_samples_before_an_interruption_are_in_no_window() -> None:
         (3, 4, 5, 6, 7)
     ]
     assert sampled_window(rounds[:6], rule_of) is None
+
+
+def test_rounds_that_were_broken_off_are_no_beginning() -> None:
+    """What holds an interruption is followed by rounds that count, and counts for none itself."""
+    plain = rounds_of(*[(100,) * 3] * 3)
+    broken = counted(plain[1], (0, 1, 1))
+    after = counted(plain[2], (1, 1, 1))
+    assert not unbroken([])
+    assert not unbroken([plain[0], broken])
+    assert unbroken([plain[0], broken, after]) == [after]
+    assert unbroken(plain) == plain
+
+
+@pytest.mark.parametrize(("counts", "found"), [
+    ((), ()),
+    (((0, 0, 0), (0, 0, 0)), ()),
+    (((2, 2, 2), (2, 2, 2)), ()),
+    (((0, 0, 0), (1, 1, 1), (1, 1, 1)), (1.5,)),
+    (((0, 0, 1), (1, 1, 1)), (1.0,)),
+    (((0, 0, 0), (0, 1, 1), (2, 2, 2)), (2.0, 2.5)),
+    (((0, 0, 0), (), (0, 0, 0), (), (1, 1, 1)), (4.5,)),
+])  # fmt: skip
+def test_breaks_lie_in_rounds_or_between_them(counts: Sequence[Sequence[int]], found: Sequence[float]) -> None:
+    """An interruption lies in the round before one of whose points it was, or half a round before the next."""
+    rounds = rounds_of(*[(100,) * len(counts)] * 3)
+    marked = [
+        counted(each, count) if count else replace(each, measurements=(), complete=False)
+        for each, count in zip(rounds, counts, strict=True)
+    ]
+    assert breaks(marked) == found

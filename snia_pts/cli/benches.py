@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import stat
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from ..ceiling import Ceiling
 from ..dut import Dut
 from ..errors import UsageError
+from ..health import Health
+from ..lab.ceiling import Calibration
+from ..lab.conditions import Conditions, foreseen, put_back, settled
 from ..lab.device import read_dut
 from ..lab.engine import IO_ENGINES, FioEngine, Named, choose_io_engine
+from ..lab.health import read_health
 from ..lab.laboratory import Laboratory, target_deviations
 from ..lab.process import Tick, find
 from ..lab.purge import Purger
 from ..lab.safety import Target, hold
+from ..record.folder import RunFolder
 from ..runner import Performer
 from ..spec import Deviation, Spec
+from ..steps import Stimulus
+from ..testplatform import HostSetting
 from ..units import parse_size
 from . import preparing
 
@@ -31,16 +41,23 @@ SIMULATED = "sim:"
 _REAL_ONLY = {
     "size": None, "overwrite": False, "discard_data": False, "serial": None, "purge": "auto", "purge_command": None,
     "allow_unpurged": False, "engine": "auto", "refill_buffers": False,
+    "keep_write_cache": False, "tune": False,
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equipment:
-    """What performs a test's steps, by which engine and clock; ``durable`` where the journal must outlive a crash."""
+    """What performs a test's steps, by which engine and clock; ``durable`` where the journal must outlive a crash.
+
+    ``examine`` asks the drive for what it tells of its life.  ``calibrate`` tells what the host alone can do of a
+    test's stimuli, for a test of at least so many seconds, and says that it does.
+    """
 
     laboratory: Performer
     engine: Named
     now: Callable[[], datetime]
+    examine: Callable[[], Health | None]
+    calibrate: Callable[[Sequence[Stimulus], float, Callable[[str], None]], tuple[Ceiling, ...]]
     durable: bool
 
 
@@ -65,7 +82,7 @@ class Bench(Protocol):
         ...
 
     def require_tools(self) -> None:
-        """Raise ToolMissing where a program is wanted that there is not."""
+        """Raise ToolMissing where a program is wanted that there is not, UsageError where only root may go on."""
         ...
 
     def held(self) -> AbstractContextManager[None]:
@@ -74,6 +91,10 @@ class Bench(Protocol):
 
     def confirm(self, evidence: Path) -> None:
         """Let the operator confirm that everything on it will be lost."""
+        ...
+
+    def settled(self, write_cache: str, folder: RunFolder) -> AbstractContextManager[tuple[HostSetting, ...]]:
+        """Have the write cache and the host as a run in ``folder`` wants them; give the settings of the host."""
         ...
 
     def set_clock(self, at: datetime) -> None:
@@ -99,6 +120,7 @@ class RealBench:
             )
         self._size_bytes = parse_size(arguments.size) if arguments.size else None
         self._target: Target | None = None
+        self._conditions: Conditions | None = None
 
     @property
     def subject(self) -> str:
@@ -107,13 +129,17 @@ class RealBench:
         return self._path.name if not model or model.startswith("loop device") else model
 
     def dut(self, spec: Spec) -> Dut:
-        """Return what the target says of itself; what is held says it once."""
+        """Return what the target says of itself; what is held says it once, but for its write cache."""
         del spec
-        return self._target.dut if self._target else read_dut(self._path, size_bytes=self._size_bytes)
+        dut = self._target.dut if self._target else read_dut(self._path, size_bytes=self._size_bytes)
+        return self._conditions.of(dut) if self._conditions else dut
 
     def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
         """See Bench."""
-        return target_deviations(self.dut(spec), spec)
+        dut = self.dut(spec)
+        if self._conditions is None:
+            dut = foreseen(dut, spec.setup.write_cache, keep=self._arguments.keep_write_cache)
+        return target_deviations(dut, spec)
 
     def purge_deviation(self, spec: Spec) -> tuple[Deviation, ...]:
         """See Bench."""
@@ -122,16 +148,20 @@ class RealBench:
     def require_tools(self) -> None:
         """See Bench."""
         find("fio")
+        if self._arguments.tune and os.geteuid() != 0:
+            raise UsageError(detail="--tune: only root may set the host.", hint="snia-pts host shows it to everybody.")
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the target against everybody else."""
+        """Hold the target against everybody else; what killed runs left is put back first."""
         asked = self._arguments
         with hold(
             self._path, size_bytes=self._size_bytes, overwrite=asked.overwrite, discard_data=asked.discard_data
         ) as target:
             self._target = target
             try:
+                for line in put_back():
+                    say(line)
                 yield
             finally:
                 self._target = None
@@ -139,6 +169,20 @@ class RealBench:
     def confirm(self, evidence: Path) -> None:
         """See Bench."""
         preparing.confirmed(self._held(), self._arguments, evidence)
+
+    @contextmanager
+    def settled(self, write_cache: str, folder: RunFolder) -> Iterator[tuple[HostSetting, ...]]:
+        """See Bench."""
+        asked = self._arguments
+        with settled(
+            self._held(), folder.path, folder.evidence, write_cache=write_cache, keep=asked.keep_write_cache,
+            tune=asked.tune, tell=say,
+        ) as conditions:  # fmt: skip
+            self._conditions = conditions
+            try:
+                yield conditions.settings
+            finally:
+                self._conditions = None
 
     def set_clock(self, at: datetime) -> None:
         """See Bench: it is the world's."""
@@ -152,8 +196,16 @@ class RealBench:
         engine = FioEngine(
             target.dut.path, evidence, seed=seed, io_engine=io_engine, refill=asked.refill_buffers, tick=tick
         )
-        laboratory = Laboratory(target, engine, purger=self._purger(tick), seed=seed, evidence=evidence)
-        return Equipment(laboratory=laboratory, engine=engine, now=lambda: datetime.now().astimezone(), durable=True)
+        if self._conditions is None:
+            raise RuntimeError("the write cache is not settled")
+        laboratory = Laboratory(
+            target, engine, purger=self._purger(tick), cache=self._conditions.cache, seed=seed, evidence=evidence
+        )
+        calibration = Calibration(io_engine=io_engine, refill=asked.refill_buffers, seed=seed, evidence=evidence)
+        return Equipment(
+            laboratory=laboratory, engine=engine, now=lambda: datetime.now().astimezone(),
+            examine=lambda: read_health(target.dut, evidence), calibrate=calibration.ceilings, durable=True,
+        )  # fmt: skip
 
     def _purger(self, tick: Tick | None = None) -> Purger:
         asked = self._arguments
@@ -213,6 +265,12 @@ class SimulatedBench:
     def confirm(self, evidence: Path) -> None:
         """See Bench: nothing is lost."""
 
+    @contextmanager
+    def settled(self, write_cache: str, folder: RunFolder) -> Iterator[tuple[HostSetting, ...]]:
+        """See Bench: there is nothing to set."""
+        del write_cache, folder
+        yield ()
+
     def set_clock(self, at: datetime) -> None:
         """See Bench."""
         self._now = lambda: at
@@ -230,7 +288,15 @@ class SimulatedBench:
             began=self._now(),
         )
         self._now = laboratory.now  # the next test begins when this one ends
-        return Equipment(laboratory=laboratory, engine=laboratory, now=laboratory.now, durable=False)
+        return Equipment(
+            laboratory=laboratory, engine=laboratory, now=laboratory.now, examine=lambda: None,
+            calibrate=lambda *_: (), durable=False,
+        )  # fmt: skip
+
+
+def say(line: str) -> None:
+    """Tell what was put back, or could not be."""
+    print(f"snia-pts: {line}", file=sys.stderr)
 
 
 def _is(path: Path, kind: Callable[[int], bool]) -> bool:

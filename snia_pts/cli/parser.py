@@ -78,11 +78,13 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     add = partial(verbs.add_parser, allow_abbrev=False)
     _devices(add("devices", help="the drives of this host: what each is, and whether it may be tested"))
+    _host(add("host", help="what of this host may change the numbers; puts back what a killed run left"))
     for name, test in TESTS.items():
         _test(add(name, aliases=test.aliases, help=test.help), name, test)
     _all(add("all", help="IOPS, throughput, latency and write saturation, one after the other"))
     _assess(add("assess", help="judge a stored run again, without a device"))
     _report(add("report", help="make the report of a stored run again"))
+    _compare(add("compare", help="hold stored runs of one test against each other"))
     _resume(add("resume", help="go on with a run that was stopped, by whatever"))
     _stop(add("stop", help="let a run stop after its current point"))
     _status(add("status", help="where runs stand, from any terminal"))
@@ -96,6 +98,20 @@ def _devices(parser: argparse.ArgumentParser) -> None:
     )
     parser.set_defaults(verb=_verb("devices", "devices"))
     parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _host(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Shows what of this host, and of the way to TARGET, may change what is measured: its value, what would be "
+        "better, and why. Reads only, but for --restore."
+    )
+    parser.set_defaults(verb=_verb("host", "host"))
+    parser.add_argument("target", metavar="TARGET", type=Path, nargs="?", help="a drive that is to be tested")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument(
+        "--restore", metavar="RUN", type=Path, nargs="?", const=Path(), default=None,
+        help="put back what killed runs left on this host, and what the run in the folder RUN left",
+    )  # fmt: skip
 
 
 def _test(parser: argparse.ArgumentParser, name: str, test: TestVerb) -> None:
@@ -149,6 +165,9 @@ def _target(parser: argparse.ArgumentParser) -> None:
     target.add_argument(
         "--allow-unpurged", action="store_true", help="go on after a purge that failed or is not proven: a Deviation"
     )
+    target.add_argument(
+        "--keep-write-cache", action="store_true", help="leave the drive's write cache as it is, as a Deviation"
+    )
 
 
 def _standard(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
@@ -161,9 +180,11 @@ def _standard(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 def _how(parser: argparse.ArgumentParser, place: str) -> None:
     how = parser.add_argument_group("run")
     how.add_argument("--engine", choices=("auto", "io_uring", "libaio"), default="auto", help="fio's I/O engine")
+    how.add_argument("--tune", action="store_true", help="set the host for the run, and put it back (docs/host.rst)")
     how.add_argument("--refill-buffers", action="store_true", help="new random data for every write (costs the host)")
     how.add_argument("--seed", metavar="N", help="of the random offsets (default: a new one, recorded)")
     how.add_argument("--run-dir", metavar="DIR", type=Path, help=f"default: {place}")
+    _limits(how)
     how.add_argument("--operator", metavar="NAME", default="", help="who tests, for the report")
     how.add_argument("--progress", choices=("auto", "line", "log", "none"), default="auto")
 
@@ -178,12 +199,32 @@ def _plan(parser: argparse.ArgumentParser) -> None:
 def _assess(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=_verb("stored", "assess"))
     parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
+    _limits(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def _report(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=_verb("stored", "report"))
     parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
+    _limits(parser)
+    parser.add_argument(
+        "--to", metavar="FORMATS", help="of rst,pdf,html,xlsx,csv,json,junit (default: rst,pdf,html,xlsx)"
+    )
+
+
+def _limits(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    parser.add_argument("--limits", metavar="FILE", type=Path, help="what is asked of the numbers (docs/usage.rst)")
+
+
+def _compare(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Compares stored runs of one test: drives, firmwares, hosts, file systems. Tells what else is not the same. "
+        "The first run is what the others are held against."
+    )
+    parser.set_defaults(verb=_verb("comparing", "compare"))
+    parser.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="the folders of two runs or more")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="write the comparison there, as RST, PDF and HTML")
+    parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def _resume(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from types import FrameType
 from ..dut import Dut
 from ..errors import NotConfirmed, TargetUnfit, UsageError
 from ..lab.safety import Target, confirm, contents
+from ..limits import Limit, read_limits
 from ..plan import Assumptions, Plan, plan
 from ..spec import Spec
 from ..specfile import Specification, parse_override, read_specification, versions
@@ -42,6 +43,11 @@ def refuse_ignored(arguments: argparse.Namespace) -> None:
     """Raise UsageError for an option that would be ignored."""
     if arguments.json and not arguments.plan:
         raise UsageError(detail="--json goes with --plan.", hint="After a run, snia-pts assess RUN --json.")
+
+
+def limits(arguments: argparse.Namespace) -> tuple[Limit, ...]:
+    """Return what --limits asks of the numbers; raises SpecError."""
+    return read_limits(arguments.limits) if arguments.limits else ()
 
 
 def seed(text: str | None) -> int:

@@ -188,6 +188,10 @@ class Progress:
             return f", {duration(longest * each)} left"
         return f", {duration(least * each)} to {duration(longest * each)} left"
 
+    def say(self, text: str) -> None:
+        """Say something of a run that has not begun."""
+        self._line(text)
+
     def _line(self, text: str) -> None:
         """Say a whole line, on a terminal above the rewritten one."""
         if self._mode == "none":

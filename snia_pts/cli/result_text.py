@@ -9,9 +9,11 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
+from ..acceptance import judgements
 from ..measurement import METRICS, MeasuredRound, SampledRound
-from ..record.resultxml import described, window_points
+from ..points import described, window_points
 from ..report.building import TESTS
+from ..report.summary import asked
 from ..report.tables import Table
 from ..result import Loop, Sampling, TestResult
 from ..spec import DemandSpec, Tracked, loop_rule
@@ -38,6 +40,10 @@ def result_lines(result: TestResult) -> Iterator[str]:
         yield from _judged_lines(loop.part or "Test loop", loop)
         yield from _matrix_lines(result, loop)
     yield from _summary_lines(result)
+    for each in judgements(result):
+        value = "not measured" if each.value is None else f"{number(each.value)} {each.limit.unit}"
+        told = "met" if each.met else f"NOT MET, {each.reason}"
+        yield f"Limit: {each.limit.name}: {asked(each.limit)}: {value}: {told}"
     for warning in result.warnings:
         yield f"Warning: {warning.what}: {warning.detail}"
     yield from deviation_lines(result.deviations)
@@ -152,18 +158,24 @@ def result_json(result: TestResult, disagreements: Sequence[str]) -> dict[str, A
         "verdict": result.verdict, "steady": result.steady, "unsteady": list(result.unsteady),
         "conformant": result.conformant, "ending": result.ending, "ending_detail": result.ending_detail,
         "written_bytes": result.written_bytes, "read_bytes": result.read_bytes,
-        "loops": [_loop_json(loop) for loop in result.loops],
+        "loops": [_loop_json(result, loop) for loop in result.loops],
         "sampling": {"phase": result.sampling.phase, **_judged_json(result.sampling)} if result.sampling else None,
         "time_lines": [_line_json(line) for line in result.time_lines],
         "conclusion": result.conclusion.reason if result.conclusion else None,
         "deviations": [asdict(deviation) for deviation in result.deviations],
-        "warnings": [asdict(warning) for warning in result.warnings], "differs_from_journal": list(disagreements),
+        "warnings": [asdict(warning) for warning in result.warnings],
+        "limits": [each.told for each in judgements(result)],
+        "differs_from_journal": list(disagreements),
     }  # fmt: skip
     return _finite(found)  # type: ignore[no-any-return]  # it is a dict as before
 
 
-def _loop_json(loop: Loop) -> dict[str, Any]:
-    points = [{**described(stimulus), **figures} for stimulus, figures in window_points(loop)]
+def _loop_json(result: TestResult, loop: Loop) -> dict[str, Any]:
+    limited = result.host_limited_points(loop)
+    points = [
+        {**described(stimulus), **figures, "host_limited": limited[stimulus]}
+        for stimulus, figures in window_points(loop)
+    ]
     return {"part": loop.part, **_judged_json(loop), "points": points}
 
 

@@ -6,10 +6,11 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from ..dut import Dut
-from ..errors import NotResumable, SniaPtsError, UsageError
+from ..errors import Interrupted, NotResumable, SniaPtsError, UsageError
 from ..interruption import Way
 from ..lab.host import read_platform
 from ..record.folder import RunFolder
@@ -18,7 +19,7 @@ from ..record.suite import SuiteFolder
 from ..replay import Outlook, file_state, look, moment
 from ..result import RunFacts, TestResult
 from ..runner import resume as go_on
-from ..testplatform import TestPlatform
+from ..testplatform import HostSetting, TestPlatform
 from ..units import counted
 from . import preparing
 from .benches import Bench, bench
@@ -28,10 +29,20 @@ from .words import dut_words
 
 #: What may be otherwise than when the run began, and is told; else the measurements would not go together.
 _HARMLESS = {"path", "bus", "discard"}
+#: What of a host is another every moment.
+_FLEETING = {"other load", "other I/O", "swap"}
 
 
 def resume(arguments: argparse.Namespace) -> int:
     """Go on with a stopped run, or with what is left of several tests."""
+    try:
+        return _resume(arguments)
+    except KeyboardInterrupt:
+        hint = f"Nothing was added to it. snia-pts resume {arguments.run} goes on with it."
+        raise Interrupted(step="the preparation", what=arguments.run, hint=hint) from None
+
+
+def _resume(arguments: argparse.Namespace) -> int:
     from .running import finish
 
     suite = SuiteFolder.existing(arguments.run)
@@ -87,7 +98,7 @@ def asked_again(facts: RunFacts, arguments: argparse.Namespace) -> argparse.Name
             path=arguments.run, reason="the command that purges is not taken from a journal",
             hint="Give it again with --purge-command.",
         )  # fmt: skip
-    asked.purge_command = arguments.purge_command
+    asked.purge_command, asked.limits = arguments.purge_command, facts.limits
     asked.overwrite, asked.discard_data = arguments.overwrite, arguments.discard_data
     asked.size, asked.serial, asked.progress = None, arguments.serial, arguments.progress
     asked.command_line = arguments.command_line
@@ -96,21 +107,28 @@ def asked_again(facts: RunFacts, arguments: argparse.Namespace) -> argparse.Name
 
 def resume_test(folder: RunFolder, outlook: Outlook, target: Bench, asked: argparse.Namespace) -> TestResult:
     """Go on with a test on a target that is held and confirmed."""
-    facts = outlook.facts
     folder.forget_stop()
+    with target.settled(outlook.facts.dut.write_cache, folder) as settings:
+        return _resume_settled(folder, outlook, target, asked, settings)
+
+
+def _resume_settled(
+    folder: RunFolder, outlook: Outlook, target: Bench, asked: argparse.Namespace, settings: tuple[HostSetting, ...]
+) -> TestResult:
+    facts = outlook.facts
     changes = tuple(drive_changes(folder, facts.dut, target.dut(facts.spec)))
     plan, stream = preparing.plan_of(facts.spec, facts.dut, asked), standard_stream()
     progress = Progress(facts.spec, plan, choose_mode(asked.progress, stream), stream, resumed=True)
     target.set_clock(moment(folder, facts.started))
     equipment = target.equip(facts.spec, folder.evidence, facts.seed, progress.tick)
-    changes += tuple(_platform_changes(facts.platform, read_platform(equipment.engine)))
+    changes += tuple(_platform_changes(facts.platform, replace(read_platform(equipment.engine), settings=settings)))
     if asked.progress != "none":
         print("\n".join(outlook_lines(folder, outlook)), file=sys.stderr)
     try:
         progress.begin()
         return go_on(
             outlook, equipment.laboratory, folder, progress.event, command_line=asked.command_line,
-            changes=changes, now=equipment.now, durable=equipment.durable,
+            changes=changes, now=equipment.now, examine=equipment.examine, durable=equipment.durable,
         )  # fmt: skip
     finally:
         progress.close()
@@ -120,7 +138,7 @@ def drive_changes(folder: RunFolder, before: Dut, now: Dut) -> Iterator[str]:
     """Tell what is not as before and does no harm; raises NotResumable for what does."""
     for field in dataclasses.fields(Dut):
         old, new = getattr(before, field.name), getattr(now, field.name)
-        if old == new:
+        if old == new or field.name in ("write_cache_source", "instance"):
             continue
         name = field.name.replace("_", " ")
         if field.name not in _HARMLESS:
@@ -130,13 +148,25 @@ def drive_changes(folder: RunFolder, before: Dut, now: Dut) -> Iterator[str]:
                 hint="If the drive has another name now, give it with --target; else begin a new run.",
             )
         yield f"{name} of the drive: {new}, was {old}"
+    if before.serial or before.simulated or (before.instance and before.instance == now.instance):
+        return
+    if before.kind == "file" and before.instance and now.instance:
+        raise NotResumable(
+            path=folder.path, reason=f"{now.path} is another file than the one that the run was on",
+            hint="What was measured belongs to that file; begin a new run.",
+        )  # fmt: skip
+    yield f"identity of the drive: nothing tells that {now.path} is the same, it has no serial number"
 
 
 def _platform_changes(before: TestPlatform, now: TestPlatform) -> Iterator[str]:
     for field in dataclasses.fields(TestPlatform):
         old, new = getattr(before, field.name), getattr(now, field.name)
-        if old != new:
+        if old != new and field.name != "settings":
             yield f"{field.name.replace('_', ' ')}: {new or 'unknown'}, was {old or 'unknown'}"
+    was = {setting.name: setting.value for setting in before.settings}
+    for setting in now.settings:
+        if setting.name not in _FLEETING and was.get(setting.name, setting.value) != setting.value:
+            yield f"{setting.name} of the host: {setting.value}, was {was[setting.name]}"
 
 
 def outlook_lines(folder: RunFolder, outlook: Outlook) -> Iterator[str]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from .. import runner
+from ..acceptance import judgements, require_met
 from ..errors import Interrupted, SniaPtsError
 from ..lab.host import read_platform
 from ..record.folder import RunFolder, default_name
-from ..result import RunFacts, TestResult
+from ..result import RunFacts, RunWarning, TestResult
 from ..specfile import Specification
+from ..testplatform import HostSetting
 from . import preparing
 from .benches import Bench, bench
 from .plan_text import Planned, plan_json, plan_lines
@@ -24,6 +28,7 @@ def run_one(arguments: argparse.Namespace) -> int:
     """Run, or plan, the test ``arguments.test``."""
     specification = preparing.specification(arguments.test, arguments, arguments.set)
     preparing.refuse_ignored(arguments)
+    arguments.limits = preparing.limits(arguments)
     target, seed = bench(arguments), preparing.seed(arguments.seed)
     if not arguments.plan:
         target.require_tools()
@@ -57,34 +62,66 @@ def run_test(
     command_line: tuple[str, ...] = (),
 ) -> TestResult:
     """Run a test on a target that is held and confirmed; what was asked for is kept as ``command_line``."""
+    with target.settled(specification.spec.setup.write_cache, folder) as settings:
+        return _run_settled(
+            specification, target, folder, arguments, seed=seed, run_id=run_id or folder.path.name,
+            command_line=command_line or arguments.command_line, settings=settings,
+        )  # fmt: skip
+
+
+def _run_settled(
+    specification: Specification,
+    target: Bench,
+    folder: RunFolder,
+    arguments: argparse.Namespace,
+    *,
+    seed: int,
+    run_id: str,
+    command_line: tuple[str, ...],
+    settings: tuple[HostSetting, ...],
+) -> TestResult:
+    """Run a test under its conditions, which are those of the host's ``settings``."""
     spec = specification.spec
     dut, stream = target.dut(spec), standard_stream()
     plan = preparing.plan_of(spec, dut, arguments)
     progress = Progress(spec, plan, choose_mode(arguments.progress, stream), stream)
     equipment = target.equip(spec, folder.evidence, seed, progress.tick)
     facts = RunFacts(
-        run_id=run_id or folder.path.name,
+        run_id=run_id,
         started=equipment.now().isoformat(timespec="milliseconds"),
-        command_line=command_line or arguments.command_line,
+        command_line=command_line,
         operator=arguments.operator,
         seed=seed,
         test_class=specification.test_class,
         spec=spec,
         dut=dut,
-        platform=read_platform(equipment.engine),
+        platform=replace(read_platform(equipment.engine), settings=settings),
+        warnings=tuple(_host_warnings(settings)),
         deviations=specification.deviations + target.deviations(spec),
+        health=equipment.examine(),
+        limits=arguments.limits,
+        ceilings=equipment.calibrate(plan.stimuli, plan.shortest.seconds, progress.say),
     )
     try:
         progress.begin()
         return runner.run(
-            facts, equipment.laboratory.perform, folder, progress.event, now=equipment.now, durable=equipment.durable
-        )
+            facts, equipment.laboratory.perform, folder, progress.event, now=equipment.now,
+            examine=equipment.examine, durable=equipment.durable,
+        )  # fmt: skip
     finally:
         progress.close()
 
 
+def _host_warnings(settings: Sequence[HostSetting]) -> Iterator[RunWarning]:
+    """Tell what of the host is not as it should be, and matters."""
+    for setting in settings:
+        if setting.judgement == "matters":
+            better = f" (better: {setting.wish})" if setting.wish else ""
+            yield RunWarning(what=f"host: {setting.name}", detail=f"{setting.value}{better}: {setting.reason}")
+
+
 def finish(result: TestResult, folder: RunFolder) -> int:
-    """Make the report of a finished test, and tell what came of it."""
+    """Make the report of a finished test, and tell what came of it; raises LimitsMissed."""
     from ..report import write
 
     folder.forget_stop()  # one that came too late
@@ -99,6 +136,7 @@ def finish(result: TestResult, folder: RunFolder) -> int:
     print(f"run folder: {folder.path}")
     for path in written.values():
         print(f"report:     {path}")
+    require_met(judgements(result))
     return 0
 
 

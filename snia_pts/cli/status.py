@@ -55,7 +55,10 @@ def _of(path: Path) -> Iterator[Standing]:
     if suite is not None:
         runs = [(test, suite.run(test)) for test in suite.tests]
         told = [_standing(run, suite.path) if run else _not_begun(suite, test) for test, run in runs]
-        hopeless = any(each.state == "running" for each in told) or not any(run for _, run in runs)
+        goes_on = suite.goes_on
+        if goes_on and not any(each.state == "running" for each in told):
+            told = [_being_reported(each) for each in told]
+        hopeless = goes_on or not any(run for _, run in runs)
         yield from (replace(each, command="") if hopeless else each for each in told)
     elif (path / "journal.jsonl").is_file() or not path.is_dir():
         yield _standing(RunFolder.existing(path))
@@ -67,6 +70,13 @@ def _of(path: Path) -> Iterator[Standing]:
             )
         for place in places:
             yield from _of(place)
+
+
+def _being_reported(standing: Standing) -> Standing:
+    """Tell of a test between its end and the next one's beginning that its report is being made."""
+    ended = standing.state in ("finished", "stopped")
+    missing = ended and not (Path(standing.run) / "report.pdf").exists()
+    return replace(standing, told=f"{standing.told}; its report is being made") if missing else standing
 
 
 def _is_run(path: Path) -> bool:
@@ -142,6 +152,10 @@ def stop(arguments: argparse.Namespace) -> int:
         [run for test in suite.tests if (run := suite.run(test))] if suite else [RunFolder.existing(arguments.run)]
     )
     running = [folder for folder in folders if is_written(folder.journal)]
+    if suite and not running and suite.goes_on:
+        suite.whole.ask_to_stop()
+        print(f"{suite.path} stops before its next test; snia-pts resume {arguments.run} goes on with it.")
+        return 0
     if not running:
         raise NotRunning(path=arguments.run, reason="no process writes its journal")
     for folder in running:

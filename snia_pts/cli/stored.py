@@ -5,17 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from ..errors import RecordError, ReportError
+from ..acceptance import Judgement, judgements, require_met
+from ..errors import RecordError, ReportError, UsageError
+from ..limits import Limit, read_limits
 from ..record.evidence import evidence_differences
 from ..record.folder import RunFolder
 from ..record.resultxml import differences
 from ..record.suite import SuiteFolder
 from ..replay import assess as assess_run
 from ..replay import store
+from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
 from ..report.suite import write as write_summary
 from ..result import TestResult
 from .result_text import result_json, result_lines
@@ -28,15 +32,18 @@ _TOLD = 10
 def assess(arguments: argparse.Namespace) -> int:
     """Judge a stored run again from its journal, and hold result.xml and the evidence against it.
 
-    The exit code is that of RecordError when they do not agree.
+    The exit code is that of RecordError when they do not agree.  Raises LimitsMissed.
     """
+    limits = read_limits(arguments.limits) if arguments.limits else None
     suite = SuiteFolder.existing(arguments.run)
     folders = _runs(suite) if suite else [RunFolder.existing(arguments.run)]
-    documents, disagreed = [], False
+    documents, judged, disagreed = [], list[Judgement](), False
     for folder in folders:
         result = assess_run(folder)
         disagreements = _disagreements(folder, result)
         disagreed = disagreed or bool(disagreements)
+        result = limited(result, limits)
+        judged += judgements(result)
         if arguments.json:
             documents.append(result_json(result, disagreements))
         else:
@@ -46,7 +53,15 @@ def assess(arguments: argparse.Namespace) -> int:
         print(json.dumps(told, indent=1, allow_nan=False))
     elif suite:
         print("\n".join(("", *overview_lines(summed_up(suite)))))
-    return RecordError.exit_code if disagreed else 0
+    if disagreed:
+        return RecordError.exit_code
+    require_met(judged)
+    return 0
+
+
+def limited(result: TestResult, limits: tuple[Limit, ...] | None) -> TestResult:
+    """Return a result with other limits than those that its run was given; None keeps these."""
+    return result if limits is None else replace(result, facts=replace(result.facts, limits=limits))
 
 
 def _runs(suite: SuiteFolder) -> list[RunFolder]:
@@ -67,9 +82,10 @@ def _print_assessment(folder: RunFolder, result: TestResult, disagreements: tupl
 
 def report(arguments: argparse.Namespace) -> int:
     """Make result.xml and the report of a stored run again; tells where what was there differed from the journal."""
+    formats, limits = _formats(arguments.to), read_limits(arguments.limits) if arguments.limits else None
     suite = SuiteFolder.existing(arguments.run)
     for folder in _runs(suite) if suite else [RunFolder.existing(arguments.run)]:
-        for line in _report_again(folder):
+        for line in _report_again(folder, formats, limits):
             print(line)
     if suite:
         with _writing(suite.path):
@@ -79,7 +95,16 @@ def report(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _report_again(folder: RunFolder) -> Iterator[str]:
+def _formats(text: str | None) -> tuple[str, ...]:
+    """Return the formats of --to, each once; raises UsageError for one that is none."""
+    known = (*OUTPUTS, *DATA_OUTPUTS)
+    asked = tuple(dict.fromkeys(text.split(","))) if text is not None else USUAL
+    if wrong := [name for name in asked if name not in known]:
+        raise UsageError(detail=f"--to {text}: no format {wrong[0]!r}.", hint=f"Formats: {', '.join(known)}.")
+    return asked
+
+
+def _report_again(folder: RunFolder, formats: Sequence[str], limits: tuple[Limit, ...] | None) -> Iterator[str]:
     from ..report import write
 
     result = assess_run(folder)
@@ -89,7 +114,7 @@ def _report_again(folder: RunFolder) -> Iterator[str]:
         print(line, file=sys.stderr)
     with _writing(folder.path):
         store(folder)
-        written = write(result, folder.path)
+        written = write(limited(result, limits), folder.path, formats)
     yield from map(str, written.values())
 
 

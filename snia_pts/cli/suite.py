@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from ..acceptance import judgements, require_met
 from ..dut import Dut
 from ..errors import Interrupted, NotResumable, ReportError, SniaPtsError, UsageError
 from ..interruption import Way
@@ -41,6 +42,7 @@ def run_all(arguments: argparse.Namespace) -> int:
     overrides = _overrides(arguments.set, tests)
     specifications = {test: preparing.specification(test, arguments, overrides[test]) for test in tests}
     preparing.refuse_ignored(arguments)
+    arguments.limits = preparing.limits(arguments)
     target, seed = bench(arguments), preparing.seed(arguments.seed)
     if not arguments.plan:
         target.require_tools()
@@ -91,6 +93,12 @@ class _Order:
 
 
 def _run_all(order: _Order, target: Bench, arguments: argparse.Namespace) -> int:
+    with order.folder.held():
+        order.folder.whole.forget_stop()
+        return _run_held(order, target, arguments)
+
+
+def _run_held(order: _Order, target: Bench, arguments: argparse.Namespace) -> int:
     folder = order.folder
     try:
         with preparing.stoppable(), target.held():
@@ -102,6 +110,9 @@ def _run_all(order: _Order, target: Bench, arguments: argparse.Namespace) -> int
     _finish(folder)
     if unreported:
         raise unreported[0]
+    if arguments.limits:
+        runs = filter(None, map(folder.recorded, folder.tests))
+        require_met([judgement for run in runs for judgement in judgements(assess(run))])
     return 0
 
 
@@ -144,8 +155,10 @@ def _run_each(order: _Order, target: Bench, arguments: argparse.Namespace) -> li
             if not run.journal.exists():
                 run.discard()
         _report(result, run, unreported)
-        if run.stop_asked:
-            run.forget_stop()
+        asked = [each for each in (run, order.folder.whole) if each.stop_asked]
+        if asked:
+            for each in asked:
+                each.forget_stop()
             raise Interrupted(step=result.facts.spec.title, what="between two tests")
     return unreported
 

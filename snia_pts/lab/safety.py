@@ -25,6 +25,7 @@ from ..errors import (
 )
 from .contents import Contents, read_contents
 from .device import ROOT, block_directory, direct_sector_bytes, raw, read_dut, traits
+from .engine import last_number
 from .fio import speakable
 from .guard import not_opened, opened, require_free, require_spare
 from .occupancy import backing_files, descriptors, device_path, is_same, is_swap, look, openers, partitions, program
@@ -321,4 +322,4 @@ def contents(target: Target, evidence: Path) -> tuple[str, ...]:
     """Return what is recognised on a held device (file systems, partition tables), for the operator to see."""
     path = Path(target.dut.path)
     block = block_directory(os.fstat(target.descriptor).st_rdev)
-    return _contents(path, block, evidence / "00000-wipefs").told(path.name)
+    return _contents(path, block, evidence / f"{last_number(evidence):05d}-wipefs").told(path.name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +41,11 @@ class RunFolder:
 
     @property
     def stop_asked(self) -> bool:
-        """Whether somebody wants the run to stop after its current point."""
-        return self._stop.exists()
+        """Whether somebody wants the run to stop after its current point; by a link as well, which nobody follows."""
+        try:
+            return not stat.S_ISDIR(self._stop.lstat().st_mode)
+        except OSError:
+            return False
 
     @property
     def _stop(self) -> Path:
@@ -48,11 +53,13 @@ class RunFolder:
 
     def ask_to_stop(self) -> None:
         """Leave word that the run is to stop after its current point."""
-        self._stop.touch()
+        with suppress(FileExistsError):
+            os.close(os.open(self._stop, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
 
     def forget_stop(self) -> None:
         """Take back the word of ``ask_to_stop``."""
-        self._stop.unlink(missing_ok=True)
+        if self.stop_asked:
+            self._stop.unlink(missing_ok=True)
 
     def require_room(self, step: str) -> None:
         """Raise HostFailed, in ``step``, when the disk has no room for what the next outcome leaves."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 _KEPT = "What was journaled before is safe."
-_WAIT = "Wait for its end, or stop it."
+WAIT = "Wait for its end, or stop it."
 _TRIES, _PATIENCE_SECONDS = 5, 0.1
 #: What can be done about a journal that cannot be written.
 _REMEDIES = {
@@ -59,10 +59,10 @@ class Journal:
         flags = os.O_RDWR if existing else os.O_WRONLY | os.O_CREAT | os.O_EXCL
         self._descriptor = os.open(path, flags | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
-            _lock(self._descriptor)  # tells readers that the run goes on
+            lock(self._descriptor)  # tells readers that the run goes on
         except BlockingIOError:
             os.close(self._descriptor)
-            raise NotResumable(path=path.parent, reason="it still goes on", hint=_WAIT) from None
+            raise NotResumable(path=path.parent, reason="it still goes on", hint=WAIT) from None
         self._checksum = self._length = 0
         self._goes_on = not existing
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -112,8 +112,8 @@ class Journal:
         self.close()
 
 
-def _lock(descriptor: int) -> None:
-    """Lock a journal; one who only looks whether it is locked holds it for a moment."""
+def lock(descriptor: int) -> None:
+    """Lock a file by which others see that a run goes on; one who only looks whether it is locked holds it shortly."""
     for tries_left in reversed(range(_TRIES)):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -126,7 +126,7 @@ def _lock(descriptor: int) -> None:
 
 
 def is_written(path: Path) -> bool:
-    """Whether a run still writes this journal."""
+    """Whether a run still writes this journal, or has another file locked that tells so."""
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

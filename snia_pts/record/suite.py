@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import RecordError, RunFolderError
+from ..errors import NotResumable, RecordError, RunFolderError
 from ..files import read_regular, replace_file
 from ..spec import SPEC_TYPES
 from .folder import RunFolder
+from .journal import WAIT, is_written, lock
 from .recorded import Recorded
 
 _NAME = "suite.json"
@@ -59,6 +61,26 @@ class SuiteFolder:
         if not tests or len(set(map(str, tests))) != len(tests) or not {*map(str, tests)} <= SPEC_TYPES.keys():
             raise RecordError(path=path, reason=f"{_NAME} does not say which tests were asked for", hint="")
         return cls(path=path.resolve(), tests=tests)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Tell others that its tests go on, also between two of them; raises NotResumable when others hold it."""
+        with (self.path / _NAME).open("rb") as file:
+            try:
+                lock(file.fileno())
+            except BlockingIOError:
+                raise NotResumable(path=self.path, reason="it still goes on", hint=WAIT) from None
+            yield
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether somebody holds it."""
+        return is_written(self.path / _NAME)
+
+    @property
+    def whole(self) -> RunFolder:
+        """The folder itself, in which word is left between two tests."""
+        return RunFolder(path=self.path)
 
     def place(self, test: str) -> Path:
         """Return where a test's run folder is, or will be."""

@@ -137,7 +137,8 @@ def table(found: Mapping[str, Confidence], *, title: str = "Response times") -> 
 
 def _conditions(result: TestResult) -> str:
     spec = result.facts.spec
-    cache = {"enabled": "WCE", "disabled": "WCD"}.get(result.facts.dut.write_cache, "write cache unknown")
+    caches = {"enabled": "WCE", "disabled": "WCD", "none": "no write cache"}
+    cache = caches.get(result.facts.dut.write_cache, "write cache unknown")
     return f"{spec.revision}, {cache}, AR {spec.setup.active_range_percent} %"
 
 

@@ -11,7 +11,19 @@ from ..result import TestResult
 from ..steps import mix
 from ..units import block_size, duration
 from . import confidence, matrices, steady
-from .demand_plots import AT_POINTS, chosen_points, demand_spec, grid, host_cpu, over, pattern_name, place, plots, sides
+from .demand_plots import (
+    AT_POINTS,
+    chosen_points,
+    demand_spec,
+    grid,
+    host_cpu,
+    host_limited,
+    over,
+    pattern_name,
+    place,
+    plots,
+    sides,
+)
 from .figures import Grid, Side
 from .header import Rows, demand, loop_rounds, notes, pattern, pattern_sizes, range_and_amount, sampled_rounds
 from .pages import Block, Page, Prose
@@ -19,6 +31,7 @@ from .provenance import provenance
 from .summary import summary
 from .tables import NOT_APPLICABLE, Column, Table, aligned, facts
 
+_HOST_CPU = "Host CPU utilisation (%)"
 _PLOTS = tuple(f"P{number}" for number in range(1, 15))
 
 
@@ -113,20 +126,28 @@ def _pattern_table(result: TestResult) -> Table:
 def _tables(result: TestResult) -> Iterator[Page]:
     """Give the page of all points, TC x QD."""
     depths, threads = sides(result)
+    limited = frozenset((down, across) for across, down in host_limited(result))
     grids = (
         ("IOPS", grid(result, matrices.iops), 4),
         ("Average response time (ms)", grid(result, matrices.average_response_ms), 3),
         ("Maximum response time (ms)", grid(result, matrices.maximum_response_ms), 3),
-        ("Host CPU utilisation (%)", host_cpu(result), 3),
+        (_HOST_CPU, host_cpu(result), 3),
     )
     tables = [
         table
         for title, values, digits in grids
         if values
-        for table in matrices.matrix_tables(_turned(values), threads, depths, title=title, digits=digits)
-    ]
+        for table in matrices.matrix_tables(
+            _turned(values), threads, depths, title=title, digits=digits,
+            marked=frozenset() if title == _HOST_CPU else limited,
+        )
+    ]  # fmt: skip
     if tables:
-        yield Page(title="All Points, TC x QD", blocks=(*tables, Prose(text=over(result))), flows=True)
+        yield Page(
+            title="All Points, TC x QD",
+            blocks=(*tables, Prose(text=f"{over(result)} {matrices.foot(limited)}".strip())),
+            flows=True,
+        )
 
 
 def _turned(values: Grid) -> Grid:

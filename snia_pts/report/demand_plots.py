@@ -167,11 +167,17 @@ def grid(result: TestResult, reduce: matrices.Reduction) -> Grid:
     return matrices.reduced([loop], reduce, place) if loop else {}
 
 
+def host_limited(result: TestResult) -> matrices.Marked:
+    """Return the places, by Queue Depth and Thread Count, whose numbers the host set."""
+    loop = result.loop()
+    return matrices.host_limited(result, [loop], place) if loop else frozenset()
+
+
 def _variation(result: TestResult) -> Iterator[Page]:
     values, (depths, threads) = grid(result, matrices.iops), sides(result)
     if not values:
         return
-    source = over(result)
+    source, limited = over(result), host_limited(result)
     lines = Figure(
         name="demand-variation",
         caption=f"IOPS at every Queue Depth, one line a Thread Count. {source}",
@@ -182,9 +188,10 @@ def _variation(result: TestResult) -> Iterator[Page]:
     if has_surface(values, depths, threads):
         above = Figure(
             name="demand-variation-surface",
-            caption=f"IOPS over Queue Depth and Thread Count, on a linear scale from zero. {source}",
+            caption=f"IOPS over Queue Depth and Thread Count, on a linear scale from zero. {source}"
+            f"{matrices.shown_marks(limited)}",
             alt="Surface in three dimensions: IOPS over Queue Depth, to the right, and Thread Count, into the depth.",
-            draw=partial(surface, values, depths, threads, heading="IOPS"),
+            draw=partial(surface, values, depths, threads, heading="IOPS", marked=limited),
         )
         yield Page(title="Demand Variation - Surface", blocks=(above,))
 

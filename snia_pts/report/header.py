@@ -154,7 +154,7 @@ def _platform(result: TestResult) -> Rows:
     platform = result.facts.platform
     cpus = f" ({platform.cpus} CPUs)" if platform.cpus else ""
     return (
-        ("Ref Test Platform", platform.hostname),
+        ("Ref Test Platform", f"{platform.hostname}{' (until resumed: see warnings)' * _moved(result)}"),
         ("Motherboard", platform.motherboard),
         ("CPU", f"{platform.cpu}{cpus}"),
         ("Memory", capacity(platform.memory_bytes) if platform.memory_bytes else ""),
@@ -167,9 +167,16 @@ def _platform(result: TestResult) -> Rows:
     )
 
 
+def _moved(result: TestResult) -> bool:
+    """Tell whether the run went on with something else of its host than it began with."""
+    changes = (change for stop in result.interruptions for change in stop.changes)
+    return any(" of the drive" not in change for change in changes)
+
+
 def _device(result: TestResult) -> Rows:
     dut = result.facts.dut
-    cache = {"enabled": "enabled (WCE)", "disabled": "disabled (WCD)"}.get(dut.write_cache, "unknown")
+    cache = {"enabled": "enabled (WCE)", "disabled": "disabled (WCD)"}.get(dut.write_cache, dut.write_cache)
+    source = "" if dut.simulated else f", {dut.write_cache_source.partition(';')[0]}"
     return (
         ("Mfgr", ""),
         ("Model No.", dut.model),
@@ -180,7 +187,7 @@ def _device(result: TestResult) -> Rows:
         ("NAND Type", ""),
         ("PCIe/NVMe", ""),
         ("Purge Method", "; ".join(dict.fromkeys(purged.label for _, purged in result.purges)) or "none"),
-        ("Write Cache", cache),
+        ("Write Cache", f"{cache}{source}"),
     )
 
 

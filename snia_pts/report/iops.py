@@ -80,11 +80,12 @@ def _matrix(result: TestResult, loop: Loop) -> Iterator[Page]:
     window = spans([loop])
     name = f"{spec.title} - All RW Mix & BS"
     measured, none = matrices.measured_sizes(sizes, values)
-    how = f"IOPS of a mixed point are reads and writes together. R/W in percent of the I/Os. {none}".strip()
-    tables = matrices.matrix_tables(values, sizes, mixes, title=f"IOPS, mean over {window}")
+    how = "IOPS of a mixed point are reads and writes together. R/W in percent of the I/Os."
+    limited = matrices.host_limited(result, [loop])
+    tables = matrices.matrix_tables(values, sizes, mixes, title=f"IOPS, mean over {window}", marked=limited)
     flows = not matrices.fits_a_page(sizes, mixes)
-    yield Page(title=f"{name} - Tabular Data", blocks=(*tables, Prose(text=how)), flows=flows)
-    yield _times_page(loop, sizes, mixes, window)
+    yield Page(title=f"{name} - Tabular Data", blocks=(*tables, _notes(how, none, matrices.foot(limited))), flows=flows)
+    yield _times_page(result, loop, sizes, mixes)
     yield Page(
         title=f"{name} - 2D Plot",
         blocks=(
@@ -99,26 +100,33 @@ def _matrix(result: TestResult, loop: Loop) -> Iterator[Page]:
         title=f"{name} - 3D Columns",
         blocks=(
             Figure(
-                name="matrix-3d", caption=f"IOPS over block size and R/W mix; mean over {window}.",
+                name="matrix-3d",
+                caption=f"IOPS over block size and R/W mix; mean over {window}.{matrices.shown_marks(limited)}",
                 alt="Columns in three dimensions: IOPS over block size and R/W mix, linear scale from zero.",
-                draw=partial(columns.columns, values, measured, mixes, heading="IOPS"),
+                draw=partial(columns.columns, values, measured, mixes, heading="IOPS", marked=limited),
             ),
         ),
     )  # fmt: skip
 
 
-def _times_page(loop: Loop, sizes: figures.Side, mixes: figures.Side, window: str) -> Page:
+def _notes(*sentences: str) -> Prose:
+    return Prose(text=" ".join(filter(None, sentences)))
+
+
+def _times_page(result: TestResult, loop: Loop, sizes: figures.Side, mixes: figures.Side) -> Page:
     reductions = (
         ("Average response time (ms), weighted by I/O count", matrices.average_response_ms),
         ("Maximum response time (ms), maximum of the window", matrices.maximum_response_ms),
         ("Throughput (MB/s, decimal)", matrices.mb_per_second),
     )
+    limited, window = matrices.host_limited(result, [loop]), spans([loop])
     tables = tuple(
         table
         for title, reduce in reductions
         for table in matrices.matrix_tables(
-            matrices.reduced([loop], reduce), sizes, mixes, title=f"{title}, {window}"
+            matrices.reduced([loop], reduce), sizes, mixes, title=f"{title}, {window}", marked=limited
         )
     )  # fmt: skip
+    notes = (_notes(matrices.foot(limited)),) if limited else ()
     flows = not matrices.fits_a_page(sizes, mixes)
-    return Page(title="Response Time and Throughput - Tabular Data", blocks=tables, flows=flows)
+    return Page(title="Response Time and Throughput - Tabular Data", blocks=(*tables, *notes), flows=flows)

@@ -23,7 +23,7 @@ from .summary import summary
 
 _AVERAGE = METRICS["average_response_ms"]
 _CLASSES = {"enterprise": "PTS-E", "client": "PTS-C"}
-_CACHES = {"enabled": "WCE", "disabled": "WCD"}
+_CACHES = {"enabled": "WCE", "disabled": "WCD", "none": "no write cache"}
 
 #: A table's heading, and what its cells are.
 Reductions = tuple[tuple[str, matrices.Reduction], ...]
@@ -120,12 +120,13 @@ def _matrix(result: TestResult, loop: Loop) -> Iterator[Page]:
     ):
         values = {at: value for at, value in matrices.reduced([loop], reduce).items() if math.isfinite(value)}
         measured, _ = matrices.measured_sizes(sizes, matrices.reduced([loop], matrices.iops))
+        limited = matrices.host_limited(result, [loop])
         of_window = "" if word == "Average" else ", maximum of the window"
         figure = Figure(
             name=f"matrix-3d-{word.lower()}",
-            caption=f"{metric.label} over block size and R/W mix{of_window}; {window}.",
+            caption=f"{metric.label} over block size and R/W mix{of_window}; {window}.{matrices.shown_marks(limited)}",
             alt=f"Columns in three dimensions: {metric.heading} over block size and R/W mix, linear scale from zero.",
-            draw=partial(columns.columns, values, measured, mixes, heading=metric.heading),
+            draw=partial(columns.columns, values, measured, mixes, heading=metric.heading, marked=limited),
         )
         yield Page(title=f"{name} - {word} Response Time - 3D Columns", blocks=(figure,))
 
@@ -137,18 +138,18 @@ def _tables(
     cache = _CACHES.get(result.facts.dut.write_cache, "write cache unknown")
     conditions = f"{_CLASSES[result.facts.test_class]}, {cache}, T{setup.thread_count}/Q{setup.queue_depth}"
     yield Prose(text=conditions, kind="lead")
-    few = False
+    few, limited = False, matrices.host_limited(result, [loop])
     for title, reduce in wanted:
         values = matrices.reduced([loop], reduce)
         few = few or any(map(math.isnan, values.values()))
-        yield from matrices.matrix_tables(values, sizes, mixes, title=f"{title}, {window}")
+        yield from matrices.matrix_tables(values, sizes, mixes, title=f"{title}, {window}", marked=limited)
     said = ["R/W in percent of the I/Os.", matrices.measured_sizes(sizes, values)[1]]
     said.append("Here each I/O counts alike; the determination's average is the mean of the rounds' averages.")
     if wanted is not _TABLES_1_1:
         said.append("Percentiles come from the merged bins of the window's rounds.")
     if few:
         said.append(f"A percentile is n/a where the window has too few I/Os to tell ({FIVE_NINES:g} %: 100 000).")
-    yield Prose(text=" ".join(filter(None, said)))
+    yield Prose(text=" ".join(filter(None, (*said, matrices.foot(limited)))))
 
 
 def _histogram_line(result: TestResult) -> TimeLine | None:

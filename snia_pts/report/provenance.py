@@ -12,13 +12,15 @@ from ..result import Gap, RunFacts, TestResult
 from ..timeline import TimeLine
 from ..units import GB, capacity, duration
 from .header import when
+from .host_share import host_tables
 from .pages import Page
-from .tables import NOT_APPLICABLE, Column, Table, facts, thousands
+from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 
 
 def provenance(result: TestResult) -> Page:
-    """Return the page of versions, seed, purge, preconditioning, idle gaps, evidence and steps to repeat."""
-    return Page(title="Provenance", blocks=(_run(result), _device(result), _course(result), _steps(result)), flows=True)
+    """Return the page of versions, seed, purge, preconditioning, idle gaps, evidence, host and steps to repeat."""
+    blocks = (_run(result), _device(result), _course(result), *_settings(result), *host_tables(result), _steps(result))
+    return Page(title="Provenance", blocks=blocks, flows=True)
 
 
 def _run(result: TestResult) -> Table:
@@ -47,6 +49,7 @@ def _device(result: TestResult) -> Table:
         ("Firmware", dut.firmware),
         ("Interface", dut.bus),
         ("Capacity", f"{capacity(dut.capacity_bytes)} ({thousands(dut.capacity_bytes, 0)} bytes)"),
+        ("Write cache", f"{dut.write_cache} ({dut.write_cache_source})"),
         ("Sectors", f"{dut.logical_sector_bytes} bytes logical, {dut.physical_sector_bytes} bytes physical"),
     )
     return facts(rows, title="Device under test")
@@ -147,6 +150,25 @@ def _range(name: str, measured: Sequence[Measurement], what: str) -> Iterator[st
         yield f"{name} {files[0]}"
     elif files:
         yield f"{name} {files[0]} to {files[-1]} ({thousands(len(files), 0)} {what})"
+
+
+def _settings(result: TestResult) -> Iterator[Table]:
+    """Give the settings of the host that may change the numbers, what matters first; why, of what is not good."""
+    settings = result.facts.platform.settings
+    columns = (
+        Column(heading="Setting", width=16), Column(heading="Value", width=28), Column(heading="Judgement", width=10),
+        Column(heading="Better", width=14), Column(heading="Why", width=32),
+    )  # fmt: skip
+    told = [each for judgement in ("matters", "noted", "good") for each in settings if each.judgement == judgement]
+    rows: list[tuple[str, ...]] = [
+        (each.name, f"{each.value} (was {each.before})" if each.before else each.value, each.judgement)
+        + (("", "") if each.judgement == "good" else (each.wish, each.reason))
+        for each in told
+    ]
+    if untold := [each.name for each in settings if each.judgement == "not told"]:
+        rows.append(("others", UNKNOWN, "not told", "", ", ".join(untold)))
+    if rows:
+        yield Table(kind="texts", columns=columns, rows=tuple(rows), title="Host settings")
 
 
 def _repeatable(told: RunFacts) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ BAND = "#e8edf3"
 GOOD = "#0b6e4f"
 BAD = "#b00020"
 
-_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a08a00", "#222222")
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a08a00", "#222222")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 _DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
 
@@ -66,8 +66,8 @@ def looks(keys: Sequence[Key]) -> dict[Key, Look]:
     """Return a look for each of ``keys``, by its place: give all keys of a report in the same order each time."""
     return {
         key: Look(
-            colour=_COLOURS[place % len(_COLOURS)],
-            marker=_MARKERS[(place + place // len(_COLOURS)) % len(_MARKERS)],
+            colour=COLOURS[place % len(COLOURS)],
+            marker=_MARKERS[(place + place // len(COLOURS)) % len(_MARKERS)],
             dash=_DASHES[(place // 2) % len(_DASHES)],
         )
         for place, key in enumerate(keys)

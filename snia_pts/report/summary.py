@@ -5,13 +5,15 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Iterator
 
+from ..acceptance import judgements
+from ..limits import Limit
 from ..result import Loop, Sampling, TestResult
 from ..spec import loop_rule, most_rounds, settling_rule
-from ..units import GB, capacity, counted, duration
+from ..units import GB, capacity, counted, duration, number
 from ..window import Window
 from .header import minutes_of, window_rounds
 from .pages import Block, Page, Prose
-from .tables import UNKNOWN, Column, Table, facts, thousands
+from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 
 SIMULATED = Prose(text="SIMULATED: no drive was tested. These are the numbers of a model.", kind="bad")
 
@@ -29,6 +31,7 @@ def _blocks(result: TestResult, left_out: str, figures: Iterable[Block]) -> Iter
     if len(found) > 1:
         yield Prose(text="; ".join(f"{name}: {_span(each)}{_mark(each.window)}" for name, each in found), kind="lead")
     yield _conformance(result)
+    yield from _limits(result)
     if result.ending != "finished":
         detail = (result.ending_detail or "no more is known").rstrip(".")
         yield Prose(text=f"The run did not finish ({result.ending}): {detail}.", kind="lead")
@@ -42,6 +45,42 @@ def _blocks(result: TestResult, left_out: str, figures: Iterable[Block]) -> Iter
         yield Table(kind="texts", columns=columns, rows=rows, title="Warnings")
     yield from figures
     yield _course(result)
+
+
+def _limits(result: TestResult) -> Iterator[Block]:
+    """Give the limits that were asked for, and what became of each."""
+    found = judgements(result)
+    if not found:
+        return
+    met = sum(each.met for each in found)
+    good = met == len(found)
+    yield Prose(
+        text=f"Limits: all {met} met" if good else f"Limits: {len(found) - met} of {len(found)} NOT MET",
+        kind="good" if good else "bad",
+    )
+    columns = (
+        Column(heading="Limit on", width=34),
+        Column(heading="Asked", width=26),
+        Column(heading="Measured", align="right", width=14),
+        Column(heading="Verdict", width=26),
+    )
+    rows = tuple(
+        (
+            each.limit.name, asked(each.limit),
+            NOT_APPLICABLE if each.value is None else f"{number(each.value)} {each.limit.unit}",
+            "met" if each.met else f"NOT MET: {each.reason}",
+        )
+        for each in found
+    )  # fmt: skip
+    yield Table(kind="texts", columns=columns, rows=rows, title="Limits")
+
+
+def asked(limit: Limit) -> str:
+    """Return what a limit asks: ``at least 50 000 IOPS, 5 % forgiven``."""
+    bounds = (("at least", limit.minimum), ("at most", limit.maximum))
+    told = " and ".join(f"{words} {number(value)}" for words, value in bounds if value is not None)
+    forgiven = f", {limit.tolerance_percent:g} % forgiven" if limit.tolerance_percent else ""
+    return f"{told} {limit.unit}{forgiven}"
 
 
 def verdict(result: TestResult) -> str:

@@ -108,8 +108,10 @@ def _matrix(result: TestResult, loops: Sequence[Loop]) -> Iterator[Page]:
     sizes, _ = matrices.measured_sizes(matrices.sizes(spec.rounds), values)
     mixes, window = matrices.mixes(spec.rounds), spans(judged)
     name = f"{spec.title} - SEQ {' & '.join(loop.part for loop in judged)}"
-    tables = matrices.matrix_tables(values, sizes, mixes, title=f"Throughput (MB/s, decimal), mean over {window}")
+    limited, heading = matrices.host_limited(result, judged), f"Throughput (MB/s, decimal), mean over {window}"
+    tables = matrices.matrix_tables(values, sizes, mixes, title=heading, marked=limited)
     how = "MB/s are 1 000 000 bytes per second; a mixed point's are reads and writes together."
+    how = f"{how} {matrices.foot(limited)}".strip()
     flows = not matrices.fits_a_page(sizes, mixes)
     yield Page(title=f"{name} - Tabular Data", blocks=(*tables, Prose(text=how)), flows=flows)
     turned = {(share, size): value for (size, share), value in values.items()}

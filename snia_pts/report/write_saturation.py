@@ -102,19 +102,31 @@ def _counted(result: TestResult) -> bool:
     return after is not None and bool(after.measurements)
 
 
+def _went_on(result: TestResult) -> str:
+    """Say what a stimulus that went on without a new purge makes of its sums; nothing of one in one piece."""
+    lost = [stop for stop in result.interruptions if stop.way == "continue" and stop.lost_outcomes]
+    if not lost:
+        return ""
+    written = thousands(sum(stop.lost_bytes for stop in lost) / GB, 1)
+    return (
+        f" The stimulus was interrupted and begun once more without a purge: its first sample is not FOB, and TGBW and "
+        f"drive fills count from there, so that they are lower bounds; before it at least {written} GB were written."
+    )
+
+
 # -- the summary's share ----------------------------------------------------------------------------------------------
 
 
 def _course(result: TestResult, line: TimeLine) -> Table:
-    spec, written = _spec(result), line.written_bytes
+    spec, written, least = _spec(result), line.written_bytes, "at least " if _went_on(result) else ""
     pauses = [gap.idle_ms for gap in result.gaps[: max(0, line.stretches - 1)]]
     longest = f"; longest time without host I/O between: {max(pauses):.0f} ms" if pauses else ""
     rows = (
         ("Stimulus", f"{line.stimulus.label} ({spec.pattern.name}), {line.stimulus.demand.label}"),
         ("Ended by", saturation_end(spec, result.conclusion)),
         ("Time", duration(line.ended_seconds[-1])),
-        ("Written by the stimulus", f"{thousands(written / GB, 1)} GB (TGBW), "
-                                    f"{thousands(written / result.facts.dut.capacity_bytes, 2)} drive fills"),
+        ("Written by the stimulus", f"{least}{thousands(written / GB, 1)} GB (TGBW), "
+                                    f"{least}{thousands(written / result.facts.dut.capacity_bytes, 2)} drive fills"),
         ("Starts of the engine", f"{line.stretches}{longest}"),
     )  # fmt: skip
     return facts(rows, title="The stimulus")
@@ -123,7 +135,8 @@ def _course(result: TestResult, line: TimeLine) -> Table:
 def key_figures(result: TestResult, line: TimeLine) -> Table:
     """Return what the stimulus came to FOB, over the measurement window, and at its end."""
     last = _last_stretches(line)
-    rows = [("First sample (FOB)", _at(line, 0)), ("Last sample", _at(line, len(line) - 1))]
+    first = "First sample (not FOB)" if _went_on(result) else "First sample (FOB)"
+    rows = [(first, _at(line, 0)), ("Last sample", _at(line, len(line) - 1))]
     if result.sampling is not None and result.sampling.window is not None:
         name = "Measurement window" if result.sampling.steady else f"Last window ({NOT_ACHIEVED})"
         rows.insert(1, (f"{name}, mean", _over_window(result.sampling)))
@@ -214,7 +227,7 @@ def _plot(result: TestResult, line: TimeLine, quantity: Quantity, *, along: Alon
         shown,
         title=_titled(line, f"{quantity.label} vs {against}{' (log)' * log}"),
         name=f"{quantity.name}-{along}{'-log' * log}",
-        caption=f"{quantity.heading} against {what}, {scale} scale.",
+        caption=f"{quantity.heading} against {what}, {scale} scale.{_went_on(result) if along != 'time' else ''}",
         alt=f"Line plot: {quantity.heading} of {line.stimulus.label}, {scale} scale, against {what}.",
         ylabel=quantity.heading,
         log=log,
@@ -273,7 +286,7 @@ def _data(result: TestResult, line: TimeLine) -> Page:
     table = Table(kind="numbers", columns=columns, rows=tuple(zip(*cells, strict=True)))
     note = (
         f"Single samples of {duration(line.seconds[0])}, by the minute they ended, {len(rows)} of {len(line)}; "
-        f"{FIVE_NINES:g} % is n/a for samples with less than 100 000 I/Os."
+        f"{FIVE_NINES:g} % is n/a for samples with less than 100 000 I/Os.{_went_on(result)}"
     )
     return Page(title=_titled(line, "Tabular Data"), blocks=(Prose(text=note), table), flows=True)
 

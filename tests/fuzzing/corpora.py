@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from snia_pts.health import Figure, Health
 from snia_pts.interruption import Way
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
 from snia_pts.lab.simulated.preset import PRESETS, read_preset
+from snia_pts.measurement import Measurement, Outcome, Sample
 from snia_pts.record.folder import RunFolder
 from snia_pts.replay import look
 from snia_pts.runner import resume, run
 from snia_pts.specfile import SPECS, read_specification
 from tests import samples
-from tests.strategies import TESTS
+from tests.strategies import TESTS, block_statistics, toml_document, vitals
 
-from .forms import FILE_END
+from .forms import FILE_END, encoded
 
 BEGAN = datetime(2026, 11, 3, 12, tzinfo=UTC)
 #: Seven characters of a line of the journal before its entry, the checksum, and what stands between.
@@ -66,12 +70,43 @@ def _laboratory(folder: RunFolder) -> SimulatedLaboratory:
 
 
 def stored(test: str, folder: RunFolder) -> None:
-    """Run a short test on a simulated drive into ``folder``."""
+    """Run a short test on a simulated drive into ``folder``; write saturation on one that tells of itself."""
     specification = read_specification(test, "2.0.2", "enterprise", overrides=SHORT[test])
     device = simulated_dut("enterprise-nvme", read_preset("enterprise-nvme"))
     facts = samples.run_facts(specification.spec, device=device, found=specification.deviations)
     laboratory = _laboratory(folder)
-    run(facts, laboratory.perform, folder, lambda _: None, now=laboratory.now, durable=False)
+    if test != "wsat":
+        run(facts, laboratory.perform, folder, lambda _: None, now=laboratory.now, durable=False)
+        return
+    run(
+        replace(facts, health=_health(10**12)), lambda step: map(_seen, laboratory.perform(step)), folder,
+        lambda _: None, now=laboratory.now, examine=lambda: _health(5 * 10**12), durable=False,
+    )  # fmt: skip
+
+
+def _seen(outcome: Outcome) -> Outcome:
+    """Let drive and host tell of themselves in an outcome."""
+    if not isinstance(outcome, Measurement | Sample):
+        return outcome
+    seen = vitals(
+        cpu_percent=9.5, busiest_cpu_percent=40.0, block=block_statistics(), celsius=41.85, throttlings=1, link_errors=0
+    )
+    return replace(outcome, vitals=seen)
+
+
+def _health(written_bytes: float) -> Health:
+    """Return what a drive tells of its life."""
+    figures = (
+        Figure(name="Data Units Written", value=written_bytes, unit="bytes", source="SMART", role="host written"),
+        Figure(
+            name="Physical Media Units Written", value=3 * written_bytes, unit="bytes", source="OCP log C0h",
+            role="media written",
+        ),
+        Figure(name="5 Reallocated_Sector_Ct", value=written_bytes // 10**12, unit="", source="SMART", role="fault"),
+    )  # fmt: skip
+    return Health(
+        at=BEGAN.isoformat(), figures=figures, unread=("nvme: no",), evidence=("00000-health-ocp.process.json",)
+    )
 
 
 def _resumed(journal: bytes, way: Way, folder: RunFolder) -> None:
@@ -115,6 +150,22 @@ def results() -> tuple[bytes, ...]:
 def specifications() -> tuple[bytes, ...]:
     """The standard's specification files."""
     return tuple(path.read_bytes() for path in sorted(SPECS.glob("*.toml")))
+
+
+@cache
+def short_specifications() -> tuple[bytes, ...]:
+    """The same with few rounds and samples: what a plan goes through takes its time."""
+    return tuple(encoded(toml_document(_shortened(tomllib.loads(data.decode())))) for data in specifications())
+
+
+def _shortened(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    short = {"maximum": 6, "cycles": 1, "stride_samples": 1, "access_c_seconds": 10, "seconds": 600}
+    return {
+        key: {**inner, "value": short[key]} if key in short and isinstance(inner, dict) else _shortened(inner)
+        for key, inner in value.items()
+    }
 
 
 @cache
@@ -243,6 +294,52 @@ def hosts() -> tuple[bytes, ...]:
     )  # fmt: skip
 
 
+#: What ``targets.counters`` lays out, in this order: for the first reading, and again for the second.
+COUNTERS = (
+    "proc/stat", "sys/devices/0000:01:00.0/nvme0n1/stat", "sys/devices/0000:01:00.0/nvme0n1/queue/iostats",
+    "sys/devices/0000:01:00.0/nvme0n1/device/hwmon1/temp1_input", "sys/devices/0000:01:00.0/nvme0n1/device/hwmon1/name",
+    "sys/devices/0000:01:00.0/aer_dev_correctable",
+    "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count",
+)  # fmt: skip
+
+
+def counters() -> tuple[bytes, ...]:
+    """What the kernel counts of a drive and its host, twice."""
+    first = (
+        "cpu  10 0 10 100 5 0 0 0 0 0\ncpu0 10 0 10 100 5 0 0 0 0 0\nintr 1 2\n",
+        "100 0 800 5 10 0 80 5 0 10 10 0 0 0 0 0 0\n",
+        "1\n", "41850\n", "nvme\n", "RxErr 0\nTOTAL_ERR_COR 0\n", "3\n",
+    )  # fmt: skip
+    second = (
+        "cpu  60 0 30 130 5 0 0 0 0 0\ncpu0 60 0 30 130 5 0 0 0 0 0\nintr 1 2\n",
+        "200 0 1600 9 90 0 720 9 3 900 9000 0 0 0 0 0 0\n",
+        "1\n", "55000\n", "nvme\n", "RxErr 2\nTOTAL_ERR_COR 2\n", "4\n",
+    )  # fmt: skip
+    return (_files(*first, *second),)
+
+
+def logs() -> tuple[bytes, ...]:
+    """What drives tell of their lives, by nvme-cli and smartctl."""
+    smart = {
+        "critical_warning": 0, "temperature": 311, "avail_spare": 100, "percent_used": 2, "data_units_written": 2000,
+        "media_errors": 0, "power_on_hours": 900, "thm_temp1_trans_count": 0,
+    }  # fmt: skip
+    ocp = {
+        "Physical media units written": {"hi": 0, "lo": 10**12},
+        "Physical media units read": {"hi": 0, "lo": 10**12},
+    }
+    table = [{"id": 5, "name": "Reallocated_Sector_Ct", "raw": {"value": 0, "string": "0 (1 2)"}},
+             {"id": 249, "name": "NAND_Writes_1GiB", "raw": {"value": 25, "string": "25"}}]  # fmt: skip
+    statistics = [{"table": [{"name": "Logical Sectors Written", "value": 2048, "flags": {"valid": True}}]}]
+    ata = {
+        "smart_status": {"passed": True}, "temperature": {"current": 31}, "power_on_time": {"hours": 77},
+        "ata_smart_attributes": {"table": table}, "ata_device_statistics": {"pages": statistics},
+    }  # fmt: skip
+    sas = {"scsi_error_counter_log": {"write": {"gigabytes_processed": "3.250", "total_uncorrected_errors": 0}},
+           "scsi_grown_defect_list": 2}  # fmt: skip
+    return tuple(json.dumps(each).encode() for each in (smart, ocp, ata, sas))
+
+
 def sizes() -> tuple[bytes, ...]:
     """Sizes, seeds, speeds and versions, as they are typed or told."""
     return (b"4K", b"1.5 GiB", b"960GB", b"512", b"4711", b"500", b"1e3", b"0.5", b"fio-3.33", b"fio-3.41-12-gabc")
@@ -259,7 +356,8 @@ def command_lines() -> tuple[bytes, ...]:
         "xsr --plan sim:enterprise-sas --run-dir x --progress none",
         "dirth --plan sim:enterprise-sata --set demand.order=qd-major --refill-buffers",
         "throughput --plan sim:./drive.toml --spec own.toml --serial S1",
-        "all --plan sim:enterprise-nvme --advanced --set iops.rounds.maximum=7 --set wsat.saturation.seconds=600",
+        "all --plan sim:enterprise-nvme --advanced --set hir.wait_states.cycles=1 --set composite.demand.maximum=6 "
+        "--set wsat.saturation.seconds=600 --set dirth.demand.maximum=6",
         "assess run", "assess run --json", "assess suite", "--help", "--version", "report", "report nowhere",
     )  # fmt: skip
     return tuple(b"\0".join(line.encode().split()) for line in lines)

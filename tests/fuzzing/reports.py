@@ -23,6 +23,7 @@ from snia_pts.record.document import parse
 from snia_pts.record.folder import default_name
 from snia_pts.record.resultxml import result_xml
 from snia_pts.report import rst
+from snia_pts.report.building import build
 from snia_pts.report.html import make as make_html
 from snia_pts.report.pdf import make as make_pdf
 from snia_pts.report.writing import Material, prepare
@@ -128,7 +129,7 @@ def journaled(data: bytes, folder: Path) -> None:
 def report(data: bytes, folder: Path) -> None:
     """A text in every field, as RST and as HTML."""
     text = _text(data)
-    material = prepare(_said(text))
+    material = prepare(build(_said(text)))
     found = {getattr(node, "tagname", "") for node in _parsed(material).findall()}
     _require(found <= _NODES, f"RST with {found - _NODES}")
     page = markup.document_fromstring(make_html(material.report, _parsed(material), {}).decode())
@@ -158,12 +159,12 @@ def _elements(page: Any) -> Iterator[tuple[str, ...]]:
 
 @cache
 def _plain_elements() -> frozenset[tuple[str, ...]]:
-    material = prepare(_said("plain"))
+    material = prepare(build(_said("plain")))
     return frozenset(_elements(markup.document_fromstring(make_html(material.report, material.document, {}).decode())))
 
 
 def _pdf(text: str) -> bytes:
-    material = prepare(_said(text))
+    material = prepare(build(_said(text)))
     try:
         return make_pdf(material.report, _parsed(material), {})
     except ReportError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from argparse import Namespace
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from io import StringIO
@@ -20,8 +20,9 @@ from snia_pts.cli.resuming import outlook_lines
 from snia_pts.cli.status import status
 from snia_pts.errors import SniaPtsError
 from snia_pts.folding import fold
+from snia_pts.health import Figure, Health, alarms, write_amplification
 from snia_pts.interruption import Way
-from snia_pts.lab import fio
+from snia_pts.lab import fio, health
 from snia_pts.lab.contents import Contents, recognised
 from snia_pts.lab.device import block_dut
 from snia_pts.lab.guard import require_free, require_spare
@@ -32,7 +33,8 @@ from snia_pts.lab.sampling import Sampler
 from snia_pts.lab.simulated.drive import SimulatedDrive, SimulatedFault
 from snia_pts.lab.simulated.laboratory import simulated_dut
 from snia_pts.lab.simulated.preset import read_preset
-from snia_pts.measurement import Measurement, Outcome, Transfers
+from snia_pts.lab.telemetry import Observer
+from snia_pts.measurement import NOTHING, Measurement, Outcome, Transfers
 from snia_pts.plan import Assumptions, plan
 from snia_pts.record.document import compare, parse
 from snia_pts.record.folder import RunFolder
@@ -312,9 +314,40 @@ def host(data: bytes, folder: Path) -> None:
     _written(samples.run_facts(standard().spec, host=read_platform(_Engine(), root=folder)))
 
 
+def counters(data: bytes, folder: Path) -> None:
+    """What the kernel counts of drive and host, at two readings; what lies between can be reported."""
+    half = len(corpora.COUNTERS)
+    parts = [*data.split(FILE_END), *[b""] * 2 * half][: 2 * half]
+    block = folder / "sys/devices/0000:01:00.0/nvme0n1"
+    for name, content in zip(corpora.COUNTERS, parts[:half], strict=True):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    observer = Observer(block, folder)
+    observer.begin()
+    for name, content in zip(corpora.COUNTERS, parts[half:], strict=True):
+        (folder / name).write_bytes(content)
+    observer.tick()
+    observer.lap()
+    asked = stimulus()
+    seen = replace(_measured(asked, NOTHING, NOTHING), vitals=observer.whole())
+    _written(_facts(), (Round(number=1, stimuli=(asked,)), (seen,)))
+
+
+def log(data: bytes, folder: Path) -> None:
+    """What a drive tells of its life, by whatever tool; it can be reported, against itself too."""
+    answer, figures = data.decode("utf-8", "replace"), list[Figure]()
+    for reader in (health.smart_log, health.ocp_log, health.smartctl):
+        with suppress(health.NotTold):
+            figures += health.figures_of(answer, reader, dut())
+    found = Health(at="", figures=tuple(figures), unread=(), evidence=())
+    list(alarms(found, found))
+    write_amplification(found, found)
+    _written(replace(_facts(), health=found))
+
+
 TARGETS: Mapping[str, Target] = {
     "spec": Target(form=TOML, corpus=corpora.specifications, parse=spec),
-    "plan": Target(form=TOML, corpus=corpora.specifications, parse=plans, short=30),
+    "plan": Target(form=TOML, corpus=corpora.short_specifications, parse=plans, short=30),
     "override": Target(form=LINES, corpus=corpora.overrides, parse=override),
     "preset": Target(form=TOML, corpus=corpora.presets, parse=preset, short=80),
     "words": Target(form=WORDS, corpus=corpora.sizes, parse=words, short=1000),
@@ -328,6 +361,8 @@ TARGETS: Mapping[str, Target] = {
     "mounts": Target(form=FILES, corpus=corpora.mounts, parse=mounts, short=300),
     "contents": Target(form=JSON, corpus=corpora.contents, parse=contents, short=300),
     "host": Target(form=FILES, corpus=corpora.hosts, parse=host, short=150),
+    "counters": Target(form=FILES, corpus=corpora.counters, parse=counters, short=150),
+    "log": Target(form=JSON, corpus=corpora.logs, parse=log, short=150),
     "argv": Target(form=WORDS, corpus=corpora.command_lines, parse=commandline.argv, short=60),
     "texts": Target(form=WORDS, corpus=corpora.texts, parse=reports.texts, short=50),
     "report": Target(form=WORDS, corpus=corpora.texts, parse=reports.report, seconds=60, short=10),

@@ -194,7 +194,7 @@ def simulated_dut(name: str, preset: Preset) -> Dut:
         path=f"sim:{name}", kind="simulated", model=drive.model, serial=f"SIM-{Path(name).stem.upper()}"[:40],
         firmware=drive.firmware, bus=drive.bus, capacity_bytes=drive.capacity_bytes,
         logical_sector_bytes=drive.logical_sector_bytes, physical_sector_bytes=4096, rotational=drive.rotational,
-        write_cache=drive.write_cache, discard=True,
+        write_cache=drive.write_cache, discard=True, write_cache_source="simulated",
     )  # fmt: skip
 
 

@@ -1,0 +1,116 @@
+"""The limits at which an answer of fio's is believed no more, each from both sides; and what became of fio itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from snia_pts.lab import fio
+from snia_pts.lab.engine import _accepted
+from snia_pts.lab.process import Finished
+from snia_pts.measurement import Transfers
+from snia_pts.units import MOST
+from tests.test_fio import answer, side, stimulus
+
+ENDED = Finished(
+    argv=("fio",), exit_code=0, timed_out=False, stopped_seconds=None, left_behind=None, started="",
+    started_monotonic_ns=0, ended_monotonic_ns=100_000_000, stdout="", stderr="fio: its last word\n",
+)  # fmt: skip
+
+
+def accepted(*, document: Any = None, asked: Any = None, **became: Any) -> tuple[Transfers, Transfers]:
+    """Judge an answer of a fio that ended so."""
+    text = json.dumps(answer() if document is None else document)
+    return _accepted(asked or stimulus(), replace(ENDED, **became), text)
+
+
+def ran(ios: int, runtime: int, **asked: Any) -> bool:
+    """Tell whether so many writes in so many milliseconds are believed."""
+    try:
+        accepted(
+            document={"jobs": [{"error": 0, "read": side(), "write": side(ios, runtime=runtime)}]},
+            asked=stimulus(**asked), ended_monotonic_ns=10**12,
+        )  # fmt: skip
+    except fio.Refused:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("runtime", "believed"), [(98_999, False), (99_000, True), (109_000, True), (109_001, False)])
+def test_a_runtime_is_believed_up_to_its_limits(runtime: int, believed: bool) -> None:
+    """From 99 % of what was asked to 105 %, two seconds, and what is outstanding: here two I/Os at 1 IOPS."""
+    assert ran(round(runtime / 1000), runtime, seconds=100.0, thread_count=1, queue_depth=1) == believed
+
+
+@pytest.mark.parametrize(("runtime", "believed"), [(100, True), (110, True), (111, False)])
+def test_fio_was_there_as_long_as_it_tells(runtime: int, believed: bool) -> None:
+    """More I/O time than fio lived, 100 ms here, but for its rounding of 10 ms, is no measurement."""
+    document = {"jobs": [{"error": 0, "read": side(), "write": side(1000, runtime=runtime)}]}
+    if believed:
+        assert accepted(document=document)[1].runtime_ms == runtime
+        return
+    with pytest.raises(fio.Refused, match=r"tells of 0\.111 s of I/O, and was there for 0\.1 s") as refused:
+        accepted(document=document)
+    assert refused.value.blame == "host"
+
+
+def test_reads_count_for_the_runtime_as_writes_do() -> None:
+    """The longer of both sides is the runtime."""
+    document = {"jobs": [{"error": 0, "read": side(500, runtime=100), "write": side(500, runtime=50)}]}
+    with pytest.raises(fio.Refused, match="and was there for"):
+        accepted(document=document, asked=stimulus(read_percent=50), ended_monotonic_ns=60_000_000)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3])
+def test_a_fio_that_was_stopped_is_not_believed(seconds: float) -> None:
+    """However good its answer, and however short the stop."""
+    with pytest.raises(fio.Refused, match="fio was stopped from outside for about") as refused:
+        accepted(stopped_seconds=seconds)
+    assert refused.value.blame == "host"
+
+
+def test_what_became_of_fio_is_told_with_a_refusal() -> None:
+    """Its last words, or that it hangs in the kernel; the blame and the error number stay."""
+    with pytest.raises(fio.Refused, match="fio said: fio: its last word") as refused:
+        accepted(document=answer(error=5), exit_code=1)
+    assert (refused.value.blame, refused.value.number) == ("device", 5)
+    with pytest.raises(fio.Refused, match=r"no answer within .*left behind \(process 77\)") as hung:
+        accepted(timed_out=True, left_behind=77)
+    assert hung.value.blame == "device"
+
+
+@pytest.mark.parametrize(("number", "blame"), [(5, "device"), (28, "host"), (12, "host"), (110, "device")])
+def test_an_error_number_tells_whose_it_is(number: int, blame: str) -> None:
+    """What may be either's is the device's."""
+    assert fio.blame(number) == blame
+
+
+@pytest.mark.parametrize(
+    ("code", "told"), [(0, "ended with exit code 0"), (1, "exit code 1"), (-9, "killed by signal 9")]
+)
+def test_no_answer_is_told_with_the_end(code: int, told: str) -> None:
+    """An exit code of 0 without an answer is an end without a result, and no signal."""
+    with pytest.raises(fio.Refused, match=f"{told} and left no result"):
+        fio.accept(stimulus(), code, False, "")
+
+
+def test_an_end_without_a_beginning_is_an_answer_of_its_own() -> None:
+    """What is left of a document does not become part of the next one."""
+    assert list(fio.Answers().more(b"\n}\n{\n}\n")) == ["\n}\n", "{\n}\n"]
+
+
+def test_a_time_that_was_too_short_is_told_without_a_limit_that_there_is_not() -> None:
+    """Bytes are told only where there was a limit of them."""
+    with pytest.raises(fio.Refused) as refused:
+        fio.accept(stimulus(seconds=1.0), 0, False, json.dumps(answer()))
+    assert refused.value.reason == "the stimulus ran 0.1 s instead of 1 s"
+
+
+def test_the_most_that_can_be_measured_is_measured() -> None:
+    """A response time of 10^18 ns is one, and nothing above it."""
+    document = answer()
+    document["jobs"][0]["write"]["lat_ns"].update(max=MOST)
+    assert accepted(document=document)[1].response_max_ns == MOST

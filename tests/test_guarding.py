@@ -1,0 +1,199 @@
+"""Each refusal of a block device, by itself: what is on it, who has it, and what it is."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from snia_pts.errors import TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
+from snia_pts.lab import guard, process
+from snia_pts.lab.contents import Contents, Signature, read_contents, recognised
+from snia_pts.lab.occupancy import Occupancy
+from tests.hosts import FakeHost
+
+NOBODY = Occupancy(uses={}, openers={}, locks={})
+PATH = Path("/dev/sdx")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeHost:
+    """A host without any device."""
+    return FakeHost(tmp_path)
+
+
+def signature(kind: str, *, device: str = "sdx", label: str = "", member_of: str = "") -> Signature:
+    """Return something recognised."""
+    return Signature(device=device, kind=kind, label=label, member_of=member_of)
+
+
+# -- what is on it ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("discard", [True, False])
+def test_an_empty_drive_is_spare(discard: bool) -> None:
+    """Nothing recognised is nothing lost."""
+    guard.require_spare(PATH, Contents(), discard_data=discard)
+
+
+@pytest.mark.parametrize(("found", "told"), [
+    (Contents(signatures=(signature("ext4", label="photos"),)), "on it is ext4 photos"),
+    (Contents(partitions=("sdx1",)), r"on it is sdx1 \(nothing recognised\)"),
+    (Contents(unreadable="Input/output error"), r"what is on it cannot be told \(Input/output error\)"),
+    (Contents(signatures=(signature("xfs"),), unreadable="no"), r"what is on it cannot be told \(no\)"),
+])  # fmt: skip
+def test_what_is_on_it_may_be_given_up(found: Contents, told: str) -> None:
+    """Data, and what may be some, is refused with --discard-data as the remedy, and taken with it."""
+    with pytest.raises(TargetNotOurs, match=told) as refused:
+        guard.require_spare(PATH, found, discard_data=False)
+    assert "--discard-data" in refused.value.hint
+    guard.require_spare(PATH, found, discard_data=True)
+
+
+@pytest.mark.parametrize("discard", [True, False])
+def test_a_part_of_something_larger_is_never_given_up(discard: bool) -> None:
+    """A member is refused whatever is said, with each whole once."""
+    marks = (signature("zfs_member", member_of="a ZFS pool"), signature("x", device="sdx1", member_of="a ZFS pool"))
+    with pytest.raises(TargetBusy, match=r"it is marked as a member of a ZFS pool\.") as refused:
+        guard.require_spare(PATH, Contents(signatures=marks, unreadable="no"), discard_data=discard)
+    assert "--discard-data does not allow this" in refused.value.hint
+
+
+def test_what_cannot_be_opened_is_not_asked_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is nothing to look at, no program is started to look at it."""
+
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError("a program was started")
+
+    monkeypatch.setattr(process, "run", started)
+    found = read_contents({Path("/nowhere"): []})
+    assert found[Path("/nowhere")].unreadable == "No such file or directory"
+
+
+def test_what_is_read_in_part_is_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read that ends before a bad sector is no error yet: the next one is, and the drive cannot be told."""
+
+    def bad(_descriptor: int, length: int, place: int) -> bytes:
+        if place == 8192:
+            raise OSError(errno.EIO, "Input/output error")
+        return bytes(min(length, 4096))
+
+    (tmp_path / "sdx").write_bytes(bytes(1 << 20))
+    monkeypatch.setattr(os, "pread", bad)
+    found = read_contents({tmp_path / "sdx": []})
+    assert found[tmp_path / "sdx"].unreadable == "Input/output error"
+
+
+@pytest.mark.parametrize(("kind", "usage", "words", "member"), [
+    ("ext4", "filesystem", "ext4", ""),
+    ("gpt", "partition-table", "gpt partition table", ""),
+    (None, None, "something unknown", ""),
+    ("isw", "raid", "isw", "a RAID (isw)"),
+    ("ddf_raid_member", "other", "ddf_raid_member", "a RAID (ddf_raid_member)"),
+    ("zfs_member", "filesystem", "zfs_member", "a ZFS pool"),
+    ("linux_raid_member", "raid", "linux_raid_member", "a Linux RAID"),
+])  # fmt: skip
+def test_what_wipefs_says_is_understood(kind: str | None, usage: str | None, words: str, member: str) -> None:
+    """Its kind in words, and what it is a member of: by a name that we know, by its use, or by what it is called."""
+    row = {"device": "sdx", "type": kind, "usage": usage, "label": None}
+    (found,), unreadable = recognised(json.dumps({"signatures": [row]}))
+    assert (found.words, found.member_of, unreadable) == (words, member, "")
+
+
+# -- who has it -------------------------------------------------------------------------------------------------------
+
+
+def test_a_free_device_is_free(host: FakeHost) -> None:
+    """Nobody uses it: it may be had."""
+    guard.require_free(PATH, host.disk(), NOBODY)
+
+
+@pytest.mark.parametrize(("file", "text", "reason"), [
+    ("ro", "1\n", "read-only"), ("device/type", "5\n", "optical"), ("dev", "2:0\n", "floppy"),
+    ("queue/zoned", "host-managed\n", "host-managed"),
+])  # fmt: skip
+def test_what_nobody_could_test(host: FakeHost, file: str, text: str, reason: str) -> None:
+    """What a device is comes before who has it."""
+    block = host.disk()
+    for harmless in ("0\n", "none\n"):
+        if file != "dev":
+            host.write(f"{block.relative_to(host.root)}/{file}", harmless)
+            guard.require_free(PATH, block, NOBODY)
+    host.write(f"{block.relative_to(host.root)}/{file}", text)
+    with pytest.raises(TargetUnfit, match=reason):
+        guard.require_free(PATH, block, Occupancy(uses={"sdx": "it is swap space"}, openers={}, locks={}))
+
+
+def test_who_has_it_open_is_told(host: FakeHost) -> None:
+    """The disk or one of its partitions, by its number; others do not matter."""
+    block = host.disk()
+    part = host.partition(block, 1)
+    disk_number, part_number = (
+        os.makedev(*map(int, (each / "dev").read_text().strip().split(":"))) for each in (block, part)
+    )
+    assert guard.opened(block, {os.makedev(9, 9): "cat (process 1)"}) == ""
+    assert guard.opened(block, {disk_number: "cat (process 1)"}) == "cat (process 1) has it open"
+    assert guard.opened(block, {part_number: "dd (process 2)"}) == "dd (process 2) has sdx1 open"
+    (block / "dev").write_text("gone\n")
+    assert guard.opened(block, {disk_number: "cat (process 1)"}) == ""
+
+
+@pytest.mark.parametrize("part", [True, False])
+def test_bcache_keeps_its_backing_device(host: FakeHost, part: bool) -> None:
+    """A disk, or a partition of it, that is registered with bcache is in use."""
+    block = host.disk()
+    owner = host.partition(block, 1) if part else block
+    (owner / "bcache").mkdir()
+    with pytest.raises(TargetBusy, match="bcache"):
+        guard.require_free(PATH, block, NOBODY)
+
+
+@pytest.mark.parametrize(("uuid", "name", "told"), [
+    ("LVM-x", "vg-data", r"vg-data \(LVM\) is made"), ("mpath-x", "mpatha", r"mpatha \(multipath\) is made"),
+    ("CRYPT-LUKS2-x", "secret", r"secret \(encryption\) is made"), ("", "linear", r"linear \(device mapper\) is made"),
+])  # fmt: skip
+def test_what_is_made_of_it_is_named(host: FakeHost, uuid: str, name: str, told: str) -> None:
+    """By what people call it, and what it is."""
+    block = host.disk()
+    host.made_of("dm-0", block, dm__uuid=f"{uuid}\n", dm__name=f"{name}\n")
+    with pytest.raises(TargetBusy, match=told):
+        guard.require_free(PATH, block, NOBODY)
+
+
+def test_several_things_are_made_of_it(host: FakeHost) -> None:
+    """A RAID and something unknown, in words."""
+    block = host.disk()
+    host.made_of("md127", block)
+    host.made_of("foo0", block)
+    with pytest.raises(TargetBusy, match=r"foo0, md127 \(RAID\) are made of it"):
+        guard.require_free(PATH, block, NOBODY)
+
+
+def test_a_lock_is_told_with_its_owner(host: FakeHost, tmp_path: Path) -> None:
+    """Another run locks the node, not the name; a lock of process 0 is one, and one of another node is none."""
+    block, node = host.disk(), tmp_path / "dev/sdx"
+    status = node.stat()
+    for owner in (0, 4711):
+        locked = Occupancy(uses={}, openers={}, locks={(status.st_dev, status.st_ino): owner})
+        with pytest.raises(TargetBusy, match=f"process {owner} has locked it"):
+            guard.require_free(node, block, locked)
+    guard.require_free(node, block, Occupancy(uses={}, openers={}, locks={(status.st_dev, 1): 1}))
+    guard.require_free(tmp_path / "nowhere", block, locked)
+
+
+# -- its name ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_that_is_missing_is_told(host: FakeHost, tmp_path: Path) -> None:
+    """The kernel knows the device, and there is no name for it."""
+    with pytest.raises(TargetMissing):
+        guard.require_node(tmp_path / "nowhere", host.disk())
+
+
+def test_what_cannot_be_opened_is_told_with_a_remedy() -> None:
+    """Where it is a matter of rights, the remedy is root."""
+    assert "Run as root" in guard.not_opened(PATH, errno.EACCES).hint
+    assert "Run as root" not in (guard.not_opened(PATH, errno.ENXIO).hint or "")
