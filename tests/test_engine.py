@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from snia_pts.errors import TargetUnfit, ToolMissing
 from snia_pts.lab import fio, process
 from snia_pts.lab.clocks import Moment, read_moment
-from snia_pts.lab.engine import IO_ENGINES, FioEngine, choose_io_engine, stimulus_seed
+from snia_pts.lab.engine import IO_ENGINES, FioEngine, choose_io_engine, fio_version, stimulus_seed
 from snia_pts.measurement import Measurement, Sample
 from snia_pts.steps import BlockShare, Stimulus, Stretch, Zone
 from tests.drives import MIB, allocated_bytes, data_map, filled, loop_device, mounted
@@ -751,6 +751,18 @@ def test_an_engine_that_does_not_work_is_passed_over(tmp_path: Path, evidence: P
 
     assert choose_io_engine(str(filled(tmp_path / "x.img")), 512, evidence, wanted) == "libaio"
     assert (evidence / "00000-probe-no-such-engine.fio").exists()
+
+
+def test_what_is_looked_up_again_leaves_what_was(evidence: Path) -> None:
+    """Before a run goes on, fio's version is evidence of its own, by the number of what was measured last."""
+    fio_version(evidence)
+    first = (evidence / "00000-fio-version.process.json").read_bytes()
+    (evidence / "00007-rnd-4096b-r0.json").write_text("{}")
+    fio_version(evidence)
+
+    assert (evidence / "00000-fio-version.process.json").read_bytes() == first
+    assert (evidence / "00007-fio-version.process.json").exists()
+
 
 
 def test_no_engine_at_all_is_explained(tmp_path: Path, evidence: Path) -> None:

@@ -310,7 +310,7 @@ def test_report_makes_all_reports_and_the_summary(stored: SuiteFolder, capsys: p
     assert main(["report", str(stored.path)]) == 0
 
     named = capsys.readouterr().out.split()
-    assert len(named) == 3 * 3
+    assert len(named) == 2 * 4 + 3
     assert all(Path(name).is_file() for name in named)
     assert "Latency unfinished" in (stored.path / "summary.rst").read_text()
 

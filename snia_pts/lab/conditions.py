@@ -14,6 +14,7 @@ from ..testplatform import HostSetting
 from . import tuning
 from .cache import Told, WriteCache
 from .device import ROOT, block_directory
+from .engine import looked_up
 from .safety import Target
 from .settable import find
 from .settings import hold, restore
@@ -54,7 +55,7 @@ def settled(
     for line in restore(folder, find=known, root=root):
         tell(line)
     cache = WriteCache(target.dut, block, write_cache, keep=keep, root=root)
-    asked = evidence / "00000-write-cache"
+    asked = looked_up(evidence, "write-cache")
     before = now = tuning.look(block, root=root)
     with ExitStack() as stack:
         troubles = stack.enter_context(tuning.placed(block, root)) if tune else {}

@@ -254,6 +254,11 @@ def last_number(evidence: Path) -> int:
     return max((int(path.name[:5]) for path in evidence.iterdir() if re.match(r"[0-9]{5}-", path.name)), default=0)
 
 
+def looked_up(evidence: Path, name: str) -> Path:
+    """Return the place of what is looked up before a run begins, or goes on: what was looked up before it stays."""
+    return evidence / f"{last_number(evidence):05d}-{name}"
+
+
 def stimulus_seed(run_seed: int, number: int) -> int:
     """Return the seed of a run's stimulus: large, its own, and the same whenever the run's seed is the same."""
     digest = hashlib.sha256(f"{run_seed}/{number}".encode()).digest()
@@ -262,7 +267,7 @@ def stimulus_seed(run_seed: int, number: int) -> int:
 
 def fio_version(evidence: Path) -> str:
     """Return fio's version; raises ToolMissing where there is none, or one too old."""
-    finished = process.run(["fio", "--version"], evidence=evidence / "00000-fio-version", timeout_seconds=30)
+    finished = process.run(["fio", "--version"], evidence=looked_up(evidence, "fio-version"), timeout_seconds=30)
     version = finished.stdout.strip()
     if fio.parse_version(version) < fio.OLDEST:
         needed = ".".join(map(str, fio.OLDEST))
@@ -283,7 +288,7 @@ def choose_io_engine(path: str, sector_bytes: int, evidence: Path, wanted: Seque
             access="RND", read_percent=100, block_size_bytes=max(4096, sector_bytes), thread_count=1, queue_depth=1,
             range_offset_bytes=0, range_bytes=max(4096, sector_bytes), seconds=0.05,
         )  # fmt: skip
-        job = evidence / f"00000-probe-{io_engine}.fio"
+        job = looked_up(evidence, f"probe-{io_engine}.fio")
         job.write_text(fio.job_file(probe, path, io_engine, 1 << 61), encoding="utf-8")
         output = job.with_suffix(".json")
         finished = process.run(fio.command(str(job), str(output)), evidence=job, timeout_seconds=60)
