@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from .errors import LimitsMissed
@@ -35,10 +35,18 @@ def judgements(result: TestResult) -> tuple[Judgement, ...]:
     """Return what became of each limit on the result's test, in the order of the file."""
     asked = [limit for limit in result.facts.limits if limit.test == result.facts.spec.test]
     figures = {each.name: each for each in key_figures(result)} if asked else {}
-    return tuple(_judged(limit, figures.get(limit.name)) for limit in asked)
+    return tuple(_judged(limit, figures.get(limit.name), result.ending == "finished") for limit in asked)
 
 
-def _judged(limit: Limit, figure: KeyFigure | None) -> Judgement:
+def untested(limits: Sequence[Limit], tests: Collection[str]) -> tuple[Judgement, ...]:
+    """Return the limits on what is none of the ``tests`` that were run, which are not met."""
+    missing = (limit for limit in limits if limit.test not in tests)
+    return tuple(Judgement(limit=each, value=None, met=False, reason=f"{each.test} was not run") for each in missing)
+
+
+def _judged(limit: Limit, figure: KeyFigure | None, finished: bool) -> Judgement:
+    if figure is not None and not finished:
+        return Judgement(limit=limit, value=figure.value, met=False, reason="the run did not finish")
     if figure is None:
         return Judgement(limit=limit, value=None, met=False, reason="it was not measured")
     if figure.unit != limit.unit:

@@ -2,7 +2,8 @@
 
 The uncertainty of a difference comes from the rounds of the measurement windows: Welch's t interval (B. L. Welch,
 Biometrika 34, 1947) for two means of few values with variances of their own.  It tells what one run of each can tell;
-how drives of a kind differ is told by several drives alone, by their least, median and greatest value.
+how drives of a kind differ is told by several
+drives alone.  Each number is judged by itself, so that of many about one in twenty is beyond its interval by chance.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 from .keyfigures import Better, KeyFigure, key_figures
 from .result import TestResult
+from .spec import WriteSaturationSpec
 from .specfile import numbers
 
 #: The confidence of an interval, in percent.
@@ -81,16 +83,18 @@ class Compared:
 
 
 def difference(first: KeyFigure, other: KeyFigure) -> Difference | None:
-    """Return how a figure differs from the first; None where the first is nothing."""
+    """Return how a figure differs from the first; None where the first is nothing.
+
+    The interval lies around the difference, as wide as the scatter of the rounds makes it; there is none where a
+    window was not steady.
+    """
     if not first.value:
         return None
     percent = 100 * (other.value - first.value) / first.value
-    if min(len(first.rounds), len(other.rounds)) < 2 or not statistics.fmean(first.rounds):
+    if min(len(first.rounds), len(other.rounds)) < 2 or not (first.steady and other.steady):
         return Difference(percent=percent)
-    base = statistics.fmean(first.rounds)
-    gap = statistics.fmean(other.rounds) - base
-    reach = welch(first.rounds, other.rounds)
-    return Difference(percent=percent, low=100 * (gap - reach) / base, high=100 * (gap + reach) / base)
+    reach = 100 * welch(first.rounds, other.rounds) / first.value
+    return Difference(percent=percent, low=percent - reach, high=percent + reach)
 
 
 def welch(one: Sequence[float], other: Sequence[float]) -> float:
@@ -136,7 +140,9 @@ _OTHER: tuple[tuple[str, _Read], ...] = (
 #: What a reader must know, and what needs no word where all runs have it.
 _FLAGGED: tuple[tuple[str, _Read, str], ...] = (
     ("end of the run", lambda result: result.ending, "finished"),
-    ("steady state", lambda result: "achieved" if result.achieved else "NOT ACHIEVED", "achieved"),
+    ("steady state", lambda result: "achieved" if result.steady else "NOT ACHIEVED", "achieved"),
+    ("host-limited points", lambda result: str(_host_limited(result)), "0"),
+    ("what ended the stimulus", lambda result: _ended(result), ""),
     ("interruptions", lambda result: str(len(result.interruptions)), "0"),
     ("kind of target", lambda result: result.facts.dut.kind, ""),
 )
@@ -172,6 +178,17 @@ def _flagged(results: Sequence[TestResult]) -> Iterator[Unlike]:
             yield Unlike(what=what, values=values, weight="flagged")
     yield from _settings(results)
     yield from _deviations(results)
+
+
+def _ended(result: TestResult) -> str:
+    """What ended write saturation, where it is not the same for all: the values of its stimulus are of that time."""
+    saturates = isinstance(result.facts.spec, WriteSaturationSpec) and result.conclusion
+    return result.conclusion.reason if saturates and result.conclusion else ""
+
+
+def _host_limited(result: TestResult) -> int:
+    """How many points of the windows the host set, not the drive."""
+    return sum(bool(limited) for loop in result.loops for limited in result.host_limited_points(loop).values())
 
 
 def _unlike(results: Sequence[TestResult], reads: Sequence[tuple[str, _Read]], weight: str) -> Iterator[Unlike]:

@@ -45,11 +45,12 @@ class KeyFigure:
 
 def key_figures(result: TestResult) -> tuple[KeyFigure, ...]:
     """Return the numbers of a result that are finite, in the order of the test; names are not repeated."""
+    steady = not result.unsteady
     found = (
         *(each for loop in result.loops for each in _loop(result, loop)),
         *_operating_points(result),
         *(_sampling(result.sampling) if result.sampling else ()),
-        *(each for line in result.time_lines if line.phase in _MEASURED_PHASES for each in _line(line)),
+        *(each for line in result.time_lines if line.phase in _MEASURED_PHASES for each in _line(line, steady)),
         KeyFigure(metric="written_gb", at="the whole test", unit="GB", value=result.written_bytes / GB, better=None),
     )
     named = {figure.name: figure for figure in reversed(found) if math.isfinite(figure.value)}
@@ -75,7 +76,7 @@ def _point(at: str, measured: Sequence[Measurement], steady: bool) -> Iterator[K
         yield KeyFigure(
             metric=name, at=at, unit=METRICS[name].unit, value=mean(rounds), better="more", rounds=rounds, steady=steady
         )
-    rounds = tuple(each.average_response_us / 1000 for each in measured)
+    rounds = tuple(each.average_response_us / 1000 for each in measured) if all(each.ios for each in measured) else ()
     value = average_response_us(measured) / 1000
     yield KeyFigure(
         metric="average_response_ms", at=at, unit="ms", value=value, better="less", rounds=rounds, steady=steady
@@ -112,20 +113,25 @@ def _sampling(sampling: Sampling) -> Iterator[KeyFigure]:
         )  # fmt: skip
 
 
-def _line(line: TimeLine) -> Iterator[KeyFigure]:
-    """A whole continuous stimulus: all its I/Os by all its time."""
+def _line(line: TimeLine, steady: bool) -> Iterator[KeyFigure]:
+    """A whole continuous stimulus: all its I/Os by all its time.
+
+    It is at steady state where what the test wants steady is; write saturation wants nothing steady before its end.
+    """
     at = f"{line.part}, {line.phase}" if line.part else line.phase
     seconds, ios = math.fsum(line.seconds), math.fsum((*line.read_ios, *line.write_ios))
     if not seconds or not ios:
         return
     moved = math.fsum((*line.read_bytes, *line.write_bytes))
-    yield KeyFigure(metric="iops", at=at, unit="IOPS", value=ios / seconds, better="more")
-    yield KeyFigure(metric="mb_per_second", at=at, unit="MB/s", value=moved / seconds / MB, better="more")
+    yield KeyFigure(metric="iops", at=at, unit="IOPS", value=ios / seconds, better="more", steady=steady)
+    yield KeyFigure(
+        metric="mb_per_second", at=at, unit="MB/s", value=moved / seconds / MB, better="more", steady=steady
+    )
     counts = zip(line.read_ios, line.write_ios, line.average_response_us, strict=True)
-    yield _response("average_response_ms", at, math.fsum((r + w) * us for r, w, us in counts) / ios / 1000)
-    yield _response("maximum_response_ms", at, max(line.maximum_response_us) / 1000)
+    yield _response("average_response_ms", at, math.fsum((r + w) * us for r, w, us in counts) / ios / 1000, steady)
+    yield _response("maximum_response_ms", at, max(line.maximum_response_us) / 1000, steady)
     if line.phase == "histogram":
         for percent in NINES:
             found = percentile_response_us(line.measurements, percent) if line.measurements else None
             name = f"response_{percent:g}_percent_ms"
-            yield _response(name, at, math.nan if found is None else found / 1000)
+            yield _response(name, at, math.nan if found is None else found / 1000, steady)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Ge, Le, MinLen
 
 from .files import read_regular
-from .specfile import LONGEST_BYTES, sentence, spec_error
+from .specfile import LONGEST_BYTES, follows, sentence, spec_error
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -84,7 +84,7 @@ def _checked(path: Path, plain: Mapping[str, Any]) -> tuple[Limit, ...]:
         text = json.dumps(plain, ensure_ascii=False, default=lambda date: [str(date)])
         return _adapter().validate_json(text, strict=True).limit
     except ValidationError as error:
-        raise spec_error(str(path), [sentence(detail) for detail in error.errors()]) from None
+        raise spec_error(str(path), [sentence(detail) for detail in error.errors() if not follows(detail)]) from None
     except (ValueError, RecursionError):
         raise spec_error(str(path), ["expected numbers of fewer digits, lists nested less deep"]) from None
 

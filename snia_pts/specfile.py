@@ -195,7 +195,7 @@ def _validate(test: str, plain: Mapping[str, Any]) -> tuple[Spec | None, list[st
         text = json.dumps(plain, ensure_ascii=False, default=lambda date: [str(date)])
         return _adapter(test).validate_json(text, strict=True), []
     except ValidationError as error:
-        return None, [sentence(detail) for detail in error.errors() if not _follows(detail)]
+        return None, [sentence(detail) for detail in error.errors() if not follows(detail)]
     except (ValueError, RecursionError):
         return None, [_UNFIT]
 
@@ -207,7 +207,7 @@ def _adapter(test: str) -> TypeAdapter[Spec]:
     return TypeAdapter(SPEC_TYPES[test])
 
 
-def _follows(detail: ErrorDetails) -> bool:
+def follows(detail: ErrorDetails) -> bool:
     """Tell whether a list is called too short only because its entries are mistaken."""
     return detail["type"] == "too_short" and bool(detail["input"])
 

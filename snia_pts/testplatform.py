@@ -29,7 +29,8 @@ class HostSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestPlatform:
-    """Host and software of a run.  An empty string, or 0, means that the host does not say."""
+    """Host and software of a run.  An empty string, or 0, means that the host does not say.
+    ``cpus`` are those that the suite, and so fio, may use."""
 
     hostname: str
     motherboard: str

@@ -13,11 +13,10 @@ settings.register_profile("nightly", deadline=None, max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
 
-#: Their tests start fio, or hold a device: one after the other, with the machine for themselves.
+#: Their tests look at what happens when: one after the other, with the machine for themselves.
 DEVICES = {
-    "test_calibration", "test_device", "test_end_to_end", "test_engine", "test_fio_contract", "test_kills",
-    "test_laboratory", "test_privilege", "test_process", "test_purge", "test_safety", "test_simulated_device",
-    "test_watchdog", "test_wheel",
+    "test_calibration", "test_engine", "test_fio_contract", "test_kills", "test_process", "test_simulated_device",
+    "test_watchdog",
 }  # fmt: skip
 
 
@@ -31,4 +30,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Tell the markers: scripts/test and tox run the linters themselves and leave these tests out."""
     config.addinivalue_line("markers", "lint: runs ruff or mypy over the whole tree")
-    config.addinivalue_line("markers", "device: starts fio or holds a device; runs alone")
+    config.addinivalue_line("markers", "device: measures a device, or when something happens; runs alone")

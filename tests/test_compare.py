@@ -80,7 +80,7 @@ def test_every_test_has_key_figures_by_names_of_their_own(test: str) -> None:
         for found in row.differences[1:]:
             assert found is None or (found.percent == 0 and not found.certain)
         assert row.spread_percent in (0, None)
-    assert unlike([result, result]) == ()
+    assert [each.what for each in unlike([result, result])] == ([] if result.steady else ["steady state"])
 
 
 def test_key_figures_are_those_of_the_report() -> None:
@@ -208,3 +208,20 @@ def test_what_cannot_be_compared_is_refused(
     assert "2 to 26 runs, not 1" in capsys.readouterr().err
     assert main(["compare", first, str(tmp_path)]) == RecordError.exit_code
     assert not (tmp_path / "out").exists()
+
+
+def test_runs_that_tracked_other_variables_have_their_pages() -> None:
+    """A run that did not measure what the first one tracked is left out of that figure, and flagged."""
+    tracked = [{"metric": "iops", "block_size_kib": 4, "read_percent": 0}]
+    changes = [
+        ("rounds.read_percents", [100, 0]),
+        ("rounds.block_sizes_kib", [8, 4]),
+        ("steady_state.tracked", tracked),
+    ]
+    other = samples.result_of("iops", overrides=changes)
+    report = build_comparison(entries(samples.iops_result(), other))
+    with settings():
+        lines = {each.name: len(each.draw().axes[0].get_lines()) for each in report.figures if "rounds-" in each.name}
+    assert lines["rounds-rnd-4-kib-0-100"] == 2
+    assert lines["rounds-rnd-64-kib-65-35"] == 1
+    assert "steady_state.tracked" in [each.what for each in unlike([samples.iops_result(), other])]

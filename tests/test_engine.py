@@ -764,7 +764,6 @@ def test_what_is_looked_up_again_leaves_what_was(evidence: Path) -> None:
     assert (evidence / "00007-fio-version.process.json").exists()
 
 
-
 def test_no_engine_at_all_is_explained(tmp_path: Path, evidence: Path) -> None:
     """Where none works, each is named with its reason, and nothing was made."""
     with pytest.raises(TargetUnfit) as unfit:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from snia_pts.acceptance import judgements, require_met
+from snia_pts.acceptance import judgements, require_met, untested
 from snia_pts.cli.main import main
 from snia_pts.errors import LimitsMissed, SpecError
 from snia_pts.keyfigures import key_figures
@@ -187,3 +187,24 @@ def test_a_run_is_held_against_its_limits(tmp_path: Path, capsys: pytest.Capture
     assert 'failures="0"' in (place / "report.junit.xml").read_text()
     assert main(["latency", "sim:enterprise-nvme", "--limits", str(bad), "--run-dir", str(tmp_path / "no")]) == 3
     assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (lambda: samples.result_of("latency"), ""),
+        (lambda: samples.result_of("latency", steady=False), "steady state was not achieved"),
+        (lambda: samples.result_of("latency", ending="device failed"), "the run did not finish"),
+    ],
+)
+def test_what_follows_an_unsteady_loop_meets_no_limit(result: Any, reason: str) -> None:
+    """A histogram after rounds that never became steady, or of a run that broke off, is held to be none."""
+    wanted = limit(test="latency", metric="maximum_response_ms", at="histogram", unit="ms", minimum=0.0)
+    (found,) = judgements(asked(result(), wanted))
+    assert (found.met, found.reason) == (not reason, reason)
+
+
+def test_a_limit_on_a_test_that_was_not_run_is_not_met() -> None:
+    """Of a folder of several tests: what was to be shown was not."""
+    (found,) = untested([limit(), limit(test="hir")], ["iops"])
+    assert (found.limit.test, found.met, found.reason) == ("hir", False, "hir was not run")

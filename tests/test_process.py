@@ -509,3 +509,16 @@ def test_a_suite_that_stood_still_does_not_take_a_program_for_hung(tmp_path: Pat
         heard = b"".join(program.said(0.3))
 
     assert (program.finished.timed_out, program.finished.exit_code, heard) == (False, 0, b"done\n")
+
+
+def test_a_program_that_cannot_hear_sigterm_is_killed_at_once(tmp_path: Path) -> None:
+    """What is started while SIGTERM is held back inherits that: it would only cost patience."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+    try:
+        began = time.monotonic()
+        finished = process.run(["sleep", "60"], evidence=tmp_path / "sleep", timeout_seconds=0.2)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert finished.timed_out
+    assert finished.exit_code == -signal.SIGKILL
+    assert time.monotonic() - began < 10  # the patience is longer

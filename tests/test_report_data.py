@@ -217,3 +217,17 @@ def test_libreoffice_calculates_the_same(tmp_path: Path) -> None:
 
     for place, told in Book(path.read_bytes()).formulas():
         assert calculated[place] == pytest.approx(told, rel=1e-12), place
+
+
+def test_parts_with_odd_names_have_sheets_and_files_of_their_own() -> None:
+    """Names that a sheet or a file cannot have, or that are the same but for their letters, lose no table."""
+    sequence = [
+        {"name": name, "access": "RND", "read_percent": 0, "block_size_kib": 8, "seconds": 600, "thread_count": 1,
+         "queue_depth": 32} for name in ("AG [1]", "ag [1]", "'AG: 1'")
+    ]  # fmt: skip
+    result = samples.result_of("xsr", overrides=[("groups.sequence", sequence)])
+    names = [table.name for table in data.tables(result) if table.name.startswith("samples")]
+    book = Book(xlsx.make(result))
+
+    assert len(names) == len(set(names)) == 3
+    assert sum(name.startswith(("Samples", "Sheet")) for name in book.names) == 3

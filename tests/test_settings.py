@@ -196,6 +196,10 @@ class Odd:
         """Take all."""
         return bool(value)
 
+    def elsewhere(self) -> Iterator[Setting]:
+        """It is here alone."""
+        yield from ()
+
     def read(self) -> str | None:
         """Read it."""
         return self.known.get(self.kind)
@@ -342,6 +346,53 @@ def test_another_drive_of_that_name_is_not_touched(host: Host) -> None:
     assert set_as_wished(host) == ("none", "powersave")
 
 
+CACHE = "sys/block/{}/device/scsi_disk/0:0:0:0/cache_type"
+
+
+def test_a_drive_that_came_back_under_another_name_is_found(host: Host) -> None:
+    """Its write cache, which outlives a boot, is put back where it is by now; the drive of its old name is left."""
+    host.kill(host.change("SCSI write cache", "sdx", "disabled"))
+    for name in ("device/model", "device/rescan", "device/scsi_disk/0:0:0:0/cache_type"):
+        host.write(f"sys/block/sdy/{name}", host.read(f"sys/block/sdx/{name}"))
+    host.write("sys/block/sdy/device/wwid", "naa.1")
+    host.write("sys/block/sdx/device/wwid", "naa.2")
+
+    assert host.restore(host.folder)
+    assert (host.read(CACHE.format("sdy")), host.read(CACHE.format("sdx"))) == ("write back", "write through")
+    assert not (host.folder / NOTE).exists()
+
+
+def test_the_cache_of_a_drive_that_is_away_stays_noted(host: Host) -> None:
+    """Until it is back: nothing else would ever enable it again."""
+    host.kill(host.change("SCSI write cache", "sdx", "disabled"))
+    host.write("sys/block/sdx/device/wwid", "naa.2")
+
+    with pytest.raises(HostFailed, match="waits: it is not there"):
+        host.restore(host.folder)
+    host.write("sys/block/sdx/device/wwid", "naa.1")
+    assert host.restore(host.folder)
+    assert host.read(CACHE.format("sdx")) == "write back"
+
+
+def test_a_note_that_cannot_be_written_changes_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk is told with the file; what was noted already is removed."""
+    write = settings.replace_file
+
+    def full(path: Path, content: bytes) -> None:
+        if path.parent.name == "snia-pts":
+            raise OSError(28, "No space left on device")
+        write(path, content)
+
+    monkeypatch.setattr(settings, "replace_file", full)
+    with (
+        pytest.raises(HostFailed, match=r"cannot be noted \(No space left on device\); nothing was changed"),
+        host.hold(),
+    ):
+        pytest.fail("held")
+    assert set_as_wished(host) == FOUND
+    assert not (host.folder / NOTE).exists()
+
+
 def test_what_was_taken_along_goes_back_with_it(host: Host) -> None:
     """The number of requests changes with the scheduler: it comes back too, unless somebody chose another scheduler."""
     requests = "sys/block/sdx/queue/nr_requests"
@@ -476,7 +527,7 @@ def test_another_users_note_is_not_followed(host: Host) -> None:
 @pytest.mark.parametrize("how", ["link", "open to others", "another user's"])
 def test_a_folder_in_run_that_others_can_write_is_not_used(host: Host, how: str, tmp_path: Path) -> None:
     """Neither are notes taken from it nor put into it; the run is held all the same."""
-    place = host.root / settings._REGISTER
+    place = host.root / "run" / "snia-pts"
     there = tmp_path / "there" if how == "link" else place
     there.mkdir()
     if how == "link":

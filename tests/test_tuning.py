@@ -199,6 +199,9 @@ def test_a_sata_link_that_sleeps(host: FakeHost, policy: str, judgement: str) ->
     host.write("sys/class/scsi_host/host0/link_power_management_policy", f"{policy}\n")
 
     assert judged(host, block)["SATA power saving"] == (policy, judgement)
+    link = find("SATA power saving", "host0", host.root)
+    assert link is not None
+    assert link.takes(policy) == (policy != "keep_firmware_settings")  # which the kernel takes from nobody
 
 
 def test_other_load() -> None:

@@ -97,7 +97,8 @@ def _lines(entries: Sequence[Entry], found: Sequence[Unlike], numbers: Sequence[
     for metric in _SHOWN:
         yield from _table(entries, [each for each in numbers if each.metric == metric])
     yield ""
-    yield "In brackets: percent from A; an asterisk: more than the rounds of both windows let happen by chance (95 %)."
+    yield "In brackets: percent from A; an asterisk: outside the 95 % interval that the rounds of both windows give."
+    yield "Each number is judged by itself: without any difference, about one in twenty has an asterisk."
 
 
 def _table(entries: Sequence[Entry], rows: Sequence[Compared]) -> Iterator[str]:

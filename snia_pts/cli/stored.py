@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from ..acceptance import Judgement, judgements, require_met
+from ..acceptance import Judgement, judgements, require_met, untested
 from ..errors import RecordError, ReportError, UsageError
 from ..limits import Limit, read_limits
 from ..record.evidence import evidence_differences
@@ -37,13 +37,14 @@ def assess(arguments: argparse.Namespace) -> int:
     limits = read_limits(arguments.limits) if arguments.limits else None
     suite = SuiteFolder.existing(arguments.run)
     folders = _runs(suite) if suite else [RunFolder.existing(arguments.run)]
-    documents, judged, disagreed = [], list[Judgement](), False
+    documents, judged, tests, asked, disagreed = [], list[Judgement](), list[str](), tuple[Limit, ...](), False
     for folder in folders:
         result = assess_run(folder)
         disagreements = _disagreements(folder, result)
         disagreed = disagreed or bool(disagreements)
         result = limited(result, limits)
-        judged += judgements(result)
+        judged, asked = [*judged, *judgements(result)], result.facts.limits
+        tests.append(result.facts.spec.test)
         if arguments.json:
             documents.append(result_json(result, disagreements))
         else:
@@ -55,7 +56,7 @@ def assess(arguments: argparse.Namespace) -> int:
         print("\n".join(("", *overview_lines(summed_up(suite)))))
     if disagreed:
         return RecordError.exit_code
-    require_met(judged)
+    require_met((*judged, *untested(asked, tests if suite else [limit.test for limit in asked])))
     return 0
 
 

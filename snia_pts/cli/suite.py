@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from ..acceptance import judgements, require_met
+from ..acceptance import judgements, require_met, untested
 from ..dut import Dut
 from ..errors import Interrupted, NotResumable, ReportError, SniaPtsError, UsageError
 from ..interruption import Way
+from ..lab.conditions import put_back
+from ..lab.settings import NOTE
 from ..record.folder import RunFolder, default_name
 from ..record.recorded import Recorded
 from ..record.suite import SuiteFolder
@@ -25,7 +28,7 @@ from ..result import TestResult
 from ..specfile import Specification
 from ..units import GB, number
 from . import preparing
-from .benches import Bench, bench
+from .benches import Bench, bench, say
 from .parser import TESTS
 from .plan_text import suite_json, suite_lines
 from .resuming import asked_again, drive_changes, require_resumable, resume_test
@@ -112,7 +115,8 @@ def _run_held(order: _Order, target: Bench, arguments: argparse.Namespace) -> in
         raise unreported[0]
     if arguments.limits:
         runs = filter(None, map(folder.recorded, folder.tests))
-        require_met([judgement for run in runs for judgement in judgements(assess(run))])
+        judged = [judgement for run in runs for judgement in judgements(assess(run))]
+        require_met((*judged, *untested(arguments.limits, order.folder.tests)))
     return 0
 
 
@@ -165,6 +169,9 @@ def _run_each(order: _Order, target: Bench, arguments: argparse.Namespace) -> li
 
 def _anew(place: Path) -> RunFolder:
     """Return a new run folder; what is left of one that never began is removed."""
+    if os.path.lexists(place / NOTE):
+        for line in put_back(place):
+            say(line)
     RunFolder(path=place, made=True).discard()
     return RunFolder.create(place)
 

@@ -63,7 +63,7 @@ _OCP: tuple[tuple[tuple[str, ...], str, Unit, Role], ...] = (
 _ATA_FAULTS = frozenset((5, 184, 187, 197, 198, 199))
 #: ATA attributes whose names tell what they count, and in what: smartctl knows the drive then.
 _WRITES = re.compile(
-    r"(?P<by>Host|Lifetime|NAND|Total_NAND)_Writes_(?P<unit>1?GiB|32MiB|MiB)|(?P<media>NAND)_GB_Written.*"
+    r"(?P<by>Host|Lifetime|NAND|Total_NAND)_Writes_(?P<unit>1?GiB|32MiB|MiB)|(?P<media>NAND)_GB_Written"
 )
 _WRITE_UNITS = {"GiB": GIB, "1GiB": GIB, "32MiB": 32 * MIB, "MiB": MIB, None: GB}
 

@@ -217,7 +217,8 @@ class Program:
         """
         if self._process.returncode is not None:
             return
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        hears = signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())  # what is started has our mask
+        for number in (signal.SIGTERM, signal.SIGKILL) if hears else (signal.SIGKILL,):
             for each in (number, signal.SIGCONT):  # what is stopped does not hear SIGTERM
                 with suppress(ProcessLookupError):
                     os.killpg(self._process.pid, each)

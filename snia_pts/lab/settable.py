@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,12 +43,15 @@ KINDS: Mapping[str, Kind] = {
         values=r"[a-z_]{1,30}|[0-9]{1,3}",
     ),
     "scheduler": Kind(path=f"{_QUEUE}/scheduler", places=_BLOCK, values=r"[a-z-]{1,30}", of_drive=True),
-    "requests": Kind(path=f"{_QUEUE}/nr_requests", places=_BLOCK, values=_NUMBER, of_drive=True),
+    # It goes with the scheduler: it is noted without a value to be set.
+    "requests": Kind(path=f"{_QUEUE}/nr_requests", places=_BLOCK, values=f"({_NUMBER})?", of_drive=True),
     "merging": Kind(path=f"{_QUEUE}/nomerges", places=_BLOCK, values="[012]", of_drive=True),
     "largest I/O": Kind(path=f"{_QUEUE}/max_sectors_kb", places=_BLOCK, values=_NUMBER, of_drive=True),
     "PCIe power saving": Kind(path="sys/module/pcie_aspm/parameters/policy", values="[a-z]{1,30}"),
     "SATA power saving": Kind(
-        path="sys/class/scsi_host/{}/link_power_management_policy", places="host[0-9]{1,5}", values="[a-z_]{1,30}"
+        path="sys/class/scsi_host/{}/link_power_management_policy",
+        places="host[0-9]{1,5}",
+        values="max_performance|medium_power|med_power_with_dipm|min_power|min_power_with_partial",
     ),
 }
 
@@ -83,6 +86,10 @@ class FileSetting:
     def takes(self, value: str) -> bool:
         """See Setting."""
         return re.fullmatch(KINDS[self.kind].values, value) is not None
+
+    def elsewhere(self) -> Iterator[Setting]:
+        """See Setting: what a boot clears is nowhere else."""
+        yield from ()
 
     def read(self) -> str | None:
         """See Setting."""

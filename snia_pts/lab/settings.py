@@ -9,7 +9,6 @@ with values that it knows, on the drive that they were read from.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import signal
 import stat
@@ -25,11 +24,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..errors import HostFailed
 from ..files import replace_file
-from .device import ROOT, attribute
+from .device import ROOT
+from .register import boot, entered, note_name
 
 NOTE = "settings.json"
 _LARGEST_BYTES = 1 << 20
-_REGISTER = "run/snia-pts"
+_MUTE = "it does not tell what it is"
 _BY_HAND = "Put it back by hand (docs/host.rst tells how), then remove that file."
 
 
@@ -53,6 +53,10 @@ class Setting(Protocol):
 
     def takes(self, value: str) -> bool:
         """Tell whether a value is one of those that it may be given."""
+        ...
+
+    def elsewhere(self) -> Iterator[Setting]:
+        """Give the same setting of other places, where its drive may be by now."""
         ...
 
     def read(self) -> str | None:
@@ -121,13 +125,14 @@ def hold(
     where a note stands there already.
     """
     with ExitStack() as held:
-        with _uninterrupted(), _register(root) as register:
+        with _uninterrupted(), entered(root) as register:
             begun, others = _due(changes, _others(register, folder))
             if begun:
                 note = _note(folder, begun, root)
-                _keep(folder / NOTE, note, held)
-                if register is not None:
-                    _keep(register / _name(folder), note, held)
+                with _nothing_left(folder, register):
+                    _keep(folder / NOTE, note, held)
+                    if register is not None:
+                        _keep(register / note_name(folder), note, held)
                 held.callback(_end, folder, note.changes, find=find, tell=tell, root=root)
             done = tuple(_made(each) for each in begun)
         yield (*done, *others)
@@ -139,7 +144,7 @@ def restore(folder: Path | None, *, find: Find, root: Path = ROOT) -> tuple[str,
     Raises HostFailed where what is left in ``folder`` could not be put back.
     """
     told: list[str] = []
-    with _uninterrupted(), _register(root) as register:
+    with _uninterrupted(), entered(root) as register:
         for path in sorted(register.glob("*.json")) if register else ():
             told += _restored(path, None, register, find, root)
         if folder is not None and os.path.lexists(folder / NOTE):
@@ -189,7 +194,7 @@ def _made(held: Held) -> Held:
 
 def _end(folder: Path, changes: Sequence[Noted], *, find: Find, tell: Callable[[str], None], root: Path) -> None:
     """Put everything back at the end of a run."""
-    with _uninterrupted(), _register(root) as register:
+    with _uninterrupted(), entered(root) as register:
         _, troubles, left = _put_back(changes, _others(register, folder), find)
         for line in (*troubles, *left):
             tell(line)
@@ -206,7 +211,7 @@ def _restored(path: Path, folder: Path | None, register: Path | None, find: Find
     """
     descriptor = -1
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         note = _read(descriptor, find)
         run = folder or Path(note.run)
@@ -229,7 +234,7 @@ def _restored(path: Path, folder: Path | None, register: Path | None, find: Find
 def _still(noted: Noted, note: Note, find: Find, root: Path) -> bool:
     """Whether a setting may still be as the run left it: a boot puts most of them back."""
     setting = find(noted.kind, noted.place)
-    return note.boot == _boot(root) or bool(setting and setting.lasting)
+    return note.boot == boot(root) or bool(setting and setting.lasting)
 
 
 def _put_back(changes: Sequence[Noted], others: Sequence[Noted], find: Find) -> tuple[list[str], list[str], list[str]]:
@@ -242,7 +247,8 @@ def _put_back(changes: Sequence[Noted], others: Sequence[Noted], find: Find) -> 
     back: Counter[str] = Counter()
     alone: list[tuple[str, str]] = []
     left = _tried(waiting, find, back, alone)
-    left = _tried([noted for noted, _ in left], find, back, alone)  # some only go when others have
+    mute = [each for each in left if each[1].endswith(_MUTE)]
+    left = mute + _tried([noted for noted, why in left if not why.endswith(_MUTE)], find, back, alone)  # after others
     done = [f"{what} ({count} times)" if count > 1 else what for what, count in back.items()]
     return done, [why for _, why in alone], [why for _, why in left]
 
@@ -256,13 +262,15 @@ def _tried(
     """
     left = []
     for noted in waiting:
-        setting = find(noted.kind, noted.place)
+        setting = _found(noted, find)
         there = setting is not None and setting.drive == noted.drive
         now = setting.read() if setting and there else None
-        if setting is None or (now is None and not (there and noted.drive)):
+        if setting and not there and setting.lasting:
+            left.append((noted, f"{noted.kind} {noted.before} of the drive {noted.drive!a} waits: it is not there"))
+        elif setting is None or (now is None and not (there and noted.drive)):
             alone.append((noted.place, f"{noted.kind} of {noted.place or 'the host'} is not put back: it is gone"))
         elif now is None:
-            left.append((noted, f"{setting.name} could not be put back to {noted.before}: it does not tell what it is"))
+            left.append((noted, f"{setting.name} could not be put back to {noted.before}: {_MUTE}"))
         elif now == noted.before or (noted.value == "" and noted.place in dict(alone)):
             continue
         elif noted.value not in ("", now):
@@ -275,6 +283,13 @@ def _tried(
     return left
 
 
+def _found(noted: Noted, find: Find) -> Setting | None:
+    """Return the setting that was changed, where its drive is by now; as it was noted where that is not there."""
+    setting = find(noted.kind, noted.place)
+    others = setting.elsewhere() if setting is not None and setting.drive != noted.drive else ()
+    return next((each for each in others if each.drive == noted.drive), setting)
+
+
 def _note(folder: Path, begun: Iterable[Held], root: Path) -> Note:
     changes = (
         Noted(
@@ -283,7 +298,7 @@ def _note(folder: Path, begun: Iterable[Held], root: Path) -> Note:
         )
         for each in begun
     )  # fmt: skip
-    return Note(run=str(folder), boot=_boot(root), changes=tuple(changes))
+    return Note(run=str(folder), boot=boot(root), changes=tuple(changes))
 
 
 def _keep(path: Path, note: Note, held: ExitStack) -> None:
@@ -291,10 +306,28 @@ def _keep(path: Path, note: Note, held: ExitStack) -> None:
     if os.path.lexists(path):
         reason = "what another run changed stands there, and is not put back yet"
         raise HostFailed(step="settings", what=path, reason=reason, hint=_BY_HAND)
-    replace_file(path, _reader().dump_json(note, indent=1))
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    held.callback(os.close, descriptor)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        replace_file(path, _reader().dump_json(note, indent=1))
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)  # NFS locks only what may be written
+        held.callback(os.close, descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        reason = f"what is to be put back cannot be noted ({error.strerror or error}); nothing was changed"
+        raise HostFailed(
+            step="settings", what=path, reason=reason, hint="Make room, or choose another place."
+        ) from None
+
+
+@contextmanager
+def _nothing_left(folder: Path, register: Path | None) -> Iterator[None]:
+    """Remove a note where the other could not be written; one that stood there before is another's."""
+    stood = os.path.lexists(folder / NOTE) or bool(register and os.path.lexists(register / note_name(folder)))
+    try:
+        yield
+    except HostFailed:
+        if not stood:
+            _forget(folder, register)
+        raise
 
 
 def _read(descriptor: int, find: Find) -> Note:
@@ -310,7 +343,7 @@ def _read(descriptor: int, find: Find) -> Note:
         raise ValueError("it is no note of this suite") from None
     for each in note.changes:
         setting = find(each.kind, each.place)
-        if setting is None or not setting.takes(each.before) or not (each.value == "" or setting.takes(each.value)):
+        if setting is None or not setting.takes(each.before) or not setting.takes(each.value):
             raise ValueError(f"it tells of something that this suite does not set ({each.kind[:40]!a})")
     return note
 
@@ -319,7 +352,7 @@ def _others(register: Path | None, folder: Path) -> list[Noted]:
     """Return what other runs keep that go on at this moment."""
     found: list[Noted] = []
     for path in sorted(register.glob("*.json")) if register else ():
-        if path.name == _name(folder):
+        if path.name == note_name(folder):
             continue
         with suppress(OSError, ValueError), path.open("rb") as file:
             try:
@@ -332,32 +365,11 @@ def _others(register: Path | None, folder: Path) -> list[Noted]:
 def _forget(folder: Path, register: Path | None, only: bytes | None = None) -> None:
     """Remove the notes of a run; of its folder's, only one with the same content, if that is given."""
     if register is not None:
-        (register / _name(folder)).unlink(missing_ok=True)
+        (register / note_name(folder)).unlink(missing_ok=True)
     with suppress(OSError):
         note = folder / NOTE
         if only is None or (not note.is_symlink() and note.read_bytes() == only):
             note.unlink()
-
-
-@contextmanager
-def _register(root: Path) -> Iterator[Path | None]:
-    """Enter the folder of notes, alone; None where there is none that only this user can write."""
-    place, descriptor = root / _REGISTER, -1
-    try:
-        with suppress(FileExistsError):
-            place.mkdir(mode=0o700)
-        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        status = os.fstat(descriptor)
-        ours = status.st_uid == os.geteuid() and not status.st_mode & 0o077
-        if ours:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError:
-        ours = False
-    try:
-        yield place if ours else None
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
 
 
 @contextmanager
@@ -368,11 +380,3 @@ def _uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _boot(root: Path) -> str:
-    return attribute(root / "proc/sys/kernel/random/boot_id")
-
-
-def _name(folder: Path) -> str:
-    return f"{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}.json"

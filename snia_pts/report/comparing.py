@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..comparison import CONFIDENCE_PERCENT, SPREAD_RUNS, Compared, Difference, Unlike, compared, unlike
-from ..measurement import METRICS
+from ..measurement import METRICS, MeasuredRound
 from ..result import TestResult
-from ..spec import RoundsSpec, loop_rule
+from ..spec import RoundsSpec, Tracked, loop_rule
 from ..steps import mix
 from . import figures, matrices, overlays
 from .building import build
@@ -142,7 +142,8 @@ def _explained(entries: Sequence[Entry]) -> str:
     text = (
         f"Differences are from run {entries[0].label}, in percent of its value. The interval is the "
         f"{CONFIDENCE_PERCENT:g} % confidence interval of the difference of two means, from the rounds of both "
-        "measurement windows (Welch); one that leaves 0 out is marked with an asterisk. It says what these runs can "
+        "measurement windows (Welch); one that leaves 0 out is marked with an asterisk. Each number is judged by "
+        "itself: without any difference, about one in twenty is marked. It says what these runs can "
         "tell, not how drives of a kind differ."
     )
     if len(entries) >= SPREAD_RUNS:
@@ -231,9 +232,8 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
         for tracked in rule.tracked if rule else ():
             series: dict[str, dict[int, float]] = {}
             for label, loop in loops.items():
-                values = {each.number: each.value(tracked) for each in loop.complete} if loop else {}
-                if values:
-                    series[label] = values
+                if loop and loop.complete and _measures(loop.complete[0], tracked):
+                    series[label] = {each.number: each.value(tracked) for each in loop.complete}
             known = next((entry for entry in entries if entry.label in series), None)
             if known is None:
                 continue
@@ -247,6 +247,15 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
                 figures.convergence, series, (), metric=METRICS[tracked.metric], legend="Run", log=False
             )  # fmt: skip
             yield _page(title, f"rounds-{slug(f'{part} {label}')}", caption, draw)
+
+
+def _measures(measured: MeasuredRound, tracked: Tracked) -> bool:
+    """Tell whether a round measured what another run tracked."""
+    try:
+        measured.point(tracked)
+    except (KeyError, ValueError):
+        return False
+    return True
 
 
 def _matrix(entries: Sequence[Entry]) -> Iterator[Page]:

@@ -9,8 +9,10 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 
 from ..acceptance import judgements
 from ..measurement import Measurement
@@ -70,7 +72,15 @@ def tables(result: TestResult) -> tuple[Data, ...]:
         _of("measurements", "All measurements", _measurements(result)),
         *_time_lines(result),
     )  # fmt: skip
-    return tuple(each for each in found if each.rows)
+    return tuple(_told_apart(each for each in found if each.rows))
+
+
+def _told_apart(found: Iterable[Data]) -> Iterator[Data]:
+    """Number the tables whose names are the same, as those of parts may be."""
+    count: Counter[str] = Counter()
+    for each in found:
+        count[each.name] += 1
+        yield each if count[each.name] == 1 else replace(each, name=f"{each.name}--{count[each.name]}")
 
 
 def _of(name: str, title: str, rows: Iterator[Mapping[str, Value]]) -> Data:
@@ -206,7 +216,7 @@ def _time_lines(result: TestResult) -> Iterator[Data]:
         columns["mb_per_second"] = line.mb_per_second
         known = {name: values for name, values in columns.items() if not all(map(math.isnan, values))}
         rows = tuple(tuple(map(_known, row)) for row in zip(*known.values(), strict=True))
-        name = f"samples-{words.lower().replace(' ', '-').replace('/', '-')}"
+        name = f"samples-{re.sub('[^a-z0-9]+', '-', words.lower()).strip('-')}"
         yield Data(name=name, title=f"Samples: {words}", fields=tuple(known), rows=rows)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import io
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -291,9 +292,9 @@ class _Book:
 
     def _samples(self, data: Data) -> None:
         """A time line with its chart."""
-        name = data.title.removeprefix("Samples: ").replace("/", "-")
+        name = re.sub(r"[\[\]:*?/\\]", "-", plain(data.title.removeprefix("Samples: ")))
         used = {sheet.get_name().lower() for sheet in self._book.worksheets()}
-        name = f"Samples {name}"[:_LONGEST_NAME]
+        name = f"Samples {name}"[:_LONGEST_NAME].rstrip("'")
         sheet = self._book.add_worksheet(name if name.lower() not in used else None)
         self._table(sheet, data)
         chart = self._book.add_chart({"type": "scatter", "subtype": "straight"})

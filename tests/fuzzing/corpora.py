@@ -169,6 +169,13 @@ def _shortened(value: Any) -> Any:
 
 
 @cache
+def limits() -> tuple[bytes, ...]:
+    """A file of limits, with every key."""
+    figure = 'test = "latency"\nmetric = "iops"\nat = "histogram"\nunit = "IOPS"\n'
+    bound = f"{figure}maximum = 5.0\ntolerance_percent = 1.5\n"
+    return (f"format = 1\n[[limit]]\n{bound}[[limit]]\nminimum = 1\n{bound}".encode(),)
+
+
 def presets() -> tuple[bytes, ...]:
     """The simulated drives."""
     return tuple(path.read_bytes() for path in sorted(PRESETS.glob("*.toml")))

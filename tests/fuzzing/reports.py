@@ -39,7 +39,7 @@ _NODES = {
     "document", "decoration", "header", "section", "title", "paragraph", "table", "tgroup", "colspec", "thead", "tbody",
     "row", "entry", "#text",
 }  # fmt: skip
-_FILES = re.compile(r"(journal\.jsonl|result\.xml|report\.(rst|pdf|html)|figures(/[a-z0-9.-]+\.(svg|pdf))?)")
+_FILES = re.compile(r"(journal\.jsonl|result\.xml|report\.(rst|pdf|html|xlsx)|figures(/[a-z0-9.-]+\.(svg|pdf))?)")
 
 
 def _text(data: bytes) -> str:
@@ -119,7 +119,7 @@ def journaled(data: bytes, folder: Path) -> None:
     (place / "journal.jsonl").write_bytes(chained(data))
     try:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            stored.report(Namespace(run=place))
+            stored.report(Namespace(run=place, to=None, limits=None))
     finally:
         found = {str(path.relative_to(place)) for path in place.rglob("*")}
         _require(all(map(_FILES.fullmatch, found)), f"files beside the report: {sorted(found)}")

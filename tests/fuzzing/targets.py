@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
+from snia_pts.acceptance import judgements
 from snia_pts.cli import preparing, stored
 from snia_pts.cli.plan_text import Planned, plan_json, plan_lines
 from snia_pts.cli.resuming import outlook_lines
@@ -34,6 +35,7 @@ from snia_pts.lab.simulated.drive import SimulatedDrive, SimulatedFault
 from snia_pts.lab.simulated.laboratory import simulated_dut
 from snia_pts.lab.simulated.preset import read_preset
 from snia_pts.lab.telemetry import Observer
+from snia_pts.limits import read_limits
 from snia_pts.measurement import NOTHING, Measurement, Outcome, Transfers
 from snia_pts.plan import Assumptions, plan
 from snia_pts.record.document import compare, parse
@@ -137,6 +139,15 @@ def spec(data: bytes, folder: Path) -> None:
     _written(samples.run_facts(read.spec, test_class=read.test_class, found=read.deviations))
 
 
+def limits(data: bytes, folder: Path) -> None:
+    """A file of limits; one that is taken judges a result."""
+    (folder / "limits.toml").write_bytes(data)
+    result = samples.result_of("latency", stop_after=3, ending="interrupted")
+    asked = replace(result, facts=replace(result.facts, limits=read_limits(folder / "limits.toml")))
+    judgements(asked)
+    result_xml(asked)
+
+
 def plans(data: bytes, folder: Path) -> None:
     """What a test by a specification file would cost."""
     read = _read(data, folder)
@@ -206,7 +217,7 @@ def journal(data: bytes, folder: Path) -> None:
         if number % 8 == 0:
             status(Namespace(runs=[folder], json=as_json))
         list(outlook_lines(run, look(run, way)))
-        stored.assess(Namespace(run=folder, json=as_json))
+        stored.assess(Namespace(run=folder, json=as_json, limits=None))
 
 
 def entries(data: bytes, folder: Path) -> None:
@@ -347,6 +358,7 @@ def log(data: bytes, folder: Path) -> None:
 
 TARGETS: Mapping[str, Target] = {
     "spec": Target(form=TOML, corpus=corpora.specifications, parse=spec),
+    "limits": Target(form=TOML, corpus=corpora.limits, parse=limits, short=60),
     "plan": Target(form=TOML, corpus=corpora.short_specifications, parse=plans, short=30),
     "override": Target(form=LINES, corpus=corpora.overrides, parse=override),
     "preset": Target(form=TOML, corpus=corpora.presets, parse=preset, short=80),

@@ -119,9 +119,9 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     made = Machine(tmp_path_factory.mktemp("machine"), DRIVES)
     made.image("NEIGHBOUR").write_bytes(random.Random(1).randbytes(SIZE))
     with made.running(list(runs())):
-        made.wait(600, made.folder / "pulled/run/journal.jsonl", '"sample"')
+        made.wait(1500, made.folder / "pulled/run/journal.jsonl", '"sample"')
         made.remove("PULLED")
-        made.wait(600)
+        made.wait(1500)
     return made
 
 

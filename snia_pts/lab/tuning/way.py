@@ -101,8 +101,10 @@ def _sata_power(block: Path, root: Path) -> Iterator[Seen]:
     if policy == "max_performance":
         yield seen(kind, policy, "good", "the link does not sleep", wish=policy)
         return
-    wanted = [Wanted(kind=kind, place=host, value="max_performance")]
-    judgement: Judgement = "noted" if policy == "keep_firmware_settings" else "matters"
+    # The kernel takes back every policy but this one.
+    firmware = policy == "keep_firmware_settings"
+    wanted = [] if firmware else [Wanted(kind=kind, place=host, value="max_performance")]
+    judgement: Judgement = "noted" if firmware else "matters"
     yield seen(kind, policy, judgement, reason, wish="max_performance", wanted=wanted)
 
 
