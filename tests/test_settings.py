@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from snia_pts.errors import HostFailed
-from snia_pts.lab import settable, settings
+from snia_pts.files import replace_file
+from snia_pts.lab import settable
 from snia_pts.lab.settings import NOTE, Change, Held, Setting, hold, restore
 
 SCHEDULER = "sys/block/sdx/queue/scheduler"
@@ -376,14 +377,13 @@ def test_the_cache_of_a_drive_that_is_away_stays_noted(host: Host) -> None:
 
 def test_a_note_that_cannot_be_written_changes_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk is told with the file; what was noted already is removed."""
-    write = settings.replace_file
 
     def full(path: Path, content: bytes) -> None:
         if path.parent.name == "snia-pts":
             raise OSError(28, "No space left on device")
-        write(path, content)
+        replace_file(path, content)
 
-    monkeypatch.setattr(settings, "replace_file", full)
+    monkeypatch.setattr("snia_pts.lab.settings.replace_file", full)
     with (
         pytest.raises(HostFailed, match=r"cannot be noted \(No space left on device\); nothing was changed"),
         host.hold(),
