@@ -385,7 +385,7 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         argv, cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
     ) as child:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 180
         while "00002-" not in " ".join(fio_of(tmp_path)) and time.monotonic() < deadline:
             time.sleep(0.05)
         yield child
