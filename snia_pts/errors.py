@@ -49,7 +49,7 @@ class UsageError(SniaPtsError, ValueError):
 
 
 class SpecError(SniaPtsError, ValueError):
-    """The specification {path} has {count}:\n{mistakes}"""
+    """{what} {path} has {count}:\n{mistakes}"""
 
     exit_code = 3
     hint = "Correct the file, or the option; specs/ shows every key and its form."

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Le, MinLen
 
-from .files import read_regular
-from .specfile import LONGEST_BYTES, follows, sentence, spec_error
+from .errors import SpecError
+from .specfile import follows, read_toml, sentence, spec_error
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+_WHAT = "The file of limits"
+_REMEDY = "Correct the file; docs/usage.rst shows one."
 Text = Annotated[str, MinLen(1)]
 TestName = Literal["iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth"]
 
@@ -66,27 +66,19 @@ class _File:
 
 def read_limits(path: Path) -> tuple[Limit, ...]:
     """Return the limits of a TOML file; raises SpecError, naming every mistake at once with key and value."""
-    try:
-        plain = tomllib.loads(read_regular(path, LONGEST_BYTES).decode("utf-8"))
-    except FileNotFoundError:
-        raise spec_error(str(path), ["no such file"]) from None
-    except OSError as error:
-        raise spec_error(str(path), [f"not readable as TOML: {error.strerror}"]) from None
-    except (ValueError, RecursionError) as error:
-        raise spec_error(str(path), [f"not readable as TOML: {error}"]) from None
-    return _checked(path, plain)
-
-
-def _checked(path: Path, plain: Mapping[str, Any]) -> tuple[Limit, ...]:
     from pydantic import ValidationError
 
     try:
-        text = json.dumps(plain, ensure_ascii=False, default=lambda date: [str(date)])
+        text = json.dumps(read_toml(path, _WHAT), ensure_ascii=False, default=lambda date: [str(date)])
         return _adapter().validate_json(text, strict=True).limit
     except ValidationError as error:
-        raise spec_error(str(path), [sentence(detail) for detail in error.errors() if not follows(detail)]) from None
+        mistakes = [sentence(detail) for detail in error.errors() if not follows(detail)]
+    except SpecError as error:
+        error.hint = _REMEDY
+        raise
     except (ValueError, RecursionError):
-        raise spec_error(str(path), ["expected numbers of fewer digits, lists nested less deep"]) from None
+        mistakes = ["expected numbers of fewer digits, lists nested less deep"]
+    raise spec_error(str(path), mistakes, _WHAT, hint=_REMEDY)
 
 
 @cache

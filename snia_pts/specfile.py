@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 SPECS = Path(__file__).parent / "data" / "specs"
+SPECIFICATION = "The specification"
 #: No specification, and no simulated drive, is longer.
 LONGEST_BYTES = 1024 * 1024
 #: What the last word of a key says of its number.
@@ -76,6 +77,18 @@ def read_specification(
     return Specification(spec=spec, test_class=test_class, deviations=deviations)
 
 
+def read_toml(path: Path, what: str = SPECIFICATION) -> dict[str, Any]:
+    """Return the content of a TOML file; raises SpecError that calls it ``what``."""
+    try:
+        return tomllib.loads(read_regular(path, LONGEST_BYTES).decode("utf-8"))
+    except FileNotFoundError:
+        raise spec_error(str(path), ["no such file"], what) from None
+    except OSError as error:
+        raise spec_error(str(path), [f"not readable as TOML: {error.strerror}"], what) from None
+    except (ValueError, RecursionError) as error:
+        raise spec_error(str(path), [f"not readable as TOML: {error}"], what) from None
+
+
 def parse_override(text: str) -> tuple[str, Any]:
     """Split ``KEY=VALUE``, reading VALUE as TOML; raises UsageError when there is no key or no value."""
     key, equals, value = text.partition("=")
@@ -107,12 +120,8 @@ class _File:
     @classmethod
     def read(cls, path: Path, test_class: TestClass) -> _File:
         try:
-            return cls._resolve(path, tomllib.loads(read_regular(path, LONGEST_BYTES).decode("utf-8")), test_class)
-        except FileNotFoundError:
-            raise spec_error(str(path), ["no such file"]) from None
-        except OSError as error:
-            raise spec_error(str(path), [f"not readable as TOML: {error.strerror}"]) from None
-        except (ValueError, RecursionError) as error:
+            return cls._resolve(path, read_toml(path), test_class)
+        except RecursionError as error:
             raise spec_error(str(path), [f"not readable as TOML: {error}"]) from None
 
     @classmethod
@@ -230,12 +239,14 @@ def sentence(detail: ErrorDetails) -> str:
     return f"{key}:{shown} expected {message}".removeprefix(":").strip()
 
 
-def spec_error(path: str, mistakes: Sequence[str]) -> SpecError:
-    """Return the error that tells all mistakes of a file."""
+def spec_error(path: str, mistakes: Sequence[str], what: str = SPECIFICATION, hint: str | None = None) -> SpecError:
+    """Return the error that tells all mistakes of a file, which is called ``what``."""
     return SpecError(
+        what=what,
         path=path,
         count=f"{len(mistakes)} mistake{'s' * (len(mistakes) != 1)}",
         mistakes="\n".join(f"  {path}: {line}" for line in mistakes),
+        hint=hint,
     )
 
 

@@ -29,10 +29,17 @@ def loop_device(
     if made.returncode:
         pytest.skip(f"no loop devices here: {made.stderr.strip()}")
     device = Path(made.stdout.strip())
+    _set_as_made(device)
     try:
         yield device
     finally:
         subprocess.run(["losetup", "--detach", device], check=True)
+
+
+def _set_as_made(device: Path) -> None:
+    """Make the queue what it was when the kernel made the device: one that was killed in its use keeps its settings."""
+    for name, text in (("scheduler", "none"), ("nomerges", "0")):
+        (Path("/sys/block") / device.name / "queue" / name).write_text(text)
 
 
 @contextmanager

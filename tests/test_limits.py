@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -16,10 +16,11 @@ from snia_pts.acceptance import judgements, require_met, untested
 from snia_pts.cli.main import main
 from snia_pts.errors import LimitsMissed, SpecError
 from snia_pts.keyfigures import key_figures
-from snia_pts.limits import Limit, read_limits
+from snia_pts.limits import Limit, TestName, read_limits
 from snia_pts.record.resultxml import result_xml
 from snia_pts.report import building, junit, rst
 from snia_pts.result import TestResult
+from snia_pts.spec import SPEC_TYPES
 from tests import samples
 
 AT = "RND 4 KiB 0/100"
@@ -208,3 +209,16 @@ def test_a_limit_on_a_test_that_was_not_run_is_not_met() -> None:
     """Of a folder of several tests: what was to be shown was not."""
     (found,) = untested([limit(), limit(test="hir")], ["iops"])
     assert (found.limit.test, found.met, found.reason) == ("hir", False, "hir was not run")
+
+
+def test_limits_know_every_test() -> None:
+    """A limit may be on any test that there is, and on no other."""
+    assert set(get_args(TestName)) == set(SPEC_TYPES)
+
+
+def test_a_file_with_mistakes_is_called_what_it_is(tmp_path: Path) -> None:
+    """It is no specification, and its remedy is another."""
+    (tmp_path / "limits.toml").write_text("format = 1")
+    with pytest.raises(SpecError, match=r"The file of limits .* has 1 mistake") as raised:
+        read_limits(tmp_path / "limits.toml")
+    assert "docs/usage.rst" in raised.value.hint

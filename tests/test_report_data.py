@@ -196,6 +196,10 @@ def test_a_report_is_written_as_what_is_asked_for(tmp_path: Path, capsys: pytest
     assert {"run", "measurements", "points", "rounds", "windows", "samples-histogram"} <= names
     assert json.loads((place / "report.json").read_text())["format"] == 1
 
+    (place / "tables" / "limits.csv").write_text("of another report")
+    assert main(["report", str(place), "--to", "csv"]) == 0
+    assert {path.stem for path in (place / "tables").iterdir()} == names
+
     assert main(["report", str(place), "--to", "docx"]) == UsageError.exit_code
     assert "no format 'docx'" in capsys.readouterr().err
 

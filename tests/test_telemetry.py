@@ -279,10 +279,10 @@ def test_a_drive_that_is_gone_is_not_an_error(drive: Drive) -> None:
 def test_whatever_the_kernel_says_is_a_value_that_can_be_kept(stat: bytes, cpus: bytes, sensor: bytes) -> None:
     """No content of any of the files is an error, and no number is beyond what a journal takes."""
     before = telemetry._Reading(
-        at_ns=0, cpus=telemetry._cpu_times(b"cpu 1 2 3 4 5 6 7 8 9\n"), block=(0,) * 6, throttlings=0, link_errors=0
+        at_ns=0, cpus=telemetry.cpu_times(b"cpu 1 2 3 4 5 6 7 8 9\n"), block=(0,) * 6, throttlings=0, link_errors=0
     )
     after = telemetry._Reading(
-        at_ns=1, cpus=telemetry._cpu_times(b"cpu  " + cpus), block=telemetry._numbers(stat + b" 1" * 6)[:6],
+        at_ns=1, cpus=telemetry.cpu_times(b"cpu  " + cpus), block=telemetry._numbers(stat + b" 1" * 6)[:6],
         throttlings=telemetry._whole(stat), link_errors=telemetry._total(b"TOTAL_ERR_COR " + stat),
     )  # fmt: skip
     told = telemetry._between(before, after, telemetry._celsius(sensor))

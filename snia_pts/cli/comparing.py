@@ -10,13 +10,14 @@ from pathlib import Path
 from string import ascii_uppercase
 
 from ..comparison import Compared, Unlike, compared, unlike
-from ..errors import NotComparable, RecordError, UsageError
+from ..errors import NotComparable, RecordError, ReportError, UsageError
 from ..record.folder import RunFolder
 from ..record.suite import SuiteFolder
 from ..replay import assess
 from ..report.comparing import Entry, build_comparison
 from ..report.summary import verdict
 from ..units import number
+from .words import printable, table
 
 #: The metrics of the short answer, in the order of their weight.
 _SHOWN = ("iops", "mb_per_second", "average_response_ms")
@@ -73,7 +74,11 @@ def _written(entries: Sequence[Entry], folder: Path) -> Mapping[str, Path]:
     from ..report.writing import made, replace_files
 
     files = {folder / place: data for place, data in made(build_comparison(entries), stem="comparison").items()}
-    replace_files(files)
+    try:
+        replace_files(files)
+    except ReportError as error:
+        error.hint = "Name another place with --out."
+        raise
     return {path.name: path for path in files if path.stem == "comparison"}
 
 
@@ -85,7 +90,7 @@ def _lines(entries: Sequence[Entry], found: Sequence[Unlike], numbers: Sequence[
     for entry in entries:
         dut = entry.result.facts.dut
         drive = " ".join(filter(None, (dut.model, dut.serial)))
-        yield _printable(f"  {entry.label}  {entry.place}: {drive}: {verdict(entry.result)}")
+        yield printable(f"  {entry.label}  {entry.place}: {drive}: {verdict(entry.result)}")
     for weight, heading in (("flagged", "Compare with care:"), ("told", "The runs differ in:")):
         listed = [each for each in found if each.weight == weight]
         if listed:
@@ -93,7 +98,7 @@ def _lines(entries: Sequence[Entry], found: Sequence[Unlike], numbers: Sequence[
             yield heading
         for each in listed:
             own = "; ".join(f"{e.label}: {value or '-'}" for e, value in zip(entries, each.values, strict=True))
-            yield _printable(f"  {each.what}: {own}")
+            yield printable(f"  {each.what}: {own}")
     for metric in _SHOWN:
         yield from _table(entries, [each for each in numbers if each.metric == metric])
     yield ""
@@ -104,31 +109,21 @@ def _lines(entries: Sequence[Entry], found: Sequence[Unlike], numbers: Sequence[
 def _table(entries: Sequence[Entry], rows: Sequence[Compared]) -> Iterator[str]:
     if not rows:
         return
-    cells = [
-        (
-            each.at,
-            *(
-                "-" if figure is None else number(figure.value) + _difference(each, place)
-                for place, figure in enumerate(each.figures)
-            ),
-        )
-        for each in rows
-    ]
-    heads = (f"{rows[0].metric} at", *(entry.label for entry in entries))
-    widths = [max(len(row[place]) for row in (heads, *cells)) for place in range(len(heads))]
     yield ""
-    for row in (heads, *cells):
-        others = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
-        yield "  ".join((f"{row[0]:{widths[0]}}", *others))
+    yield from table((f"{rows[0].metric} at", *(entry.label for entry in entries)), map(_cells, rows))
+
+
+def _cells(each: Compared) -> tuple[str, ...]:
+    values = (
+        "-" if figure is None else number(figure.value) + _difference(each, place)
+        for place, figure in enumerate(each.figures)
+    )
+    return (printable(each.at), *values)
 
 
 def _difference(each: Compared, place: int) -> str:
     found = each.differences[place]
     return "" if found is None else f" ({found.percent:+.1f}{'*' if found.certain else ' '})"
-
-
-def _printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _json(entries: Sequence[Entry], found: Sequence[Unlike], numbers: Sequence[Compared]) -> dict[str, object]:

@@ -13,6 +13,7 @@ from textwrap import TextWrapper, wrap
 from ..errors import SniaPtsError, TargetNotOurs
 from ..lab.inventory import Link, Listed, read_inventory
 from ..units import capacity, counted
+from .words import printable
 
 _MEDIA = {True: "rotational", False: "solid state", None: ""}
 _VERDICT = "may be tested"
@@ -107,7 +108,7 @@ def _facts(listed: Listed) -> dict[str, str]:
     }
     if isinstance(listed.refusal, TargetNotOurs):
         told[_VERDICT] += " (--discard-data allows it)"
-    return {name: "".join(letter if letter.isprintable() else "?" for letter in text) for name, text in told.items()}
+    return {name: printable(text) for name, text in told.items()}
 
 
 def _reason(refusal: SniaPtsError) -> str:

@@ -37,14 +37,13 @@ def assess(arguments: argparse.Namespace) -> int:
     limits = read_limits(arguments.limits) if arguments.limits else None
     suite = SuiteFolder.existing(arguments.run)
     folders = _runs(suite) if suite else [RunFolder.existing(arguments.run)]
-    documents, judged, tests, asked, disagreed = [], list[Judgement](), list[str](), tuple[Limit, ...](), False
+    documents, judged, disagreed = [], list[Judgement](), False
     for folder in folders:
         result = assess_run(folder)
         disagreements = _disagreements(folder, result)
         disagreed = disagreed or bool(disagreements)
         result = limited(result, limits)
-        judged, asked = [*judged, *judgements(result)], result.facts.limits
-        tests.append(result.facts.spec.test)
+        judged += judgements(result)
         if arguments.json:
             documents.append(result_json(result, disagreements))
         else:
@@ -56,7 +55,9 @@ def assess(arguments: argparse.Namespace) -> int:
         print("\n".join(("", *overview_lines(summed_up(suite)))))
     if disagreed:
         return RecordError.exit_code
-    require_met((*judged, *untested(asked, tests if suite else [limit.test for limit in asked])))
+    if suite:
+        judged += untested(result.facts.limits, [folder.path.name for folder in folders])
+    require_met(judged)
     return 0
 
 

@@ -65,6 +65,11 @@ def deviation_lines(deviations: Sequence[Deviation]) -> Iterator[str]:
         yield f"  {deviation.what}: {deviation.actual}; the standard: {deviation.standard} ({deviation.clause})"
 
 
+def printable(text: str) -> str:
+    """A text of a device or an operator with a question mark for every letter that a terminal would not print."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Lines of columns, the first leaning left, the others right."""
     lines = [tuple(head), *map(tuple, rows)]

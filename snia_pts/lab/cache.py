@@ -11,6 +11,7 @@ import json
 import os
 import re
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -43,7 +44,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Cache:
+class _Cache(ABC):
     """A write cache as a Setting; ``evidence`` is the base name of what its programs leave."""
 
     place: str
@@ -79,9 +80,9 @@ class _Cache:
         """See Setting."""
         yield from ()
 
+    @abstractmethod
     def look(self, *, anew: bool = True) -> Told:
         """Ask for its state; unless ``anew``, what the kernel knows will do."""
-        raise NotImplementedError
 
     def read(self) -> str | None:
         """See Setting."""

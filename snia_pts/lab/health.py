@@ -19,7 +19,7 @@ from ..errors import SniaPtsError
 from ..health import Figure, Health, Role, Unit
 from ..units import GB, GIB, MIB, MOST
 from . import process
-from .engine import last_number
+from .engine import looked_up
 
 _TIMEOUT_SECONDS = 20.0
 _MOST_FIGURES, _LONGEST_TEXT = 200, 120
@@ -125,9 +125,9 @@ def figures_of(answer: str, reader: Reader, dut: Dut) -> tuple[Figure, ...]:
 
 def _unused(evidence: Path, name: str) -> Path:
     """Return a place for evidence, by the number of the last: one that no reading before has taken."""
-    first = f"{last_number(evidence):05d}-health-{name}"
-    names = (first, *(f"{first}-{number}" for number in range(2, 1000)))
-    return next(evidence / each for each in names if not (evidence / each).with_suffix(".process.json").exists())
+    first = looked_up(evidence, f"health-{name}")
+    places = (first, *(first.with_name(f"{first.name}-{number}") for number in range(2, 1000)))
+    return next(each for each in places if not each.with_suffix(".process.json").exists())
 
 
 # -- NVMe -------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ..steps import Idle, Purge, Round, Step, Stretch
 from ..units import block_size
 from .cache import CLAUSE, WriteCache
 from .device import attribute, block_directory
-from .engine import Engine, last_number
+from .engine import Engine, last_number, looked_up
 from .fio import Refused
 from .kernel import KernelLog, names, open_log
 from .purge import Purger
@@ -92,7 +92,7 @@ class Laboratory:
         lines = self._kernel.lines()
         if not lines:
             return "" if self._kernel.readable else " What the kernel says cannot be read here."
-        evidence = self._evidence / f"{last_number(self._evidence):05d}-kernel.txt"
+        evidence = looked_up(self._evidence, "kernel.txt")
         try:
             evidence.write_text("\n".join(lines) + "\n", encoding="utf-8")
         except OSError as error:

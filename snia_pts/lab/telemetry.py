@@ -146,7 +146,7 @@ class Observer:
     def _read(self) -> _Reading:
         return _Reading(
             at_ns=time.monotonic_ns(),
-            cpus=_cpu_times(self._cpus.read()),
+            cpus=cpu_times(self._cpus.read()),
             block=self._block.read() if self._block is not None else (),
             throttlings=_sum(_whole(each.read()) for each in self._throttled),
             link_errors=_sum(_total(each.read()) for each in self._errors),
@@ -240,7 +240,7 @@ def _celsius(text: bytes) -> float | None:
     return None
 
 
-def _cpu_times(text: bytes) -> dict[bytes, tuple[int, int]]:
+def cpu_times(text: bytes) -> dict[bytes, tuple[int, int]]:
     """Return the busy and the whole time of each CPU in the kernel's units; waiting for I/O is not busy."""
     times = {}
     for line in text.split(b"\n"):
@@ -259,7 +259,7 @@ def _greater(one: float | None, other: float | None) -> float | None:
 
 
 def _between(before: _Reading, after: _Reading, celsius: float | None) -> Vitals:
-    busy = {name: _busy_percent(before.cpus.get(name, (0, 0)), times) for name, times in after.cpus.items()}
+    busy = {name: busy_percent(before.cpus.get(name, (0, 0)), times) for name, times in after.cpus.items()}
     single = [percent for name, percent in busy.items() if name != b"cpu" and percent is not None]
     seconds = (after.at_ns - before.at_ns) / 1e9
     return Vitals(
@@ -273,7 +273,8 @@ def _between(before: _Reading, after: _Reading, celsius: float | None) -> Vitals
     )
 
 
-def _busy_percent(before: tuple[int, int], after: tuple[int, int]) -> float | None:
+def busy_percent(before: tuple[int, int], after: tuple[int, int]) -> float | None:
+    """Return how busy a CPU was between two of its times; None where no time passed."""
     busy, whole = after[0] - before[0], after[1] - before[1]
     return min(100.0, 100 * max(0, busy) / whole) if whole > 0 else None
 

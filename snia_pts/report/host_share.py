@@ -18,7 +18,12 @@ def host_tables(result: TestResult) -> Iterator[Table]:
     ceilings, cpus = result.facts.ceilings, result.facts.platform.cpus
     rows = [("Points judged", _judged(result)), *_reasons(result)]
     if not ceilings:
-        rows.append(("Ceiling of the host", "not calibrated: the test is short beside the time that it takes"))
+        rows.append(
+            (
+                "Ceiling of the host",
+                "not calibrated: the test is too short for it, or fio was not believed on the null target",
+            )
+        )
     yield facts(rows, title="Host or drive?")
     if ceilings and cpus:
         yield _ceilings(ceilings, cpus)

@@ -111,8 +111,23 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
     files = made(build(result), pages) if pages else {}
     for name in formats:
         files |= DATA_OUTPUTS[name](result) if name in DATA_OUTPUTS else {}
+    if "csv" in formats:
+        _forget_tables(folder, files)
     replace_files({folder / place: content for place, content in files.items()})
     return {name: folder / _PLACES.get(name, f"report.{name}") for name in formats}
+
+
+def _forget_tables(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Remove tables of an earlier report that this one has not: they would tell of other limits or warnings.
+
+    Raises ReportError where the folder of tables is a link, which leads who knows where.
+    """
+    tables = folder / "tables"
+    if tables.is_symlink():
+        raise ReportError(reason=f"{tables} is a link")
+    for path in tables.glob("*.csv"):
+        if f"tables/{path.name}" not in files:
+            path.unlink()
 
 
 def made(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str = "report") -> dict[str, bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,8 +10,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, MultipleOf
 
 from ...errors import SpecError, UsageError
-from ...files import read_regular
-from ...specfile import LONGEST_BYTES, sentence
+from ...specfile import read_toml, sentence, spec_error
 from ...units import MB
 
 PRESETS = Path(__file__).parents[2] / "data" / "specs" / "drives"
@@ -135,21 +133,12 @@ def read_preset(name: str) -> Preset:
             hint=f"Known: {', '.join(preset_names())}; or a file such as sim:./mine.toml.",
         )
     try:
-        table = tomllib.loads(read_regular(path, LONGEST_BYTES).decode("utf-8"))
+        table = read_toml(path)
         return TypeAdapter(Preset).validate_json(json.dumps(table, default=str), strict=True)
     except ValidationError as error:
-        raise _mistakes(str(path), [sentence(detail) for detail in error.errors()]) from None
-    except FileNotFoundError:
-        raise _mistakes(str(path), ["no such file"]) from None
-    except OSError as error:
-        raise _mistakes(str(path), [f"not readable as TOML: {error.strerror}"]) from None
+        mistakes = [sentence(detail) for detail in error.errors()]
+    except SpecError:
+        raise
     except (ValueError, RecursionError) as error:
-        raise _mistakes(str(path), [f"not readable as TOML: {error}"]) from None
-
-
-def _mistakes(path: str, lines: list[str]) -> SpecError:
-    return SpecError(
-        path=path,
-        count=f"{len(lines)} mistake{'s' * (len(lines) != 1)}",
-        mistakes="\n".join(f"  {path}: {line}" for line in lines),
-    )
+        mistakes = [f"not readable as TOML: {error}"]
+    raise spec_error(str(path), mistakes)

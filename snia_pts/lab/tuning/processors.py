@@ -10,6 +10,7 @@ from pathlib import Path
 from ...testplatform import Judgement
 from ...units import capacity, whole_number
 from ..device import attribute
+from ..telemetry import busy_percent, cpu_times
 from .seen import Seen, Wanted, counted, seen, untold
 
 #: The longest that --tune lets a processor take to wake up, in microseconds.
@@ -109,10 +110,9 @@ def _virtual(root: Path) -> Seen:
 
 def load(before: tuple[int, int], after: tuple[int, int]) -> Seen:
     """How busy the host was with something else, by ``times`` before and after a moment without I/O of the suite."""
-    busy, whole = after[0] - before[0], after[1] - before[1]
-    if whole <= 0:
+    percent = busy_percent(before, after)
+    if percent is None:
         return untold("other load", "the kernel does not tell")
-    percent = min(100.0, 100 * max(0, busy) / whole)
     judgement: Judgement = "matters" if percent > _BUSY_PERCENT else "good"
     reason = "other programs take processors from the test"
     return seen("other load", f"{percent:.0f} % of all CPUs", judgement, reason, wish=f"at most {_BUSY_PERCENT:.0f} %")
@@ -120,9 +120,7 @@ def load(before: tuple[int, int], after: tuple[int, int]) -> Seen:
 
 def times(root: Path) -> tuple[int, int]:
     """Return the busy and the whole time of all processors so far, in the kernel's units; (0, 0) where it is untold."""
-    found = [whole_number(text) for text in attribute(root / "proc/stat").partition("\n")[0].split()[1:9]]
-    known = [number for number in found if number is not None]
-    return (sum(known) - sum(known[3:5]), sum(known)) if len(known) == 8 else (0, 0)
+    return cpu_times(attribute(root / "proc/stat").encode()).get(b"cpu", (0, 0))
 
 
 def swap(root: Path) -> Seen:
