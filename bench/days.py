@@ -66,7 +66,7 @@ def facts(test: str, hours: float) -> RunFacts:
         suite_version="", engine="", engine_version="", io_engine="",
     )  # fmt: skip
     return RunFacts(
-        run_id="days", started=_STARTED, command_line=(), operator="", seed=0, test_class="enterprise",
+        run_id="days", started=_STARTED, command_line=(), seed=0, test_class="enterprise",
         spec=specification.spec, dut=device, platform=platform, deviations=specification.deviations,
     )  # fmt: skip
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MinLen
 
-from .errors import SpecError
-from .specfile import follows, read_toml, sentence, spec_error
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+from .tomlfile import read_file
 
 _WHAT = "The file of limits"
 _REMEDY = "Correct the file; docs/usage.rst shows one."
@@ -66,23 +60,4 @@ class _File:
 
 def read_limits(path: Path) -> tuple[Limit, ...]:
     """Return the limits of a TOML file; raises SpecError, naming every mistake at once with key and value."""
-    from pydantic import ValidationError
-
-    try:
-        text = json.dumps(read_toml(path, _WHAT), ensure_ascii=False, default=lambda date: [str(date)])
-        return _adapter().validate_json(text, strict=True).limit
-    except ValidationError as error:
-        mistakes = [sentence(detail) for detail in error.errors() if not follows(detail)]
-    except SpecError as error:
-        error.hint = _REMEDY
-        raise
-    except (ValueError, RecursionError):
-        mistakes = ["expected numbers of fewer digits, lists nested less deep"]
-    raise spec_error(str(path), mistakes, _WHAT, hint=_REMEDY)
-
-
-@cache
-def _adapter() -> TypeAdapter[_File]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(_File)
+    return read_file(path, _File, _WHAT, remedy=_REMEDY).limit

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from .about import About
 from .ceiling import Ceiling
 from .disturbances import disturbances
 from .dut import Dut
@@ -48,13 +49,12 @@ class RunFacts:
 
     ``deviations`` are those known from the start; more may come with the outcomes.  ``ceilings`` are what the host
     alone can do, for the shapes of the test's stimuli; none where it was not calibrated.  ``health`` is what the drive
-    told of its life before.
+    told of its life before.  ``about`` is what people say of it.
     """
 
     run_id: str
     started: str
     command_line: tuple[str, ...]
-    operator: str
     seed: int
     test_class: TestClass
     spec: Spec
@@ -65,6 +65,7 @@ class RunFacts:
     ceilings: tuple[Ceiling, ...] = ()
     health: Health | None = None
     limits: tuple[Limit, ...] = ()
+    about: About = field(default_factory=About)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,31 +5,21 @@ Every mistake of a file is told at once; every number that differs from the stan
 
 from __future__ import annotations
 
-import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .errors import SpecError, UsageError
-from .files import read_regular
+from .errors import UsageError
 from .spec import SPEC_TYPES, Deviation, Spec, TestClass, TestSpec
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-    from pydantic_core import ErrorDetails
+from .tomlfile import checked, mistaken, read_toml
 
 SPECS = Path(__file__).parent / "data" / "specs"
-SPECIFICATION = "The specification"
-#: No specification, and no simulated drive, is longer.
-LONGEST_BYTES = 1024 * 1024
 #: What the last word of a key says of its number.
 _UNITS = {"seconds": " s", "ms": " ms", "percent": " %", "percents": " %", "kib": " KiB"}
 #: What names a specification, and is no number of the standard.
 _NAMES = {field.name for field in fields(TestSpec)}
-_UNFIT = "expected numbers of fewer digits, lists nested less deep, texts of valid characters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,24 +59,12 @@ def read_specification(
             values[key] = value
         else:
             mistakes.append(_unknown(key, values.keys() - _NAMES, test, pts, test_class))
-    spec, more = _validate(test, _nested(values))
+    spec, more = checked(SPEC_TYPES[test], _nested(values))
     if spec is None or mistakes or more:
-        raise spec_error(str(path or f"{standard.path.name} with your options"), mistakes + more)
+        raise mistaken(str(path or f"{standard.path.name} with your options"), mistakes + more)
     departures = dict.fromkeys((*standard.departures, *chosen.departures))
     deviations = (*_differences(standard, chosen, values), *departures, *_foreign(standard, chosen))
     return Specification(spec=spec, test_class=test_class, deviations=deviations)
-
-
-def read_toml(path: Path, what: str = SPECIFICATION) -> dict[str, Any]:
-    """Return the content of a TOML file; raises SpecError that calls it ``what``."""
-    try:
-        return tomllib.loads(read_regular(path, LONGEST_BYTES).decode("utf-8"))
-    except FileNotFoundError:
-        raise spec_error(str(path), ["no such file"], what) from None
-    except OSError as error:
-        raise spec_error(str(path), [f"not readable as TOML: {error.strerror}"], what) from None
-    except (ValueError, RecursionError) as error:
-        raise spec_error(str(path), [f"not readable as TOML: {error}"], what) from None
 
 
 def parse_override(text: str) -> tuple[str, Any]:
@@ -119,10 +97,11 @@ class _File:
 
     @classmethod
     def read(cls, path: Path, test_class: TestClass) -> _File:
+        table = read_toml(path)
         try:
-            return cls._resolve(path, read_toml(path), test_class)
-        except RecursionError as error:
-            raise spec_error(str(path), [f"not readable as TOML: {error}"]) from None
+            return cls._resolve(path, table, test_class)
+        except (ValueError, RecursionError) as error:
+            raise mistaken(str(path), [f"not readable as TOML: {error}"]) from None
 
     @classmethod
     def _resolve(cls, path: Path, table: dict[str, Any], test_class: TestClass) -> _File:
@@ -195,59 +174,6 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
             place = place.setdefault(section, {})
         place[name] = value
     return plain
-
-
-def _validate(test: str, plain: Mapping[str, Any]) -> tuple[Spec | None, list[str]]:
-    from pydantic import ValidationError
-
-    try:
-        text = json.dumps(plain, ensure_ascii=False, default=lambda date: [str(date)])
-        return _adapter(test).validate_json(text, strict=True), []
-    except ValidationError as error:
-        return None, [sentence(detail) for detail in error.errors() if not follows(detail)]
-    except (ValueError, RecursionError):
-        return None, [_UNFIT]
-
-
-@cache
-def _adapter(test: str) -> TypeAdapter[Spec]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(SPEC_TYPES[test])
-
-
-def follows(detail: ErrorDetails) -> bool:
-    """Tell whether a list is called too short only because its entries are mistaken."""
-    return detail["type"] == "too_short" and bool(detail["input"])
-
-
-def sentence(detail: ErrorDetails) -> str:
-    """Return a mistake that pydantic found as one sentence: key, value, what was expected."""
-    key = ".".join(str(part) for part in detail["loc"])
-    if detail["type"] in ("json_invalid", "string_unicode"):
-        return _UNFIT
-    if detail["type"] == "missing":
-        return f"{key}: expected this key"
-    if detail["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return f"{key}: expected no such key"
-    if detail["type"] == "too_short":
-        return f"{key}: expected at least one entry"
-    if detail["type"] in ("string_too_short", "string_too_long", "predicate_failed"):
-        return f"{key}: {detail['input'][:80]!r}: expected a short line of printable letters"
-    message = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    shown = "" if isinstance(detail["input"], dict) else f" {detail['input']!r}:"
-    return f"{key}:{shown} expected {message}".removeprefix(":").strip()
-
-
-def spec_error(path: str, mistakes: Sequence[str], what: str = SPECIFICATION, hint: str | None = None) -> SpecError:
-    """Return the error that tells all mistakes of a file, which is called ``what``."""
-    return SpecError(
-        what=what,
-        path=path,
-        count=f"{len(mistakes)} mistake{'s' * (len(mistakes) != 1)}",
-        mistakes="\n".join(f"  {path}: {line}" for line in mistakes),
-        hint=hint,
-    )
 
 
 def _differences(standard: _File, chosen: _File, values: Mapping[str, Any]) -> Iterator[Deviation]:

@@ -14,6 +14,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from snia_pts.about import About
 from snia_pts.dut import Dut
 from snia_pts.folding import fold
 from snia_pts.histogram import Histogram
@@ -127,7 +128,7 @@ def run_facts(
     return RunFacts(
         run_id=f"{spec.test}-EXAMPLE-MZ7L3960HCJR-00A07-20261103T014600", started=STARTED.isoformat(),
         command_line=tuple(command_line) or ("snia-pts", spec.test, "/dev/sdb", "--serial", "S6KMNE0T500123"),
-        operator=operator, seed=4_711_202_611, test_class=test_class, spec=spec, dut=device or dut(),
+        about=About(operator=operator), seed=4_711_202_611, test_class=test_class, spec=spec, dut=device or dut(),
         platform=host or platform(), deviations=tuple(found), warnings=tuple(warnings),
     )  # fmt: skip
 

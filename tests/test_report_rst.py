@@ -9,6 +9,7 @@ from docutils import nodes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from snia_pts.about import About
 from snia_pts.errors import ReportError
 from snia_pts.report import rst
 from snia_pts.report.building import build
@@ -101,7 +102,7 @@ def with_text(text: str) -> TestResult:
         result,
         facts=dataclasses.replace(
             told,
-            operator=text,
+            about=About(operator=text, vendor=text, nand_type=text, hba=text, notes=(text or "-",)),
             command_line=("snia-pts", text),
             run_id=text,
             dut=dataclasses.replace(told.dut, model=text, serial=text, firmware=text, path=f"/dev/{text}", bus=text),

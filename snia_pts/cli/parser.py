@@ -185,6 +185,7 @@ def _how(parser: argparse.ArgumentParser, place: str) -> None:
     how.add_argument("--seed", metavar="N", help="of the random offsets (default: a new one, recorded)")
     how.add_argument("--run-dir", metavar="DIR", type=Path, help=f"default: {place}")
     _limits(how)
+    _about(how)
     how.add_argument("--operator", metavar="NAME", default="", help="who tests, for the report")
     how.add_argument("--progress", choices=("auto", "line", "log", "none"), default="auto")
 
@@ -207,6 +208,7 @@ def _report(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=_verb("stored", "report"))
     parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
     _limits(parser)
+    _about(parser)
     parser.add_argument(
         "--to", metavar="FORMATS", help="of rst,pdf,html,xlsx,csv,json,junit (default: rst,pdf,html,xlsx)"
     )
@@ -214,6 +216,12 @@ def _report(parser: argparse.ArgumentParser) -> None:
 
 def _limits(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     parser.add_argument("--limits", metavar="FILE", type=Path, help="what is asked of the numbers (docs/usage.rst)")
+
+
+def _about(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--about", metavar="FILE", type=Path, help="operator, vendor, logo, notes: for the report (docs/usage.rst)"
+    )
 
 
 def _compare(parser: argparse.ArgumentParser) -> None:

@@ -8,9 +8,11 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
+from ..about import About, read_about
 from ..dut import Dut
 from ..errors import NotConfirmed, TargetUnfit, UsageError
 from ..lab.safety import Target, confirm, contents
@@ -48,6 +50,12 @@ def refuse_ignored(arguments: argparse.Namespace) -> None:
 def limits(arguments: argparse.Namespace) -> tuple[Limit, ...]:
     """Return what --limits asks of the numbers; raises SpecError."""
     return read_limits(arguments.limits) if arguments.limits else ()
+
+
+def about(arguments: argparse.Namespace) -> About:
+    """Return what --about says of the test, and --operator, which is heard before the file; raises SpecError."""
+    told = read_about(arguments.about) if arguments.about else About()
+    return replace(told, operator=arguments.operator) if arguments.operator else told
 
 
 def seed(text: str | None) -> int:

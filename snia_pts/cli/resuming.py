@@ -98,7 +98,7 @@ def asked_again(facts: RunFacts, arguments: argparse.Namespace) -> argparse.Name
             path=arguments.run, reason="the command that purges is not taken from a journal",
             hint="Give it again with --purge-command.",
         )  # fmt: skip
-    asked.purge_command, asked.limits = arguments.purge_command, facts.limits
+    asked.purge_command, asked.limits, asked.about = arguments.purge_command, facts.limits, facts.about
     asked.overwrite, asked.discard_data = arguments.overwrite, arguments.discard_data
     asked.size, asked.serial, asked.progress = None, arguments.serial, arguments.progress
     asked.command_line = arguments.command_line

@@ -28,7 +28,7 @@ def run_one(arguments: argparse.Namespace) -> int:
     """Run, or plan, the test ``arguments.test``."""
     specification = preparing.specification(arguments.test, arguments, arguments.set)
     preparing.refuse_ignored(arguments)
-    arguments.limits = preparing.limits(arguments)
+    arguments.limits, arguments.about = preparing.limits(arguments), preparing.about(arguments)
     target, seed = bench(arguments), preparing.seed(arguments.seed)
     if not arguments.plan:
         target.require_tools()
@@ -90,7 +90,6 @@ def _run_settled(
         run_id=run_id,
         started=equipment.now().isoformat(timespec="milliseconds"),
         command_line=command_line,
-        operator=arguments.operator,
         seed=seed,
         test_class=specification.test_class,
         spec=spec,
@@ -100,6 +99,7 @@ def _run_settled(
         deviations=specification.deviations + target.deviations(spec),
         health=equipment.examine(),
         limits=arguments.limits,
+        about=arguments.about,
         ceilings=equipment.calibrate(plan.stimuli, plan.shortest.seconds, progress.say),
     )
     try:

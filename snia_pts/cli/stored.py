@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from ..about import About, read_about
 from ..acceptance import Judgement, judgements, require_met, untested
 from ..errors import RecordError, ReportError, UsageError
 from ..limits import Limit, read_limits
@@ -42,7 +44,7 @@ def assess(arguments: argparse.Namespace) -> int:
         result = assess_run(folder)
         disagreements = _disagreements(folder, result)
         disagreed = disagreed or bool(disagreements)
-        result = limited(result, limits)
+        result = given(result, limits)
         judged += judgements(result)
         if arguments.json:
             documents.append(result_json(result, disagreements))
@@ -61,9 +63,11 @@ def assess(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def limited(result: TestResult, limits: tuple[Limit, ...] | None) -> TestResult:
-    """Return a result with other limits than those that its run was given; None keeps these."""
-    return result if limits is None else replace(result, facts=replace(result.facts, limits=limits))
+def given(result: TestResult, limits: tuple[Limit, ...] | None, about: About | None = None) -> TestResult:
+    """Return a result with other limits, or other words about it, than its run was given; None keeps these."""
+    facts = result.facts
+    told = replace(facts, limits=facts.limits if limits is None else limits, about=about or facts.about)
+    return replace(result, facts=told)
 
 
 def _runs(suite: SuiteFolder) -> list[RunFolder]:
@@ -85,9 +89,10 @@ def _print_assessment(folder: RunFolder, result: TestResult, disagreements: tupl
 def report(arguments: argparse.Namespace) -> int:
     """Make result.xml and the report of a stored run again; tells where what was there differed from the journal."""
     formats, limits = _formats(arguments.to), read_limits(arguments.limits) if arguments.limits else None
+    about = read_about(arguments.about) if arguments.about else None
     suite = SuiteFolder.existing(arguments.run)
     for folder in _runs(suite) if suite else [RunFolder.existing(arguments.run)]:
-        for line in _report_again(folder, formats, limits):
+        for line in _report_again(folder, formats, partial(given, limits=limits, about=about)):
             print(line)
     if suite:
         with _writing(suite.path):
@@ -106,7 +111,9 @@ def _formats(text: str | None) -> tuple[str, ...]:
     return asked
 
 
-def _report_again(folder: RunFolder, formats: Sequence[str], limits: tuple[Limit, ...] | None) -> Iterator[str]:
+def _report_again(
+    folder: RunFolder, formats: Sequence[str], with_given: Callable[[TestResult], TestResult]
+) -> Iterator[str]:
     from ..report import write
 
     result = assess_run(folder)
@@ -116,7 +123,7 @@ def _report_again(folder: RunFolder, formats: Sequence[str], limits: tuple[Limit
         print(line, file=sys.stderr)
     with _writing(folder.path):
         store(folder)
-        written = write(limited(result, limits), folder.path, formats)
+        written = write(with_given(result), folder.path, formats)
     yield from map(str, written.values())
 
 

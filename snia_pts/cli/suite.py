@@ -45,7 +45,7 @@ def run_all(arguments: argparse.Namespace) -> int:
     overrides = _overrides(arguments.set, tests)
     specifications = {test: preparing.specification(test, arguments, overrides[test]) for test in tests}
     preparing.refuse_ignored(arguments)
-    arguments.limits = preparing.limits(arguments)
+    arguments.limits, arguments.about = preparing.limits(arguments), preparing.about(arguments)
     target, seed = bench(arguments), preparing.seed(arguments.seed)
     if not arguments.plan:
         target.require_tools()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import statistics
@@ -13,6 +14,7 @@ from pathlib import Path
 from lxml import etree
 
 from .. import __version__
+from ..about import About
 from ..acceptance import judgements
 from ..ceiling import Ceiling
 from ..demand import demand_means, operating_points
@@ -44,6 +46,7 @@ def result_xml(result: TestResult) -> bytes:
     """
     root = _element(None, "result", {"format": FORMAT, "suite_version": __version__})
     _run(root, result)
+    _about(root, result.facts.about)
     _specification(root, result)
     _element(root, "dut", asdict(result.facts.dut))
     _platform(root, result.facts.platform)
@@ -99,12 +102,21 @@ def _run(root: etree._Element, result: TestResult) -> None:
     words = {
         "id": facts.run_id, "started": facts.started, "finished": result.finished, "ending": result.ending,
         "detail": result.ending_detail, "verdict": result.verdict, "conformant": result.conformant,
-        "seed": facts.seed, "operator": facts.operator, "written_bytes": int(result.written_bytes),
+        "seed": facts.seed, "operator": facts.about.operator, "written_bytes": int(result.written_bytes),
         "read_bytes": int(result.read_bytes),
     }  # fmt: skip
     run = _element(root, "run", words)
     for argument in facts.command_line:
         _element(run, "argument", {"value": argument})
+
+
+def _about(root: etree._Element, about: About) -> None:
+    digest = hashlib.sha256(about.png).hexdigest() if about.logo else None
+    words = {"vendor": about.vendor, "nand_type": about.nand_type, "hba": about.hba, "logo_sha256": digest}
+    if about.notes or any(words.values()):
+        element = _element(root, "about", words)
+        for note in about.notes:
+            _element(element, "note", {"value": note})
 
 
 def _specification(root: etree._Element, result: TestResult) -> None:

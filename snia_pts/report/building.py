@@ -48,7 +48,7 @@ def build(result: TestResult) -> Report:
     *pages, provenance = test.pages(result)
     return Report(
         title=f"{spec.title} Test Report: {result.facts.dut.model or result.facts.dut.name}",
-        author=result.facts.operator,
+        author=result.facts.about.operator,
         dated=result.finished,
         header=header(result, setup=test.setup(result), parameters=test.parameters(result)),
         pages=(*pages, *watched(result), provenance),

@@ -49,7 +49,7 @@ def build_comparison(entries: Sequence[Entry]) -> Report:
     first = results[0]
     return Report(
         title=f"{first.facts.spec.title} Test, {len(entries)} runs compared",
-        author=first.facts.operator,
+        author=first.facts.about.operator,
         dated=max(result.finished for result in results),
         header=_header(results),
         pages=(

@@ -96,9 +96,11 @@ def _run(result: TestResult) -> Data:
         "run": facts.run_id, "test": facts.spec.test, "title": facts.spec.title, "pts": facts.spec.pts,
         "class": facts.test_class, "started": facts.started, "finished": result.finished, "ending": result.ending,
         "detail": result.ending_detail, "verdict": result.verdict, "conformant": result.conformant,
-        "operator": facts.operator, "seed": str(facts.seed), "written_bytes": int(result.written_bytes),
+        "operator": facts.about.operator, "seed": str(facts.seed), "written_bytes": int(result.written_bytes),
         "read_bytes": int(result.read_bytes), "command_line": " ".join(facts.command_line),
     }  # fmt: skip
+    told |= {"vendor": facts.about.vendor, "nand_type": facts.about.nand_type, "hba": facts.about.hba}
+    told |= {f"note.{place}": text for place, text in enumerate(facts.about.notes, start=1)}
     for owner, values in (("dut", asdict(facts.dut)), ("platform", asdict(facts.platform))):
         told |= {f"{owner}.{key}": value for key, value in _plain(values).items()}
     return Data(name="run", title="Run", fields=("key", "value"), rows=tuple(told.items()))

@@ -48,8 +48,8 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
         )("SNIA SSS TWG", "Solid State Storage Performance Test Spec", short(spec.subtitle, 2 * LONGEST_EM),
           "Rev.", short(spec.revision), "Page", PAGE_OF_TOTAL),
         names=_row("names", ("right", 8), ("left", 17), ("right", 11), ("left", 34), ("right", 10), ("left", 20))(
-            "Vendor:", UNKNOWN, "SSD Model:", short(result.facts.dut.model), "Tested By:",
-            short(result.facts.operator),
+            "Vendor:", short(result.facts.about.vendor), "SSD Model:", short(result.facts.dut.model), "Tested By:",
+            short(result.facts.about.operator),
         ),
         heads=_row("banner", ("center", 26), ("center", 25), ("center", 25), ("center", 24))(*_HEADS),
         blocks=_blocks(_platform(result), _device(result), setup, parameters),
@@ -162,7 +162,7 @@ def _platform(result: TestResult) -> Rows:
         ("Test SW", f"snia-pts, {platform.engine}"),
         ("Test SW ver", f"{platform.suite_version}, {platform.engine_version}"),
         ("Test S/N", result.facts.run_id),
-        ("HBA", ""),
+        ("HBA", result.facts.about.hba),
         ("PCIe", ""),
     )
 
@@ -178,14 +178,14 @@ def _device(result: TestResult) -> Rows:
     cache = {"enabled": "enabled (WCE)", "disabled": "disabled (WCD)"}.get(dut.write_cache, dut.write_cache)
     source = "" if dut.simulated else f", {dut.write_cache_source.partition(';')[0]}"
     return (
-        ("Mfgr", ""),
+        ("Mfgr", result.facts.about.vendor),
         ("Model No.", dut.model),
         ("S/N", dut.serial),
         ("Firmware ver", dut.firmware),
         ("Capacity", capacity(dut.capacity_bytes)),
         ("Interface", dut.bus),
-        ("NAND Type", ""),
-        ("PCIe/NVMe", ""),
+        ("NAND Type", result.facts.about.nand_type),
+        ("PCIe/NVMe", next((each.value for each in result.facts.platform.settings if each.name == "PCIe link"), "")),
         ("Purge Method", "; ".join(dict.fromkeys(purged.label for _, purged in result.purges)) or "none"),
         ("Write Cache", f"{cache}{source}"),
     )

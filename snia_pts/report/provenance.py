@@ -14,6 +14,8 @@ from ..units import GB, capacity, duration
 from .header import when
 from .host_share import host_tables
 from .pages import Page
+from .sums import PLACE as SUMS
+from .sums import digest
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 
 
@@ -71,6 +73,8 @@ def _course(result: TestResult) -> Table:
     if continuous:
         rows.append(("Starts of the engine, continuous stimuli", "; ".join(_starts(continuous))))
     rows.append(("Evidence", "; ".join(_evidence(result))))
+    if any(result.measurements):
+        rows.append(("Digests of the evidence", f"{SUMS}, whose own SHA-256 is {digest(result)}"))
     return facts(rows, title="What was done")
 
 

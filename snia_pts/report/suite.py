@@ -100,7 +100,7 @@ def overview(results: Iterable[tuple[str, TestResult | None]], reported: Collect
     dut = first.facts.dut
     return Overview(
         lines=tuple(lines), header=_header(first, lines), simulated=dut.simulated,
-        author=first.facts.operator,
+        author=first.facts.about.operator,
         dut=dut.model or dut.name, capacity_bytes=dut.capacity_bytes,
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from ..spec import loop_rule, most_rounds, settling_rule
 from ..units import GB, capacity, counted, duration, number
 from ..window import Window
 from .header import minutes_of, window_rounds
+from .logo import logo
 from .pages import Block, Page, Prose
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 
@@ -24,6 +25,8 @@ def summary(result: TestResult, *, left_out: str = "", figures: Iterable[Block] 
 
 
 def _blocks(result: TestResult, left_out: str, figures: Iterable[Block]) -> Iterator[Block]:
+    if drawn := logo(result.facts.about):
+        yield drawn
     if result.facts.dut.simulated:
         yield SIMULATED
     yield Prose(text=verdict(result), kind="good" if result.achieved else "bad")
@@ -43,6 +46,9 @@ def _blocks(result: TestResult, left_out: str, figures: Iterable[Block]) -> Iter
         columns = (Column(heading="Warning", width=30), Column(heading="Detail", width=70))
         rows = tuple((warning.what, warning.detail) for warning in result.warnings)
         yield Table(kind="texts", columns=columns, rows=rows, title="Warnings")
+    if result.facts.about.notes:
+        notes = tuple((note,) for note in result.facts.about.notes)
+        yield Table(kind="texts", columns=(Column(width=100),), rows=notes, title="Notes of the operator", headed=False)
     yield from figures
     yield _course(result)
 

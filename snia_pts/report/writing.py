@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..errors import ReportError
 from ..files import replace_file
 from ..result import TestResult
+from .sums import PLACE, sums
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -108,7 +109,7 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
     from .building import build
 
     pages = tuple(name for name in formats if name in OUTPUTS)
-    files = made(build(result), pages) if pages else {}
+    files = made(build(result), pages) | {PLACE: sums(result)} if pages else {}
     for name in formats:
         files |= DATA_OUTPUTS[name](result) if name in DATA_OUTPUTS else {}
     if "csv" in formats:

@@ -48,7 +48,7 @@ def make(result: TestResult) -> bytes:
     facts = result.facts
     book.set_properties(
         {"title": plain(f"{facts.spec.title} Test: {facts.dut.model or facts.dut.name}")[:255],
-         "author": plain(facts.operator)[:255], "comments": "made by snia-pts", "created": _dated(result)}
+         "author": plain(facts.about.operator)[:255], "comments": "made by snia-pts", "created": _dated(result)}
     )  # fmt: skip
     _Book(book, result).fill()
     book.close()

@@ -17,6 +17,7 @@ import pypdf
 from docutils import nodes
 from lxml import html as markup
 
+from snia_pts.about import About
 from snia_pts.cli import stored
 from snia_pts.errors import ReportError
 from snia_pts.record.document import parse
@@ -62,7 +63,7 @@ def _said(text: str) -> TestResult:
     told = result.facts
     facts = replace(
         told,
-        operator=text,
+        about=About(operator=text, vendor=text, nand_type=text, hba=text, notes=(text,)),
         command_line=("snia-pts", text),
         run_id=text,
         started=text,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MultipleOf
 
-from ...errors import SpecError, UsageError
-from ...specfile import read_toml, sentence, spec_error
+from ...errors import UsageError
+from ...tomlfile import read_file
 from ...units import MB
 
 PRESETS = Path(__file__).parents[2] / "data" / "specs" / "drives"
@@ -123,8 +122,6 @@ def read_preset(name: str) -> Preset:
 
     UsageError where there is no preset of that name.
     """
-    from pydantic import TypeAdapter, ValidationError
-
     known = name in preset_names()
     path = PRESETS / f"{name}.toml" if known else Path(name)
     if not known and "/" not in name and path.suffix != ".toml":
@@ -132,13 +129,4 @@ def read_preset(name: str) -> Preset:
             detail=f"There is no simulated drive {name!r}.",
             hint=f"Known: {', '.join(preset_names())}; or a file such as sim:./mine.toml.",
         )
-    try:
-        table = read_toml(path)
-        return TypeAdapter(Preset).validate_json(json.dumps(table, default=str), strict=True)
-    except ValidationError as error:
-        mistakes = [sentence(detail) for detail in error.errors()]
-    except SpecError:
-        raise
-    except (ValueError, RecursionError) as error:
-        mistakes = [f"not readable as TOML: {error}"]
-    raise spec_error(str(path), mistakes)
+    return read_file(path, Preset)

@@ -1,0 +1,110 @@
+"""What only people know of a test, its drive and its host: read from a file, for the report's header and first page.
+
+Every mistake of the file is told at once.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import MaxLen, MinLen
+
+from .files import read_regular
+from .tomlfile import mistaken, read_file
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_WHAT = "The file of --about"
+_REMEDY = "Correct the file; docs/usage.rst shows one."
+_LONGEST_LOGO_BYTES, _MOST_PIXELS = 256 * 1024, 4096
+#: A PNG's signature, and the length and name of its first chunk, which begins with width and height (PNG 3rd ed., 5.2).
+_PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+Text = Annotated[str, MinLen(1), MaxLen(1000)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What people say; empty where they say nothing.
+
+    ``operator`` is who tests, ``vendor`` who makes the drive, ``nand_type`` and ``hba`` are as the report's header has
+    them (PTS 2.0.2 chapter 5), ``notes`` are sentences for the reader.  ``logo`` is a PNG in base 64.
+    """
+
+    operator: str = ""
+    vendor: str = ""
+    nand_type: str = ""
+    hba: str = ""
+    notes: tuple[Text, ...] = ()
+    logo: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if self.logo:
+            logo_pixels(self.png)
+
+    @property
+    def png(self) -> bytes:
+        """The logo, no bytes where there is none; raises ValueError where it is not in base 64."""
+        try:
+            return base64.b64decode(self.logo, validate=True)
+        except binascii.Error:
+            raise ValueError("a logo in base 64") from None
+
+    def image(self) -> Image.Image:
+        """Return the logo's picture, with transparency; raises ValueError for what is no whole PNG."""
+        from PIL import Image
+
+        try:
+            with Image.open(io.BytesIO(self.png), formats=["PNG"]) as read:
+                return read.convert("RGBA")
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            raise ValueError(f"a PNG that is whole ({error})") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    __pydantic_config__ = {"extra": "forbid"}
+    format: Literal[1]
+    operator: Text | None = None
+    vendor: Text | None = None
+    nand_type: Text | None = None
+    hba: Text | None = None
+    notes: Annotated[tuple[Text, ...], MaxLen(20)] = ()
+    logo: Text | None = None
+
+
+def logo_pixels(png: bytes) -> tuple[int, int]:
+    """Return a logo's width and height; raises ValueError for what is no PNG, or too large to be drawn."""
+    if not png.startswith(_PNG) or len(png) < len(_PNG) + 8:
+        raise ValueError("a PNG as the logo")
+    width, height = struct.unpack_from(">II", png, len(_PNG))
+    if len(png) > _LONGEST_LOGO_BYTES or not 0 < width <= _MOST_PIXELS or not 0 < height <= _MOST_PIXELS:
+        raise ValueError(f"a logo of at most {_MOST_PIXELS} x {_MOST_PIXELS} pixels and {_LONGEST_LOGO_BYTES} bytes")
+    return width, height
+
+
+def read_about(path: Path) -> About:
+    """Return what a TOML file says; ``logo`` is the path of a PNG, seen from the file.
+
+    Raises SpecError, naming every mistake at once with key and value.
+    """
+    told = read_file(path, _File, _WHAT, remedy=_REMEDY)
+    texts: dict[str, Any] = {name: getattr(told, name) or "" for name in ("operator", "vendor", "nand_type", "hba")}
+    return About(**texts, notes=told.notes, logo=_logo(path, told.logo) if told.logo else "")
+
+
+def _logo(path: Path, place: str) -> str:
+    try:
+        logo = base64.b64encode(read_regular(path.parent / place, _LONGEST_LOGO_BYTES)).decode("ascii")
+        About(logo=logo).image()
+    except OSError as error:
+        raise mistaken(str(path), [f"logo = {place!r}: {error.strerror}"], _WHAT, remedy=_REMEDY) from None
+    except ValueError as error:
+        raise mistaken(str(path), [f"logo = {place!r}: expected {error}"], _WHAT, remedy=_REMEDY) from None
+    return logo

@@ -1,0 +1,102 @@
+"""A TOML file as a value of a type, its whole content checked: every mistake is told at once, in one form."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .errors import SpecError
+from .files import read_regular
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+    from pydantic_core import ErrorDetails
+
+Kind = TypeVar("Kind")
+
+SPECIFICATION = "The specification"
+#: No file that people write is longer.
+_LONGEST_BYTES = 1024 * 1024
+_UNFIT = "expected numbers of fewer digits, lists nested less deep, texts of valid characters"
+
+
+def read_file(path: Path, kind: type[Kind], what: str = SPECIFICATION, *, remedy: str | None = None) -> Kind:
+    """Return a TOML file as a ``kind``; raises SpecError that calls it ``what``, with every mistake."""
+    try:
+        value, mistakes = checked(kind, read_toml(path, what))
+    except SpecError as error:
+        error.hint = remedy or error.hint
+        raise
+    if value is None:
+        raise mistaken(str(path), mistakes, what, remedy=remedy)
+    return value
+
+
+def read_toml(path: Path, what: str = SPECIFICATION) -> dict[str, Any]:
+    """Return the content of a TOML file; raises SpecError that calls it ``what``."""
+    try:
+        return tomllib.loads(read_regular(path, _LONGEST_BYTES).decode("utf-8"))
+    except FileNotFoundError:
+        raise mistaken(str(path), ["no such file"], what) from None
+    except OSError as error:
+        raise mistaken(str(path), [f"not readable as TOML: {error.strerror}"], what) from None
+    except (ValueError, RecursionError) as error:
+        raise mistaken(str(path), [f"not readable as TOML: {error}"], what) from None
+
+
+def checked(kind: type[Kind], plain: Mapping[str, Any]) -> tuple[Kind | None, list[str]]:
+    """Return the value that a file's content is, or None and every mistake in it."""
+    from pydantic import ValidationError
+
+    try:
+        text = json.dumps(plain, ensure_ascii=False, default=lambda date: [str(date)])
+        return _adapter(kind).validate_json(text, strict=True), []  # type: ignore[arg-type]  # a class is hashable
+    except ValidationError as error:
+        return None, [_sentence(detail) for detail in error.errors() if not _follows(detail)]
+    except (ValueError, RecursionError):
+        return None, [_UNFIT]
+
+
+def mistaken(path: str, mistakes: Sequence[str], what: str = SPECIFICATION, *, remedy: str | None = None) -> SpecError:
+    """Return the error that tells all mistakes of a file, which is called ``what``."""
+    return SpecError(
+        what=what,
+        path=path,
+        count=f"{len(mistakes)} mistake{'s' * (len(mistakes) != 1)}",
+        mistakes="\n".join(f"  {path}: {line}" for line in mistakes),
+        hint=remedy,
+    )
+
+
+@cache
+def _adapter(kind: type[Kind]) -> TypeAdapter[Kind]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _follows(detail: ErrorDetails) -> bool:
+    """Tell whether a list is called too short only because its entries are mistaken."""
+    return detail["type"] == "too_short" and bool(detail["input"])
+
+
+def _sentence(detail: ErrorDetails) -> str:
+    """Return a mistake that pydantic found as one sentence: key, value, what was expected."""
+    key = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] in ("json_invalid", "string_unicode"):
+        return _UNFIT
+    if detail["type"] == "missing":
+        return f"{key}: expected this key"
+    if detail["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+        return f"{key}: expected no such key"
+    if detail["type"] == "too_short":
+        return f"{key}: expected at least one entry"
+    if detail["type"] in ("string_too_short", "string_too_long", "predicate_failed"):
+        return f"{key}: {detail['input'][:80]!r}: expected a short line of printable letters"
+    message = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    shown = "" if isinstance(detail["input"], dict) else f" {detail['input']!r}:"
+    return f"{key}:{shown} expected {message}".removeprefix(":").strip()

@@ -1,0 +1,194 @@
+"""``--about``: what people say of a test, from the file to every output; and the digests of the evidence."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import io
+import subprocess
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from snia_pts.about import About, read_about
+from snia_pts.cli.main import main
+from snia_pts.errors import ReportError, SpecError
+from snia_pts.record.resultxml import result_xml
+from snia_pts.report import building, pages, rst
+from snia_pts.report.logo import logo
+from snia_pts.report.sums import sums
+from snia_pts.result import TestResult
+from tests import samples
+
+FILE = """
+format = 1
+operator = "A. Tester"
+vendor = "Example Storage"
+nand_type = "3D TLC"
+hba = "on board"
+logo = "logos/logo.png"
+notes = ["An engineering sample.", "24 °C"]
+"""
+
+
+def png(width: int = 60, height: int = 20) -> bytes:
+    """Return a picture."""
+    output = io.BytesIO()
+    Image.new("RGB", (width, height), "#0072b2").save(output, "PNG")
+    return output.getvalue()
+
+
+def told(folder: Path, text: str = FILE, picture: bytes | None = None) -> Path:
+    """Write a file for --about, and its logo."""
+    (folder / "logos").mkdir(exist_ok=True)
+    (folder / "logos" / "logo.png").write_bytes(png() if picture is None else picture)
+    path = folder / "about.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def with_about(about: About) -> TestResult:
+    """Return a short result of which somebody says ``about``."""
+    result = samples.iops_result(stop_after=1, ending="interrupted")
+    return dataclasses.replace(result, facts=dataclasses.replace(result.facts, about=about))
+
+
+def test_a_file_is_read_with_the_logo_beside_it(tmp_path: Path) -> None:
+    """The logo's path is seen from the file, not from where somebody works."""
+    about = read_about(told(tmp_path))
+    assert about == About(
+        operator="A. Tester", vendor="Example Storage", nand_type="3D TLC", hba="on board",
+        notes=("An engineering sample.", "24 °C"), logo=base64.b64encode(png()).decode(),
+    )  # fmt: skip
+    assert about.image().size == (60, 20)
+
+
+def test_nothing_has_to_be_said(tmp_path: Path) -> None:
+    """A file with nothing but its format says nothing."""
+    assert read_about(told(tmp_path, "format = 1")) == About()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "format: expected this key"),
+        ("format = 2", "format: 2: expected 1"),
+        ("format = 1\nvendor = ''\nnand = 'TLC'", "nand: expected no such key"),
+        ("format = 1\nvendor = ''\nnand = 'TLC'", "vendor: '': expected a short line"),
+        ("format = 1\nnotes = 'one'", "notes: 'one': expected"),
+        ("format = 1\nlogo = 'none.png'", "logo = 'none.png': No such file"),
+        ("format = 1\nlogo = '.'", "logo = '.': it is no regular file"),
+        ("format = 1\nlogo = 'about.toml'", "logo = 'about.toml': expected a PNG as the logo"),
+    ],
+)
+def test_every_mistake_of_the_file_is_told(tmp_path: Path, text: str, says: str) -> None:
+    """Each with its key, and with the remedy of this file."""
+    with pytest.raises(SpecError) as raised:
+        read_about(told(tmp_path, text))
+    assert str(raised.value).startswith(f"The file of --about {tmp_path / 'about.toml'} has ")
+    assert says in str(raised.value)
+    assert "docs/usage.rst" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("picture", "says"),
+    [
+        (png()[:60], "a PNG that is whole"),
+        (png(5000, 1), "at most 4096 x 4096 pixels"),
+        (png()[:16] + b"\0\0\0\0" + png()[20:], "at most 4096 x 4096 pixels"),
+        (png() + bytes(256 * 1024), "it is larger than 262144 bytes"),
+        (b"\xff\xd8\xff\xe0 a JPEG", "a PNG as the logo"),
+    ],
+)
+def test_a_logo_that_cannot_be_drawn_is_refused_before_the_test(tmp_path: Path, picture: bytes, says: str) -> None:
+    """Not after hours, when the report is made."""
+    with pytest.raises(SpecError, match="1 mistake") as raised:
+        read_about(told(tmp_path, picture=picture))
+    assert says in str(raised.value)
+
+
+def test_a_journals_damaged_logo_is_a_sentence() -> None:
+    """Somebody changed the record: what cannot be decoded is no About, what cannot be drawn is no report."""
+    for text in ("no base 64", base64.b64encode(b"GIF89a").decode()):
+        with pytest.raises(ValueError, match="logo"):
+            About(logo=text)
+    drawn = logo(About(logo=base64.b64encode(png()[:60]).decode()))
+    assert drawn is not None
+    with pytest.raises(ReportError, match="logo cannot be drawn"):
+        drawn.draw()
+
+
+def test_the_logo_stands_on_the_first_page_alone() -> None:
+    """As high as planned, in its own proportions, in all outputs of pages."""
+    report = building.build(with_about(About(logo=base64.b64encode(png()).decode())))
+    places = [page.title for page in report.pages for block in page.blocks if getattr(block, "name", "") == "logo"]
+    assert places == ["Summary"]
+    (drawn,) = (each for each in report.figures if each.name == "logo")
+    made = drawn.draw()
+    box = made.axes[0].get_position()
+    assert tuple(made.get_size_inches()) == (pages.FIGURE_WIDTH, drawn.height)
+    assert box.width * pages.FIGURE_WIDTH / (box.height * drawn.height) == pytest.approx(3)
+
+
+def test_what_people_say_is_told(tmp_path: Path) -> None:
+    """In the header, on the first page, in result.xml and in the tables; nothing of it where nobody says anything."""
+    about = read_about(told(tmp_path))
+    result = with_about(about)
+    text = rst.render(building.build(result))
+    for said in ("A. Tester", "Example Storage", "3D TLC", "on board", "An engineering sample.", "24 °C"):
+        assert said in text, said
+    root = result_xml(result).decode()
+    assert f'vendor="Example Storage" nand_type="3D TLC" hba="on board" logo_sha256="{sha256(png())}"' in root
+    assert '<note value="24 °C"/>' in root
+    assert "<about" not in result_xml(with_about(About(operator="A. Tester"))).decode()
+    assert "Notes" not in rst.render(building.build(with_about(About()))).replace('"Notes"', "")
+
+
+def sha256(content: bytes) -> str:
+    """Return a digest as text."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run keeps what the file says, logo included; --operator is heard first; a report may be given another file."""
+    run, path = tmp_path / "run", told(tmp_path)
+    argv = [
+        "iops", "sim:client-qlc", "--seed", "1", "--about", str(path), "--operator", "J. Doe", "--run-dir", str(run),
+        "--progress", "none", "--max-rounds", "5", "--point-seconds", "1", "--set", "rounds.read_percents=[0]",
+        "--set", "rounds.block_sizes_kib=[4.0]", "--set",
+        "steady_state.tracked=[{metric = 'iops', block_size_kib = 4, read_percent = 0}]",
+    ]  # fmt: skip
+    assert main(argv) == 0
+    path.unlink()
+    (tmp_path / "logos" / "logo.png").unlink()
+    assert main(["report", str(run), "--to", "rst"]) == 0
+    text = (run / "report.rst").read_text()
+    assert '"J. Doe"' in text
+    assert "A. Tester" not in text
+    assert (run / "figures" / "logo.svg").exists()
+    check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+    checked = subprocess.run(check, cwd=run, capture_output=True, check=True)
+    listed = (run / "SHA256SUMS").read_bytes()
+    answers = [path for path in (run / "evidence").glob("*.json") if "purge" not in path.name]
+    assert checked.stdout.count(b": OK") == listed.count(b"\n") == len(answers) == 6
+    assert f"SHA256SUMS, whose own SHA-256 is {sha256(listed)}" in text
+
+    other = told(tmp_path, "format = 1\nvendor = 'Other'")
+    assert main(["report", str(run), "--to", "rst", "--about", str(other)]) == 0
+    again = (run / "report.rst").read_text()
+    assert "Other" in again
+    assert '"J. Doe"' not in again
+    assert main(["report", str(run), "--about", str(tmp_path / "none.toml")]) == SpecError.exit_code
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_names_of_evidence_are_listed_as_sha256sum_reads_them() -> None:
+    """A name out of a changed journal is one line, whatever it is."""
+    result = samples.iops_result(rounds=1)
+    (loop,) = result.loops
+    odd = dataclasses.replace(loop.rounds[0].measurements[0], evidence="a\\b\nc")
+    changed = dataclasses.replace(loop, rounds=(dataclasses.replace(loop.rounds[0], measurements=(odd,)),))
+    first = sums(dataclasses.replace(result, time_lines=(), loops=(changed,))).splitlines()[0]
+    assert first == rf"\{odd.evidence_sha256}  evidence/a\\b\nc.json".encode()
