@@ -146,6 +146,11 @@ def test_what_people_say_is_told(tmp_path: Path) -> None:
     assert "Notes" not in rst.render(building.build(with_about(About()))).replace('"Notes"', "")
 
 
+def names(text: str) -> str:
+    """Return the line of a report's header that names vendor, model and operator."""
+    return next(line for line in text.splitlines() if "Tested By" in line)
+
+
 def sha256(content: bytes) -> str:
     """Return a digest as text."""
     return hashlib.sha256(content).hexdigest()
@@ -165,8 +170,7 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "logos" / "logo.png").unlink()
     assert main(["report", str(run), "--to", "rst"]) == 0
     text = (run / "report.rst").read_text()
-    assert '"J. Doe"' in text
-    assert "A. Tester" not in text
+    assert "J. Doe" in names(text)
     assert (run / "figures" / "logo.svg").exists()
     check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
     checked = subprocess.run(check, cwd=run, capture_output=True, check=True)
@@ -178,8 +182,8 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     other = told(tmp_path, "format = 1\nvendor = 'Other'")
     assert main(["report", str(run), "--to", "rst", "--about", str(other)]) == 0
     again = (run / "report.rst").read_text()
-    assert "Other" in again
-    assert '"J. Doe"' not in again
+    assert "Other" in names(again)
+    assert "J. Doe" not in names(again)
     assert main(["report", str(run), "--about", str(tmp_path / "none.toml")]) == SpecError.exit_code
     assert "no such file" in capsys.readouterr().err
 

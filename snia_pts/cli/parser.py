@@ -186,6 +186,7 @@ def _how(parser: argparse.ArgumentParser, place: str) -> None:
     how.add_argument("--run-dir", metavar="DIR", type=Path, help=f"default: {place}")
     _limits(how)
     _about(how)
+    _to(how)
     how.add_argument("--operator", metavar="NAME", default="", help="who tests, for the report")
     how.add_argument("--progress", choices=("auto", "line", "log", "none"), default="auto")
 
@@ -209,13 +210,19 @@ def _report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
     _limits(parser)
     _about(parser)
-    parser.add_argument(
-        "--to", metavar="FORMATS", help="of rst,pdf,html,xlsx,csv,json,junit (default: rst,pdf,html,xlsx)"
-    )
+    _to(parser)
 
 
 def _limits(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     parser.add_argument("--limits", metavar="FILE", type=Path, help="what is asked of the numbers (docs/usage.rst)")
+
+
+def _to(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--to",
+        metavar="FORMATS",
+        help="the report: rst,pdf,html,xlsx (default), csv,json,junit; or none",
+    )
 
 
 def _about(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:

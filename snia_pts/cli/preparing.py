@@ -18,6 +18,7 @@ from ..errors import NotConfirmed, TargetUnfit, UsageError
 from ..lab.safety import Target, confirm, contents
 from ..limits import Limit, read_limits
 from ..plan import Assumptions, Plan, plan
+from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
 from ..spec import Spec
 from ..specfile import Specification, parse_override, read_specification, versions
 from ..units import whole_number
@@ -56,6 +57,18 @@ def about(arguments: argparse.Namespace) -> About:
     """Return what --about says of the test, and --operator, which is heard before the file; raises SpecError."""
     told = read_about(arguments.about) if arguments.about else About()
     return replace(told, operator=arguments.operator) if arguments.operator else told
+
+
+def formats(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """Return the formats of --to, each once, none for ``none``; raises UsageError for one that is no format."""
+    if arguments.to is None:
+        return USUAL
+    known = (*OUTPUTS, *DATA_OUTPUTS)
+    asked = tuple(dict.fromkeys(arguments.to.split(","))) if arguments.to != "none" else ()
+    if wrong := [name for name in asked if name not in known]:
+        detail = f"--to {arguments.to}: no format {wrong[0]!r}."
+        raise UsageError(detail=detail, hint=f"Formats: {', '.join(known)}; none.")
+    return asked
 
 
 def seed(text: str | None) -> int:

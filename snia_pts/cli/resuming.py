@@ -63,7 +63,7 @@ def _resume(arguments: argparse.Namespace) -> int:
         if file_state(folder) != outlook.file:
             error.hint += f" snia-pts resume {folder.path} goes on with it."
         raise
-    return finish(result, folder)
+    return finish(result, folder, asked.formats)
 
 
 def require_resumable(folder: RunFolder, way: Way) -> Outlook:
@@ -92,6 +92,7 @@ def asked_again(facts: RunFacts, arguments: argparse.Namespace) -> argparse.Name
         raise NotResumable(path=arguments.run, reason=reason) from None
     if not hasattr(asked, "target"):
         raise NotResumable(path=arguments.run, reason="its command line is none that runs a test")
+    asked.formats = preparing.formats(asked)
     asked.target = arguments.target or Path(facts.dut.path)
     if getattr(asked, "purge_command", None) and not arguments.purge_command:
         raise NotResumable(

@@ -29,6 +29,7 @@ def run_one(arguments: argparse.Namespace) -> int:
     specification = preparing.specification(arguments.test, arguments, arguments.set)
     preparing.refuse_ignored(arguments)
     arguments.limits, arguments.about = preparing.limits(arguments), preparing.about(arguments)
+    arguments.formats = preparing.formats(arguments)
     target, seed = bench(arguments), preparing.seed(arguments.seed)
     if not arguments.plan:
         target.require_tools()
@@ -48,7 +49,7 @@ def run_one(arguments: argparse.Namespace) -> int:
     finally:
         if not folder.journal.exists():
             folder.discard()
-    return finish(result, folder)
+    return finish(result, folder, arguments.formats)
 
 
 def run_test(
@@ -120,13 +121,13 @@ def _host_warnings(settings: Sequence[HostSetting]) -> Iterator[RunWarning]:
             yield RunWarning(what=f"host: {setting.name}", detail=f"{setting.value}{better}: {setting.reason}")
 
 
-def finish(result: TestResult, folder: RunFolder) -> int:
-    """Make the report of a finished test, and tell what came of it; raises LimitsMissed."""
+def finish(result: TestResult, folder: RunFolder, formats: Sequence[str]) -> int:
+    """Make the report of a finished test in ``formats``, and tell what came of it; raises LimitsMissed."""
     from ..report import write
 
     folder.forget_stop()  # one that came too late
     try:
-        written = write(result, folder.path)
+        written = write(result, folder.path, formats)
     except KeyboardInterrupt:
         hint = f"The test is finished and its result safe; snia-pts report {folder.path} makes the report."
         raise Interrupted(step="the report", what=folder.path, hint=hint) from None

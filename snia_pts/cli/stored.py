@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..about import About, read_about
 from ..acceptance import Judgement, judgements, require_met, untested
-from ..errors import RecordError, ReportError, UsageError
+from ..errors import RecordError, ReportError
 from ..limits import Limit, read_limits
 from ..record.evidence import evidence_differences
 from ..record.folder import RunFolder
@@ -21,9 +21,9 @@ from ..record.resultxml import differences
 from ..record.suite import SuiteFolder
 from ..replay import assess as assess_run
 from ..replay import store
-from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
 from ..report.suite import write as write_summary
 from ..result import TestResult
+from . import preparing
 from .result_text import result_json, result_lines
 from .suite import overview_json, overview_lines, summed_up
 
@@ -88,7 +88,7 @@ def _print_assessment(folder: RunFolder, result: TestResult, disagreements: tupl
 
 def report(arguments: argparse.Namespace) -> int:
     """Make result.xml and the report of a stored run again; tells where what was there differed from the journal."""
-    formats, limits = _formats(arguments.to), read_limits(arguments.limits) if arguments.limits else None
+    formats, limits = preparing.formats(arguments), read_limits(arguments.limits) if arguments.limits else None
     about = read_about(arguments.about) if arguments.about else None
     suite = SuiteFolder.existing(arguments.run)
     for folder in _runs(suite) if suite else [RunFolder.existing(arguments.run)]:
@@ -96,19 +96,10 @@ def report(arguments: argparse.Namespace) -> int:
             print(line)
     if suite:
         with _writing(suite.path):
-            written = write_summary(summed_up(suite), suite.path)
+            written = write_summary(summed_up(suite), suite.path, formats)
         for path in written.values():
             print(path)
     return 0
-
-
-def _formats(text: str | None) -> tuple[str, ...]:
-    """Return the formats of --to, each once; raises UsageError for one that is none."""
-    known = (*OUTPUTS, *DATA_OUTPUTS)
-    asked = tuple(dict.fromkeys(text.split(","))) if text is not None else USUAL
-    if wrong := [name for name in asked if name not in known]:
-        raise UsageError(detail=f"--to {text}: no format {wrong[0]!r}.", hint=f"Formats: {', '.join(known)}.")
-    return asked
 
 
 def _report_again(

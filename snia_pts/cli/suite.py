@@ -22,6 +22,7 @@ from ..record.folder import RunFolder, default_name
 from ..record.recorded import Recorded
 from ..record.suite import SuiteFolder
 from ..replay import Outlook, assess, look, store
+from ..report import places
 from ..report.suite import Overview, overview
 from ..report.suite import write as write_summary
 from ..result import TestResult
@@ -46,6 +47,7 @@ def run_all(arguments: argparse.Namespace) -> int:
     specifications = {test: preparing.specification(test, arguments, overrides[test]) for test in tests}
     preparing.refuse_ignored(arguments)
     arguments.limits, arguments.about = preparing.limits(arguments), preparing.about(arguments)
+    arguments.formats = preparing.formats(arguments)
     target, seed = bench(arguments), preparing.seed(arguments.seed)
     if not arguments.plan:
         target.require_tools()
@@ -107,10 +109,10 @@ def _run_held(order: _Order, target: Bench, arguments: argparse.Namespace) -> in
         with preparing.stoppable(), target.held():
             unreported = _run_each(order, target, arguments)
     except (SniaPtsError, KeyboardInterrupt) as error:
-        raise _stopped(error, folder) from None
+        raise _stopped(error, folder, arguments.formats) from None
     finally:
         folder.discard()
-    _finish(folder)
+    _finish(folder, arguments.formats)
     if unreported:
         raise unreported[0]
     if arguments.limits:
@@ -143,8 +145,9 @@ def _run_each(order: _Order, target: Bench, arguments: argparse.Namespace) -> li
         outlook = look(run, order.way) if run else None
         if run and outlook and outlook.finished:
             target.set_clock(outlook.stopped)
-            if not (run.result.exists() and (run.path / "report.pdf").exists()):  # the crash came before them
-                _report(store(run), run, unreported)
+            wanted = (run.result, *places(run.path, arguments.formats).values())
+            if not all(path.exists() for path in wanted):  # the crash came before them
+                _report(store(run), run, arguments.formats, unreported)
             continue
         run = run or _anew(order.folder.place(test))
         try:
@@ -158,7 +161,7 @@ def _run_each(order: _Order, target: Bench, arguments: argparse.Namespace) -> li
         finally:
             if not run.journal.exists():
                 run.discard()
-        _report(result, run, unreported)
+        _report(result, run, arguments.formats, unreported)
         asked = [each for each in (run, order.folder.whole) if each.stop_asked]
         if asked:
             for each in asked:
@@ -176,11 +179,11 @@ def _anew(place: Path) -> RunFolder:
     return RunFolder.create(place)
 
 
-def _report(result: TestResult, run: RunFolder, unreported: list[ReportError]) -> None:
+def _report(result: TestResult, run: RunFolder, formats: Sequence[str], unreported: list[ReportError]) -> None:
     from ..report import write
 
     try:
-        write(result, run.path)
+        write(result, run.path, formats)
     except ReportError as error:
         unreported.append(error)
 
@@ -204,7 +207,7 @@ def seed_of(seed: int, test: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}/{test}".encode()).digest()[:8], "big") >> 1
 
 
-def _stopped(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder) -> SniaPtsError:
+def _stopped(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder, formats: Sequence[str]) -> SniaPtsError:
     """Return the reason why not all tests were run, once what was run is summed up."""
     run = [test for test in folder.tests if folder.run(test)]
     if isinstance(error, KeyboardInterrupt):
@@ -216,7 +219,7 @@ def _stopped(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder) -> Sn
     going_on = f"snia-pts resume {folder.path} goes on; snia-pts report {folder.path} reports all that was run."
     error.hint = f"{error.hint} {told}{going_on}".strip()
     try:
-        write_summary(summed_up(folder), folder.path)
+        write_summary(summed_up(folder), folder.path, formats)
     except (SniaPtsError, OSError) as second:
         error.hint += f" Besides: {second}"
     return error
@@ -234,10 +237,10 @@ def _results(folder: SuiteFolder) -> Iterator[tuple[str, TestResult | None]]:
         yield test, assess(run) if run else None
 
 
-def _finish(folder: SuiteFolder) -> None:
+def _finish(folder: SuiteFolder, formats: Sequence[str]) -> None:
     try:
         told = summed_up(folder)
-        written = write_summary(told, folder.path)
+        written = write_summary(told, folder.path, formats)
     except KeyboardInterrupt:
         hint = f"All tests are finished and their results safe; snia-pts report {folder.path} makes the summary."
         raise Interrupted(step="the summary", what=folder.path, hint=hint) from None

@@ -5,6 +5,6 @@ Importing it is cheap; what draws and typesets is imported when a report is writ
 
 from __future__ import annotations
 
-from .writing import DATA_OUTPUTS, OUTPUTS, USUAL, write
+from .writing import DATA_OUTPUTS, OUTPUTS, USUAL, places, write
 
-__all__ = ["DATA_OUTPUTS", "OUTPUTS", "USUAL", "write"]
+__all__ = ["DATA_OUTPUTS", "OUTPUTS", "USUAL", "places", "write"]

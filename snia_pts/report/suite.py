@@ -19,6 +19,7 @@ from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simul
 from .pages import Header, Page, Prose, Report
 from .summary import SIMULATED, elapsed_seconds, least, shortcomings, verdict
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, facts, thousands
+from .writing import OUTPUTS, USUAL
 
 if TYPE_CHECKING:
     from .pages import Block
@@ -268,10 +269,14 @@ def _row(told: Overview, line: TestLine) -> tuple[str, ...]:
     return line.title, line.verdict, figures, line.conformance, line.duration, written, fills, report
 
 
-def write(told: Overview, folder: Path) -> dict[str, Path]:
-    """Write the summary into ``folder`` as summary.rst, .pdf and .html; return them by format.  Raises ReportError."""
+def write(told: Overview, folder: Path, formats: Sequence[str] = USUAL) -> dict[str, Path]:
+    """Write the summary into ``folder``, as summary.pdf and the like; return what was written by format.
+
+    Those of ``formats`` that hold no pages are left to the reports.  Raises ReportError.
+    """
     from .writing import made, replace_files
 
-    files = {folder / place: content for place, content in made(build(told), stem="summary").items()}
+    pages = tuple(name for name in formats if name in OUTPUTS)
+    files = {folder / place: data for place, data in made(build(told), pages, stem="summary").items()} if pages else {}
     replace_files(files)
     return {path.suffix[1:]: path for path in files}

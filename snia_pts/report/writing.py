@@ -115,6 +115,11 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
     if "csv" in formats:
         _forget_tables(folder, files)
     replace_files({folder / place: content for place, content in files.items()})
+    return places(folder, formats)
+
+
+def places(folder: Path, formats: Sequence[str]) -> dict[str, Path]:
+    """Return where a report lies in ``folder``, by format: a file, or a folder of tables."""
     return {name: folder / _PLACES.get(name, f"report.{name}") for name in formats}
 
 
