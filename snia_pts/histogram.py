@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from operator import lt
 
 from .units import MOST
@@ -40,35 +42,45 @@ class Histogram:
     def count(self) -> int:
         return sum(self._columns()[1])
 
-    def merge(self, other: Histogram) -> Histogram:
-        """Return the histogram of both together."""
-        if not self.counted or not other.counted:
-            return self if self.counted else other
-        total = dict(self.bins)
-        for edge, count in other.bins:
-            total[edge] = total.get(edge, 0) + count
-        return Histogram.of(total.items())
-
     def _columns(self) -> tuple[list[int], list[int]]:
         numbers = list(map(int, self.counted.replace(",", " ").split()))
         if len(numbers) % 2:
             raise ValueError("a histogram bin without its count")
         return numbers[::2], numbers[1::2]
 
-    def percentile_ns(self, percent: float) -> int | None:
-        """Return the bin below or in which ``percent`` of the I/Os lie; None when there are too few I/Os to tell.
 
-        A percentile of q needs at least 1 / (1 - q) I/Os: 100 000 for five nines.
-        """
-        bins = self.bins
-        total = sum(count for _, count in bins)
-        if not 0 < percent < 100:
-            raise ValueError("a percentile lies between 0 and 100")
-        if total == 0 or total < round(100 / (100 - percent)):
-            return None
-        wanted, seen = math.ceil(total * percent / 100), 0
-        for edge, count in bins:
-            seen += count
-            if seen >= wanted:
-                return edge
-        return None
+def merged(histograms: Iterable[Histogram]) -> Histogram:
+    """Return the histogram of all together."""
+    counted = [each for each in histograms if each.counted]
+    return counted[0] if len(counted) == 1 else Histogram.of(_totals(counted))
+
+
+def percentiles_ns(histograms: Iterable[Histogram], percents: Sequence[float]) -> tuple[int | None, ...]:
+    """Return for each percent the bin below or in which so many of the I/Os of all ``histograms`` together lie.
+
+    None where there are too few I/Os to tell: a percentile of q needs at least 1 / (1 - q) of them, 100 000 for five
+    nines.
+    """
+    if not all(0 < percent < 100 for percent in percents):
+        raise ValueError("a percentile lies between 0 and 100")
+    bins = _totals(histograms)
+    seen = list(accumulate(count for _, count in bins))
+    total = seen[-1] if seen else 0
+    return tuple(
+        bins[bisect_left(seen, math.ceil(total * percent / 100))][0]
+        if total and total >= round(100 / (100 - percent))
+        else None
+        for percent in percents
+    )
+
+
+def _totals(histograms: Iterable[Histogram]) -> list[tuple[int, int]]:
+    """Return the (nanoseconds, I/Os) pairs of all together, ascending."""
+    total: dict[int, int] = {}
+    for each in histograms:
+        if not total:
+            total = dict(each.bins)
+            continue
+        for edge, count in each.bins:
+            total[edge] = total.get(edge, 0) + count
+    return sorted(total.items())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar
 
-from .histogram import Histogram
+from .histogram import Histogram, merged, percentiles_ns
 from .spec import Deviation, MetricName, Tracked
 from .steps import Stimulus
 from .units import MB, MOST, Amount, Difference, Quantity
@@ -133,7 +133,7 @@ class Measurement:
     @property
     def histogram(self) -> Histogram:
         """Response times of reads and writes together."""
-        return self.read.histogram.merge(self.write.histogram)
+        return merged((self.read.histogram, self.write.histogram))
 
 
 def average_response_us(measurements: Sequence[Measurement]) -> float:
@@ -149,13 +149,14 @@ def percentile_response_us(measurements: Sequence[Measurement], percent: float) 
     It comes from merged bins, and is never above the greatest response time, which is known exactly: a bin's value
     stands for all in it.
     """
-    merged = Histogram()
-    for measurement in measurements:
-        merged = merged.merge(measurement.histogram)
-    found = merged.percentile_ns(percent)
-    if found is None:
-        return None
-    return min(found / 1000, max(measurement.maximum_response_us for measurement in measurements))
+    return percentiles_response_us(measurements, (percent,))[0]
+
+
+def percentiles_response_us(measurements: Sequence[Measurement], percents: Sequence[float]) -> tuple[float | None, ...]:
+    """Return several percentiles as ``percentile_response_us`` does, at the cost of one."""
+    found = percentiles_ns((part.histogram for each in measurements for part in (each.read, each.write)), percents)
+    greatest = max((each.maximum_response_us for each in measurements), default=math.nan)
+    return tuple(None if value is None else min(value / 1000, greatest) for value in found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from .histogram import Histogram
-from .measurement import NINES, Measurement, average_response_us, mean
+from .measurement import NINES, Measurement, average_response_us, mean, percentiles_response_us
 from .result import Loop
 from .steps import BlockSize, Stimulus
 
@@ -75,11 +74,4 @@ def percentiles(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
 
     None is above the greatest response time, which is known exactly.
     """
-    merged = Histogram()
-    for each in measured:
-        merged = merged.merge(each.histogram)
-    found = [merged.percentile_ns(percent) for percent in NINES]
-    greatest = max(each.maximum_response_us for each in measured)
-    return {
-        name: None if value is None else min(value / 1000, greatest) for name, value in zip(_NINES, found, strict=True)
-    }
+    return dict(zip(_NINES, percentiles_response_us(measured, NINES), strict=True))

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from .histogram import Histogram
+from .histogram import Histogram, merged
 from .measurement import FIVE_NINES, Measurement, Sample, percentile_response_us
 from .steps import Phase, Stimulus
 from .units import MB
@@ -189,10 +189,7 @@ class TimeLine:
     @property
     def histogram(self) -> Histogram:
         """Response times of all its I/Os together, by the merged bins of its stretches."""
-        merged = Histogram()
-        for measurement in self.measurements:
-            merged = merged.merge(measurement.histogram)
-        return merged
+        return merged(part.histogram for each in self.measurements for part in (each.read, each.write))
 
     def written_by_sample(self) -> Iterator[float]:
         """Give the bytes written until each sample's end."""

@@ -263,7 +263,7 @@ def test_a_day_of_seconds_is_small(tmp_path: Path) -> None:
     values = document[column : document.index(b"<", column)].split()
     changed = b" ".join([*values[:2000], b"7", *values[2001:]])
     (tmp_path / "result.xml").write_bytes(document.replace(b" ".join(values), changed, 1))
-    (difference,) = differences(tmp_path / "result.xml", result)
+    (difference,) = differences(tmp_path / "result.xml", result_xml(result))
 
     assert f"write_ios, value 2001: 7 is stored, the journal gives {values[2000].decode()}" in difference
 
@@ -279,7 +279,7 @@ def test_an_equal_document_has_no_difference(test: str, tmp_path: Path) -> None:
     result, document = of(test)
     (tmp_path / "result.xml").write_bytes(document)
 
-    assert differences(tmp_path / "result.xml", result) == ()
+    assert differences(tmp_path / "result.xml", result_xml(result)) == ()
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_a_changed_document_is_told(old: bytes, new: bytes, told: str, tmp_path:
     assert old in DOCUMENT
     (tmp_path / "result.xml").write_bytes(DOCUMENT.replace(old, new, 1))
 
-    (difference,) = differences(tmp_path / "result.xml", RESULT)
+    (difference,) = differences(tmp_path / "result.xml", result_xml(RESULT))
 
     assert told in difference
     assert "is stored, the journal gives" in difference
@@ -309,7 +309,7 @@ def test_a_missing_round_is_told(tmp_path: Path) -> None:
     loop.remove(loop[0])
     (tmp_path / "result.xml").write_bytes(etree.tostring(root))
 
-    assert differences(tmp_path / "result.xml", RESULT)
+    assert differences(tmp_path / "result.xml", result_xml(RESULT))
 
 
 @pytest.mark.parametrize("document", [XXE, LAUGHS, b'<!DOCTYPE result SYSTEM "http://127.0.0.1:9/x.dtd"><result/>'])
@@ -382,7 +382,7 @@ def test_a_special_file_is_no_result(target: str, tmp_path: Path) -> None:
     special(tmp_path / "result.xml", target)
 
     with pytest.raises(RecordError, match=r"it is (no regular file|larger than 268435456 bytes)"):
-        differences(tmp_path / "result.xml", RESULT)
+        differences(tmp_path / "result.xml", result_xml(RESULT))
 
 
 @pytest.mark.parametrize("target", ["fifo", "/dev/zero", "sparse"])

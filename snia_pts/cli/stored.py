@@ -14,13 +14,13 @@ from pathlib import Path
 from ..about import About, read_about
 from ..acceptance import Judgement, judgements, require_met, untested
 from ..errors import RecordError, ReportError
+from ..files import replace_file
 from ..limits import Limit, read_limits
 from ..record.evidence import evidence_differences
 from ..record.folder import RunFolder
-from ..record.resultxml import differences
+from ..record.resultxml import differences, result_xml
 from ..record.suite import SuiteFolder
 from ..replay import assess as assess_run
-from ..replay import store
 from ..report.suite import write as write_summary
 from ..result import TestResult
 from . import preparing
@@ -42,7 +42,7 @@ def assess(arguments: argparse.Namespace) -> int:
     documents, judged, disagreed = [], list[Judgement](), False
     for folder in folders:
         result = assess_run(folder)
-        disagreements = _disagreements(folder, result)
+        disagreements = _disagreements(folder, result, result_xml(result))
         disagreed = disagreed or bool(disagreements)
         result = given(result, limits)
         judged += judgements(result)
@@ -110,10 +110,11 @@ def _report_again(
     result = assess_run(folder)
     if result.running:
         raise RecordError(path=folder.path, reason="the run still goes on", hint="Wait for its end, or stop it.")
-    for line in _told(_disagreements(folder, result)):
+    made = result_xml(result)
+    for line in _told(_disagreements(folder, result, made)):
         print(line, file=sys.stderr)
     with _writing(folder.path):
-        store(folder)
+        replace_file(folder.result, made)
         written = write(with_given(result), folder.path, formats)
     yield from map(str, written.values())
 
@@ -127,10 +128,10 @@ def _writing(folder: Path) -> Iterator[None]:
         raise ReportError(reason=f"{folder}: {error.strerror or error}") from None
 
 
-def _disagreements(folder: RunFolder, result: TestResult) -> tuple[str, ...]:
+def _disagreements(folder: RunFolder, result: TestResult, made: bytes) -> tuple[str, ...]:
     """Tell where result.xml and the evidence differ from the journal; a result.xml that is none differs too."""
     try:
-        stored = differences(folder.result, result) if folder.result.exists() else ()
+        stored = differences(folder.result, made) if folder.result.exists() else ()
     except RecordError as unreadable:
         stored = (str(unreadable),)
     return (*stored, *evidence_differences(folder, result))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import add
 
-from ..histogram import Histogram
+from ..histogram import Histogram, percentiles_ns
 from ..measurement import NINES, Sample
 
 
@@ -98,7 +98,7 @@ class Sampler:
         timed = read.timed_ios + write.timed_ios
         maximum_us = _maximum_ns(self._before, now, histogram) / 1000
         average_us = (read.response_ns + write.response_ns) / timed / 1000 if timed else 0.0
-        nines = (histogram.percentile_ns(percent) for percent in NINES)
+        nines = percentiles_ns((histogram,), NINES)
         three, four, five = (None if found is None else min(found / 1000, maximum_us) for found in nines)
         ended_ms = max(self._ended_ms, _ended_ms(now))
         found = Sample(

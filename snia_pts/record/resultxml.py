@@ -80,13 +80,13 @@ def result_xml(result: TestResult) -> bytes:
     return document
 
 
-def differences(path: Path, result: TestResult) -> tuple[str, ...]:
-    """Return where the stored result.xml and ``result`` differ, a sentence each; nothing when they agree."""
+def differences(path: Path, made: bytes) -> tuple[str, ...]:
+    """Return where the stored result.xml and the one ``made`` now differ, a sentence each; nothing when they agree."""
     try:
         document = read_regular(path, LARGEST_BYTES)
     except OSError as error:
         raise RecordError(path=path, reason=error.strerror or str(error)) from None
-    return tuple(compare(parse(document, str(path)), parse(result_xml(result), "result.xml")))
+    return tuple(compare(parse(document, str(path)), parse(made, "result.xml")))
 
 
 def _platform(root: etree._Element, platform: TestPlatform) -> None:
