@@ -20,7 +20,6 @@ def make(report: Report, document: nodes.document, drawn: Mapping[str, bytes]) -
 
     document = document.deepcopy()
     _dress_tables(document)
-    _inline_figures(document, drawn)
     settings = {
         "stylesheet_path": str(TEMPLATES / "report.css"), "embed_stylesheet": True, "image_loading": "link",
         "output_encoding": "utf-8", "_disable_config": True, "raw_enabled": False, "file_insertion_enabled": False,
@@ -28,7 +27,7 @@ def make(report: Report, document: nodes.document, drawn: Mapping[str, bytes]) -
         "table_style": "", "math_output": "MathML",
     }  # fmt: skip
     document["title"] = report.title
-    return bytes(publish_from_doctree(document, writer="html5", settings_overrides=settings))
+    return _inlined(bytes(publish_from_doctree(document, writer="html5", settings_overrides=settings)), drawn)
 
 
 def _dress_tables(document: nodes.document) -> None:
@@ -56,10 +55,12 @@ def _drop_last_columns(table: nodes.table, count: int) -> None:
                 parent.remove(child)
 
 
-def _inline_figures(document: nodes.document, drawn: Mapping[str, bytes]) -> None:
-    """Put the SVGs in as data: each keeps its own ids, and no script in one could run."""
-    from docutils import nodes
+def _inlined(page: bytes, drawn: Mapping[str, bytes]) -> bytes:
+    """Put the SVGs in as data: each keeps its own ids, and no script in one could run.
 
-    for image in document.findall(nodes.image):
-        name = image["uri"].removeprefix("figures/").removesuffix(".svg")
-        image["uri"] = f"data:image/svg+xml;base64,{base64.b64encode(drawn[name]).decode('ascii')}"
+    No text of the page looks like a figure's place: its quotation marks are escaped.
+    """
+    for name, svg in drawn.items():
+        data = b"data:image/svg+xml;base64," + base64.b64encode(svg)
+        page = page.replace(f'src="figures/{name}.svg"'.encode(), b'src="' + data + b'"')
+    return page

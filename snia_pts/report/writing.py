@@ -80,8 +80,9 @@ def _junit(result: TestResult) -> dict[str, bytes]:
     return {"report.junit.xml": junit.make(result)}
 
 
-#: How each output of pages is made, by the name of its form; the file is ``report.`` with that name.
-OUTPUTS: Mapping[str, Callable[[Material], bytes]] = {"rst": _rst, "pdf": _pdf, "html": _html}
+#: How each output of pages is made, by the name of its form; the file is ``report.`` with that name.  What takes most
+#: memory comes last.
+OUTPUTS: Mapping[str, Callable[[Material], bytes]] = {"rst": _rst, "html": _html, "pdf": _pdf}
 #: How each output of data is made: files by their places in the run folder.
 DATA_OUTPUTS: Mapping[str, Callable[[TestResult], Mapping[str, bytes]]] = {
     "xlsx": _xlsx,
@@ -108,10 +109,11 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
         raise ReportError(reason=f"no output {', '.join(unknown)}; there are {known}")
     from .building import build
 
-    pages = tuple(name for name in formats if name in OUTPUTS)
-    files = made(build(result), pages) | {PLACE: sums(result)} if pages else {}
-    for name in formats:
-        files |= DATA_OUTPUTS[name](result) if name in DATA_OUTPUTS else {}
+    files: dict[str, bytes] = {}
+    for name in DATA_OUTPUTS.keys() & set(formats):  # before the pages, whose libraries stay in memory
+        files |= DATA_OUTPUTS[name](result)
+    if pages := [name for name in formats if name in OUTPUTS]:
+        files |= made(build(result), pages) | {PLACE: sums(result)}
     if "csv" in formats:
         _forget_tables(folder, files)
     replace_files({folder / place: content for place, content in files.items()})
@@ -139,7 +141,8 @@ def _forget_tables(folder: Path, files: Mapping[str, bytes]) -> None:
 def made(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str = "report") -> dict[str, bytes]:
     """Return a report's files by their places: pages in ``formats``, and the figures.  Raises ReportError."""
     material = prepare(report)
-    files = {f"{stem}.{name}": OUTPUTS[name](material) for name in formats}
+    pages = sorted(formats, key=list(OUTPUTS).index)
+    files = {f"{stem}.{name}": OUTPUTS[name](material) for name in pages}
     for form in FIGURE_FORMS:
         files |= {f"figures/{name}.{form}": drawn for name, drawn in material.figures[form].items()}
     return files
