@@ -58,7 +58,8 @@ class Level:
 class Panel:
     """One of the plots that stand above one another: its series, name and share of the height.
 
-    ``span`` is what its axis shows at least.  One with several names has a legend beside it.
+    ``span`` is what its axis shows at least.  One with several names has a legend beside it.  ``levels`` are drawn over
+    it.
     """
 
     shown: Sequence[Series]
@@ -66,6 +67,7 @@ class Panel:
     share: float = 1.0
     log: bool = False
     span: tuple[float, ...] = ()
+    levels: tuple[Level, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +135,7 @@ def drawing(
     factor = set_places(axes, begin, end, along)
     for order, each in enumerate(shown):
         _draw(axes, each, factor, order)
-    for level in levels:
-        axes.axhline(level.value, color=level.colour, linestyle=level.dash, linewidth=1.0, label=level.label, zorder=6)
+    _draw_levels(axes, levels)
     for single in dots:
         axes.plot(
             [x * factor for x, _ in single.points], [y for _, y in single.points], linestyle="none", marker="D",
@@ -153,8 +154,8 @@ def drawing(
     return figure
 
 
-def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = ()) -> Drawing:
-    """Draw panels above one another over the same time axis, the first on top."""
+def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float = 0.0) -> Drawing:
+    """Draw panels above one another over the same time axis, the first on top; it begins at ``begin`` seconds."""
     figure = canvas()
     bottom, top, between = _BOTTOM, 0.42 if marks else 0.2, 0.14
     room = (FIGURE_HEIGHT - bottom - top - between * (len(panels) - 1)) / sum(panel.share for panel in panels)
@@ -165,9 +166,10 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = ()) -> Drawing:
         axes = plot(figure, left=_LEFT, right=_BESIDE, bottom=below, top=FIGURE_HEIGHT - above)
         above = below - between
         ax.dress(axes)
-        factor = set_places(axes, 0.0, end, "time")
+        factor = set_places(axes, begin, end, "time")
         for order, each in enumerate(panel.shown):
             _draw(axes, each, factor, order)
+        _draw_levels(axes, panel.levels)
         values = [
             value for each in panel.shown for part in (each.curve.low, each.curve.high) for value in part.tolist()
         ]
@@ -175,9 +177,9 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = ()) -> Drawing:
             ax.set_log_y(axes, values)
         else:
             set_y = ax.set_linear_y if panel.share > 1 else ax.set_few_y
-            set_y(axes, [*values, *panel.span])
+            set_y(axes, [*values, *panel.span, *(level.value for level in panel.levels)])
         axes.set_ylabel(panel.ylabel)
-        if len({each.label for each in panel.shown}) > 1:
+        if len({*(each.label for each in panel.shown), *(level.label for level in panel.levels)}) > 1:
             handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
             axes.legend(
                 list(handles.values()), list(handles), loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=1.2,
@@ -215,6 +217,11 @@ def _draw(axes: Axes, each: Series, factor: float, order: int) -> None:
         drawn.x * factor, drawn.values, color=each.colour, label=each.label, zorder=3 + order / 100,
         **(dots if each.points else line),
     )  # fmt: skip
+
+
+def _draw_levels(axes: Axes, levels: Sequence[Level]) -> None:
+    for level in levels:
+        axes.axhline(level.value, color=level.colour, linestyle=level.dash, linewidth=1.0, label=level.label, zorder=6)
 
 
 def time_axis(begin: float, end: float) -> tuple[str, float, list[float]]:

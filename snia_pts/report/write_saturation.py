@@ -13,7 +13,7 @@ from ..spec import WriteSaturationSpec
 from ..steps import mix
 from ..timeline import TimeLine
 from ..units import GB, MB, block_size, duration
-from . import confidence, timelines, timeplots
+from . import confidence, consistency, timelines, timeplots
 from .header import (
     NOT_ACHIEVED,
     Rows,
@@ -208,6 +208,8 @@ def _plots(result: TestResult, line: TimeLine) -> Iterator[Page]:
     yield _plot(result, line, timelines.THROUGHPUT)
     yield _plot(result, line, timelines.ART)
     yield _response_times(line)
+    if end := consistency.page(line, title=_titled(line, "Consistency at the End")):
+        yield end
 
 
 def _titled(line: TimeLine, title: str) -> str:

@@ -1,0 +1,81 @@
+"""The page on how even a continuous stimulus is at its end."""
+
+from __future__ import annotations
+
+import statistics
+from typing import cast
+
+import pytest
+
+from snia_pts.report import building
+from snia_pts.report.consistency import page
+from snia_pts.report.tables import Table
+from snia_pts.steps import Stimulus
+from snia_pts.timeline import TimeLine
+from tests import samples
+from tests.strategies import sample
+
+STIMULUS = Stimulus(
+    access="RND", read_percent=0, block_size_bytes=4096, thread_count=4, queue_depth=32, range_offset_bytes=0,
+    range_bytes=10**9, seconds=10**5,
+)  # fmt: skip
+
+
+def line(ios: list[int], seconds: float = 60.0) -> TimeLine:
+    """Return a time line of samples with so many I/Os each."""
+    made = TimeLine(phase="stimulus", part="", stimulus=STIMULUS)
+    for number, count in enumerate(ios, start=1):
+        made.take(sample(number=number, ended_seconds=number * seconds, seconds=seconds, write_ios=count, read_ios=0))
+    return made
+
+
+def told(made: TimeLine) -> dict[str, str]:
+    """Return the page's table."""
+    shown = page(made, title="WSAT")
+    assert shown is not None
+    return {name: text.replace("\N{NARROW NO-BREAK SPACE}", "") for name, text in cast("Table", shown.blocks[1]).rows}
+
+
+def test_the_last_hour_alone_counts() -> None:
+    """Of three hours: mean, deviation and worst of the samples in the last one, as the statistics module has them."""
+    last = [60_000 + 600 * (minute % 7) for minute in range(60)]
+    found = told(line([600_000] * 119 + last))
+    iops = [count / 60 for count in last]
+
+    assert found["Samples"] == "60 of 1 min 00 s each, the last 1 h 00 min"
+    assert found["Mean"] == f"{statistics.fmean(iops):.1f} IOPS"
+    deviation = statistics.stdev(iops)
+    assert found["Standard deviation"].endswith(f" {100 * deviation / statistics.fmean(iops):.2f} % of the mean")
+    assert found["Worst, best sample"] == "1000.0 IOPS, 1060.0 IOPS"
+    assert found["Consistency (mean by deviation)"] == f"{statistics.fmean(iops) / deviation:.1f}"
+    assert found["Within 10 % of the mean"] == "100.0 % of the samples"
+
+
+def test_of_a_short_stimulus_it_is_the_second_half() -> None:
+    """The beginning, fresh out of the box, is not what a worn drive does."""
+    found = told(line([10**6] * 19 + [60_000] * 20))
+    assert found["Samples"].endswith(", the last 19 min 30 s")
+    assert found["Worst, best sample"] == "1000 IOPS, 1000 IOPS"
+    assert found["Consistency (mean by deviation)"] == "all samples are alike"
+
+
+def test_a_hundredth_takes_a_hundred_samples() -> None:
+    """The worst 1 % of 60 samples would be the worst one; of 400 it is the fourth."""
+    assert told(line([1000] * 59 + [60_000] * 60))["Worst 1 % of the samples"] == "n/a"
+    seconds = [1000 + number for number in range(800)]
+    assert told(line([10**6] * 3600 + seconds * 4 + seconds[:400][::-1], 1.0))["Worst 1 % of the samples"] == (
+        f"{sorted(seconds * 4 + seconds[:400])[35]} IOPS or less"
+    )
+
+
+@pytest.mark.parametrize("ios", [[60] * 10, [0] * 100])
+def test_too_few_samples_have_no_page(ios: list[int]) -> None:
+    """Nor have samples without any I/O."""
+    assert page(line(ios), title="WSAT") is None
+
+
+def test_write_saturation_has_the_page() -> None:
+    """After the plots over time; what of it is drawn is looked at with all other figures of time lines."""
+    report = building.build(samples.result_of("wsat"))
+    assert [page.title for page in report.pages].count("WSAT - RND 4 KiB 0/100 - Consistency at the End") == 1
+    assert "consistency" in [figure.name for figure in report.figures]
