@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -43,12 +44,19 @@ class Limit:
         """The key figure's name: ``iops at RND 4 KiB 0/100``."""
         return f"{self.metric} at {self.at}"
 
+    @property
+    def least(self) -> float:
+        """The least value that keeps to it, what is forgiven taken off; minus infinity where there is no minimum."""
+        return -inf if self.minimum is None else self.minimum - self.tolerance_percent / 100 * abs(self.minimum)
+
+    @property
+    def most(self) -> float:
+        """The greatest value that keeps to it, what is forgiven put on; infinity where there is no maximum."""
+        return inf if self.maximum is None else self.maximum + self.tolerance_percent / 100 * abs(self.maximum)
+
     def met_by(self, value: float) -> bool:
         """Tell whether a value keeps to it; one that lies on a bound does."""
-        forgiven = self.tolerance_percent / 100
-        low = -float("inf") if self.minimum is None else self.minimum - forgiven * abs(self.minimum)
-        high = float("inf") if self.maximum is None else self.maximum + forgiven * abs(self.maximum)
-        return low <= value <= high
+        return self.least <= value <= self.most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

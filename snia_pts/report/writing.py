@@ -77,7 +77,13 @@ def _json(result: TestResult) -> dict[str, bytes]:
 def _junit(result: TestResult) -> dict[str, bytes]:
     from . import junit
 
-    return {"report.junit.xml": junit.make(result)}
+    return {_PLACES["junit"]: junit.make(result)}
+
+
+def _ocp(result: TestResult) -> dict[str, bytes]:
+    from . import ocp
+
+    return {_PLACES["ocp"]: ocp.make(result)}
 
 
 #: How each output of pages is made, by the name of its form; the file is ``report.`` with that name.  What takes most
@@ -89,9 +95,10 @@ DATA_OUTPUTS: Mapping[str, Callable[[TestResult], Mapping[str, bytes]]] = {
     "csv": _csv,
     "json": _json,
     "junit": _junit,
+    "ocp": _ocp,
 }
 #: Where an output is that is not a file of its name.
-_PLACES = {"csv": "tables", "junit": "report.junit.xml"}
+_PLACES = {"csv": "tables", "junit": "report.junit.xml", "ocp": "report.ocp.jsonl"}
 #: What a report is written as where nothing else is asked for.
 USUAL = ("rst", "pdf", "html", "xlsx")
 

@@ -1,0 +1,144 @@
+"""The result as lines of OCP Test & Validation: their form, and that they say what was measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from snia_pts.keyfigures import key_figures
+from snia_pts.limits import Limit
+from snia_pts.report import ocp
+from snia_pts.result import TestResult
+from snia_pts.spec import SPEC_TYPES
+from tests import samples
+
+HOSTILE = 'a\x1b[31m\u202e\udcff\n"{}'
+#: What there is of the two kinds of artifacts, in the grammar of ocp-diag-core.
+RUN = {"testRunStart", "testRunEnd", "log", "error"}
+STEP = {
+    "testStepStart", "testStepEnd", "measurement", "measurementSeriesStart", "measurementSeriesElement",
+    "measurementSeriesEnd", "diagnosis", "log",
+}  # fmt: skip
+
+
+def lines(result: TestResult) -> list[dict[str, Any]]:
+    """Return the lines as they are read back."""
+    return [json.loads(line) for line in ocp.make(result).decode("utf-8").splitlines()]
+
+
+def steps(result: TestResult) -> list[tuple[str, dict[str, Any]]]:
+    """Return what stands in steps, in its order: which kind, and what."""
+    found = [line["testStepArtifact"] for line in lines(result) if "testStepArtifact" in line]
+    return [(kind, each[kind]) for each in found for kind in each if kind != "testStepId"]
+
+
+@pytest.mark.parametrize("test", SPEC_TYPES)
+def test_every_line_has_its_number_time_and_one_artifact(test: str) -> None:
+    """From the version of the schema to the end of the run; every step and every series begins and ends once."""
+    found = lines(samples.result_of(test))
+    open_steps, closed = list[str](), set[str]()
+    for number, line in enumerate(found):
+        (kind,) = set(line) - {"sequenceNumber", "timestamp"}
+        assert line["sequenceNumber"] == number
+        assert datetime.fromisoformat(line["timestamp"]).tzinfo
+        if kind == "testStepArtifact":
+            step = line[kind].pop("testStepId")
+            (what,) = line[kind]
+            assert what in STEP
+            if what == "testStepStart":
+                assert step not in closed
+                open_steps.append(step)
+            assert open_steps == [step]
+            if what == "testStepEnd":
+                closed.add(open_steps.pop())
+        elif kind == "testRunArtifact":
+            assert set(line[kind]) <= RUN
+            assert not open_steps
+    assert found[0]["schemaVersion"] == {"major": 2, "minor": 0}
+    assert "testRunStart" in found[1]["testRunArtifact"]
+    assert found[-1]["testRunArtifact"] == {"testRunEnd": {"status": "COMPLETE", "result": "PASS"}}
+
+
+@pytest.mark.parametrize("test", ["iops", "throughput", "dirth"])
+def test_a_series_holds_what_was_measured(test: str) -> None:
+    """Every point of every round, under its own name, by the round's number, at the time it began; as many as told."""
+    result = samples.result_of(test)
+    found, counts = steps(result), Counter[str]()
+    elements = [each for kind, each in found if kind == "measurementSeriesElement"]
+    for each in elements:
+        counts[each["measurementSeriesId"]] += 1
+    measured = [
+        (each_round.number, each.clocking.started, each.iops)
+        for loop in result.loops for each_round in loop.rounds for each in each_round.measurements
+    ]  # fmt: skip
+
+    iops = [each for each in elements if each["measurementSeriesId"].startswith("iops at ")]
+    assert [(each["index"], each["value"]) for each in iops] == [(number, value) for number, _, value in measured]
+    assert [datetime.fromisoformat(each["timestamp"]) for each in iops] == [
+        datetime.fromisoformat(started) for _, started, _ in measured
+    ]
+    ends = {each["measurementSeriesId"]: each["totalCount"] for kind, each in found if kind == "measurementSeriesEnd"}
+    starts = [each["measurementSeriesId"] for kind, each in found if kind == "measurementSeriesStart"]
+    assert ends == counts
+    assert sorted(starts) == sorted(ends)
+
+
+def test_key_figures_are_held_against_limits() -> None:
+    """With what is forgiven taken off: a validator for each bound, a diagnosis for each limit, and the run's result."""
+    result = samples.result_of("iops")
+    figure = next(each for each in key_figures(result) if each.metric == "iops")
+    facts: dict[str, Any] = {"test": "iops", "metric": "iops", "at": figure.at, "unit": "IOPS"}
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"minimum": 2.0}, "PASS"),
+        ({"minimum": 1.0, "maximum": 2.0}, "FAIL"),
+    )
+    for bounds, passed in cases:
+        limit = Limit(**facts, **bounds, tolerance_percent=50)
+        asked = dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=(limit,)))
+        found = steps(asked)
+        (told,) = (each for kind, each in found if kind == "measurement" and "validators" in each)
+        expected = [("GREATER_THAN_OR_EQUAL", bounds["minimum"] / 2)]
+        expected += [("LESS_THAN_OR_EQUAL", 3.0)] if "maximum" in bounds else []
+        assert [(each["type"], each["value"]) for each in told["validators"]] == expected
+        assert (told["name"], told["value"], told["unit"]) == ("iops", figure.value, "IOPS")
+        verdicts = {each["verdict"]: each["type"] for kind, each in found if kind == "diagnosis"}
+        assert (verdicts[limit.name], verdicts["steady state"], verdicts["test"]) == (passed, "PASS", "PASS")
+        assert lines(asked)[-1]["testRunArtifact"]["testRunEnd"]["result"] == passed
+
+
+@pytest.mark.parametrize(
+    ("how", "end"),
+    [
+        ({"steady": False}, {"status": "COMPLETE", "result": "FAIL"}),
+        ({"stop_after": 1, "ending": "device failed"}, {"status": "ERROR", "result": "NOT_APPLICABLE"}),
+    ],
+)
+def test_what_did_not_go_well_does_not_pass(how: dict[str, Any], end: dict[str, str]) -> None:
+    """A test that is not steady fails; one that did not finish says why, and has no result."""
+    found = lines(samples.result_of("iops", ending_detail="it is gone" if "ending" in how else "", **how))
+    assert found[-1]["testRunArtifact"]["testRunEnd"] == end
+    errors = [each["testRunArtifact"]["error"] for each in found if "error" in each.get("testRunArtifact", {})]
+    assert errors == ([{"symptom": "device failed", "message": "it is gone"}] if "ending" in how else [])
+
+
+def test_deviations_and_warnings_are_logged() -> None:
+    """None of them is left out."""
+    result = samples.result_of("iops", found=samples.deviations(3))
+    logs = [line["testRunArtifact"]["log"] for line in lines(result) if "log" in line.get("testRunArtifact", {})]
+    assert len(logs) == len(result.deviations) + len(result.warnings) >= 3
+    assert {each["severity"] for each in logs} == {"WARNING"}
+
+
+def test_texts_of_a_device_are_texts() -> None:
+    """One line each, without control characters; a time that is none becomes the time before."""
+    result = samples.result_of("iops", device=samples.dut(model=HOSTILE, serial=HOSTILE), operator=HOSTILE)
+    result = dataclasses.replace(result, finished=HOSTILE, facts=dataclasses.replace(result.facts, started=HOSTILE))
+    made = ocp.make(result).decode("utf-8")
+    assert not set(made) & set("\x1b\u202e")
+    assert len(made.splitlines()) == made.count("\n") == len(lines(result))
+    assert "1970-01-01T00:00:00" in made.splitlines()[0]
