@@ -221,7 +221,7 @@ def _to(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--to",
         metavar="FORMATS",
-        help="the report: rst,pdf,html,xlsx (default), csv,json,junit,ocp; or none",
+        help="the report: rst,pdf,html,xlsx (default), csv,json,junit,ocp,interactive; or none",
     )
 
 

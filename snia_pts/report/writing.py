@@ -86,6 +86,12 @@ def _ocp(result: TestResult) -> dict[str, bytes]:
     return {_PLACES["ocp"]: ocp.make(result)}
 
 
+def _interactive(result: TestResult) -> dict[str, bytes]:
+    from . import interactive
+
+    return {_PLACES["interactive"]: interactive.make(result)}
+
+
 #: How each output of pages is made, by the name of its form; the file is ``report.`` with that name.  What takes most
 #: memory comes last.
 OUTPUTS: Mapping[str, Callable[[Material], bytes]] = {"rst": _rst, "html": _html, "pdf": _pdf}
@@ -96,9 +102,15 @@ DATA_OUTPUTS: Mapping[str, Callable[[TestResult], Mapping[str, bytes]]] = {
     "json": _json,
     "junit": _junit,
     "ocp": _ocp,
+    "interactive": _interactive,
 }
 #: Where an output is that is not a file of its name.
-_PLACES = {"csv": "tables", "junit": "report.junit.xml", "ocp": "report.ocp.jsonl"}
+_PLACES = {
+    "csv": "tables",
+    "junit": "report.junit.xml",
+    "ocp": "report.ocp.jsonl",
+    "interactive": "report.interactive.html",
+}
 #: What a report is written as where nothing else is asked for.
 USUAL = ("rst", "pdf", "html", "xlsx")
 

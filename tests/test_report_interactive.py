@@ -1,0 +1,125 @@
+"""The page of figures to turn and zoom: what it shows, and that nothing but the suite and plotly is in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from typing import Any
+
+import pytest
+
+from snia_pts.errors import ReportError
+from snia_pts.points import window_points
+from snia_pts.report import interactive
+from snia_pts.result import TestResult
+from snia_pts.spec import SPEC_TYPES
+from tests import samples
+
+HOSTILE = "</script><script>alert(1)</script>\u2028<b>&amp;"
+
+
+@pytest.fixture(autouse=True)
+def _short_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five megabytes a page are not looked at again for every test."""
+    monkeypatch.setattr(interactive, "_library", lambda: "/* plotly */")
+
+
+def figures(result: TestResult) -> list[dict[str, Any]]:
+    """Return the figures as a browser reads them."""
+    page = interactive.make(result).decode("utf-8")
+    (data,) = re.findall(r'<script type="application/json" id="figures">(.*?)</script>', page, re.DOTALL)
+    found: list[dict[str, Any]] = json.loads(data)
+    assert page.count('<div class="figure"') == len(found)
+    return found
+
+
+@pytest.mark.parametrize("test", SPEC_TYPES)
+def test_every_test_has_figures_with_values(test: str) -> None:
+    """Each with a value; the same result gives the same bytes."""
+    result = samples.result_of(test)
+    found = figures(result)
+    assert found
+    for each in found:
+        for trace in each["data"]:
+            rows = trace["z"] if trace["type"] == "surface" else [trace["y"]]
+            assert any(value is not None for row in rows for value in row)
+    assert interactive.make(result) == interactive.make(samples.result_of(test))
+
+
+def test_surfaces_are_the_window() -> None:
+    """IOPS, MB/s and ART in ms of every point, at its block size and R/W mix."""
+    result = samples.iops_result()
+    surfaces = [each["data"][0] for each in figures(result) if each["data"][0]["type"] == "surface"]
+    points = dict(window_points(result.loops[0]))
+    for trace, (name, _, divisor) in zip(surfaces, interactive._HEIGHTS, strict=True):
+        shown = {
+            (x, y): value
+            for y, row in zip(trace["y"], trace["z"], strict=True)
+            for x, value in zip(trace["x"], row, strict=True)
+        }
+        assert len(shown) == len(points) == 56
+        for stimulus, values in points.items():
+            value = values[name]
+            place = (
+                f"{stimulus.largest_block_bytes / 1024:g}",
+                f"{stimulus.read_percent}/{100 - stimulus.read_percent}",
+            )
+            assert value is not None
+            assert shown[place] == value / divisor
+
+
+def test_a_demand_matrix_is_a_surface_too() -> None:
+    """Over thread count and queue depth."""
+    surfaces = [each for each in figures(samples.result_of("dirth")) if each["data"][0]["type"] == "surface"]
+    assert surfaces
+    assert {each["layout"]["scene"]["xaxis"]["title"]["text"] for each in surfaces} == {"Thread count"}
+
+
+def test_time_lines_are_all_their_samples() -> None:
+    """None is left out or taken together for a figure that can be zoomed."""
+    result = samples.result_of("wsat")
+    line = result.time_line("stimulus")
+    assert line is not None
+    (shown,) = (
+        trace for each in figures(result) for trace in each["data"] if trace["name"] == "IOPS" and len(trace["x"]) > 30
+    )
+    assert shown["y"] == pytest.approx(line.iops)
+    assert shown["x"] == pytest.approx([seconds / 60 for seconds in line.ended_seconds])
+
+
+def test_texts_of_a_device_are_texts() -> None:
+    """Nothing ends a script, nothing becomes markup, and nothing is asked of the network."""
+    result = samples.iops_result(device=samples.dut(model=HOSTILE, serial=HOSTILE), operator=HOSTILE)
+    loop = dataclasses.replace(result.loops[0], part=HOSTILE)
+    page = interactive.make(dataclasses.replace(result, loops=(loop,))).decode("utf-8")
+    assert page.count("<script") == page.count("</script>") == 3
+    assert "<b>" not in page
+    assert "default-src 'none'" in page
+    assert not re.search(r"https?://", page)
+    assert figures(dataclasses.replace(result, loops=(loop,)))
+
+
+def test_a_run_that_stopped_at_once_has_a_page() -> None:
+    """With the verdict, and no figure."""
+    page = interactive.make(samples.iops_result(stop_after=1, ending="interrupted")).decode("utf-8")
+    assert "INCOMPLETE" in page
+
+
+def test_without_plotly_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an extra; who has not installed it reads how."""
+    monkeypatch.undo()
+    monkeypatch.setattr(interactive, "files", lambda name: (_ for _ in ()).throw(ModuleNotFoundError(name)))
+    with pytest.raises(ReportError, match="plotly") as raised:
+        interactive.make(samples.iops_result(stop_after=1, ending="interrupted"))
+    assert "snia-pts[interactive]" in raised.value.hint
+
+
+def test_the_whole_library_is_in_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one file, which no tag of its own breaks."""
+    pytest.importorskip("plotly")
+    monkeypatch.undo()
+    page = interactive.make(samples.iops_result(stop_after=1, ending="interrupted")).decode("utf-8")
+    assert len(page) > 10**6
+    assert "newPlot" in page
+    assert page.count("</script>") == 3
