@@ -1,29 +1,119 @@
-"""Time and memory from a stored run to its report, and of ``--help`` and ``--plan``.
+"""Time and memory from a stored run to its report, and of ``--help`` and ``--plan``; beside TKperf on the same data.
 
 ``python bench/report.py RUN [--repeats 3]`` makes the report of RUN again, each time in a process of its own.
+``--tkperf CHECKOUT --tkperf-python PYTHON`` lets TKperf plot the rounds of RUN, an IOPS run of the whole matrix, and
+rst2pdf make its PDF, in turns with ours: PYTHON is an interpreter that has what both need, which is Python 3.10 with
+matplotlib 3.5.3, numpy below 1.25, lxml, simplejson, docutils 0.20.1 and rst2pdf.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from snia_pts.record.folder import RunFolder
+from snia_pts.replay import assess
+from snia_pts.result import TestResult
 
-def cost(argv: Sequence[str]) -> tuple[float, float]:
-    """Return seconds and peak resident memory (MiB) of a program."""
-    began = time.monotonic()
-    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(argv)} failed")
-    return time.monotonic() - began, usage.ru_maxrss / 1024
+_MIXES = (100, 95, 65, 50, 35, 5, 0)
+_SIZES = (1024, 128, 64, 32, 16, 8, 4, 0.5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a program, or several one after the other, took: seconds, CPU seconds, and peak resident memory in MiB."""
+
+    seconds: float
+    cpu_seconds: float
+    mib: float
+
+
+def cost(*programs: Sequence[str | Path], folder: Path | None = None, **environment: str) -> Cost:
+    """Return what programs took together, their memory that of the largest."""
+    began, cpu, mib = time.monotonic(), 0.0, 0.0
+    for argv in programs:
+        process = subprocess.Popen(
+            argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, env={**os.environ, **environment}
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"{' '.join(map(str, argv))} failed")
+        cpu, mib = cpu + usage.ru_utime + usage.ru_stime, max(mib, usage.ru_maxrss / 1024)
+    return Cost(seconds=time.monotonic() - began, cpu_seconds=cpu, mib=mib)
+
+
+def tkperf_xml(result: TestResult) -> str:
+    """Return the rounds of an IOPS test as TKperf 2.2 stores them: every text is JSON, blocks run in KiB downwards."""
+    rounds = [
+        [[round(figures[mix, size]) for size in _SIZES] for mix in _MIXES]
+        for figures in (
+            {(each.stimulus.read_percent, each.stimulus.largest_block_bytes / 1024): each.iops for each in measured}
+            for measured in (each.measurements for each in result.loops[0].complete)
+        )
+    ]
+    last = len(rounds) - 1
+    values = [each[-1][-2] for each in rounds[-5:]]
+    told = {
+        "fioversion": "fio-3.33\n", "numjobs": 4, "iodepth": 32, "runtime": 60, "xargs": [], "roundmat": rounds,
+        "stdyrounds": list(range(last - 4, last + 1)), "stdyvalues": values, "stdyslope": [0.0, values[0]],
+        "stdyavg": statistics.fmean(values), "reachstdystate": True, "rndnr": last,
+    }  # fmt: skip
+    head = {
+        "testdate": "2026-01-01", "devinfo": "Device Logical Sector Size: 512", "kernel": "Linux\n", "lsb": "Debian\n",
+        "ioperfversion": "2.2", "cmdline": "tkperf ssd run none",
+    }  # fmt: skip
+
+    def elements(values: dict[str, object]) -> str:
+        return "".join(f"<{name}>{json.dumps(value)}</{name}>" for name, value in values.items())
+
+    return f"<run>{elements(dict(head))}<iops>{elements(told)}</iops></run>"
+
+
+def beside_tkperf(run: Path, checkout: Path, python: Path, suite: Sequence[str], repeats: int) -> None:
+    """Let both make a report of the same rounds in turns, and print what each took."""
+    document = tkperf_xml(assess(RunFolder.existing(run)))
+    ours, theirs = list[Cost](), list[Cost]()
+    for _ in range(repeats):
+        ours.append(cost([*suite, "report", str(run), "--to", "pdf,html,xlsx"]))
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "run.xml").write_text(document)
+            plots: list[str | Path] = [
+                python,
+                checkout / "scripts" / "tkperf",
+                "ssd",
+                "run",
+                "none",
+                "-xml",
+                "-ssdt",
+                "iops",
+            ]
+            theirs.append(
+                cost(
+                    plots, [python.parent / "rst2pdf", "run.rst"], folder=folder, PYTHONPATH=str(checkout / "src"),
+                    MPLBACKEND="agg",
+                )
+            )  # fmt: skip
+            if not (folder / "run.pdf").exists():
+                raise SystemExit("rst2pdf made no PDF of TKperf's report")
+    print(f"{'':34} seconds CPU seconds peak MiB")
+    for name, found in (("TKperf's four plots, rst2pdf", theirs), ("ours: PDF, HTML, XLSX", ours)):
+        middle = (statistics.median(each.seconds for each in found), statistics.median(c.cpu_seconds for c in found))
+        print(f"{name:34} {middle[0]:7.2f} {middle[1]:11.2f} {max(each.mib for each in found):8.0f}")
+    pairs = list(zip(theirs, ours, strict=True))
+    ratios = [statistics.median(t.seconds / o.seconds for t, o in pairs)]
+    ratios.append(statistics.median(t.cpu_seconds / o.cpu_seconds for t, o in pairs))
+    print(f"{'TKperf : ours, median of pairs':34} {ratios[0]:7.2f} {ratios[1]:11.2f}")
 
 
 def main() -> None:
@@ -31,20 +121,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--tkperf", type=Path, metavar="CHECKOUT")
+    parser.add_argument("--tkperf-python", type=Path, metavar="PYTHON", default=Path(sys.executable))
     arguments = parser.parse_args()
     suite = [sys.executable, "-m", "snia_pts"]
+    if arguments.tkperf:
+        beside_tkperf(arguments.run, arguments.tkperf, arguments.tkperf_python, suite, arguments.repeats)
+        return
     commands = {
         "interpreter alone": [sys.executable, "-c", "pass"],
         "--help": [*suite, "iops", "--help"],
         "--plan": [*suite, "iops", "no-such.img", "--size", "1G", "--plan"],
         "assess": [*suite, "assess", str(arguments.run)],
-        "report (RST, PDF, HTML)": [*suite, "report", str(arguments.run)],
+        "report (RST, PDF, HTML, XLSX)": [*suite, "report", str(arguments.run)],
     }
-    print(f"{'':26} seconds (median)  peak MiB")
+    print(f"{'':30} seconds CPU seconds peak MiB (medians, the largest)")
     for name, argv in commands.items():
         costs = [cost(argv) for _ in range(arguments.repeats)]
-        seconds, memory = statistics.median(first for first, _ in costs), max(second for _, second in costs)
-        print(f"{name:26} {seconds:16.3f} {memory:9.0f}")
+        seconds = statistics.median(each.seconds for each in costs)
+        cpu_seconds = statistics.median(each.cpu_seconds for each in costs)
+        print(f"{name:30} {seconds:7.3f} {cpu_seconds:11.3f} {max(each.mib for each in costs):8.0f}")
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ SHORT = [
     "--set", "histogram.seconds=1", "--progress", "none",
 ]  # fmt: skip
 
-
 SIZE = ["--size", "16M"]
+TO = ["--to", "rst"]
 
 
 def as_nobody(work: Callable[[], int]) -> int:
@@ -51,11 +51,11 @@ def theirs() -> Iterator[Path]:
 @pytest.mark.root
 def test_an_operator_without_root_runs_a_whole_test(theirs: Path, tmp_path: Path) -> None:
     """Run, report and assessment on a file of the operator's; by the umask nobody else may even read it."""
-    assert main(["wsat", str(tmp_path / "x.img"), "--run-dir", str(tmp_path / "first"), *SHORT, *SIZE]) == 0
+    assert main(["wsat", str(tmp_path / "x.img"), "--run-dir", str(tmp_path / "first"), *SHORT, *SIZE, *TO]) == 0
     run = theirs / "run"
 
     # By now all modules are there: those of the interpreter may lie where nobody may not go.
-    assert as_nobody(lambda: main(["wsat", str(theirs / "x.img"), "--run-dir", str(run), *SHORT, *SIZE])) == 0
+    assert as_nobody(lambda: main(["wsat", str(theirs / "x.img"), "--run-dir", str(run), *SHORT, *SIZE, *TO])) == 0
     assert as_nobody(lambda: main(["assess", str(run)])) == 0
 
     made = [run, *run.rglob("*")]

@@ -21,6 +21,7 @@ from snia_pts.report.pages import Figure, Page, Prose, Report
 from snia_pts.report.tables import Table
 from snia_pts.result import TestResult
 from tests import samples
+from tests.courses import whole_runs
 from tests.test_report_figures import check, lines
 
 COUNTS = (1, 2, 4, 6, 8, 16, 32)
@@ -55,6 +56,10 @@ SHAPES: dict[str, dict[str, Any]] = {
         ]
     },
 }  # fmt: skip
+
+
+#: What is drawn otherwise than what is steady: a class has other titles alone, and a run fewer figures before its end.
+DRAWN = [shape for shape in SHAPES if shape not in ("client", "interrupted before a histogram")]
 
 
 @cache
@@ -99,7 +104,7 @@ def test_every_plot_of_the_standard_is_there_in_order(test: str, most: int, pts:
     assert "Left out" not in said(report.pages[0])
 
 
-@pytest.mark.parametrize(("test", "shape"), [("dirth", "steady"), *(("composite", shape) for shape in SHAPES)])
+@pytest.mark.parametrize(("test", "shape"), [("dirth", "steady"), *(("composite", shape) for shape in DRAWN)])
 def test_no_words_of_any_figure_meet(test: str, shape: str) -> None:
     """In every figure of every kind of result, all words are apart and inside; axes have names."""
     planned = list(build(result_of(test, shape)).figures)
@@ -112,6 +117,7 @@ def test_no_words_of_any_figure_meet(test: str, shape: str) -> None:
             assert any(word.startswith(("IOPS", "I/Os a bin", "Host CPU")) for word in words), figure.name
 
 
+@whole_runs
 @given(st.integers(0, BEFORE_ROUNDS + 5 * A_ROUND + 3 * A_POINT))
 def test_wherever_a_run_stops_the_summary_tells_which_plots_are_left_out(stop_after: int) -> None:
     """Plots that are there, and plots that the summary says are left out, are together all, and none is both."""

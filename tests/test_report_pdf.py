@@ -22,6 +22,7 @@ from snia_pts.report.pages import Figure, Page, Report
 from snia_pts.report.sheet import Placement, Sheet
 from snia_pts.result import TestResult
 from tests import samples
+from tests.typesetting import typeset
 
 ROOT = Path(__file__).parent.parent
 #: Of an A4 page, in points.
@@ -69,7 +70,7 @@ def words(page: pypdf.PageObject) -> str:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_page_carries_header_number_and_title(kind: str) -> None:
     """Each PDF page says which of how many it is, and each planned page begins one with its title bar."""
-    report, reader = made(KINDS[kind])
+    report, reader = typeset(KINDS[kind])
     texts = [words(found) for found in reader.pages]
     assert len(texts) <= len(report.pages) + 1  # the provenance flows on
     assert all(any(page.title in text for text in texts) for page in report.pages)
@@ -111,7 +112,7 @@ def test_the_header_takes_less_than_a_third_of_the_page() -> None:
 
 def test_long_deviations_flow_to_a_next_page() -> None:
     """Sixty deviations are all there, on as many pages as they take, under headings that repeat."""
-    report, reader = made(samples.iops_result(found=samples.deviations(60)))
+    report, reader = typeset(samples.iops_result(found=samples.deviations(60)))
     assert len(reader.pages) > len(report.pages)
     text = " ".join(words(page) for page in reader.pages)
     assert text.count("setup.queue_depth") == 15
@@ -174,10 +175,20 @@ ODD: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", ODD)
 def test_changed_tests_and_odd_devices_have_reports_too(kind: str) -> None:
     """Whatever --set changes and whatever a device does, each planned page is there; long tables flow."""
-    report, reader = made(samples.iops_result(**ODD[kind]))
+    report, reader = typeset(samples.iops_result(**ODD[kind]))
     text = " ".join(words(page) for page in reader.pages)
     assert all(page.title in text for page in report.pages)
     assert len(reader.pages) <= len(report.pages) + 8
+
+
+@pytest.mark.parametrize("test", ["wsat", "hir", "xsr", "composite", "dirth"])
+def test_every_page_of_a_test_at_full_length_is_one_page(test: str) -> None:
+    """Each planned page, be it of hours of samples, of five wait states or of 49 points, is one page of the PDF."""
+    result = samples.result_of(test)
+    report, reader = typeset(result)
+    texts = [words(page) for page in reader.pages]
+    assert all(result.facts.spec.title in text for text in texts)
+    assert all(any(page.title in text for text in texts) for page in report.pages)
 
 
 def broken(report: Report, figure: Figure) -> Report:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import math
 import statistics
 from pathlib import Path
@@ -21,6 +20,7 @@ from snia_pts.spec import loop_rule
 from snia_pts.window import window_ending
 from tests import samples
 from tests.test_report_figures import check, lines
+from tests.typesetting import typeset
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
 SMALL = [("steady_state.slope_excursion_percent", 9.5)]
@@ -45,6 +45,13 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "LAT dead": ("latency", {"scale": 0.0}),
     "LAT by altered rules": ("latency", {"overrides": SMALL}),
 }  # fmt: skip
+
+
+#: Those with the most on a page, the most pages, or other ones than a steady run has.
+FULLEST = (
+    "TP 1.1, not steady", "TP in its second part", "TP of three sizes and mixes", "LAT not steady",
+    "LAT 1.1, client, 4096-byte sectors", "LAT without its histogram", "LAT by altered rules",
+)  # fmt: skip
 
 
 def result_of(kind: str) -> TestResult:
@@ -96,12 +103,22 @@ def test_no_words_of_any_figure_meet(kind: str) -> None:
             assert tuple(drawn.get_size_inches()) == (figure.width, figure.height)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_page_is_one_page_of_the_pdf(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["TP", "LAT"])
+def test_a_report_is_written_as_pdf(kind: str, tmp_path: Path) -> None:
+    """Each figure is drawn in the PDF, where its page has the room."""
+    result = result_of(kind)
+    reader = pypdf.PdfReader(write(result, tmp_path, ("pdf",))["pdf"])
+    resources: list[Any] = [page["/Resources"] for page in reader.pages]
+    drawn = [name for found in resources for name in found.get("/XObject", {})]
+    assert drawn == [f"/{figure.name}" for figure in build(result).figures]
+
+
+@pytest.mark.parametrize("kind", FULLEST)
+def test_every_page_is_one_page_of_the_pdf(kind: str) -> None:
     """No page runs over that may not, and every one bears the test's title."""
     result = result_of(kind)
-    reader = pypdf.PdfReader(io.BytesIO(write(result, tmp_path, ("pdf",))["pdf"].read_bytes()))
-    pages = build(result).pages
+    report, reader = typeset(result)
+    pages = report.pages
     flowing = sum(page.flows for page in pages)
     assert len(pages) <= len(reader.pages) <= len(pages) + flowing
     text = [page.extract_text() for page in reader.pages]

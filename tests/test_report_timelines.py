@@ -7,6 +7,7 @@ import re
 from array import array
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
@@ -25,6 +26,7 @@ from snia_pts.result import TestResult
 from snia_pts.spec import TestClass
 from snia_pts.timeline import TimeLine
 from tests import samples
+from tests.courses import whole_runs
 from tests.strategies import sample, stimulus
 from tests.test_report_figures import check
 
@@ -96,6 +98,7 @@ def figures(result: TestResult) -> list[Figure]:
 # -- many samples, few columns ----------------------------------------------------------------------------------------
 
 
+@whole_runs
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=30), st.integers(1, 150))
 def test_a_column_is_all_its_samples_together(ios: list[int], times: int) -> None:
     """However many samples, no more columns than a page has dots; each is their I/Os by their time, within its band."""
@@ -277,17 +280,23 @@ def test_a_run_of_seconds_has_the_same_pages(test: str) -> None:
             check(figure.draw())
 
 
+@cache
+def pages_of(test: str) -> int:
+    """Return how many pages the report of a whole run has."""
+    return len(build(samples.result_of(test)).pages)
+
+
 @pytest.mark.parametrize("test", CONTINUOUS)
 @pytest.mark.parametrize("stop_after", [0, 1, 2, 122, 363, 482, 845])
 def test_a_stopped_run_shows_what_it_has(test: str, stop_after: int) -> None:
     """Wherever a run was stopped, its report can be made and read, and says when pages are missing."""
     result = samples.result_of(test, ending="interrupted", stop_after=stop_after)
-    report, whole = build(result), build(samples.result_of(test))
+    report, whole = build(result), pages_of(test)
 
     assert report.pages[0].title == "Summary"
     assert report.pages[-1].title == "Provenance"
     said = any("Left out for want of data" in getattr(block, "text", "") for block in report.pages[0].blocks)
-    assert said == (len(report.pages) < len(whole.pages))
+    assert said == (len(report.pages) < whole)
     with drawing.settings():
         for figure in figures(result):
             check(figure.draw())

@@ -67,12 +67,12 @@ def test_the_closed_form_is_the_published_one(over_provisioning: float, expected
 @pytest.mark.parametrize("over_provisioning", [0.1, 0.28, 0.5])
 def test_write_amplification_follows_the_closed_form(over_provisioning: float) -> None:
     """On blocks of 1024 pages steady write amplification is the closed form's within 3 %."""
-    ftl, luck = Ftl(1024 * 1024, 1024, over_provisioning), np.random.default_rng(7)
+    ftl, luck = Ftl(512 * 1024, 1024, over_provisioning), np.random.default_rng(7)
     ftl.write(np.arange(ftl.chunks))
-    for _ in range(40):
+    for _ in range(30):
         ftl.write(luck.integers(0, ftl.chunks, ftl.chunks // 10))
     programmed, written = ftl.programmed, ftl.host_written
-    for _ in range(25):
+    for _ in range(20):
         ftl.write(luck.integers(0, ftl.chunks, ftl.chunks // 10))
     measured = (ftl.programmed - programmed) / (ftl.host_written - written)
     assert measured == pytest.approx(closed_form(over_provisioning), rel=0.03)

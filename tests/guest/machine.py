@@ -35,6 +35,10 @@ class Drive:
     driver: dict[str, Any] = field(default_factory=dict)
 
 
+class TooSlow(Exception):
+    """The machine did not come so far in the time that it was given."""
+
+
 class Machine:
     """A machine that runs ``inside.py`` with a list of runs, and leaves what came of them in ``folder``."""
 
@@ -67,18 +71,19 @@ class Machine:
                 self._process.kill()
                 self._process.wait()
 
-    def wait(self, seconds: float, path: Path | None = None, text: str = "") -> None:
-        """Wait until the machine is off, or until a file of its folder holds a text."""
-        end = time.monotonic() + seconds
+    def wait(self, end: float, path: Path | None = None, text: str = "") -> None:
+        """Wait until the machine is off, or until a file of its folder holds a text; raises TooSlow at ``end``."""
         while True:
             over = self._process is None or self._process.poll() is not None
             if path is None and over:
                 return
             if path is not None and path.is_file() and text in path.read_text(errors="replace"):
                 return
-            if over or time.monotonic() > end:
-                last = (self._images / "console.log").read_text(errors="replace")[-2000:]
-                raise AssertionError(f"{'it is off' if over else 'too slow'}, waiting for {path or 'its end'}: {last}")
+            last = (self._images / "console.log").read_text(errors="replace")[-2000:]
+            if over:
+                raise AssertionError(f"it is off, waiting for {path}: {last}")
+            if time.monotonic() > end:
+                raise TooSlow(f"the machine is too slow for {path or 'its end'}: {last}")
             time.sleep(0.1)
 
     def remove(self, serial: str) -> None:

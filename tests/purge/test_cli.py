@@ -83,7 +83,7 @@ def test_a_lie_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_run_that_goes_on_unpurged_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     """With leave the run is finished; result and report say on what it was measured."""
-    argv = ("--purge-command", "true {device}", "--allow-unpurged", "--run-dir", "run")
+    argv = ("--purge-command", "true {device}", "--allow-unpurged", "--to", "rst", "--run-dir", "run")
     assert main(("iops", "x.img", *SHORT, *argv)) == 0
     told = "the vendor's own, by: true {device}, NOT PROVEN: the purge is a lie: 64 of 64 blocks"
 
@@ -106,7 +106,7 @@ def test_a_vendors_command_is_no_shell(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_a_vendors_command_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """One that purges is proven like any other, and the report tells the command."""
-    argv = ("--purge-command", "fallocate -p -l 8MiB {device}", "--run-dir", "run")
+    argv = ("--purge-command", "fallocate -p -l 8MiB {device}", "--to", "rst", "--run-dir", "run")
     assert main(("iops", "x.img", *SHORT, *argv)) == 0
     assert "purge:" not in capsys.readouterr().out
     assert purge_of(Path("run"))["method"] == "the vendor's own, by: fallocate -p -l 8MiB {device}"

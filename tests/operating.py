@@ -1,0 +1,59 @@
+"""The command line as a user drives it, as a process of its own; and what that leaves, in the process table too."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from snia_pts.cli.main import main
+
+ROOT = Path(__file__).parent.parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def snia_pts(folder: Path, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run the command line in ``folder``."""
+    done = subprocess.run(
+        command(*argv), capture_output=True, text=True, check=False,
+        cwd=folder, stdin=subprocess.DEVNULL, env=ENVIRONMENT,
+    )  # fmt: skip
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def command(*argv: str) -> list[str]:
+    """Return the command line of this checkout."""
+    return [sys.executable, "-m", "snia_pts", *argv]
+
+
+def assessed(run: Path) -> dict[str, Any]:
+    """Return what ``assess --json`` tells of a stored run, or of several, in which it finds nothing amiss."""
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        assert main(["assess", str(run), "--json"]) == 0
+    told: dict[str, Any] = json.loads(said.getvalue())
+    return told
+
+
+def checked(run: Path) -> subprocess.CompletedProcess[str]:
+    """Hold every number of a run against fio's own output, with a script that knows nothing of the suite."""
+    script = [sys.executable, "-I", str(ROOT / "tests" / "check_cells.py"), str(run)]
+    return subprocess.run(script, capture_output=True, text=True, check=False)
+
+
+def fio_of(folder: Path) -> list[str]:
+    """Return the command lines of the fio processes that work for a run in ``folder``."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode("utf-8", "replace").split("\0")
+        except OSError:
+            continue
+        if words[0].endswith("fio") and any(word.startswith(f"{folder}/") for word in words):
+            found.append(" ".join(words))
+    return found

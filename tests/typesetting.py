@@ -1,0 +1,31 @@
+"""Reports as PDF without the time that their figures take: each is a frame of the size that is planned for it."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+
+import pypdf
+from reportlab.pdfgen.canvas import Canvas
+
+from snia_pts.report import building, pdf, rst
+from snia_pts.report.pages import Report
+from snia_pts.report.sheet import POINTS
+from snia_pts.result import TestResult
+
+
+@cache
+def frame(width: float, height: float) -> bytes:
+    """Return a PDF page of so many inches with a frame around it."""
+    output = io.BytesIO()
+    canvas = Canvas(output, pagesize=(POINTS * width, POINTS * height))
+    canvas.rect(0, 0, POINTS * width, POINTS * height)
+    canvas.save()
+    return output.getvalue()
+
+
+def typeset(result: TestResult) -> tuple[Report, pypdf.PdfReader]:
+    """Return a report and its PDF, checked as every PDF is: what stands on which page, and how large."""
+    report = building.build(result)
+    frames = {figure.name: frame(figure.width, figure.height) for figure in report.figures}
+    return report, pypdf.PdfReader(io.BytesIO(pdf.make(report, rst.parse(rst.render(report)), frames)))
