@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from PIL import Image
 
 from snia_pts.health import Figure, Health
 from snia_pts.interruption import Way
@@ -174,6 +177,20 @@ def limits() -> tuple[bytes, ...]:
     figure = 'test = "latency"\nmetric = "iops"\nat = "histogram"\nunit = "IOPS"\n'
     bound = f"{figure}maximum = 5.0\ntolerance_percent = 1.5\n"
     return (f"format = 1\n[[limit]]\n{bound}[[limit]]\nminimum = 1\n{bound}".encode(),)
+
+
+def abouts() -> tuple[bytes, ...]:
+    """A file of what people say, with every key."""
+    words = "".join(f'{key} = "{key}"\n' for key in ("operator", "vendor", "nand_type", "hba"))
+    return (f'format = 1\n{words}logo = "logo.png"\nnotes = ["one", "two"]\n'.encode(),)
+
+
+@cache
+def logo() -> bytes:
+    """A picture."""
+    output = io.BytesIO()
+    Image.new("P", (4, 2)).save(output, "PNG")
+    return output.getvalue()
 
 
 def presets() -> tuple[bytes, ...]:

@@ -40,7 +40,9 @@ _NODES = {
     "document", "decoration", "header", "section", "title", "paragraph", "table", "tgroup", "colspec", "thead", "tbody",
     "row", "entry", "#text",
 }  # fmt: skip
-_FILES = re.compile(r"(journal\.jsonl|result\.xml|report\.(rst|pdf|html|xlsx)|figures(/[a-z0-9.-]+\.(svg|pdf))?)")
+_FILES = re.compile(
+    r"(journal\.jsonl|result\.xml|report\.(rst|pdf|html|xlsx)|SHA256SUMS|figures(/[a-z0-9.-]+\.(svg|pdf))?)"
+)
 
 
 def _text(data: bytes) -> str:
@@ -120,7 +122,7 @@ def journaled(data: bytes, folder: Path) -> None:
     (place / "journal.jsonl").write_bytes(chained(data))
     try:
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            stored.report(Namespace(run=place, to=None, limits=None))
+            stored.report(Namespace(run=place, to="rst,xlsx", limits=None, about=None))
     finally:
         found = {str(path.relative_to(place)) for path in place.rglob("*")}
         _require(all(map(_FILES.fullmatch, found)), f"files beside the report: {sorted(found)}")

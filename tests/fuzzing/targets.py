@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
+from snia_pts.about import read_about
 from snia_pts.acceptance import judgements
 from snia_pts.cli import preparing, stored
 from snia_pts.cli.plan_text import Planned, plan_json, plan_lines
@@ -146,6 +147,13 @@ def limits(data: bytes, folder: Path) -> None:
     asked = replace(result, facts=replace(result.facts, limits=read_limits(folder / "limits.toml")))
     judgements(asked)
     result_xml(asked)
+
+
+def about(data: bytes, folder: Path) -> None:
+    """What people say of a test; what is taken can be journaled, and stands in a valid result.xml."""
+    (folder / "about.toml").write_bytes(data)
+    (folder / "logo.png").write_bytes(corpora.logo())
+    _written(replace(_facts(), about=read_about(folder / "about.toml")))
 
 
 def plans(data: bytes, folder: Path) -> None:
@@ -359,6 +367,7 @@ def log(data: bytes, folder: Path) -> None:
 TARGETS: Mapping[str, Target] = {
     "spec": Target(form=TOML, corpus=corpora.specifications, parse=spec),
     "limits": Target(form=TOML, corpus=corpora.limits, parse=limits, short=60),
+    "about": Target(form=TOML, corpus=corpora.abouts, parse=about, short=60),
     "plan": Target(form=TOML, corpus=corpora.short_specifications, parse=plans, short=30),
     "override": Target(form=LINES, corpus=corpora.overrides, parse=override),
     "preset": Target(form=TOML, corpus=corpora.presets, parse=preset, short=80),
