@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from snia_pts.cli.main import main
 from snia_pts.errors import ReportError
 from snia_pts.points import window_points
 from snia_pts.report import interactive
@@ -113,6 +115,17 @@ def test_without_plotly_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(ReportError, match="plotly") as raised:
         interactive.make(samples.iops_result(stop_after=1, ending="interrupted"))
     assert "snia-pts[interactive]" in raised.value.hint
+
+
+def test_a_run_that_could_not_be_reported_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not after hours: what its report takes is looked for before anything else."""
+    monkeypatch.setattr(interactive, "files", lambda name: (_ for _ in ()).throw(ModuleNotFoundError(name)))
+    argv = ["iops", "sim:optane", "--to", "pdf,interactive", "--run-dir", str(tmp_path / "run")]
+    assert main(argv) == ReportError.exit_code
+    assert "plotly" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_whole_library_is_in_the_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,10 @@ def about(arguments: argparse.Namespace) -> About:
 
 
 def formats(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """Return the formats of --to, each once, none for ``none``; raises UsageError for one that is no format."""
+    """Return the formats of --to, each once, none for ``none``.
+
+    Raises UsageError for one that is no format, ReportError for one that could not be made.
+    """
     if arguments.to is None:
         return USUAL
     known = (*OUTPUTS, *DATA_OUTPUTS)
@@ -68,6 +71,10 @@ def formats(arguments: argparse.Namespace) -> tuple[str, ...]:
     if wrong := [name for name in asked if name not in known]:
         detail = f"--to {arguments.to}: no format {wrong[0]!r}."
         raise UsageError(detail=detail, hint=f"Formats: {', '.join(known)}; none.")
+    if "interactive" in asked:
+        from ..report.interactive import require_plotly
+
+        require_plotly()
     return asked
 
 

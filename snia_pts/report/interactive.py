@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 from ..errors import ReportError
@@ -60,13 +61,25 @@ def make(result: TestResult) -> bytes:
     return page.encode("utf-8", "replace")
 
 
-def _library() -> str:
+def require_plotly() -> None:
+    """Raise ReportError where plotly is not installed."""
     try:
-        return (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
-    except (ImportError, OSError):
-        raise ReportError(
-            reason="figures to turn and zoom need plotly", hint="Install it: pip install 'snia-pts[interactive]'."
-        ) from None
+        found = _place().is_file()
+    except ImportError:
+        found = False
+    if not found:
+        hint = "Install it: pip install 'snia-pts[interactive]'."
+        raise ReportError(reason="figures to turn and zoom need plotly", hint=hint)
+
+
+def _library() -> str:
+    require_plotly()
+    return _place().read_text(encoding="utf-8")
+
+
+def _place() -> Traversable:
+    """Where plotly keeps its library for browsers."""
+    return files("plotly") / "package_data" / "plotly.min.js"
 
 
 def _lines(result: TestResult) -> Iterator[dict[str, str]]:
