@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from snia_pts.errors import TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
 from snia_pts.lab import guard, process
 from snia_pts.lab.contents import Contents, Signature, read_contents, recognised
-from snia_pts.lab.occupancy import Occupancy
+from snia_pts.lab.occupancy import Occupancy, block_of, descriptors, look, openers
+from tests.drives import need_root
 from tests.hosts import FakeHost
 
 NOBODY = Occupancy(uses={}, openers={}, locks={})
@@ -197,3 +199,62 @@ def test_what_cannot_be_opened_is_told_with_a_remedy() -> None:
     """Where it is a matter of rights, the remedy is root."""
     assert "Run as root" in guard.not_opened(PATH, errno.EACCES).hint
     assert "Run as root" not in (guard.not_opened(PATH, errno.ENXIO).hint or "")
+
+
+# -- where the uses come from -----------------------------------------------------------------------------------------
+
+
+def test_a_mount_is_found_by_its_number(host: FakeHost) -> None:
+    """Whatever the mount's source is called: the kernel's /dev/root is no device anywhere."""
+    block = host.disk()
+    host.mount("/", (block / "dev").read_text().strip(), "/dev/root")
+    assert look(host.root).uses == {"sdx": "the root file system is on it"}
+
+
+@pytest.mark.root
+def test_a_node_of_another_name_is_its_device(host: FakeHost) -> None:
+    """Swap space by a device node that somebody made: its number counts, not what it is called."""
+    need_root()
+    host.disk("sda")
+    block = host.disk("sdx")
+    (host.root / "dev/sda").unlink()
+    os.mknod(host.root / "dev/sda", stat.S_IFBLK | 0o600, os.makedev(8, int((block / "dev").read_text().split(":")[1])))
+    assert block_of("/dev/sda", host.root) == block
+    host.swap("/dev/sda")
+    assert look(host.root).uses == {"sdx": "it is swap space"}
+
+
+@pytest.mark.root
+def test_who_has_a_block_device_open_is_found(host: FakeHost) -> None:
+    """By its number; a terminal or a plain file in /dev is no device that could be tested."""
+    need_root()
+    host.disk("sdx")
+    host.write("proc/7/comm", "cat\n")
+    node = host.root / "dev/sdx"
+    node.unlink()
+    os.mknod(node, stat.S_IFBLK | 0o600, os.makedev(8, 1))
+    (host.root / "proc/7/fd").mkdir()
+    for number, target in enumerate((Path("/dev/null"), node, host.root / "proc/swaps")):
+        (host.root / f"proc/7/fd/{number}").symlink_to(target)
+    assert openers(host.root) == {os.makedev(8, 1): "cat (process 7)"}
+
+
+def test_this_process_is_not_told_of(host: FakeHost) -> None:
+    """What it has open itself is no reason to refuse."""
+    for owner in (str(os.getpid()), "7"):
+        folder = host.root / "proc" / owner / "fd"
+        folder.mkdir(parents=True)
+        (folder / "3").symlink_to("/dev/sdx")
+    assert [owner for owner, _ in descriptors(host.root)] == ["7"]
+
+
+def test_a_namespace_of_mounts_is_looked_at_once(host: FakeHost) -> None:
+    """Another process in it may have changed its root, and see other paths of the same mounts."""
+    block = host.disk()
+    for owner in ("self", "7", "8"):
+        (host.root / f"proc/{owner}/ns").mkdir(parents=True)
+        (host.root / f"proc/{owner}/ns/mnt").symlink_to(f"mnt:[{'1' if owner == 'self' else '2'}]")
+    host.mount_block(block, "/a", process="7")
+    other = host.disk("sdy")
+    host.mount_block(other, "/b", process="8")
+    assert list(look(host.root).uses) == ["sdx"]
