@@ -91,6 +91,8 @@ SAME: Mapping[tuple[str, str], str] = {
         "a test has both or neither, and one without rounds is never in the midst of one",
     ),
     ("contents", "place < until -> place <= until"): "nothing is read once more",
+    ("occupancy", "table and table not in seen -> table or table not in seen"): "a table seen again tells nothing new",
+    ("occupancy", "len(fields) < 5 -> len(fields) <= 5"): "the kernel writes six fields or more",
     ("window", "first > 1 -> first >= 1"): "the number before the first is that of the last, which is none below it",
 }
 _BESIDE: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {

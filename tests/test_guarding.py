@@ -13,7 +13,7 @@ import pytest
 from snia_pts.errors import TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
 from snia_pts.lab import guard, process
 from snia_pts.lab.contents import Contents, Signature, read_contents, recognised
-from snia_pts.lab.occupancy import Occupancy, block_of, descriptors, look, openers
+from snia_pts.lab.occupancy import Occupancy, block_of, descriptors, is_same, look, openers
 from tests.drives import need_root
 from tests.hosts import FakeHost
 
@@ -237,6 +237,28 @@ def test_who_has_a_block_device_open_is_found(host: FakeHost) -> None:
     for number, target in enumerate((Path("/dev/null"), node, host.root / "proc/swaps")):
         (host.root / f"proc/7/fd/{number}").symlink_to(target)
     assert openers(host.root) == {os.makedev(8, 1): "cat (process 7)"}
+
+
+def test_a_name_in_dev_counts_whatever_the_kernel_calls_it(host: FakeHost) -> None:
+    """A device that is opened by another name than the kernel's, as of a mapper, is open."""
+    node = next((each for each in sorted(Path("/dev").iterdir()) if each.is_block_device()), None)
+    if node is None:
+        pytest.skip("there is no block device in /dev")
+    (host.root / "proc/7/fd").mkdir(parents=True)
+    (host.root / "proc/7/fd/3").symlink_to(node)
+    assert list(openers(host.root)) == [node.stat().st_rdev]
+
+
+def test_two_names_of_a_file_are_the_same(tmp_path: Path) -> None:
+    """By a link, or a second name of it; another file, and one that is gone, are not."""
+    file = tmp_path / "x"
+    for path in (file, tmp_path / "y"):
+        path.write_text("")
+    (tmp_path / "link").symlink_to(file)
+    (tmp_path / "hard").hardlink_to(file)
+    assert [is_same(file, str(tmp_path / name)) for name in ("x", "link", "hard", "y", "gone", "\0")] == [
+        True, True, True, False, False, False,
+    ]  # fmt: skip
 
 
 def test_this_process_is_not_told_of(host: FakeHost) -> None:
