@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import io
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,7 @@ def test_every_mistake_of_the_file_is_told(tmp_path: Path, text: str, says: str)
         (png()[:16] + b"\0\0\0\0" + png()[20:], "at most 4096 x 4096 pixels"),
         (png() + bytes(256 * 1024), "it is larger than 262144 bytes"),
         (b"\xff\xd8\xff\xe0 a JPEG", "a PNG as the logo"),
+        (png()[:-12] + b"\0\0\0\0iCCP" + zlib.crc32(b"iCCP").to_bytes(4, "big") + png()[-12:], "a PNG that is whole"),
     ],
 )
 def test_a_logo_that_cannot_be_drawn_is_refused_before_the_test(tmp_path: Path, picture: bytes, says: str) -> None:

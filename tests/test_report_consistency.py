@@ -60,8 +60,8 @@ def test_of_a_short_stimulus_it_is_the_second_half() -> None:
 
 
 def test_a_hundredth_takes_a_hundred_samples() -> None:
-    """The worst 1 % of 60 samples would be the worst one; of 400 it is up to the fourth."""
-    assert told(line([1000] * 59 + [60_000] * 60))["Worst 1 % of the samples"] == "n/a"
+    """The worst 1 % of 60 samples would be the worst one, and is not told; of 400 it is up to the fourth."""
+    assert "Worst 1 % of the samples" not in told(line([1000] * 59 + [60_000] * 60))
     rates = [1000 + 7 * number % 400 for number in range(400)]
     found = told(line([10**6] * 400 + [9 * rate for rate in rates], 9.0))
     assert found["Worst 1 % of the samples"] == f"{sorted(rates)[3]} IOPS or less"
@@ -78,3 +78,12 @@ def test_write_saturation_has_the_page() -> None:
     report = building.build(samples.result_of("wsat"))
     assert [page.title for page in report.pages].count("WSAT - RND 4 KiB 0/100 - Consistency at the End") == 1
     assert "consistency" in [figure.name for figure in report.figures]
+
+
+def test_a_sample_that_was_cut_short_does_not_count() -> None:
+    """A stimulus ends at its limit, in the midst of a sample, with fewer threads: that is not the drive's worst."""
+    made = line([6_000_000] * 120)
+    made.take(sample(number=121, ended_seconds=7200.004, seconds=0.004, write_ios=128, read_ios=0))
+    found = told(made)
+    assert found["Worst, best sample"] == "100000 IOPS, 100000 IOPS"
+    assert found["Samples"].startswith("60 of 1 min 00 s each")

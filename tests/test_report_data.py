@@ -17,9 +17,10 @@ import pytest
 from lxml import etree
 
 from snia_pts.cli.main import main
-from snia_pts.errors import UsageError
+from snia_pts.errors import ReportError, UsageError
 from snia_pts.measurement import METRICS
 from snia_pts.report import data, write, xlsx
+from snia_pts.report.writing import forget
 from snia_pts.result import TestResult
 from tests import samples
 
@@ -235,3 +236,34 @@ def test_parts_with_odd_names_have_sheets_and_files_of_their_own() -> None:
 
     assert len(names) == len(set(names)) == 3
     assert sum(name.startswith(("Samples", "Sheet")) for name in book.names) == 3
+
+
+@pytest.mark.parametrize(("inside", "formats"), [("tables", ("csv",)), ("figures", ("rst",))])
+def test_nothing_is_written_through_a_link(inside: str, formats: tuple[str, ...], tmp_path: Path) -> None:
+    """A folder of the run that leads elsewhere is refused, and what lies there stays."""
+    elsewhere, place = tmp_path / "elsewhere", tmp_path / "run"
+    for folder in (elsewhere, place):
+        folder.mkdir()
+    (elsewhere / "mine.csv").write_text("mine")
+    (elsewhere / "mine.svg").write_text("mine")
+    (place / inside).symlink_to(elsewhere)
+    with pytest.raises(ReportError, match=f"{inside} is a link"):
+        write(samples.iops_result(stop_after=60), place, formats)
+    forget(place)
+    assert {path.name: path.read_text() for path in elsewhere.iterdir()} == {"mine.csv": "mine", "mine.svg": "mine"}
+
+
+def test_an_earlier_report_is_forgotten_whole(tmp_path: Path) -> None:
+    """All its files, and nothing else; of figures and tables those that the next report has not."""
+    result = samples.iops_result(stop_after=120)
+    for name in ("result.xml", "journal.jsonl", "report.of.mine", "figures/mine.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    write(result, tmp_path, ("rst", "csv", "json", "junit", "ocp"))
+    (tmp_path / "figures" / "logo.svg").write_text("of another report")
+    write(result, tmp_path, ("rst",))
+    assert not (tmp_path / "figures" / "logo.svg").exists()
+    assert (tmp_path / "report.ocp.jsonl").exists()
+    forget(tmp_path)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"result.xml", "journal.jsonl", "report.of.mine", "figures/mine.txt"}

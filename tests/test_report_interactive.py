@@ -99,6 +99,7 @@ def test_texts_of_a_device_are_texts() -> None:
     assert "<b>" not in page
     assert "default-src 'none'" in page
     assert not re.search(r"https?://", page)
+    assert 'showSendToCloud: false, plotlyServerURL: ""' in page
     assert figures(dataclasses.replace(result, loops=(loop,)))
 
 

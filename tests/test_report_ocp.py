@@ -130,6 +130,7 @@ def test_deviations_and_warnings_are_logged() -> None:
     """None of them is left out."""
     result = samples.result_of("iops", found=samples.deviations(3))
     logs = [line["testRunArtifact"]["log"] for line in lines(result) if "log" in line.get("testRunArtifact", {})]
+    assert {"severity": "WARNING", "message": "PTS conformant: NO, 3 deviations"} in [each for _, each in steps(result)]
     assert len(logs) == len(result.deviations) + len(result.warnings) >= 3
     assert {each["severity"] for each in logs} == {"WARNING"}
 
@@ -142,3 +143,30 @@ def test_texts_of_a_device_are_texts() -> None:
     assert not set(made) & set("\x1b\u202e")
     assert len(made.splitlines()) == made.count("\n") == len(lines(result))
     assert "1970-01-01T00:00:00" in made.splitlines()[0]
+
+
+def test_validators_are_those_of_the_figures_unit() -> None:
+    """All limits on a figure are there; one in another unit is none of them, and its diagnosis says that it failed."""
+    result = samples.result_of("iops")
+    at = next(each.at for each in key_figures(result) if each.metric == "average_response_ms")
+    facts: dict[str, Any] = {"test": "iops", "metric": "average_response_ms", "at": at}
+    limits = (
+        Limit(**facts, unit="us", maximum=300.0), Limit(**facts, unit="ms", minimum=0.0),
+        Limit(**facts, unit="ms", maximum=9e9),
+    )  # fmt: skip
+    found = steps(dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=limits)))
+    (told,) = (each for kind, each in found if kind == "measurement" and "validators" in each)
+    assert [(each["type"], each["value"]) for each in told["validators"]] == [
+        ("GREATER_THAN_OR_EQUAL", 0.0), ("LESS_THAN_OR_EQUAL", 9e9),
+    ]  # fmt: skip
+    assert [each["type"] for kind, each in found if kind == "diagnosis"][-3:] == ["FAIL", "PASS", "PASS"]
+
+
+def test_what_was_broken_off_is_not_told_as_whole() -> None:
+    """The step under way is an error; steady state and the test, which nobody could judge, are not known."""
+    result = samples.result_of("iops", stop_after=150, ending="device failed", ending_detail="it is gone")
+    assert not result.loops[0].rounds[-1].complete
+    found = steps(result)
+    assert [each["status"] for kind, each in found if kind == "testStepEnd"][-2:] == ["ERROR", "COMPLETE"]
+    kinds = {each["verdict"]: each["type"] for kind, each in found if kind == "diagnosis"}
+    assert (kinds["steady state"], kinds["test"]) == ("UNKNOWN", "UNKNOWN")

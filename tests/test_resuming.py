@@ -344,8 +344,10 @@ def test_the_command_line_resumes_what_it_began(
 ) -> None:
     """resume says where it was stopped and goes on with, ends as the run would, and the report states it."""
     place = cut(finished, tmp_path / "run")
+    (place / "report.ocp.jsonl").write_text("of what there was before")
 
     assert main(["resume", str(place)]) == 0
+    assert not (place / "report.ocp.jsonl").exists()
 
     said = capsys.readouterr()
     assert "goes on with " in said.err

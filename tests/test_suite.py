@@ -188,9 +188,11 @@ def test_a_stopped_test_without_deviations_says_why_it_is_not_conformant() -> No
 
 def test_a_report_that_is_not_there_is_not_named() -> None:
     """The summary names the reports that lie in the folder, and no other."""
-    told = overview([("latency", samples.result_of("latency")), ("xsr", samples.result_of("xsr"))], ["xsr"])
+    told = overview(
+        [("latency", samples.result_of("latency")), ("xsr", samples.result_of("xsr"))], {"xsr": "report.html"}
+    )
 
-    assert [line.report for line in told.lines] == ["\N{EN DASH}", "xsr/report.pdf"]
+    assert [line.report for line in told.lines] == ["\N{EN DASH}", "xsr/report.html"]
 
 
 def test_the_summary_says_least_and_sum() -> None:
@@ -227,7 +229,7 @@ def test_a_test_that_was_not_run_has_its_title(pts: str, title: str) -> None:
 def test_the_summary_leads_to_the_reports(tmp_path: Path) -> None:
     """Each report that is there is a link, relative to the summary: in HTML an address, in PDF a file to open."""
     told = overview([("latency", samples.result_of("latency")), ("wsat", samples.result_of("wsat")), ("hir", None)],
-                    ["latency"])  # fmt: skip
+                    {"latency": "report.pdf"})  # fmt: skip
     paths = write(told, tmp_path)
 
     assert re.findall(r'href="([^"]*)"', paths["html"].read_text()) == ["latency/report.pdf"]
@@ -252,7 +254,10 @@ def test_nothing_to_sum_up_is_said() -> None:
 
 def test_the_summary_is_a_report(tmp_path: Path) -> None:
     """The summary is made in every form, from valid RST, links each report, and comes out the same again."""
-    told = overview(results(hir=None, wsat=samples.result_of("wsat", ending="interrupted", stop_after=30)), TESTS)
+    told = overview(
+        results(hir=None, wsat=samples.result_of("wsat", ending="interrupted", stop_after=30)),
+        dict.fromkeys(TESTS, "report.pdf"),
+    )
 
     paths = write(told, tmp_path)
     first = {name: path.read_bytes() for name, path in paths.items()}
@@ -313,6 +318,12 @@ def test_report_makes_all_reports_and_the_summary(stored: SuiteFolder, capsys: p
     assert len(named) == 2 * 4 + 3
     assert all(Path(name).is_file() for name in named)
     assert "Latency unfinished" in (stored.path / "summary.rst").read_text()
+
+    about = stored.path.parent / "about.toml"
+    about.write_text("format = 1\nvendor = 'Example Storage'")
+    assert main(["report", str(stored.path), "--to", "rst", "--about", str(about)]) == 0
+    for place in (stored.path / "summary.rst", stored.place("throughput") / "report.rst"):
+        assert "Example Storage" in place.read_text()
 
 
 def test_forged_evidence_in_one_run_is_told(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,13 +73,13 @@ def _require_comparable(found: Sequence[Unlike]) -> None:
 def _written(entries: Sequence[Entry], folder: Path) -> Mapping[str, Path]:
     from ..report.writing import made, replace_files
 
-    files = {folder / place: data for place, data in made(build_comparison(entries), stem="comparison").items()}
+    files = made(build_comparison(entries), stem="comparison")
     try:
-        replace_files(files)
+        replace_files(folder, files)
     except ReportError as error:
         error.hint = "Name another place with --out."
         raise
-    return {path.name: path for path in files if path.stem == "comparison"}
+    return {place: folder / place for place in files if place.startswith("comparison.")}
 
 
 # -- what is said -----------------------------------------------------------------------------------------------------

@@ -10,13 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..dut import Dut
-from ..errors import Interrupted, NotResumable, SniaPtsError, UsageError
+from ..errors import Interrupted, NotResumable, ReportError, SniaPtsError, UsageError
 from ..interruption import Way
 from ..lab.host import read_platform
 from ..record.folder import RunFolder
 from ..record.journal import is_written
 from ..record.suite import SuiteFolder
 from ..replay import Outlook, file_state, look, moment
+from ..report import USUAL
 from ..result import RunFacts, TestResult
 from ..runner import resume as go_on
 from ..testplatform import HostSetting, TestPlatform
@@ -92,7 +93,7 @@ def asked_again(facts: RunFacts, arguments: argparse.Namespace) -> argparse.Name
         raise NotResumable(path=arguments.run, reason=reason) from None
     if not hasattr(asked, "target"):
         raise NotResumable(path=arguments.run, reason="its command line is none that runs a test")
-    asked.formats = preparing.formats(asked)
+    asked.formats = _formats_again(asked)
     asked.target = arguments.target or Path(facts.dut.path)
     if getattr(asked, "purge_command", None) and not arguments.purge_command:
         raise NotResumable(
@@ -106,9 +107,20 @@ def asked_again(facts: RunFacts, arguments: argparse.Namespace) -> argparse.Name
     return asked
 
 
+def _formats_again(asked: argparse.Namespace) -> tuple[str, ...]:
+    """Return the formats that the run was begun with; those that cannot be made here any more hold nothing up."""
+    try:
+        return preparing.formats(asked)
+    except (UsageError, ReportError):
+        return USUAL
+
+
 def resume_test(folder: RunFolder, outlook: Outlook, target: Bench, asked: argparse.Namespace) -> TestResult:
-    """Go on with a test on a target that is held and confirmed."""
+    """Go on with a test on a target that is held and confirmed; a report on what was there before is no longer true."""
+    from ..report.writing import forget
+
     folder.forget_stop()
+    forget(folder.path)
     with target.settled(outlook.facts.dut.write_cache, folder) as settings:
         return _resume_settled(folder, outlook, target, asked, settings)
 

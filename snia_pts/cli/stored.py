@@ -90,13 +90,14 @@ def report(arguments: argparse.Namespace) -> int:
     """Make result.xml and the report of a stored run again; tells where what was there differed from the journal."""
     formats, limits = preparing.formats(arguments), read_limits(arguments.limits) if arguments.limits else None
     about = read_about(arguments.about) if arguments.about else None
+    change = partial(given, limits=limits, about=about)
     suite = SuiteFolder.existing(arguments.run)
     for folder in _runs(suite) if suite else [RunFolder.existing(arguments.run)]:
-        for line in _report_again(folder, formats, partial(given, limits=limits, about=about)):
+        for line in _report_again(folder, formats, change):
             print(line)
     if suite:
         with _writing(suite.path):
-            written = write_summary(summed_up(suite), suite.path, formats)
+            written = write_summary(summed_up(suite, change), suite.path, formats)
         for path in written.values():
             print(path)
     return 0

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -225,16 +225,23 @@ def _stopped(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder, forma
     return error
 
 
-def summed_up(folder: SuiteFolder) -> Overview:
-    """Return what became of all tests of a stored run of several, from their journals."""
-    reported = [test for test in folder.tests if (folder.place(test) / "report.pdf").is_file()]
-    return overview(_results(folder), reported)
+def summed_up(folder: SuiteFolder, change: Callable[[TestResult], TestResult] = lambda result: result) -> Overview:
+    """Return what became of all tests of a stored run of several, from their journals; ``change`` is made to each."""
+    reported = {
+        test: name
+        for test in folder.tests
+        for name in ("report.rst", "report.html", "report.pdf")  # the last that is there
+        if (folder.place(test) / name).is_file()
+    }
+    return overview(_results(folder, change), reported)
 
 
-def _results(folder: SuiteFolder) -> Iterator[tuple[str, TestResult | None]]:
+def _results(
+    folder: SuiteFolder, change: Callable[[TestResult], TestResult]
+) -> Iterator[tuple[str, TestResult | None]]:
     for test in folder.tests:
         run = folder.recorded(test)
-        yield test, assess(run) if run else None
+        yield test, change(assess(run)) if run else None
 
 
 def _finish(folder: SuiteFolder, formats: Sequence[str]) -> None:

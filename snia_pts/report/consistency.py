@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from ..timeline import TimeLine
@@ -15,7 +15,7 @@ from ..units import duration
 from . import timelines, timeplots
 from .pages import Figure, Page
 from .style import BAD, QUIET
-from .tables import NOT_APPLICABLE, Table, aligned, facts, thousands
+from .tables import Table, aligned, facts, thousands
 
 #: The end of a stimulus, in seconds: no more than half of it.
 _END_SECONDS = 3600.0
@@ -27,8 +27,8 @@ _EVEN_PERCENT = 10.0
 
 def page(line: TimeLine, *, title: str) -> Page | None:
     """Return the page of the end of ``line``, whose name goes on ``title``; None where it has too few samples."""
-    begin = _begin(line)
-    iops = [float(rate) for rate in timelines.rates(line, timelines.IOPS)[_first(line, begin) :]]
+    begin, rates = _begin(line), timelines.rates(line, timelines.IOPS)
+    iops = [float(rates[row]) for row in _rows(line, begin)]
     if len(iops) < _FEWEST or not all(map(math.isfinite, iops)) or not any(iops):
         return None
     span = (begin, math.inf)
@@ -39,7 +39,8 @@ def page(line: TimeLine, *, title: str) -> Page | None:
     panels = [timeplots.Panel(shown=[samples], ylabel="IOPS", share=1.6, levels=_levels(iops))]
     if times:
         panels.append(timeplots.Panel(shown=times, ylabel="Response time (ms)", log=True))
-    what = f"each sample of the last {duration(line.ended_seconds[-1] - begin)}"
+    each = f"each {line.samples_per_row} samples together" if line.samples_per_row > 1 else "each sample"
+    what = f"{each} of the last {duration(line.ended_seconds[-1] - begin)}"
     figure = Figure(
         name="consistency",
         caption=f"IOPS and response times, {what}.{timelines.reduction([samples, *times], log=True)}",
@@ -55,9 +56,11 @@ def _begin(line: TimeLine) -> float:
     return math.nextafter(whole - min(_END_SECONDS, whole / 2), math.inf)
 
 
-def _first(line: TimeLine, begin: float) -> int:
-    """Return the first row of the end."""
-    return next(row for row, ended in enumerate(line.ended_seconds) if ended >= begin)
+def _rows(line: TimeLine, begin: float) -> list[int]:
+    """Return the rows of the end; one that was cut short says nothing of a drive, and is left out."""
+    usual = statistics.median(line.seconds)
+    rows = (row for row, ended in enumerate(line.ended_seconds) if ended >= begin)
+    return [row for row in rows if line.seconds[row] >= usual / 2]
 
 
 def _levels(iops: Sequence[float]) -> tuple[timeplots.Level, ...]:
@@ -83,7 +86,7 @@ def _table(line: TimeLine, begin: float, iops: Sequence[float]) -> Table:
         ("Mean", f"{mean} IOPS"),
         ("Standard deviation", f"{apart} IOPS, {thousands(100 * deviation / middle, 2)} % of the mean"),
         ("Worst, best sample", f"{low} IOPS, {high} IOPS"),
-        ("Worst 1 % of the samples", _worst_percent(iops)),
+        *_worst_percent(iops),
         (f"Within {_EVEN_PERCENT:g} % of the mean", f"{thousands(100 * even / len(iops), 1)} % of the samples"),
         (
             "Consistency (mean by deviation)",
@@ -93,8 +96,8 @@ def _table(line: TimeLine, begin: float, iops: Sequence[float]) -> Table:
     return facts(rows, title="Consistency", label_width=36)
 
 
-def _worst_percent(iops: Sequence[float]) -> str:
-    """Return what the worst hundredth of the samples does not exceed; a hundred samples have one."""
-    if len(iops) < 100:
-        return NOT_APPLICABLE
-    return f"{thousands(sorted(iops)[math.ceil(len(iops) / 100) - 1], 0)} IOPS or less"
+def _worst_percent(iops: Sequence[float]) -> Iterator[tuple[str, str]]:
+    """Give what the worst hundredth of the samples does not exceed, where there are a hundred."""
+    if len(iops) >= 100:
+        worst = sorted(iops)[math.ceil(len(iops) / 100) - 1]
+        yield "Worst 1 % of the samples", f"{thousands(worst, 0)} IOPS or less"

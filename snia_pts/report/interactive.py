@@ -14,8 +14,10 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 from ..errors import ReportError
+from ..measurement import METRICS
 from ..points import window_points
 from ..result import Loop, TestResult
+from ..spec import Tracked
 from ..steps import Stimulus, mix
 from ..timeline import TimeLine
 from . import timelines
@@ -167,8 +169,14 @@ def _rounds(result: TestResult) -> Iterator[Plot]:
             traces.append(_line(numbers, values, label, COLOURS[place % len(COLOURS)], "lines+markers"))
         yield Plot(
             title=f"Tracked variables by round{f' - {name}' if name else ''}", data=traces,
-            layout=_layout(traces, "Round", "", log=True, each=len(rounds) <= _MOST_TICKS),
+            layout=_layout(traces, "Round", _unit(labels), log=True, each=len(rounds) <= _MOST_TICKS),
         )  # fmt: skip
+
+
+def _unit(labels: Sequence[tuple[Tracked, str]]) -> str:
+    """Return the unit that tracked variables share; nothing where they share none."""
+    units = {METRICS[tracked.metric].unit for tracked, _ in labels}
+    return units.pop() if len(units) == 1 else ""
 
 
 def _over_time(line: TimeLine) -> Iterator[Plot]:

@@ -21,7 +21,7 @@ from ..specfile import numbers
 from ..steps import Stimulus
 from ..timeline import TimeLine
 from .rst import plain
-from .summary import asked, verdict
+from .summary import asked, shortcomings, verdict
 
 _DRIVE = "drive"
 #: What stands where a record tells no time that can be read.
@@ -43,30 +43,32 @@ class _Lines:
         line = {kind: content, "sequenceNumber": len(self.written), "timestamp": self.timestamp}
         self.written.append(json.dumps(_clean(line), ensure_ascii=False, allow_nan=False))
 
-    def step(self, name: str, artifacts: Iterable[tuple[Artifact, str]], when: str = "") -> None:
-        """Write a step, with the artifacts in it and the time of each."""
+    def step(self, name: str, artifacts: Iterable[tuple[Artifact, str]], when: str = "", *, whole: bool = True) -> None:
+        """Write a step, with the artifacts in it and the time of each; ``whole`` tells whether it came to its end."""
         step, self.steps = str(self.steps), self.steps + 1
         self.add("testStepArtifact", {"testStepId": step, "testStepStart": {"name": name}}, when)
         for (kind, content), at in artifacts:
             self.add("testStepArtifact", {"testStepId": step, kind: content}, at)
-        self.add("testStepArtifact", {"testStepId": step, "testStepEnd": {"status": "COMPLETE"}})
+        status = "COMPLETE" if whole else "ERROR"
+        self.add("testStepArtifact", {"testStepId": step, "testStepEnd": {"status": status}})
 
 
 def make(result: TestResult) -> bytes:
     """Return ``result`` as JSON lines; the same result gives the same bytes."""
-    lines, found = _Lines(), judgements(result)
+    lines, found, ended = _Lines(), judgements(result), result.ending == "finished"
     lines.add("schemaVersion", {"major": 2, "minor": 0}, result.facts.started)
     lines.add("testRunArtifact", {"testRunStart": _start(result)})
     for severity, message in _logs(result):
         lines.add("testRunArtifact", {"log": {"severity": severity, "message": message}})
     for part, purged in result.purges:
-        lines.step(f"purge {part}".strip(), _purge(purged))
+        lines.step(f"purge {part}".strip(), _purge(purged), purged.started)
     for line in result.time_lines:
-        lines.step(f"{line.phase} {line.part}".strip(), _stimulus(line))
+        lines.step(f"{line.phase} {line.part}".strip(), _stimulus(line), whole=line.complete)
     for loop in result.loops:
-        lines.step(f"rounds {loop.part}".strip(), _rounds(loop))
+        whole = all(each.complete for each in loop.rounds)
+        lines.step(f"rounds {loop.part}".strip(), _rounds(loop, judged=ended or loop.steady), whole=whole)
     lines.step("result", _outcome(result, found), result.finished)
-    ended, passed = result.ending == "finished", result.achieved and all(each.met for each in found)
+    passed = result.achieved and all(each.met for each in found)
     if not ended:
         lines.add("testRunArtifact", {"error": {"symptom": result.ending, "message": result.ending_detail}})
     end = {
@@ -135,7 +137,7 @@ def _stimulus(line: TimeLine) -> Iterator[tuple[Artifact, str]]:
             yield ("measurement", _measurement(name, _place(measured.stimulus), unit, value)), measured.clocking.started
 
 
-def _rounds(loop: Loop) -> Iterator[tuple[Artifact, str]]:
+def _rounds(loop: Loop, *, judged: bool) -> Iterator[tuple[Artifact, str]]:
     """A series of IOPS, and of the others, for every point, by the number of the round; and the window's verdict."""
     series: dict[str, int] = {}
     for measured_round in loop.rounds:
@@ -157,20 +159,27 @@ def _rounds(loop: Loop) -> Iterator[tuple[Artifact, str]]:
         yield ("measurementSeriesEnd", {"measurementSeriesId": identity, "totalCount": count}), ""
     window = loop.window
     numbers = f"rounds {window.numbers[0]} - {window.numbers[-1]}" if window else "no window"
-    yield ("diagnosis", {"verdict": "steady state", "type": _passed(loop.steady), "message": numbers}), ""
+    kind = _passed(loop.steady) if judged else "UNKNOWN"
+    yield ("diagnosis", {"verdict": "steady state", "type": kind, "message": numbers}), ""
 
 
 def _outcome(result: TestResult, found: Sequence[Judgement]) -> Iterator[tuple[Artifact, str]]:
     """The key figures, held against the limits on them; the verdict on the test, and on each limit."""
-    limits = {each.limit.name: each.limit for each in found}
     for figure in key_figures(result):
-        limit, validators = limits.get(figure.name), list[dict[str, object]]()
-        if limit is not None:
-            bounds = (("GREATER_THAN_OR_EQUAL", limit.least), ("LESS_THAN_OR_EQUAL", limit.most))
-            validators = [{"type": kind, "value": value} for kind, value in bounds if math.isfinite(value)]
+        validators = [
+            {"type": kind, "value": value}
+            for each in found
+            if (each.limit.name, each.limit.unit) == (figure.name, figure.unit)
+            for kind, value in (("GREATER_THAN_OR_EQUAL", each.limit.least), ("LESS_THAN_OR_EQUAL", each.limit.most))
+            if math.isfinite(value)
+        ]
         told = _measurement(figure.metric, figure.at, figure.unit, figure.value)
         yield ("measurement", {**told, "validators": validators} if validators else told), ""
-    yield ("diagnosis", {"verdict": "test", "type": _passed(result.achieved), "message": verdict(result)}), ""
+    kind = _passed(result.achieved) if result.ending == "finished" else "UNKNOWN"
+    yield ("diagnosis", {"verdict": "test", "type": kind, "message": verdict(result)}), ""
+    conformance = "yes" if result.conformant else f"NO, {shortcomings(result)}"
+    severity = "INFO" if result.conformant else "WARNING"
+    yield ("log", {"severity": severity, "message": f"PTS conformant: {conformance}"}), ""
     for each in found:
         message = f"{asked(each.limit)}{'' if each.met else f': {each.reason}'}"
         yield ("diagnosis", {"verdict": each.limit.name, "type": _passed(each.met), "message": message}), ""

@@ -74,7 +74,7 @@ def _course(result: TestResult) -> Table:
         rows.append(("Starts of the engine, continuous stimuli", "; ".join(_starts(continuous))))
     rows.append(("Evidence", "; ".join(_evidence(result))))
     if any(result.measurements):
-        rows.append(("Digests of the evidence", f"{SUMS}, whose own SHA-256 is {digest(result)}"))
+        rows.append(("Digests of the answers", f"{SUMS}, whose own SHA-256 is {digest(result)}"))
     return facts(rows, title="What was done")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from .. import recovery
@@ -84,17 +85,20 @@ class Overview:
         return "; ".join(parts)
 
 
-def overview(results: Iterable[tuple[str, TestResult | None]], reported: Collection[str] = ()) -> Overview:
+def overview(
+    results: Iterable[tuple[str, TestResult | None]], reported: Mapping[str, str] = MappingProxyType({})
+) -> Overview:
     """Return what a summary says of ``results``, by the tests' verbs; None for a test that was not run.
 
-    Results are taken one at a time, as they can be large.  ``reported`` are the tests whose report is there.
+    Results are taken one at a time, as they can be large.  ``reported`` are the files of their
+    reports, by test, where there are such.
     Raises ReportError when no test was run.
     """
     lines: list[TestLine] = []
     first: TestResult | None = None
     for test, result in results:
         first = first or (_small(result) if result else None)
-        lines.append(_line(test, result, test in reported) if result else TestLine(test=test, title=""))
+        lines.append(_line(test, result, reported.get(test)) if result else TestLine(test=test, title=""))
     if first is None:
         raise ReportError(reason="none of the tests was run", hint="")
     lines = [line if line.title else replace(line, title=_title(line.test, first)) for line in lines]
@@ -118,7 +122,7 @@ def _title(test: str, first: TestResult) -> str:
     return read_specification(test, pts if pts in known else known[0], first.facts.test_class).spec.title
 
 
-def _line(test: str, result: TestResult, reported: bool) -> TestLine:
+def _line(test: str, result: TestResult, report: str | None) -> TestLine:
     return TestLine(
         test=test,
         title=result.facts.spec.title,
@@ -132,7 +136,7 @@ def _line(test: str, result: TestResult, reported: bool) -> TestLine:
         finished=result.finished,
         written_bytes=result.written_bytes,
         least=least(result),
-        report=f"{test}/report.pdf" if reported else UNKNOWN,
+        report=f"{test}/{report}" if report else UNKNOWN,
         asks_steady_state=not isinstance(result.facts.spec, CrossStimulusSpec),
     )
 
@@ -277,6 +281,6 @@ def write(told: Overview, folder: Path, formats: Sequence[str] = USUAL) -> dict[
     from .writing import made, replace_files
 
     pages = tuple(name for name in formats if name in OUTPUTS)
-    files = {folder / place: data for place, data in made(build(told), pages, stem="summary").items()} if pages else {}
-    replace_files(files)
-    return {path.suffix[1:]: path for path in files}
+    files = made(build(told), pages, stem="summary") if pages else {}
+    replace_files(folder, files)
+    return {name: folder / f"summary.{name}" for name in pages}

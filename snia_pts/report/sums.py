@@ -1,4 +1,4 @@
-"""The digests of the raw evidence, as ``sha256sum`` writes and checks them."""
+"""The digests of the engine's answers that a result is made of, as ``sha256sum`` writes and checks them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sums(result: TestResult) -> bytes:
 
 
 def digest(result: TestResult) -> str:
-    """Return the SHA-256 of what ``sums`` gives: one number that stands for all evidence."""
+    """Return the SHA-256 of what ``sums`` gives: one number that stands for all of them."""
     return hashlib.sha256(sums(result)).hexdigest()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,13 +129,13 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
     from .building import build
 
     files: dict[str, bytes] = {}
-    for name in DATA_OUTPUTS.keys() & set(formats):  # before the pages, whose libraries stay in memory
+    for name in (each for each in DATA_OUTPUTS if each in formats):  # before the pages, whose libraries stay in memory
         files |= DATA_OUTPUTS[name](result)
     if pages := [name for name in formats if name in OUTPUTS]:
         files |= made(build(result), pages) | {PLACE: sums(result)}
-    if "csv" in formats:
-        _forget_tables(folder, files)
-    replace_files({folder / place: content for place, content in files.items()})
+    replace_files(folder, files)
+    for inside in {place.partition("/")[0] for place in files if "/" in place}:
+        _tidy(folder / inside, kept=files)
     return places(folder, formats)
 
 
@@ -144,17 +144,30 @@ def places(folder: Path, formats: Sequence[str]) -> dict[str, Path]:
     return {name: folder / _PLACES.get(name, f"report.{name}") for name in formats}
 
 
-def _forget_tables(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Remove tables of an earlier report that this one has not: they would tell of other limits or warnings.
+def forget(folder: Path) -> None:
+    """Remove every file of an earlier report: what it tells is no longer so.  Raises ReportError."""
+    for inside in ("tables", "figures"):
+        _tidy(folder / inside)
+    try:
+        for path in (*places(folder, (*OUTPUTS, *DATA_OUTPUTS)).values(), folder / PLACE):
+            if not path.is_dir():
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        raise ReportError(reason=f"{error.filename or folder}: {error.strerror}") from error
 
-    Raises ReportError where the folder of tables is a link, which leads who knows where.
+
+def _tidy(folder: Path, kept: Collection[str] = ()) -> None:
+    """Remove tables and figures of an earlier report but for those ``kept``: they would tell of what is no longer so.
+
+    Nothing is removed from a folder that is a link, which leads who knows where.  Raises ReportError.
     """
-    tables = folder / "tables"
-    if tables.is_symlink():
-        raise ReportError(reason=f"{tables} is a link")
-    for path in tables.glob("*.csv"):
-        if f"tables/{path.name}" not in files:
-            path.unlink()
+    try:
+        for path in () if folder.is_symlink() else folder.glob("*.*"):
+            ours = path.suffix[1:] in (*FIGURE_FORMS, "csv") and not path.is_dir()
+            if ours and f"{folder.name}/{path.name}" not in kept:
+                path.unlink()
+    except OSError as error:
+        raise ReportError(reason=f"{error.filename or folder}: {error.strerror}") from error
 
 
 def made(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str = "report") -> dict[str, bytes]:
@@ -167,10 +180,16 @@ def made(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str =
     return files
 
 
-def replace_files(files: Mapping[Path, bytes]) -> None:
-    """Write ``files``, each the old one or the new one, and the folders they lie in.  Raises ReportError."""
+def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files by their places in ``folder``, each the old one or the new one.
+
+    Raises ReportError, also for a folder in it that is a link: that leads who knows where.
+    """
     try:
-        for path, data in files.items():
+        for place, data in files.items():
+            path = folder / place
+            if path.parent != folder and path.parent.is_symlink():
+                raise ReportError(reason=f"{path.parent} is a link")
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(path, data, durable=False)  # it can be made again
     except OSError as error:
