@@ -20,8 +20,9 @@ from snia_pts.cli.main import main
 from snia_pts.errors import ReportError, UsageError
 from snia_pts.measurement import METRICS
 from snia_pts.report import data, write, xlsx
-from snia_pts.report.writing import forget
+from snia_pts.report.writing import TABLE_NAMES, forget
 from snia_pts.result import TestResult
+from snia_pts.spec import SPEC_TYPES
 from tests import samples
 
 NS = {"m": "http://schemas.openxmlformats.org/spreadsheetml/2006/main"}
@@ -253,17 +254,28 @@ def test_nothing_is_written_through_a_link(inside: str, formats: tuple[str, ...]
     assert {path.name: path.read_text() for path in elsewhere.iterdir()} == {"mine.csv": "mine", "mine.svg": "mine"}
 
 
+#: What is somebody else's in a run folder.
+KEPT = {"result.xml", "journal.jsonl", "report.of.mine", "figures/notes.pdf", "figures/mine.svg", "tables/mine.csv"}
+
+
 def test_an_earlier_report_is_forgotten_whole(tmp_path: Path) -> None:
     """All its files, and nothing else; of figures and tables those that the next report has not."""
     result = samples.iops_result(stop_after=120)
-    for name in ("result.xml", "journal.jsonl", "report.of.mine", "figures/mine.txt"):
+    for name in KEPT:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("mine")
     write(result, tmp_path, ("rst", "csv", "json", "junit", "ocp"))
-    (tmp_path / "figures" / "logo.svg").write_text("of another report")
+    for form in ("svg", "pdf"):
+        (tmp_path / "figures" / f"logo.{form}").write_text("of another report")
     write(result, tmp_path, ("rst",))
-    assert not (tmp_path / "figures" / "logo.svg").exists()
+    assert not list((tmp_path / "figures").glob("logo.*"))
     assert (tmp_path / "report.ocp.jsonl").exists()
     forget(tmp_path)
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == {"result.xml", "journal.jsonl", "report.of.mine", "figures/mine.txt"}
+    assert left == KEPT
+
+
+@pytest.mark.parametrize("test", SPEC_TYPES)
+def test_every_table_has_a_name_that_is_known(test: str) -> None:
+    """So that an old one is found, and nothing else taken for it."""
+    assert all(TABLE_NAMES.fullmatch(each.name) for each in data.tables(samples.result_of(test)))

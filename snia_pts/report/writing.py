@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,6 +105,10 @@ DATA_OUTPUTS: Mapping[str, Callable[[TestResult], Mapping[str, bytes]]] = {
     "ocp": _ocp,
     "interactive": _interactive,
 }
+#: What a table of data may be called.
+TABLE_NAMES = re.compile(
+    r"(run|specification|deviations|warnings|limits|windows|rounds|points|measurements|samples-[a-z0-9-]+)"
+)
 #: Where an output is that is not a file of its name.
 _PLACES = {
     "csv": "tables",
@@ -134,8 +139,8 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
     if pages := [name for name in formats if name in OUTPUTS]:
         files |= made(build(result), pages) | {PLACE: sums(result)}
     replace_files(folder, files)
-    for inside in {place.partition("/")[0] for place in files if "/" in place}:
-        _tidy(folder / inside, kept=files)
+    if pages or "csv" in formats:
+        _tidy(folder, kept=files)
     return places(folder, formats)
 
 
@@ -146,28 +151,37 @@ def places(folder: Path, formats: Sequence[str]) -> dict[str, Path]:
 
 def forget(folder: Path) -> None:
     """Remove every file of an earlier report: what it tells is no longer so.  Raises ReportError."""
-    for inside in ("tables", "figures"):
-        _tidy(folder / inside)
+    _remove(*places(folder, (*OUTPUTS, *DATA_OUTPUTS)).values(), folder / PLACE, *_figures(folder), *_tables(folder))
+
+
+def _tidy(folder: Path, kept: Collection[str]) -> None:
+    """Remove figures and tables that an earlier report had and this one, of the same kind, has not."""
+    for found in (_figures(folder), _tables(folder)):
+        if any(f"{path.parent.name}/{path.name}" in kept for path in found):
+            _remove(*(path for path in found if f"{path.parent.name}/{path.name}" not in kept))
+
+
+def _figures(folder: Path) -> list[Path]:
+    """Return the figures in a run folder: what is there in all forms, and nothing that somebody put beside them."""
+    place = folder / "figures"
+    names = [] if place.is_symlink() else [path.with_suffix("") for path in place.glob(f"*.{FIGURE_FORMS[0]}")]
+    forms = ([name.with_name(f"{name.name}.{form}") for form in FIGURE_FORMS] for name in names)
+    return [path for paths in forms if all(each.is_file() for each in paths) for path in paths]
+
+
+def _tables(folder: Path) -> list[Path]:
+    """Return the tables in a run folder, by the names that they have, and nothing that somebody put beside them."""
+    place = folder / "tables"
+    return [] if place.is_symlink() else [path for path in place.glob("*.csv") if TABLE_NAMES.fullmatch(path.stem)]
+
+
+def _remove(*paths: Path) -> None:
     try:
-        for path in (*places(folder, (*OUTPUTS, *DATA_OUTPUTS)).values(), folder / PLACE):
+        for path in paths:
             if not path.is_dir():
                 path.unlink(missing_ok=True)
     except OSError as error:
-        raise ReportError(reason=f"{error.filename or folder}: {error.strerror}") from error
-
-
-def _tidy(folder: Path, kept: Collection[str] = ()) -> None:
-    """Remove tables and figures of an earlier report but for those ``kept``: they would tell of what is no longer so.
-
-    Nothing is removed from a folder that is a link, which leads who knows where.  Raises ReportError.
-    """
-    try:
-        for path in () if folder.is_symlink() else folder.glob("*.*"):
-            ours = path.suffix[1:] in (*FIGURE_FORMS, "csv") and not path.is_dir()
-            if ours and f"{folder.name}/{path.name}" not in kept:
-                path.unlink()
-    except OSError as error:
-        raise ReportError(reason=f"{error.filename or folder}: {error.strerror}") from error
+        raise ReportError(reason=f"{error.filename or 'a file'}: {error.strerror}") from error
 
 
 def made(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str = "report") -> dict[str, bytes]:
@@ -186,10 +200,11 @@ def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
     Raises ReportError, also for a folder in it that is a link: that leads who knows where.
     """
     try:
+        for inside in {(folder / place).parent for place in files} - {folder}:
+            if inside.is_symlink():
+                raise ReportError(reason=f"{inside} is a link")
         for place, data in files.items():
             path = folder / place
-            if path.parent != folder and path.parent.is_symlink():
-                raise ReportError(reason=f"{path.parent} is a link")
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(path, data, durable=False)  # it can be made again
     except OSError as error:
