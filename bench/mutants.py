@@ -92,6 +92,10 @@ SAME: Mapping[tuple[str, str], str] = {
     ),
     ("contents", "place < until -> place <= until"): "nothing is read once more",
     ("occupancy", "table and table not in seen -> table or table not in seen"): "a table seen again tells nothing new",
+    (
+        "occupancy",
+        "if not name.startswith('/dev/') and name.rpartition('/')[2] not in ... -> if False:",
+    ): "what is no device is left out by its status as well, only later",
     ("occupancy", "len(fields) < 5 -> len(fields) <= 5"): "the kernel writes six fields or more",
     ("window", "first > 1 -> first >= 1"): "the number before the first is that of the last, which is none below it",
 }

@@ -249,6 +249,14 @@ def test_a_name_in_dev_counts_whatever_the_kernel_calls_it(host: FakeHost) -> No
     assert list(openers(host.root)) == [node.stat().st_rdev]
 
 
+def test_a_device_that_cannot_be_looked_at_is_an_error(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is too long for any file leads nowhere; whatever else goes wrong must not pass for a free drive."""
+    assert block_of(f"/dev/{'x' * 5000}", host.root) is None
+    monkeypatch.setattr(os.path, "realpath", lambda _: (_ for _ in ()).throw(OSError(errno.EIO, "I/O error")))
+    with pytest.raises(OSError, match="I/O error"):
+        block_of("/dev/sdx", host.root)
+
+
 def test_two_names_of_a_file_are_the_same(tmp_path: Path) -> None:
     """By a link, or a second name of it; another file, and one that is gone, are not."""
     file = tmp_path / "x"
