@@ -46,7 +46,7 @@ class About:
 
     def __post_init__(self) -> None:
         if self.logo:
-            logo_pixels(self.png)
+            _require_drawable(self.png)
 
     @property
     def png(self) -> bytes:
@@ -79,14 +79,13 @@ class _File:
     logo: Text | None = None
 
 
-def logo_pixels(png: bytes) -> tuple[int, int]:
-    """Return a logo's width and height; raises ValueError for what is no PNG, or too large to be drawn."""
+def _require_drawable(png: bytes) -> None:
+    """Raise ValueError for what is no PNG, or too large to be drawn."""
     if not png.startswith(_PNG) or len(png) < len(_PNG) + 8:
         raise ValueError("a PNG as the logo")
     width, height = struct.unpack_from(">II", png, len(_PNG))
     if len(png) > _LONGEST_LOGO_BYTES or not 0 < width <= _MOST_PIXELS or not 0 < height <= _MOST_PIXELS:
         raise ValueError(f"a logo of at most {_MOST_PIXELS} x {_MOST_PIXELS} pixels and {_LONGEST_LOGO_BYTES} bytes")
-    return width, height
 
 
 def read_about(path: Path) -> About:

@@ -9,6 +9,7 @@ import pytest
 
 from snia_pts.report import building
 from snia_pts.report.consistency import page
+from snia_pts.report.pages import Figure
 from snia_pts.report.tables import Table
 from snia_pts.steps import Stimulus
 from snia_pts.timeline import TimeLine
@@ -86,4 +87,9 @@ def test_a_sample_that_was_cut_short_does_not_count() -> None:
     made.take(sample(number=121, ended_seconds=7200.004, seconds=0.004, write_ios=128, read_ios=0))
     found = told(made)
     assert found["Worst, best sample"] == "100000 IOPS, 100000 IOPS"
-    assert found["Samples"].startswith("60 of 1 min 00 s each")
+    assert found["Samples"] == "60 of 1 min 00 s each, the last 1 h 00 min; 1 sample cut short left out"
+    shown = page(made, title="WSAT")
+    assert shown is not None
+    axes = cast("Figure", shown.blocks[0]).draw().axes[0]
+    dots = next(drawn for drawn in axes.lines if drawn.get_label() == "IOPS")
+    assert set(cast("list[float]", dots.get_ydata())) == {100_000.0}

@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from snia_pts.cli.main import main
+from snia_pts.cli.resuming import _formats_again
 from snia_pts.errors import ReportError
 from snia_pts.points import window_points
-from snia_pts.report import interactive
+from snia_pts.report import USUAL, interactive
 from snia_pts.result import TestResult
 from snia_pts.spec import SPEC_TYPES
 from tests import samples
@@ -127,6 +129,16 @@ def test_a_run_that_could_not_be_reported_does_not_begin(
     assert main(argv) == ReportError.exit_code
     assert "plotly" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_goes_on_without_plotly_says_what_it_makes_instead(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the run was begun with and cannot be made any more stops nothing, and is not exchanged without a word."""
+    monkeypatch.setattr(interactive, "files", lambda name: (_ for _ in ()).throw(ModuleNotFoundError(name)))
+    assert _formats_again(Namespace(to="pdf,interactive")) == USUAL
+    assert "plotly" in (said := capsys.readouterr().err)
+    assert "rst, pdf, html, xlsx instead" in said
 
 
 def test_the_whole_library_is_in_the_page(monkeypatch: pytest.MonkeyPatch) -> None:

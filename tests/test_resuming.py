@@ -365,12 +365,14 @@ def test_a_run_that_is_at_its_end_is_not_resumed(finished: Path, capsys: pytest.
 def test_another_drive_is_refused(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Measurements of two drives never stand in one result."""
     place = cut(finished, tmp_path / "run")
+    (place / "report.rst").write_text("of what was measured so far")
     before = (place / "journal.jsonl").read_bytes()
 
     assert main(["resume", str(place), "--target", "sim:enterprise-sata"]) == NotResumable.exit_code
 
     assert "the run was on Simulated enterprise NVMe SSD" in capsys.readouterr().err
     assert (place / "journal.jsonl").read_bytes() == before
+    assert (place / "report.rst").read_text() == "of what was measured so far"
 
 
 def test_a_journal_with_another_command_line_is_refused(

@@ -295,7 +295,7 @@ class SimulatedBench:
 
 
 def say(line: str) -> None:
-    """Tell what was put back, or could not be."""
+    """Tell what the operator should know and nothing stops for: what was put back, or could not be."""
     print(f"snia-pts: {line}", file=sys.stderr)
 
 

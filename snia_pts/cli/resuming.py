@@ -23,7 +23,7 @@ from ..runner import resume as go_on
 from ..testplatform import HostSetting, TestPlatform
 from ..units import counted
 from . import preparing
-from .benches import Bench, bench
+from .benches import Bench, bench, say
 from .parser import build_parser
 from .progress import Progress, choose_mode, standard_stream
 from .words import dut_words
@@ -108,19 +108,17 @@ def asked_again(facts: RunFacts, arguments: argparse.Namespace) -> argparse.Name
 
 
 def _formats_again(asked: argparse.Namespace) -> tuple[str, ...]:
-    """Return the formats that the run was begun with; those that cannot be made here any more hold nothing up."""
+    """Return the formats that the run was begun with; the usual, with a word of it, where these cannot be made here."""
     try:
         return preparing.formats(asked)
-    except (UsageError, ReportError):
+    except (UsageError, ReportError) as error:
+        say(f"{error} The report is made as {', '.join(USUAL)} instead.")
         return USUAL
 
 
 def resume_test(folder: RunFolder, outlook: Outlook, target: Bench, asked: argparse.Namespace) -> TestResult:
-    """Go on with a test on a target that is held and confirmed; a report on what was there before is no longer true."""
-    from ..report.writing import forget
-
+    """Go on with a test on a target that is held and confirmed."""
     folder.forget_stop()
-    forget(folder.path)
     with target.settled(outlook.facts.dut.write_cache, folder) as settings:
         return _resume_settled(folder, outlook, target, asked, settings)
 
@@ -128,6 +126,8 @@ def resume_test(folder: RunFolder, outlook: Outlook, target: Bench, asked: argpa
 def _resume_settled(
     folder: RunFolder, outlook: Outlook, target: Bench, asked: argparse.Namespace, settings: tuple[HostSetting, ...]
 ) -> TestResult:
+    from ..report.writing import forget
+
     facts = outlook.facts
     changes = tuple(drive_changes(folder, facts.dut, target.dut(facts.spec)))
     plan, stream = preparing.plan_of(facts.spec, facts.dut, asked), standard_stream()
@@ -137,6 +137,7 @@ def _resume_settled(
     changes += tuple(_platform_changes(facts.platform, replace(read_platform(equipment.engine), settings=settings)))
     if asked.progress != "none":
         print("\n".join(outlook_lines(folder, outlook)), file=sys.stderr)
+    forget(folder.path)  # a report on what was there before is no longer true, once nothing refuses to go on
     try:
         progress.begin()
         return go_on(

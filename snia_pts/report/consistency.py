@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from ..timeline import TimeLine
-from ..units import duration
+from ..units import counted, duration
 from . import timelines, timeplots
 from .pages import Figure, Page
 from .style import BAD, QUIET
@@ -28,10 +28,11 @@ _EVEN_PERCENT = 10.0
 def page(line: TimeLine, *, title: str) -> Page | None:
     """Return the page of the end of ``line``, whose name goes on ``title``; None where it has too few samples."""
     begin, rates = _begin(line), timelines.rates(line, timelines.IOPS)
-    iops = [float(rates[row]) for row in _rows(line, begin)]
+    rows = _rows(line, begin)
+    iops = [float(rates[row]) for row in rows]
     if len(iops) < _FEWEST or not all(map(math.isfinite, iops)) or not any(iops):
         return None
-    span = (begin, math.inf)
+    span = (begin, line.ended_seconds[rows[-1]])
     samples = timelines.series(line, timelines.IOPS, span=span, points=True)
     times = timelines.known(
         [timelines.series(line, each, span=span, points=True) for each in (timelines.ART, timelines.MRT)]
@@ -81,8 +82,10 @@ def _table(line: TimeLine, begin: float, iops: Sequence[float]) -> Table:
         f", {line.samples_per_row} samples taken together" if line.samples_per_row > 1 else ""
     )
     mean, apart, low, high = aligned((middle, deviation, min(iops), max(iops)))
+    short = sum(ended >= begin for ended in line.ended_seconds) - len(iops)
+    left_out = f"; {counted(short, 'sample')} cut short left out" if short else ""
     rows = (
-        ("Samples", f"{len(iops)} of {each}, the last {duration(line.ended_seconds[-1] - begin)}"),
+        ("Samples", f"{len(iops)} of {each}, the last {duration(line.ended_seconds[-1] - begin)}{left_out}"),
         ("Mean", f"{mean} IOPS"),
         ("Standard deviation", f"{apart} IOPS, {thousands(100 * deviation / middle, 2)} % of the mean"),
         ("Worst, best sample", f"{low} IOPS, {high} IOPS"),
