@@ -114,7 +114,7 @@ def check_of_a_mix(evidence: Path) -> None:
             job = evidence / f"mix-{turn}-{percent}.fio"
             job.write_text(text.replace("/dev/null", "/dev/zero"))
             output = job.with_suffix(".json")
-            finished = run(fio.command(str(job), str(output)), evidence=job, timeout_seconds=60)
+            finished = run(fio.command(job), evidence=job, timeout_seconds=60)
             read, write = fio.accept(asked, finished.exit_code, finished.timed_out, output.read_text())
             found.append(1e4 * (fio.engine_cpu_percent(output.read_text()) or 0.0) / (read.iops + write.iops))
     reads, writes, both = (statistics.median(costs[percent]) for percent in (100, 0, 50))

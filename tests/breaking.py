@@ -91,13 +91,24 @@ class Run:
         return programs_of(self.folder / "evidence")
 
     def fio(self) -> list[int]:
-        """Return the fio processes that measure."""
-        return [pid for pid, words in self.programs().items() if "fio --output" in words and not _LOOK.search(words)]
+        """Return the fio processes that measure, and not those that stand ready for it."""
+        return [
+            pid
+            for pid, words in self.programs().items()
+            if "fio --output" in words and not _LOOK.search(words) and self._let_go(words)
+        ]
+
+    def _let_go(self, words: str) -> bool:
+        job = re.search(r"(\S+)\.fio$", words.strip())
+        return job is not None and Path(f"{job[1]}.process.json").exists()
 
     def await_point(self, number: int) -> None:
         """Wait until the fio of the stimulus with this number (1 is the preconditioning) does I/O."""
         until = time.monotonic() + 60
-        while not any(f"{number:05d}-" in words and "fio --output" in words for words in self.programs().values()):
+        while not any(
+            f"{number:05d}-" in words and "fio --output" in words and self._let_go(words)
+            for words in self.programs().values()
+        ):
             if self.process.poll() is not None or time.monotonic() > until:
                 raise Lost(f"it never came to stimulus {number}: {self.process.communicate()[1]}")
             time.sleep(0.01)

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snia_pts.errors import TargetUnfit
-from snia_pts.lab import fio
+from snia_pts.lab import fio, probe
 from snia_pts.lab.sampling import Side, Totals
 from snia_pts.measurement import NOTHING
 from snia_pts.steps import BlockShare, Stimulus, Zone
@@ -307,15 +307,13 @@ def write_with_fio(tmp_path: Path, name: str) -> None:
     asked = stimulus(access="SEQ", passes=1, range_bytes=65536, thread_count=1)
     job = tmp_path / "job.fio"
     job.write_text(fio.job_file(asked, str(target), "libaio", SEED), encoding="utf-8")
-    done = subprocess.run(
-        fio.command(str(job), str(tmp_path / "out.json")), capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+    done = subprocess.run(fio.command(job), capture_output=True, text=True, check=False, cwd=tmp_path)
 
-    read, write = fio.accept(asked, done.returncode, False, (tmp_path / "out.json").read_text())
+    read, write = fio.accept(asked, done.returncode, False, job.with_suffix(".json").read_text())
     assert (read.ios, write.transferred_bytes) == (0, 65536)
     assert content(target) != before
     assert set((tmp_path / "target").rglob("*")) == names
-    assert {path.name for path in tmp_path.iterdir()} == {"target", "job.fio", "out.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"target", "job.fio", "job.json"}
 
 
 def test_limits_leave_room() -> None:
@@ -339,7 +337,7 @@ def test_limits_leave_room() -> None:
 )
 def test_versions(text: str, version: tuple[int, int]) -> None:
     """Versions compare as numbers, and what says nothing is older than any."""
-    assert fio.parse_version(text) == version
+    assert probe.parse_version(text) == version
 
 
 # -- believing ------------------------------------------------------------------------------------------------------
@@ -710,8 +708,8 @@ def test_a_cut_or_spoiled_real_answer_is_refused_or_believed(real_answer: str, a
 def real_answer(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What fio says to the stimulus above on a small file."""
     folder = tmp_path_factory.mktemp("real")
-    target, job, output = filled(folder / "x.img"), folder / "job.fio", folder / "out.json"
+    target, job, output = filled(folder / "x.img"), folder / "job.fio", folder / "job.json"
     job.write_text(fio.job_file(stimulus(), str(target), "libaio", SEED), encoding="utf-8")
-    subprocess.run(fio.command(str(job), str(output)), check=True, capture_output=True)
+    subprocess.run(fio.command(job), check=True, capture_output=True)
     fio.accept(stimulus(), 0, False, output.read_text())
     return output.read_text()

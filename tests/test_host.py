@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from snia_pts import __version__
+from snia_pts.lab.engine import Guard, allow
 from snia_pts.lab.host import read_platform
 from snia_pts.measurement import Measurement
 from snia_pts.steps import Stimulus
@@ -22,9 +23,9 @@ class Supposed:
     version = "3.33"
     io_engine = "libaio"
 
-    def measure(self, stimuli: Sequence[Stimulus]) -> Iterator[Measurement]:
+    def measure(self, stimuli: Sequence[Stimulus], before: Guard = allow) -> Iterator[Measurement]:
         """Measure nothing."""
-        del stimuli
+        del stimuli, before
         return iter(())
 
 

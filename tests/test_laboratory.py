@@ -10,7 +10,7 @@ import pytest
 
 from snia_pts.errors import DeviceFailed, HostFailed, PurgeFailed, ToolMissing
 from snia_pts.lab.cache import WriteCache
-from snia_pts.lab.engine import FioEngine
+from snia_pts.lab.engine import FioEngine, Guard, allow
 from snia_pts.lab.fio import Refused
 from snia_pts.lab.laboratory import Laboratory, target_deviations
 from snia_pts.lab.purge import METHODS, Method, Offer, Purger
@@ -48,9 +48,10 @@ class Scripted:
         self.answers = answers
         self.asked: list[str] = []
 
-    def measure(self, stimuli: Sequence[Stimulus]) -> Iterator[Measurement]:
+    def measure(self, stimuli: Sequence[Stimulus], before: Guard = allow) -> Iterator[Measurement]:
         """Answer each stimulus by the script."""
         for each, answer in zip(stimuli, self.answers, strict=False):
+            before(each)
             self.asked.append(each.label)
             if isinstance(answer, BaseException):
                 raise answer

@@ -374,7 +374,8 @@ STOPPED = "echo $$ > {}; kill -STOP $$; while :; do sleep 0.05; done"
 def suite(tmp_path: Path, code: str) -> subprocess.Popen[bytes]:
     """Start a suite that does something with programs."""
     head = (
-        f"import os, sys\nfrom pathlib import Path\nfrom snia_pts.lab import process\nplace = Path({str(tmp_path)!r})\n"
+        f"import os, sys, time\nfrom pathlib import Path\nfrom snia_pts.lab import process\n"
+        f"place = Path({str(tmp_path)!r})\n"
     )
     return subprocess.Popen([sys.executable, "-c", head + code], env={**os.environ, "PYTHONPATH": str(ROOT)})
 
@@ -400,7 +401,7 @@ def test_a_prepared_program_does_nothing_until_it_begins(tmp_path: Path) -> None
     program = process.Program(["touch", str(tmp_path / "x")], evidence=tmp_path / "e")
     waiting = children()
     time.sleep(0.2)
-    program.dismiss()
+    program.end()
 
     assert len(waiting) == 1
     assert all(map(gone, waiting))
@@ -435,6 +436,96 @@ def test_a_suite_that_dies_at_any_moment_of_the_start_leaves_nothing(tmp_path: P
 def processes() -> list[Path]:
     """Return the folders of all processes."""
     return [owner for owner in Path("/proc").iterdir() if owner.name.isdigit() and lives(int(owner.name))]
+
+
+# -- threads that wait -------------------------------------------------------------------------------------------------
+
+#: A thread of a program, which leaves a file when it was let go.
+THREAD = f"({process.THREAD_READY} && sleep 0.3 && touch {{}}; {process.THREAD_DONE})"
+
+
+def held(folder: Path, *threads: str) -> process.HeldProgram:
+    """Begin a program whose threads wait."""
+    text = " & ".join(THREAD.format(folder / name) for name in threads) + " & sleep 1.2"
+    return process.HeldProgram(["sh", "-c", text], threads=len(threads), evidence=folder / "e", ears=process.Ears())
+
+
+def test_threads_work_when_they_are_let_go(tmp_path: Path) -> None:
+    """They are ready ahead and do nothing; let go, their work's beginning and end are told, not the program's."""
+    program = held(tmp_path, "a", "b")
+    time.sleep(0.5)
+    before = list(tmp_path.iterdir())
+    let_go = time.monotonic_ns()
+    program.begin()
+    done_ns = program.work(10)
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "e.process.json"}
+    assert not program.gone
+    list(program.said(10))
+    program.end()
+
+    assert before == []
+    assert done_ns == program.finished.ended_monotonic_ns == record(tmp_path / "e")["ended_monotonic_ns"]
+    assert program.finished.exit_code == 0
+    assert 0.3e9 <= done_ns - let_go < 1.0e9
+    assert program.finished.started_monotonic_ns - let_go < 0.4e9
+
+
+def test_threads_that_are_never_let_go_do_nothing(tmp_path: Path) -> None:
+    """A program that is ended while its threads wait leaves no work, no evidence and no process."""
+    program = held(tmp_path, "a", "b")
+    found = children()
+    time.sleep(0.4)
+    program.end()
+    time.sleep(0.5)
+
+    assert len(found) == 1
+    assert all(map(gone, found))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_do_nothing_when_the_suite_dies(tmp_path: Path) -> None:
+    """Without the suite there is no word, and no thread takes that for one."""
+    text = THREAD.format(tmp_path / "a")
+    code = (
+        f"program = process.HeldProgram(['setsid', 'sh', '-c', {text!r}], threads=1, evidence=place / 'e', "
+        "ears=process.Ears())\ntime.sleep(0.4)\nos.kill(os.getpid(), 9)\n"
+    )
+    suite(tmp_path, code).wait()
+    time.sleep(0.7)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["exit 3", f"{process.THREAD_READY}; exit 3"], ids=["before", "at work"])
+def test_a_program_that_falls_is_not_waited_for(tmp_path: Path, text: str) -> None:
+    """One that ends before its threads are ready, or done, has that seen at once."""
+    began = time.monotonic()
+    program = process.HeldProgram(["sh", "-c", text], threads=1, evidence=tmp_path / "e", ears=process.Ears())
+    program.begin()
+    done = program.work(30)
+    list(program.said(30))
+    program.end()
+
+    assert (done, program.finished.exit_code, program.finished.timed_out) == (None, 3, False)
+    assert time.monotonic() - began < 10
+
+
+def test_two_programs_are_heard_at_once(tmp_path: Path) -> None:
+    """A stop of either is noticed, whichever began or ended first; then whoever heard of children hears again."""
+    before, ears = signal.getsignal(signal.SIGCHLD), process.Ears()
+    first, second = (
+        process.Program(["sleep", seconds], evidence=tmp_path / seconds, ears=ears) for seconds in ("0.5", "0.9")
+    )
+    with first:
+        second.begin()
+        first.work(10)
+    os.kill(children()[0], signal.SIGSTOP)
+    second.work(10)
+    second.end()
+
+    assert first.finished.stopped_seconds is None
+    assert second.finished.stopped_seconds is not None
+    assert signal.getsignal(signal.SIGCHLD) == before
 
 
 # -- stopped from outside --------------------------------------------------------------------------------------------

@@ -21,9 +21,10 @@ from ..health import Health
 from ..lab.ceiling import Calibration
 from ..lab.conditions import Conditions, foreseen, put_back, settled
 from ..lab.device import read_dut
-from ..lab.engine import IO_ENGINES, FioEngine, Named, choose_io_engine
+from ..lab.engine import FioEngine, Named
 from ..lab.health import read_health
 from ..lab.laboratory import Laboratory, target_deviations
+from ..lab.probe import IO_ENGINES, choose_io_engine
 from ..lab.process import Tick, find
 from ..lab.purge import Purger
 from ..lab.safety import Target, hold

@@ -59,9 +59,7 @@ class Calibration:
         job.write_text(text, encoding="utf-8")
         output = job.with_suffix(".json")
         try:
-            finished = process.run(
-                fio.command(str(job), str(output)), evidence=job, timeout_seconds=fio.timeout_seconds(asked)
-            )
+            finished = process.run(fio.command(job), evidence=job, timeout_seconds=fio.timeout_seconds(asked))
             answer = output.read_text(encoding="utf-8", errors="replace")
             read, write = fio.accept(asked, finished.exit_code, finished.timed_out, answer)
         except (OSError, fio.Refused, ToolMissing):

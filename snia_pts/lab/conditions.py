@@ -14,7 +14,7 @@ from ..testplatform import HostSetting
 from . import tuning
 from .cache import Told, WriteCache
 from .device import ROOT, block_directory
-from .engine import looked_up
+from .evidence import looked_up
 from .safety import Target
 from .settable import find
 from .settings import hold, restore

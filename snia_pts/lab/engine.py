@@ -4,29 +4,42 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import re
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ..errors import TargetUnfit, ToolMissing
+from ..errors import SniaPtsError
 from ..measurement import Clocking, Idled, Measurement, Sample, Transfers
 from ..steps import Stimulus, Stretch
 from . import fio, process
 from .clocks import Moment, read_moment
+from .evidence import last_number
+from .probe import fio_version
 from .sampling import Sampler, Totals
 from .telemetry import Observer, observe
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from ..vitals import Vitals
 
 #: A host that was suspended for so long did something else than the test.
 _LONGEST_SUSPENSION_SECONDS = 0.1
 #: fio's runtime is in whole ms, and may be rounded.
 _ROUNDING_SECONDS = 0.01
-#: The fio I/O engines a run may choose, in order of preference.
-IO_ENGINES: tuple[fio.IoEngine, ...] = ("io_uring", "libaio")
+
+
+#: Asked before a stimulus: raises where it must not be.
+Guard = Callable[[Stimulus], None]
+
+
+def allow(_: Stimulus) -> None:
+    """Raise nothing: whatever is asked may be."""
 
 
 class Named(Protocol):
@@ -43,11 +56,12 @@ class Named(Protocol):
 class Engine(Named, Protocol):
     """Runs stimuli on the target of a run."""
 
-    def measure(self, stimuli: Sequence[Stimulus]) -> Iterator[Measurement]:
+    def measure(self, stimuli: Sequence[Stimulus], before: Guard = allow) -> Iterator[Measurement]:
         """Run ``stimuli`` one after the other, without a pause, giving each measurement as it comes.
 
-        All of them are known ahead, so that the next can be made ready while one runs.  Raises fio.Refused when an
-        answer is not believed.
+        All of them are known ahead, so that the next can be made ready while one runs; it may run already when a
+        measurement is given.  ``before`` is asked right before each, and raises what forbids it.  Raises fio.Refused
+        when an answer is not believed.
         """
         ...
 
@@ -62,6 +76,34 @@ class Engine(Named, Protocol):
     def idle(self, seconds: float) -> Idled:
         """Do no I/O on the target, so that it is left alone for ``seconds`` from its last I/O to the next one's."""
         ...
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pause:
+    """The time without I/O since a moment (monotonic; None before the first I/O).
+
+    ``not_ours_ns`` of it are idle time that was asked for, and fio's own.
+    """
+
+    since_ns: int | None = None
+    not_ours_ns: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Point:
+    """A stimulus with the fio that does it, and the pause before its I/O, known when that may begin."""
+
+    stimulus: Stimulus
+    job: Path
+    seed: int
+    program: process.Program
+    pause: _Pause = field(default_factory=_Pause)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.program.end()
 
 
 class FioEngine:
@@ -96,29 +138,41 @@ class FioEngine:
         self._seed = seed
         self._tick = tick
         self._count = last_number(evidence)
-        self._ended_ns: int | None = None
-        self._around_ns = self._idled_ns = 0
+        self._pause = _Pause()
+        self._around_ns = self._lead_ns = 0
+        self._ears = process.Ears()
         self._clock = clock
         self._moment = clock()
         self._observer = observe(path) if observer is None else observer
 
-    def measure(self, stimuli: Sequence[Stimulus]) -> Iterator[Measurement]:
-        """Run ``stimuli``; see Engine."""
-        ready: list[tuple[Path, int, process.Program]] = []
-        self._make_ready(ready, stimuli[:1])
-        try:
-            for position, stimulus in enumerate(stimuli):
-                self._require_awake()
-                job, seed, program = ready.pop()
-                with program:
-                    self._observer.begin()  # fio starts meanwhile: no pause of the drive is longer for it
-                    self._make_ready(ready, stimuli[position + 1 : position + 2])
-                    for _ in program.said(fio.timeout_seconds(stimulus), self._at_work):
-                        pass
-                yield self._measurement(stimulus, seed, job, program.finished)
-        finally:
-            for _, _, left in ready:
-                left.dismiss()
+    def measure(self, stimuli: Sequence[Stimulus], before: Guard = allow) -> Iterator[Measurement]:
+        """Run ``stimuli``; see Engine.
+
+        The next fio stands ready while one works, and is let go as soon as that one's threads say that all their I/O
+        has come back.  What that one says of itself is awaited while the next one works.
+        """
+        began = time.monotonic_ns()
+        with ExitStack() as left:  # whatever ends this, no fio goes on
+            points = (left.enter_context(self._made_ready(stimulus)) for stimulus in stimuli)
+            if point := next(points, None):
+                self._let_go(point, before)
+                self._lead_ns = point.program.began_ns - began
+            while point:
+                following, trouble = next(points, None), None
+                done_ns = point.program.work(fio.timeout_seconds(point.stimulus), self._at_work)
+                vitals = self._observer.whole()
+                if following and done_ns:
+                    self._pause = _Pause(since_ns=done_ns)
+                    try:
+                        self._let_go(following, before)
+                    except (SniaPtsError, fio.Refused, OSError) as error:
+                        trouble = error  # this point's measurement comes first
+                yield self._collected(point, vitals)
+                if trouble:
+                    raise trouble
+                if following and not done_ns:
+                    self._let_go(following, before)
+                point = following
 
     def stretch(self, step: Stretch) -> Iterator[Sample | Measurement]:
         """Run a stretch; see Engine.  All that fio says meanwhile is kept, compressed, beside its final answer.
@@ -131,11 +185,9 @@ class FioEngine:
         self._require_awake()
         job, seed = self._write_job(step.stimulus)
         answers, sampler = fio.Answers(), Sampler(step.samples)
-        command = fio.sampling_command(str(job), step.sample_seconds)
-        with (
-            gzip.open(job.with_suffix(".samples.json.gz"), "wb", compresslevel=1) as kept,
-            process.Program(command, evidence=job, listen=True) as program,
-        ):
+        program = process.Program(fio.sampling_command(str(job), step.sample_seconds), evidence=job, listen=True)
+        point = _Point(stimulus=step.stimulus, job=job, seed=seed, program=program, pause=self._pause)
+        with gzip.open(job.with_suffix(".samples.json.gz"), "wb", compresslevel=1) as kept, program:
             self._observer.begin()
             for said in program.said(fio.timeout_seconds(step.stimulus), self._at_work):
                 kept.write(said)
@@ -143,23 +195,25 @@ class FioEngine:
                     kept.flush(zlib.Z_SYNC_FLUSH)
                     yield from self._cut(sampler.cut, answer)
         job.with_suffix(".json").write_bytes(answers.last)
-        whole = self._measurement(step.stimulus, seed, job, program.finished)
+        self._pause = _Pause(since_ns=program.finished.ended_monotonic_ns)
+        whole = self._measurement(point, self._observer.whole())
+        self._lead_ns = self._around_ns
         yield from self._cut(sampler.last, answers.last.decode("utf-8", "replace"))
         yield whole
 
     def idle(self, seconds: float) -> Idled:
         """Leave the device alone; see Engine.
 
-        Counted from the end of the fio before, and shorter by what the last one spent around its I/O: it stands for the
-        time from the last I/O to fio's end before, and from fio's start to the first I/O after.
+        Counted from where the pause began, and shorter by what the last fio needed that was begun in a pause.
         """
         started, began = datetime.now().astimezone(), time.monotonic_ns()
-        until = (began if self._ended_ns is None else self._ended_ns - self._around_ns) + round(1e9 * seconds)
+        since = self._pause.since_ns
+        until = (began if since is None else since - self._lead_ns) + round(1e9 * seconds)
         while (left := until - time.monotonic_ns()) > 0:
             time.sleep(min(1.0, left / 1e9))
             self._each_second((time.monotonic_ns() - began) / 1e9, 0)
         idled = time.monotonic_ns() - began
-        self._idled_ns += idled
+        self._pause.not_ours_ns += idled
         return Idled(started=started.isoformat(timespec="milliseconds"), seconds=idled / 1e9)
 
     def _at_work(self, seconds: float, written_bytes: int) -> None:
@@ -188,12 +242,37 @@ class FioEngine:
         except ValueError as error:
             raise fio.Refused("host", f"fio's samples are not believed: {error}") from error
 
-    def _make_ready(self, ready: list[tuple[Path, int, process.Program]], coming: Sequence[Stimulus]) -> None:
-        """Prepare fio for the ``coming`` stimuli; done while the one before runs."""
-        for stimulus in coming:
-            job, seed = self._write_job(stimulus)
-            command = fio.command(str(job), str(job.with_suffix(".json")))
-            ready.append((job, seed, process.Program(command, evidence=job)))
+    def _made_ready(self, stimulus: Stimulus) -> _Point:
+        """Begin fio for a stimulus, to stand ready before its first I/O."""
+        job, seed = self._write_job(stimulus)
+        threads = sum(section.jobs for section in fio.sections(stimulus))
+        command = fio.command(job, held=True)
+        program = process.HeldProgram(command, threads=threads, evidence=job, ears=self._ears)
+        return _Point(stimulus=stimulus, job=job, seed=seed, program=program)
+
+    def _let_go(self, point: _Point, before: Guard) -> None:
+        """Let a point's fio do its I/O.  What is spent in waiting for fio is no pause of ours."""
+        self._require_awake()
+        before(point.stimulus)
+        self._observer.begin()
+        began = time.monotonic_ns()
+        point.program.begin()
+        if point.program.gone:  # it fell before its I/O: once more, as programs usually begin
+            point.program.end()
+            point.program = process.Program(fio.command(point.job), evidence=point.job, ears=self._ears)
+            point.program.begin()
+        self._pause.not_ours_ns += point.program.began_ns - began
+        point.pause = replace(self._pause)
+
+    def _collected(self, point: _Point, vitals: Vitals) -> Measurement:
+        """Wait for the end of a point's fio, which works no more, and return what it measured."""
+        program, began = point.program, time.monotonic_ns()
+        for _ in program.said(fio.timeout_seconds(point.stimulus)):
+            pass
+        waited_ns = time.monotonic_ns() - began
+        program.end()
+        self._pause = _Pause(since_ns=program.finished.ended_monotonic_ns, not_ours_ns=waited_ns)
+        return self._measurement(point, vitals)
 
     def _write_job(self, stimulus: Stimulus) -> tuple[Path, int]:
         """Write the job file of a stimulus; return its path, and the seed in it."""
@@ -205,30 +284,30 @@ class FioEngine:
         job.write_text(text, encoding="utf-8")
         return job, seed
 
-    def _measurement(self, stimulus: Stimulus, seed: int, job: Path, finished: process.Finished) -> Measurement:
-        vitals = self._observer.whole()
-        moment = self._require_awake()
-        output = job.with_suffix(".json")
+    def _measurement(self, point: _Point, vitals: Vitals) -> Measurement:
+        """Return what a point's fio measured, which has ended; raises fio.Refused when that is not believed."""
+        moment, finished = self._require_awake(), point.program.finished
+        output = point.job.with_suffix(".json")
         raw = output.read_bytes() if output.exists() else b""
         answer = raw.decode("utf-8", "replace")
-        read, write = _accepted(stimulus, finished, answer)
-        runtime_ms = max(read.runtime_ms, write.runtime_ms)
+        read, write = _accepted(point.stimulus, finished, answer)
+        around_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns
+        around_ns -= max(read.runtime_ms, write.runtime_ms) * 1_000_000
         measurement = Measurement(
-            stimulus=stimulus,
-            seed=seed,
+            stimulus=point.stimulus,
+            seed=point.seed,
             read=read,
             write=write,
             clocking=replace(
-                _clocking(finished, runtime_ms, self._ended_ns, self._around_ns, self._idled_ns),
+                _clocking(finished, point.pause, max(around_ns, self._around_ns)),
                 clock_set_seconds=round(moment.set_seconds(self._moment), 3),
             ),
-            evidence=job.stem,
+            evidence=point.job.stem,
             evidence_sha256=hashlib.sha256(raw).hexdigest(),
             engine_cpu_percent=fio.engine_cpu_percent(answer),
             vitals=vitals,
         )
-        self._ended_ns, self._idled_ns, self._moment = finished.ended_monotonic_ns, 0, moment
-        self._around_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns - runtime_ms * 1_000_000
+        self._moment, self._around_ns = moment, around_ns
         return measurement
 
 
@@ -249,77 +328,24 @@ def _accepted(stimulus: Stimulus, finished: process.Finished, answer: str) -> tu
     return read, write
 
 
-def last_number(evidence: Path) -> int:
-    """Return the highest number that a file in the folder ``evidence`` begins with; 0 where there is none."""
-    return max((int(path.name[:5]) for path in evidence.iterdir() if re.match(r"[0-9]{5}-", path.name)), default=0)
-
-
-def looked_up(evidence: Path, name: str) -> Path:
-    """Return the place of what is looked up before a run begins, or goes on: what was looked up before it stays."""
-    return evidence / f"{last_number(evidence):05d}-{name}"
-
-
 def stimulus_seed(run_seed: int, number: int) -> int:
     """Return the seed of a run's stimulus: large, its own, and the same whenever the run's seed is the same."""
     digest = hashlib.sha256(f"{run_seed}/{number}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 2 | 1 << 61
 
 
-def fio_version(evidence: Path) -> str:
-    """Return fio's version; raises ToolMissing where there is none, or one too old."""
-    finished = process.run(["fio", "--version"], evidence=looked_up(evidence, "fio-version"), timeout_seconds=30)
-    version = finished.stdout.strip()
-    if fio.parse_version(version) < fio.OLDEST:
-        needed = ".".join(map(str, fio.OLDEST))
-        raise ToolMissing(
-            program=f"fio {needed} or newer (found: {(version or finished.complaint)[:80]})", package="fio",
-        )  # fmt: skip
-    return version
-
-
-def choose_io_engine(path: str, sector_bytes: int, evidence: Path, wanted: Sequence[fio.IoEngine]) -> fio.IoEngine:
-    """Return the first of ``wanted`` that reads the target with direct I/O.  Reads only.
-
-    Raises TargetUnfit, with fio's own words, when none does.
-    """
-    complaints = []
-    for io_engine in wanted:
-        probe = Stimulus(
-            access="RND", read_percent=100, block_size_bytes=max(4096, sector_bytes), thread_count=1, queue_depth=1,
-            range_offset_bytes=0, range_bytes=max(4096, sector_bytes), seconds=0.05,
-        )  # fmt: skip
-        job = looked_up(evidence, f"probe-{io_engine}.fio")
-        job.write_text(fio.job_file(probe, path, io_engine, 1 << 61), encoding="utf-8")
-        output = job.with_suffix(".json")
-        finished = process.run(fio.command(str(job), str(output)), evidence=job, timeout_seconds=60)
-        try:
-            text = output.read_text(encoding="utf-8", errors="replace") if output.exists() else ""
-            fio.accept(probe, finished.exit_code, finished.timed_out, text)
-        except fio.Refused as refusal:
-            complaints.append(f"{io_engine}: {refusal.reason} ({finished.complaint})")
-        else:
-            return io_engine
-    raise TargetUnfit(
-        path=path,
-        reason="fio cannot read it with direct I/O: " + "; ".join(complaints),
-        hint="A file must lie on a file system with O_DIRECT (not tmpfs before Linux 6.6); try --engine libaio.",
-    )
-
-
-def _clocking(
-    finished: process.Finished, runtime_ms: int, before_ns: int | None, around_before_ns: int, idled_ns: int
-) -> Clocking:
-    """``before_ns`` is when the program before ended, ``idled_ns`` how long idle was asked for since.
+def _clocking(finished: process.Finished, pause: _Pause, around_ns: int) -> Clocking:
+    """Return when a program ran, and how long the device was idle before.
 
     Of the time around the I/O of a program its end counts here, and the beginning of the next; which part is which is
-    not known, so the longer of both stands for it.  The end is long where the suite stood still and saw it late.
+    not known, so the longer of both, ``around_ns``, stands for it.  The end is long where the suite stood still and saw
+    it late.
     """
-    gap_ns = None if before_ns is None else finished.started_monotonic_ns - before_ns
-    around_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns - runtime_ms * 1_000_000
+    gap_ns = None if pause.since_ns is None else finished.started_monotonic_ns - pause.since_ns
     return Clocking(
         started=finished.started,
         started_monotonic_ns=finished.started_monotonic_ns,
         ended_monotonic_ns=finished.ended_monotonic_ns,
-        own_gap_us=None if gap_ns is None else (gap_ns - idled_ns) / 1000,
-        idle_gap_ms=None if gap_ns is None else (gap_ns + max(around_ns, around_before_ns)) / 1e6,
+        own_gap_us=None if gap_ns is None else (gap_ns - pause.not_ours_ns) / 1000,
+        idle_gap_ms=None if gap_ns is None else (gap_ns + around_ns) / 1e6,
     )

@@ -31,6 +31,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import TargetUnfit
@@ -38,10 +39,10 @@ from ..histogram import Histogram
 from ..measurement import NOTHING, Transfers
 from ..steps import BlockSize, Stimulus, mix
 from ..units import MOST
+from .process import THREAD_DONE, THREAD_READY
 from .sampling import Side, Totals
 
 IoEngine = Literal["io_uring", "libaio"]
-OLDEST = (3, 25)
 #: fio reads lines of 4095 bytes, and takes the rest of a longer one for another option.
 _LONGEST_NAME_BYTES = 4000
 
@@ -86,9 +87,13 @@ class Refused(Exception):
         self.number = number
 
 
-def command(job: str, output: str) -> tuple[str, ...]:
-    """Return the command line that runs a job file and leaves fio's whole answer in ``output``."""
-    return ("fio", "--output-format=json+", f"--output={output}", job)
+def command(job: Path, *, held: bool = False) -> tuple[str, ...]:
+    """Return the command line that runs a job file and leaves fio's whole answer beside it.
+
+    ``held`` threads stand ready before their I/O; the sign at the end keeps fio from redirecting what they say.
+    """
+    stops = (f"--exec_prerun={THREAD_READY} #", f"--exec_postrun={THREAD_DONE} #") if held else ()
+    return ("fio", "--output-format=json+", f"--output={job.with_suffix('.json')}", *stops, str(job))
 
 
 def sampling_command(job: str, sample_seconds: float) -> tuple[str, ...]:
@@ -246,12 +251,6 @@ def totals(answer: str) -> Totals:
         return Totals(read=_side(job["read"]), write=_side(job["write"]))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise Refused("host", f"fio's running totals are not understood ({error!r})") from error
-
-
-def parse_version(text: str) -> tuple[int, int]:
-    """Return (major, minor) of ``fio --version``; (0, 0) when it says nothing of the kind."""
-    match = re.search(r"fio-([0-9]{1,9})\.([0-9]{1,9})", text)
-    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def blame(error_number: int) -> Literal["device", "host"]:

@@ -19,7 +19,7 @@ from ..errors import SniaPtsError
 from ..health import Figure, Health, Role, Unit
 from ..units import GB, GIB, MIB, MOST
 from . import process
-from .engine import looked_up
+from .evidence import looked_up
 
 _TIMEOUT_SECONDS = 20.0
 _MOST_FIGURES, _LONGEST_TEXT = 200, 120

@@ -18,7 +18,8 @@ from ..steps import Idle, Purge, Round, Step, Stretch
 from ..units import block_size
 from .cache import CLAUSE, WriteCache
 from .device import attribute, block_directory
-from .engine import Engine, last_number, looked_up
+from .engine import Engine
+from .evidence import last_number, looked_up
 from .fio import Refused
 from .kernel import KernelLog, names, open_log
 from .purge import Purger
@@ -125,7 +126,9 @@ class Laboratory:
             case Stretch():
                 yield from self._engine.stretch(step)
             case Round():
-                yield from self._engine.measure(step.stimuli)
+                yield from self._engine.measure(
+                    step.stimuli, lambda stimulus: self._target.require_same(step.label, stimulus.label)
+                )
 
     def _purged(self, evidence: Path) -> Purged:
         """Purge, and look what became of the write cache: some drives come back with their default."""

@@ -6,6 +6,9 @@ exit code and times kept as evidence.  A program dies with the suite: the kernel
 A program is prepared and then begun.  What is prepared stands in a process of its own that waits for a word from the
 suite; when the suite is gone instead, it ends.  So there is no moment at which the suite could die and leave a program
 behind, and whoever prepares the next program while one runs begins it without the time that takes.
+
+One whose threads can wait is begun ahead: they make themselves ready, wait for the suite's word, and say when their
+work is done.  So the next one's are let go while the one before still puts its answer together.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from functools import cache
 from io import FileIO
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ToolMissing
 
@@ -48,11 +51,18 @@ _PACKAGES = {
 }
 #: Says that it stands, waits for the word, and becomes the program that its arguments name; without the word it ends.
 _GATE = 'echo >&0 && read -r word && exec "$@" </dev/null'
+#: The same, and the program's threads can do so too.
+_GATE_OF_THREADS = 'echo >&0 && read -r word && exec "$@" 3<&0 </dev/null'
+#: What a thread has a shell do before its work, where it goes on only if that succeeds: without the word it does not.
+THREAD_READY = "echo >&3 && read -r word <&3"
+#: And after its work.
+THREAD_DONE = "echo >&3"
+_READY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A program that ran: what was started, how and when it ended.
+    """A program that ran: what was started, how and when it ended; of a HeldProgram, when its threads worked.
 
     ``exit_code`` is negative for a signal.  ``timed_out`` says that the suite ended it at its limit.
     ``stopped_seconds`` is how long somebody held it stopped (SIGSTOP); None where nobody did.  ``left_behind`` is the
@@ -92,6 +102,32 @@ def find(program: str) -> str:
     return found
 
 
+class Ears:
+    """Hear at once of children that are stopped or go on; only the main thread can, others look now and then."""
+
+    def __init__(self) -> None:
+        self._looks: list[Callable[[], None]] = []
+        self._before: Any = None
+
+    @contextmanager
+    def hearing(self, look: Callable[[], None]) -> Iterator[None]:
+        """Call ``look`` whenever something was heard."""
+        main = threading.current_thread() is threading.main_thread()
+        if main and not self._looks:
+            self._before = signal.signal(signal.SIGCHLD, self._heard)
+        self._looks.append(look)
+        try:
+            yield
+        finally:
+            self._looks.remove(look)
+            if main and not self._looks:
+                signal.signal(signal.SIGCHLD, self._before or signal.SIG_DFL)
+
+    def _heard(self, _number: int, _frame: FrameType | None) -> None:
+        for look in tuple(self._looks):
+            look()
+
+
 class Program:
     """A program that waits to begin; it runs while its block is entered, and ``finished`` is known when that is left.
 
@@ -101,11 +137,19 @@ class Program:
 
     finished: Finished
 
-    def __init__(self, argv: Sequence[str], *, evidence: Path, listen: bool = False) -> None:
-        """Prepare a program; it lives no longer than this thread.  Raises ToolMissing when there is no such program."""
-        command = ("/bin/sh", "-c", _GATE, "sh", find(argv[0]), *argv[1:])
-        self._argv, self._evidence = tuple(argv), evidence
-        self._began_ns = self._stopped_ns = 0
+    _gate = _GATE
+    #: The signals that do not reach it.
+    _deaf_to: tuple[signal.Signals, ...] = ()
+
+    def __init__(self, argv: Sequence[str], *, evidence: Path, listen: bool = False, ears: Ears | None = None) -> None:
+        """Prepare a program; it lives no longer than this thread.  Raises ToolMissing when there is no such program.
+
+        Programs that run at once have their ``ears`` in common.
+        """
+        command = ("/bin/sh", "-c", self._gate, "sh", find(argv[0]), *argv[1:])
+        self._argv, self._evidence, self._ears = tuple(argv), evidence, ears or Ears()
+        self._record: FileIO | None = None
+        self.began_ns = self._ended_ns = self._stopped_ns = 0
         self._stopped_since: int | None = None
         self._left_behind: int | None = None
         self._stopped = self.timed_out = False
@@ -117,7 +161,7 @@ class Program:
                     opened.callback(os.close, descriptor)
             self._word, its = socket.socketpair()
             opened.enter_context(self._word)
-            with its:
+            with its, _blocked(self._deaf_to):
                 self._process = subprocess.Popen(
                     (find("setpriv"), "--pdeathsig", "KILL", "--", *command), start_new_session=True,
                     stdin=its.fileno(), stdout=self._out, stderr=self._err, env={**os.environ, "LC_ALL": "C"},
@@ -125,41 +169,53 @@ class Program:
             opened.callback(self._end)
             self._opened = opened.pop_all()
 
-    def dismiss(self) -> None:
-        """End a program that is not to begin."""
-        self._opened.close()
-
     def __enter__(self) -> Self:
+        self.begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None
+
+    def begin(self) -> None:
+        """Let the program begin, and hear of it; on an error it is ended."""
         try:
-            self._opened.enter_context(_children_heard(self._look))
+            self._opened.enter_context(self._ears.hearing(self._look))
             self._begin()
             # The file is made now, while the program runs: after its end every microsecond is a pause of the device.
             self._record = self._opened.enter_context(FileIO(str(self._evidence.with_suffix(".process.json")), "w"))
         except BaseException:
             self._opened.close()
             raise
-        return self
 
     def _begin(self) -> None:
         with suppress(OSError):  # one that was ended while it waited has no ear; its end is seen
             self._word.settimeout(_GRACE_SECONDS)
             self._word.recv(1)
         self._wall = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        self._began_ns = time.monotonic_ns()
+        self.began_ns = time.monotonic_ns()
         with suppress(OSError):
             self._word.send(b"\n")
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """End the program where it still runs; ``finished`` is known then, if it ever began."""
         with self._opened:
             self._end()
+            if self._record is None or self._record.closed:
+                return
             ended = time.monotonic_ns()
             if self._stopped_since is not None:
                 self._stopped_ns += ended - self._stopped_since
+            self._ended_ns = self._ended_ns or ended
             self.finished = Finished(
                 argv=self._argv, exit_code=self._process.returncode, timed_out=self.timed_out,
                 stopped_seconds=self._stopped_ns / 1e9 if self._stopped else None,
                 left_behind=self._left_behind, started=self._wall,
-                started_monotonic_ns=self._began_ns, ended_monotonic_ns=ended,
+                started_monotonic_ns=self.began_ns, ended_monotonic_ns=self._ended_ns,
                 stdout=_text(self._out) if self._heard is None else "", stderr=_text(self._err),
             )  # fmt: skip
             content = {field.name: getattr(self.finished, field.name) for field in fields(Finished)}
@@ -171,19 +227,35 @@ class Program:
         The end is seen at once, on the process's own descriptor.  At the limit ``timed_out`` is set.  A program that
         somebody stopped (SIGSTOP) is not waited for, whether or not it was let go on since.
         """
-        end, due = os.pidfd_open(self._process.pid), 1.0
+        for heard in self._wait(self._heard, timeout_seconds, tick):
+            yield os.read(heard, _PIECE_BYTES)
+
+    def work(self, timeout_seconds: float, tick: Tick | None = None) -> int | None:
+        """Wait until the program's work is done, as ``said`` does; return when that was (monotonic ns).
+
+        None where it is known only by the program's end, which has then come.
+        """
+        for _ in self.said(timeout_seconds, tick):
+            pass
+        return None
+
+    def _wait(self, also: int | None, timeout_seconds: float, tick: Tick | None) -> Iterator[int]:
+        """Wait for the end; give ``also`` whenever there is something to read from it."""
+        if self._process.returncode is not None or self.timed_out or self._stopped:
+            return
+        end, due = os.pidfd_open(self._process.pid), self._elapsed() + 1.0
         try:
             poll = select.poll()
             poll.register(end, select.POLLIN)
-            if self._heard is not None:
-                poll.register(self._heard, select.POLLIN)
+            if also is not None:
+                poll.register(also, select.POLLIN)
             while True:
                 elapsed = self._elapsed()
                 ready = [each for each, _ in poll.poll(1000 * max(0.0, min(due, timeout_seconds) - elapsed))]
                 if self._stopped:
                     return
-                if self._heard is not None and self._heard in ready:
-                    yield os.read(self._heard, _PIECE_BYTES)
+                if also is not None and also in ready:
+                    yield also
                 elif end in ready:
                     self._process.wait()
                     return
@@ -199,9 +271,9 @@ class Program:
             os.close(end)
 
     def _elapsed(self) -> float:
-        return (time.monotonic_ns() - self._began_ns) / 1e9
+        return (time.monotonic_ns() - self.began_ns) / 1e9
 
-    def _look(self, _number: int = 0, _frame: FrameType | None = None) -> None:
+    def _look(self) -> None:
         """Notice whether somebody stopped the program, or let it go on; the kernel remembers both until asked."""
         with suppress(ChildProcessError):
             while found := os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG):
@@ -231,25 +303,67 @@ class Program:
             os.killpg(self._process.pid, signal.SIGKILL)
 
 
+class HeldProgram(Program):
+    """A program of several threads that is begun ahead; its block is entered when they are ready, and lets them go.
+
+    Each of them has THREAD_READY run before its work, and THREAD_DONE after it.
+    """
+
+    _gate = _GATE_OF_THREADS
+    #: The end of a thread's shell must not interrupt another thread's wait for I/O: fio 3.33 with io_uring, its system
+    #: call's error read from a stale errno, would leave what is in flight at the end of a job uncounted.
+    _deaf_to = (signal.SIGCHLD,)
+
+    def __init__(self, argv: Sequence[str], *, threads: int, evidence: Path, ears: Ears) -> None:
+        """Begin a program of so many ``threads``."""
+        super().__init__(argv, evidence=evidence, ears=ears)
+        self._threads = threads
+        try:
+            super()._begin()
+        except BaseException:
+            self.end()
+            raise
+
+    def _begin(self) -> None:
+        """Wait until the threads are ready, and let them go; a program that ends instead has that seen later."""
+        ready = self._all_said(self._elapsed() + _READY_SECONDS)
+        self._wall = datetime.now().astimezone().isoformat(timespec="milliseconds")
+        self.began_ns = time.monotonic_ns()
+        if ready:
+            with suppress(OSError):
+                self._word.send(b"\n" * self._threads)
+
+    def work(self, timeout_seconds: float, tick: Tick | None = None) -> int | None:
+        if self._all_said(timeout_seconds, tick):
+            self._ended_ns = time.monotonic_ns()
+        return self._ended_ns or None
+
+    def _all_said(self, timeout_seconds: float, tick: Tick | None = None) -> bool:
+        """Wait for a word from each thread; tell whether all came."""
+        left = self._threads
+        for word in self._wait(self._word.fileno(), timeout_seconds, tick):
+            said = len(os.read(word, left))
+            left -= said
+            if not left or not said:  # nothing: the way is closed
+                break
+        return not left
+
+
 def run(argv: Sequence[str], *, evidence: Path, timeout_seconds: float, tick: Tick | None = None) -> Finished:
     """Run a program to its end, or to the limit; see Program."""
     with Program(argv, evidence=evidence) as program:
-        for _ in program.said(timeout_seconds, tick):
-            pass
+        program.work(timeout_seconds, tick)
     return program.finished
 
 
 @contextmanager
-def _children_heard(hear: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Call ``hear`` as soon as a child is stopped or goes on; only the main thread can, others look now and then."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGCHLD, hear)
+def _blocked(signals: Sequence[signal.Signals]) -> Iterator[None]:
+    """Block signals in this thread; what it starts meanwhile has them blocked."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
     finally:
-        signal.signal(signal.SIGCHLD, before or signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _output(*, listen: bool) -> tuple[int | None, int]:

@@ -25,7 +25,7 @@ from ..errors import (
 )
 from .contents import Contents, read_contents
 from .device import ROOT, block_directory, direct_sector_bytes, raw, read_dut, traits
-from .engine import last_number
+from .evidence import last_number
 from .fio import speakable
 from .guard import not_opened, opened, require_free, require_spare
 from .occupancy import backing_files, descriptors, device_path, is_same, is_swap, look, openers, partitions, program

@@ -24,7 +24,7 @@ from snia_pts.errors import SniaPtsError
 from snia_pts.folding import fold
 from snia_pts.health import Figure, Health, alarms, write_amplification
 from snia_pts.interruption import Way
-from snia_pts.lab import fio, health
+from snia_pts.lab import fio, health, probe
 from snia_pts.lab.contents import Contents, recognised
 from snia_pts.lab.device import block_dut
 from snia_pts.lab.guard import require_free, require_spare
@@ -196,7 +196,7 @@ def preset(data: bytes, folder: Path) -> None:
 def words(data: bytes, folder: Path) -> None:
     """Sizes, seeds, overrides and versions."""
     text = data.decode("utf-8", "surrogateescape")
-    fio.parse_version(text)
+    probe.parse_version(text)
     refused: list[SniaPtsError] = []
     for read in (parse_size, preparing.seed, parse_override):
         try:

@@ -1,0 +1,16 @@
+"""The names of evidence: numbered, so that nothing that is there already is written over."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+
+def last_number(evidence: Path) -> int:
+    """Return the highest number that a file in the folder ``evidence`` begins with; 0 where there is none."""
+    return max((int(path.name[:5]) for path in evidence.iterdir() if re.match(r"[0-9]{5}-", path.name)), default=0)
+
+
+def looked_up(evidence: Path, name: str) -> Path:
+    """Return the place of what is looked up before a run begins, or goes on: what was looked up before it stays."""
+    return evidence / f"{last_number(evidence):05d}-{name}"
