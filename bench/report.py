@@ -19,10 +19,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from snia_pts.record.folder import RunFolder
-from snia_pts.replay import assess
-from snia_pts.result import TestResult
+if TYPE_CHECKING:
+    from snia_pts.result import TestResult
 
 _MIXES = (100, 95, 65, 50, 35, 5, 0)
 _SIZES = (1024, 128, 64, 32, 16, 8, 4, 0.5)
@@ -38,7 +38,7 @@ class Cost:
 
 
 def cost(*programs: Sequence[str | Path], folder: Path | None = None, **environment: str) -> Cost:
-    """Return what programs took together, their memory that of the largest."""
+    """Return what programs took together, their memory that of the largest, and no less than ours: they begin as us."""
     began, cpu, mib = time.monotonic(), 0.0, 0.0
     for argv in programs:
         process = subprocess.Popen(
@@ -81,6 +81,9 @@ def tkperf_xml(result: TestResult) -> str:
 
 def beside_tkperf(run: Path, checkout: Path, python: Path, suite: Sequence[str], repeats: int) -> None:
     """Let both make a report of the same rounds in turns, and print what each took."""
+    from snia_pts.record.folder import RunFolder
+    from snia_pts.replay import assess
+
     document = tkperf_xml(assess(RunFolder.existing(run)))
     ours, theirs = list[Cost](), list[Cost]()
     for _ in range(repeats):

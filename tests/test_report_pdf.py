@@ -22,7 +22,7 @@ from snia_pts.report.pages import Figure, Page, Report
 from snia_pts.report.sheet import Placement, Sheet
 from snia_pts.result import TestResult
 from tests import samples
-from tests.typesetting import typeset
+from tests.typesetting import HEADER_FORMS, forms_of, typeset
 
 ROOT = Path(__file__).parent.parent
 #: Of an A4 page, in points.
@@ -75,7 +75,7 @@ def test_every_page_carries_header_number_and_title(kind: str) -> None:
     assert len(texts) <= len(report.pages) + 1  # the provenance flows on
     assert all(any(page.title in text for text in texts) for page in report.pages)
     for number, text in enumerate(texts, start=1):
-        assert f"Page {number} of {len(reader.pages)}" in text
+        assert text.endswith(f" {number} of {len(reader.pages)}")
         assert "SNIA SSS TWG" in text
         assert "EXAMPLE MZ7L3960HCJR-00A07" in text.replace("MZ7L3960 ", "MZ7L3960")
         assert "\N{REPLACEMENT CHARACTER}" not in text
@@ -86,15 +86,46 @@ def test_figures_are_vector_and_in_full_size() -> None:
     report, reader = made(KINDS["steady"])
     forms = {}
     for page in reader.pages:
-        resources: Any = page["/Resources"]
-        for name, found in resources.get("/XObject", {}).items():
+        for name, found in forms_of(page).items():
             form = found.get_object()
             assert form["/Subtype"] == "/Form"
-            assert name.removeprefix("/") not in forms
-            forms[name.removeprefix("/")] = form["/BBox"]
+            if not name.startswith(HEADER_FORMS):
+                assert name not in forms
+                forms[name] = form["/BBox"]
     assert {name: [round(float(side)) for side in box] for name, box in forms.items()} == {
         figure.name: [0, 0, 497, 310 if figure.height == 4.3 else 245] for figure in report.figures
     }
+
+
+def test_the_header_is_in_the_document_once() -> None:
+    """All pages show the same form as their header, and each one of its own with its number, at the header's right."""
+    _, sheet = laid_out(KINDS["steady"])
+    x, y = sheet.number_at
+    left, _, right, top = sheet.frame
+    assert right - left - 5 < x + sheet.number_width < right - left  # a cell's padding
+    assert 0 < y < HEIGHT - top
+    _, reader = typeset(KINDS["steady"])
+    shown = [{name: form for name, form in forms_of(page).items() if name.startswith(HEADER_FORMS)} for page in
+             reader.pages]  # fmt: skip
+    assert all(len(forms) == 2 for forms in shown)
+    assert len({form.idnum for forms in shown for form in forms.values()}) == 1 + len(shown)
+
+
+def test_a_report_of_one_page_has_its_number_too() -> None:
+    """The number's room is known before the only page ends, and its text stands on one line."""
+    report = building.build(KINDS["purge only"])
+    short = dataclasses.replace(report, pages=report.pages[:1])
+    (page,) = pypdf.PdfReader(io.BytesIO(make(short))).pages
+    assert page.extract_text().splitlines()[-1] == "1 of 1"
+
+
+def test_a_header_without_place_for_a_number_is_an_error() -> None:
+    """A page that could not say which of how many it is, is refused."""
+    report = building.build(KINDS["purge only"])
+    cells = (*report.header.standard.rows[0][:-1], "1 of 1")
+    header = dataclasses.replace(report.header, standard=dataclasses.replace(report.header.standard, rows=(cells,)))
+    with pytest.raises(ReportError, match="no place for the page's number"):
+        make(dataclasses.replace(report, header=header))
 
 
 @pytest.mark.parametrize("steady", [True, False])
@@ -311,12 +342,12 @@ def test_rst2pdf_is_left_as_it_was() -> None:
 
 
 def test_what_the_fonts_lack_is_shown_as_such() -> None:
-    """Signs without a glyph become U+FFFD in the PDF instead of nothing, and no text can ask for a page number."""
+    """Signs without a glyph become U+FFFD in the PDF instead of nothing, and no text becomes a page's number."""
     made(KINDS["purge only"])
     assert layout.printable("a\u4e2d\N{DEGREE SIGN}") == "a\N{REPLACEMENT CHARACTER}\N{DEGREE SIGN}"
-    assert "###" not in layout.printable("###Total###")
-    _, reader = made(samples.iops_result(stop_after=1, ending="interrupted", device=samples.dut(model="###Total###")))
-    assert "# # #Total# # #" in words(reader.pages[0])
+    told = "###Page### of ###Total###"
+    _, reader = made(samples.iops_result(stop_after=1, ending="interrupted", device=samples.dut(model=told)))
+    assert told in words(reader.pages[0])
 
 
 def test_the_same_result_gives_the_same_bytes_in_two_processes(tmp_path: Path) -> None:

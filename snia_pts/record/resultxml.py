@@ -44,6 +44,12 @@ def result_xml(result: TestResult) -> bytes:
 
     Raises RecordError when it would not be valid against the schema: that is a mistake of the suite.
     """
+    document = _written(result)
+    parse(document, "result.xml")
+    return document
+
+
+def _written(result: TestResult) -> bytes:
     root = _element(None, "result", {"format": FORMAT, "suite_version": __version__})
     _run(root, result)
     _about(root, result.facts.about)
@@ -75,9 +81,7 @@ def result_xml(result: TestResult) -> bytes:
         _element(root, "conclusion", {"reason": result.conclusion.reason})
     _operating_points(root, result)
     _health(root, result)
-    document = etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
-    parse(document, "result.xml")
-    return document
+    return etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
 
 
 def differences(path: Path, made: bytes) -> tuple[str, ...]:

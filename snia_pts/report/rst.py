@@ -42,6 +42,8 @@ _SIGNS = frozenset(f"{string.punctuation}\N{BULLET}\N{TRIANGULAR BULLET}\N{HYPHE
 def plain(text: str) -> str:
     """Return ``text`` on one line, with everything that cannot be printed made visible as U+FFFD."""
     spaced = re.sub(rf"[^\S{_KEPT_SPACES}]+", " ", text).strip()
+    if spaced.isascii() and spaced.isprintable():
+        return spaced
     shown = (_REPLACEMENT if unicodedata.category(sign) in _UNPRINTABLE else sign for sign in spaced)
     return "".join(shown).strip()
 

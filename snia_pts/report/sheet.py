@@ -21,17 +21,10 @@ class Placement:
 
 @dataclass(slots=True)
 class Sheet:
-    """What one build drew where.  rst2pdf builds more than once; only the last pass counts."""
+    """What a build drew where, in points; ``number_at`` is where in its header a page's number begins."""
 
-    canvas: object = None
     figures: list[tuple[str, Placement]] = field(default_factory=list)
     titles: list[tuple[str, int]] = field(default_factory=list)
     frame: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-
-    def on(self, canvas: object) -> Sheet:
-        """Forget what an earlier pass drew."""
-        if canvas is not self.canvas:
-            self.canvas = canvas
-            self.figures.clear()
-            self.titles.clear()
-        return self
+    number_at: tuple[float, float] = (0.0, 0.0)
+    number_width: float = 0.0
