@@ -33,6 +33,7 @@ MIXES = (100, 95, 65, 50, 35, 5, 0)
 SIZES_KIB = (1024, 128, 64, 32, 16, 8, 4, 0.5)
 #: What lies around the moments that the suite tells may belong to its pause.
 AROUND_MS = 100.0
+MOMENTS = ("started_monotonic_ns", "ended_monotonic_ns")
 
 
 def sample(stat: Path, stop: Event, idles: multiprocessing.Queue[list[Idle]]) -> None:
@@ -82,15 +83,20 @@ def ours(device: str, run: Path, seconds: float, rounds: int) -> None:
 
 
 def plain(device: str, seconds: float) -> None:
-    """Start fio for each point of a round with its default clock and engine, and read its JSON, as the peers do."""
+    """Measure the points of a round as the peers do."""
     for mix, size in itertools.product(MIXES, SIZES_KIB):
-        argv = [
-            "fio", "--name=x", f"--filename={device}", "--direct=1", "--ioengine=libaio", "--rw=randrw",
-            f"--rwmixread={mix}", f"--bs={round(1024 * size)}", "--iodepth=32", "--numjobs=4", "--group_reporting",
-            "--time_based", f"--runtime={round(1000 * seconds)}ms", "--norandommap", "--randrepeat=0",
-            "--output-format=json",
-        ]  # fmt: skip
-        json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
+        plain_point(device, mix, size, seconds)
+
+
+def plain_point(device: str, mix: int, size_kib: float, seconds: float) -> None:
+    """Start fio for a point with its default clock and engine, and read its JSON."""
+    argv = [
+        "fio", "--name=x", f"--filename={device}", "--direct=1", "--ioengine=libaio", "--rw=randrw",
+        f"--rwmixread={mix}", f"--bs={round(1024 * size_kib)}", "--iodepth=32", "--numjobs=4", "--group_reporting",
+        "--time_based", f"--runtime={round(1000 * seconds)}ms", "--norandommap", "--randrepeat=0",
+        "--output-format=json",
+    ]  # fmt: skip
+    json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
 
 
 def tkperf(device: str, seconds: float, limit_seconds: float, checkout: Path, python: Path, folder: Path) -> None:

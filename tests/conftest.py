@@ -15,8 +15,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 
 #: Their tests look at what happens when: one after the other, with the machine for themselves.
 DEVICES = {
-    "test_calibration", "test_engine", "test_fio_contract", "test_kills", "test_process", "test_simulated_device",
-    "test_watchdog",
+    "test_calibration", "test_engine", "test_fio_contract", "test_kills", "test_process", "test_ratios",
+    "test_simulated_device", "test_watchdog",
 }  # fmt: skip
 
 

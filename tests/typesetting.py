@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from functools import cache
+from typing import Any
 
 import pypdf
 from reportlab.pdfgen.canvas import Canvas
@@ -12,6 +13,9 @@ from snia_pts.report import building, pdf, rst
 from snia_pts.report.pages import Report
 from snia_pts.report.sheet import POINTS
 from snia_pts.result import TestResult
+
+#: What the names of the header's forms begin with; all others are figures.
+HEADER_FORMS = "FormXob."
 
 
 @cache
@@ -29,3 +33,10 @@ def typeset(result: TestResult) -> tuple[Report, pypdf.PdfReader]:
     report = building.build(result)
     frames = {figure.name: frame(figure.width, figure.height) for figure in report.figures}
     return report, pypdf.PdfReader(io.BytesIO(pdf.make(report, rst.parse(rst.render(report)), frames)))
+
+
+def forms_of(page: pypdf.PageObject) -> dict[str, Any]:
+    """Return references to the forms that a page shows, by name."""
+    resources: Any = page["/Resources"]
+    forms = resources.get("/XObject", {})
+    return {name.removeprefix("/"): forms.raw_get(name) for name in forms}
