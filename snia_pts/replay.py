@@ -108,10 +108,10 @@ def look(folder: RunFolder, way: Way) -> Outlook:
     )  # fmt: skip
 
 
-def moment(folder: RunFolder, text: str) -> datetime:
-    """Return a moment that the journal tells; raises RecordError for what is none."""
+def moment(folder: RunFolder, text: str, after_seconds: float = 0.0) -> datetime:
+    """Return a moment that the journal tells, or one so much later; raises RecordError for what is none."""
     try:
-        return datetime.fromisoformat(text).astimezone()
+        return datetime.fromisoformat(text).astimezone() + timedelta(seconds=after_seconds)
     except (ValueError, OverflowError):
         raise RecordError(path=folder.journal, reason=f"{text!r} is no date with a time") from None
 
@@ -191,9 +191,9 @@ def _ended(folder: RunFolder, outcome: Outcome) -> datetime | None:
     """Return when an outcome came; None for a sample, which does not say."""
     match outcome:
         case Measurement() if outcome.clocking.started:
-            return moment(folder, outcome.clocking.started) + timedelta(milliseconds=outcome.runtime_ms)
+            return moment(folder, outcome.clocking.started, outcome.runtime_ms / 1000)
         case Purged() | Idled() if outcome.started:
-            return moment(folder, outcome.started) + timedelta(seconds=outcome.seconds)
+            return moment(folder, outcome.started, outcome.seconds)
     return None
 
 

@@ -241,6 +241,43 @@ def test_each_point_has_to_be_allowed(tmp_path: Path, evidence: Path) -> None:
     assert fio_processes(evidence) == []
 
 
+def test_a_point_is_not_lost_when_the_next_cannot_be_made_ready(tmp_path: Path, evidence: Path) -> None:
+    """Where the next point's job file cannot be written, the one that runs is measured, and then that is said."""
+    (evidence / "00002-rnd-4096b-r0.fio").mkdir()
+    laboratory = engine(sparse(tmp_path / "x.img"), evidence)
+    laboratory._count = 0  # as if the name were free when the run began
+    outcomes = laboratory.measure([stimulus(seconds=0.3)] * 2)
+    first = next(outcomes)
+    with pytest.raises(IsADirectoryError):
+        next(outcomes)
+
+    assert first.runtime_ms >= 300
+    assert fio_processes(evidence) == []
+
+
+def test_a_point_of_fewer_threads_than_asked_is_refused(tmp_path: Path, evidence: Path) -> None:
+    """A thread that is lost while it waits leaves fio content, and the point unbelieved; the one before is kept."""
+    outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure([stimulus(seconds=1.5), stimulus(seconds=0.3)])
+    losing = threading.Timer(1.0, end_a_waiting_thread, (evidence,))
+    losing.start()
+    first = next(outcomes)
+    losing.join()
+    with pytest.raises(fio.Refused, match="not all of fio's threads") as refusal:
+        next(outcomes)
+
+    assert first.runtime_ms >= 1500
+    assert refusal.value.blame == "host"
+
+
+def end_a_waiting_thread(evidence: Path) -> None:
+    """End the shell of one of the threads that stand ready for the second stimulus."""
+    for pid in fio_processes(evidence):
+        if "00002-" in Path(f"/proc/{pid}/cmdline").read_text():
+            children = [each.read_text().split() for each in Path(f"/proc/{pid}/task").glob("*/children")]
+            os.kill(int(next(words for words in children if words)[0]), signal.SIGKILL)
+            return
+
+
 def test_whoever_stops_listening_ends_what_runs_and_what_stands_ready(tmp_path: Path, evidence: Path) -> None:
     """After a measurement the next point runs, and one more may stand ready: none outlives its listener."""
     outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure(
@@ -584,10 +621,11 @@ def test_a_fio_ended_from_outside_is_refused(
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
 
     def end() -> None:
+        await_work(evidence)
         for pid in fio_processes(evidence):
             os.kill(pid, number)
 
-    ending = threading.Timer(0.6, end)
+    ending = threading.Thread(target=end)
     ending.start()
     refusal = refused(laboratory, stimulus(seconds=8.0))
     ending.join()
@@ -602,13 +640,13 @@ def test_a_fio_stopped_from_outside_is_refused(
 ) -> None:
     """Whoever holds fio for a moment, or for good, gets no point out of it; neither does a stretch go on after it."""
     outcomes = engine(sparse(tmp_path / "x.img"), evidence).stretch(stretch(stimulus(seconds=20.0), sample_seconds))
-    held = threading.Timer(0.7, hold_for, (evidence, pause))
+    held = threading.Thread(target=hold_for, args=(evidence, pause))
     held.start()
     began = time.monotonic()
     with pytest.raises(fio.Refused) as refusal:
         list(outcomes)
     taken = time.monotonic() - began
-    held.cancel()
+    held.join()
 
     assert refusal.value.blame == "host"
     assert re.fullmatch(r"fio was stopped from outside for about [\d.]+ s", refusal.value.reason)
@@ -616,8 +654,18 @@ def test_a_fio_stopped_from_outside_is_refused(
     assert fio_processes(evidence) == []
 
 
+def await_work(evidence: Path) -> None:
+    """Wait until fio has done I/O for the first stimulus for a while."""
+    until = time.monotonic() + 20
+    while not any(evidence.glob("00001-*.process.json")):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    time.sleep(0.3)
+
+
 def hold_for(evidence: Path, seconds: float) -> None:
     """Stop the fio that works for this folder, and let it go on after so many seconds, if it is there yet."""
+    await_work(evidence)
     found = fio_processes(evidence)
     for number in (signal.SIGSTOP, signal.SIGCONT):
         for pid in found:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from snia_pts.errors import ToolMissing
-from snia_pts.lab import process
+from snia_pts.lab import held, process
 
 ROOT = Path(__file__).parent.parent
 
@@ -374,7 +374,7 @@ STOPPED = "echo $$ > {}; kill -STOP $$; while :; do sleep 0.05; done"
 def suite(tmp_path: Path, code: str) -> subprocess.Popen[bytes]:
     """Start a suite that does something with programs."""
     head = (
-        f"import os, sys, time\nfrom pathlib import Path\nfrom snia_pts.lab import process\n"
+        f"import os, sys, time\nfrom pathlib import Path\nfrom snia_pts.lab import held, process\n"
         f"place = Path({str(tmp_path)!r})\n"
     )
     return subprocess.Popen([sys.executable, "-c", head + code], env={**os.environ, "PYTHONPATH": str(ROOT)})
@@ -441,18 +441,18 @@ def processes() -> list[Path]:
 # -- threads that wait -------------------------------------------------------------------------------------------------
 
 #: A thread of a program, which leaves a file when it was let go.
-THREAD = f"({process.THREAD_READY} && sleep 0.3 && touch {{}}; {process.THREAD_DONE})"
+THREAD = f"({held.THREAD_READY} && sleep 0.3 && touch {{}}; {held.THREAD_DONE})"
 
 
-def held(folder: Path, *threads: str) -> process.HeldProgram:
+def lined_up(folder: Path, *threads: str) -> held.HeldProgram:
     """Begin a program whose threads wait."""
     text = " & ".join(THREAD.format(folder / name) for name in threads) + " & sleep 1.2"
-    return process.HeldProgram(["sh", "-c", text], threads=len(threads), evidence=folder / "e", ears=process.Ears())
+    return held.HeldProgram(["sh", "-c", text], threads=len(threads), evidence=folder / "e", ears=process.Ears())
 
 
 def test_threads_work_when_they_are_let_go(tmp_path: Path) -> None:
     """They are ready ahead and do nothing; let go, their work's beginning and end are told, not the program's."""
-    program = held(tmp_path, "a", "b")
+    program = lined_up(tmp_path, "a", "b")
     time.sleep(0.5)
     before = list(tmp_path.iterdir())
     let_go = time.monotonic_ns()
@@ -472,7 +472,7 @@ def test_threads_work_when_they_are_let_go(tmp_path: Path) -> None:
 
 def test_threads_that_are_never_let_go_do_nothing(tmp_path: Path) -> None:
     """A program that is ended while its threads wait leaves no work, no evidence and no process."""
-    program = held(tmp_path, "a", "b")
+    program = lined_up(tmp_path, "a", "b")
     found = children()
     time.sleep(0.4)
     program.end()
@@ -487,7 +487,7 @@ def test_threads_do_nothing_when_the_suite_dies(tmp_path: Path) -> None:
     """Without the suite there is no word, and no thread takes that for one."""
     text = THREAD.format(tmp_path / "a")
     code = (
-        f"program = process.HeldProgram(['setsid', 'sh', '-c', {text!r}], threads=1, evidence=place / 'e', "
+        f"program = held.HeldProgram(['setsid', 'sh', '-c', {text!r}], threads=1, evidence=place / 'e', "
         "ears=process.Ears())\ntime.sleep(0.4)\nos.kill(os.getpid(), 9)\n"
     )
     suite(tmp_path, code).wait()
@@ -496,11 +496,55 @@ def test_threads_do_nothing_when_the_suite_dies(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("text", ["exit 3", f"{process.THREAD_READY}; exit 3"], ids=["before", "at work"])
+def test_threads_that_do_not_all_get_ready_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one is missing after a time, none is let go, and the program is gone: nobody says that it was too slow."""
+    monkeypatch.setattr(held, "_READY_SECONDS", 0.7)
+    program = held.HeldProgram(
+        ["sh", "-c", THREAD.format(tmp_path / "a") + " & sleep 30"], threads=2, evidence=tmp_path / "e",
+        ears=process.Ears(),
+    )  # fmt: skip
+    program.begin()
+    gone_by_then, late = program.gone, program.timed_out
+    program.end()
+
+    assert (gone_by_then, late, program.fell_short) == (True, False, False)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_thread_that_is_lost_while_it_waits_is_missed(tmp_path: Path) -> None:
+    """Where fewer work than were let go, that is told, whatever the program's end says."""
+    text = f"{THREAD.format(tmp_path / 'a')} & (echo >&3; exec sleep 0.1) & sleep 1"
+    program = held.HeldProgram(["sh", "-c", text], threads=2, evidence=tmp_path / "e", ears=process.Ears())
+    time.sleep(0.5)
+    program.begin()
+    done = program.work(10)
+    list(program.said(10))
+    program.end()
+
+    assert (done, program.fell_short, program.finished.exit_code) == (None, True, 0)
+    assert (tmp_path / "a").exists()
+
+
+def test_a_stop_that_is_over_before_the_work_is_none(tmp_path: Path) -> None:
+    """Whoever holds a program while its threads wait, and lets it go on, has done no harm."""
+    program = lined_up(tmp_path, "a")
+    (pid,) = children()
+    time.sleep(0.3)
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.2)
+    os.kill(pid, signal.SIGCONT)
+    with program:
+        assert program.work(10)
+        list(program.said(10))
+
+    assert (program.finished.stopped_seconds, program.finished.exit_code) == (None, 0)
+
+
+@pytest.mark.parametrize("text", ["exit 3", f"{held.THREAD_READY}; exit 3"], ids=["before", "at work"])
 def test_a_program_that_falls_is_not_waited_for(tmp_path: Path, text: str) -> None:
     """One that ends before its threads are ready, or done, has that seen at once."""
     began = time.monotonic()
-    program = process.HeldProgram(["sh", "-c", text], threads=1, evidence=tmp_path / "e", ears=process.Ears())
+    program = held.HeldProgram(["sh", "-c", text], threads=1, evidence=tmp_path / "e", ears=process.Ears())
     program.begin()
     done = program.work(30)
     list(program.said(30))

@@ -19,6 +19,7 @@ from ..steps import Stimulus, Stretch
 from . import fio, process
 from .clocks import Moment, read_moment
 from .evidence import last_number
+from .held import HeldProgram
 from .probe import fio_version
 from .sampling import Sampler, Totals
 from .telemetry import Observer, observe
@@ -158,7 +159,11 @@ class FioEngine:
                 self._let_go(point, before)
                 self._lead_ns = point.program.began_ns - began
             while point:
-                following, trouble = next(points, None), None
+                following = trouble = None
+                try:
+                    following = next(points, None)
+                except (SniaPtsError, fio.Refused, OSError) as error:
+                    trouble = error  # this point's measurement comes first
                 done_ns = point.program.work(fio.timeout_seconds(point.stimulus), self._at_work)
                 vitals = self._observer.whole()
                 if following and done_ns:
@@ -166,7 +171,7 @@ class FioEngine:
                     try:
                         self._let_go(following, before)
                     except (SniaPtsError, fio.Refused, OSError) as error:
-                        trouble = error  # this point's measurement comes first
+                        trouble = error
                 yield self._collected(point, vitals)
                 if trouble:
                     raise trouble
@@ -247,7 +252,7 @@ class FioEngine:
         job, seed = self._write_job(stimulus)
         threads = sum(section.jobs for section in fio.sections(stimulus))
         command = fio.command(job, held=True)
-        program = process.HeldProgram(command, threads=threads, evidence=job, ears=self._ears)
+        program = HeldProgram(command, threads=threads, evidence=job, ears=self._ears)
         return _Point(stimulus=stimulus, job=job, seed=seed, program=program)
 
     def _let_go(self, point: _Point, before: Guard) -> None:
@@ -291,6 +296,8 @@ class FioEngine:
         raw = output.read_bytes() if output.exists() else b""
         answer = raw.decode("utf-8", "replace")
         read, write = _accepted(point.stimulus, finished, answer)
+        if point.program.fell_short:
+            raise fio.Refused("host", "not all of fio's threads did their work")
         around_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns
         around_ns -= max(read.runtime_ms, write.runtime_ms) * 1_000_000
         measurement = Measurement(

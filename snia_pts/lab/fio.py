@@ -39,7 +39,7 @@ from ..histogram import Histogram
 from ..measurement import NOTHING, Transfers
 from ..steps import BlockSize, Stimulus, mix
 from ..units import MOST
-from .process import THREAD_DONE, THREAD_READY
+from .held import THREAD_DONE, THREAD_READY
 from .sampling import Side, Totals
 
 IoEngine = Literal["io_uring", "libaio"]

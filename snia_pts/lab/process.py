@@ -6,9 +6,6 @@ exit code and times kept as evidence.  A program dies with the suite: the kernel
 A program is prepared and then begun.  What is prepared stands in a process of its own that waits for a word from the
 suite; when the suite is gone instead, it ends.  So there is no moment at which the suite could die and leave a program
 behind, and whoever prepares the next program while one runs begins it without the time that takes.
-
-One whose threads can wait is begun ahead: they make themselves ready, wait for the suite's word, and say when their
-work is done.  So the next one's are let go while the one before still puts its answer together.
 """
 
 from __future__ import annotations
@@ -51,13 +48,6 @@ _PACKAGES = {
 }
 #: Says that it stands, waits for the word, and becomes the program that its arguments name; without the word it ends.
 _GATE = 'echo >&0 && read -r word && exec "$@" </dev/null'
-#: The same, and the program's threads can do so too.
-_GATE_OF_THREADS = 'echo >&0 && read -r word && exec "$@" 3<&0 </dev/null'
-#: What a thread has a shell do before its work, where it goes on only if that succeeds: without the word it does not.
-THREAD_READY = "echo >&3 && read -r word <&3"
-#: And after its work.
-THREAD_DONE = "echo >&3"
-_READY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +142,7 @@ class Program:
         self.began_ns = self._ended_ns = self._stopped_ns = 0
         self._stopped_since: int | None = None
         self._left_behind: int | None = None
-        self._stopped = self.timed_out = False
+        self._stood = self._stopped = self.timed_out = False
         with ExitStack() as opened:
             self._heard, self._out = _output(listen=listen)
             self._err = os.memfd_create("stderr")
@@ -181,6 +171,11 @@ class Program:
         """Whether it has ended."""
         return self._process.poll() is not None
 
+    @property
+    def fell_short(self) -> bool:
+        """Whether a part of it did nothing, whatever its end says."""
+        return False
+
     def begin(self) -> None:
         """Let the program begin, and hear of it; on an error it is ended."""
         try:
@@ -195,7 +190,7 @@ class Program:
     def _begin(self) -> None:
         with suppress(OSError):  # one that was ended while it waited has no ear; its end is seen
             self._word.settimeout(_GRACE_SECONDS)
-            self._word.recv(1)
+            self._stood = bool(self._word.recv(1))
         self._wall = datetime.now().astimezone().isoformat(timespec="milliseconds")
         self.began_ns = time.monotonic_ns()
         with suppress(OSError):
@@ -289,6 +284,8 @@ class Program:
         """
         if self._process.returncode is not None:
             return
+        with suppress(OSError):
+            self._word.shutdown(socket.SHUT_WR)  # whoever asks only now is told that no word comes
         hears = signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())  # what is started has our mask
         for number in (signal.SIGTERM, signal.SIGKILL) if hears else (signal.SIGKILL,):
             for each in (number, signal.SIGCONT):  # what is stopped does not hear SIGTERM
@@ -301,52 +298,6 @@ class Program:
             self._left_behind, self._process.returncode = self._process.pid, -signal.SIGKILL
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-
-
-class HeldProgram(Program):
-    """A program of several threads that is begun ahead; its block is entered when they are ready, and lets them go.
-
-    Each of them has THREAD_READY run before its work, and THREAD_DONE after it.
-    """
-
-    _gate = _GATE_OF_THREADS
-    #: The end of a thread's shell must not interrupt another thread's wait for I/O: fio 3.33 with io_uring, its system
-    #: call's error read from a stale errno, would leave what is in flight at the end of a job uncounted.
-    _deaf_to = (signal.SIGCHLD,)
-
-    def __init__(self, argv: Sequence[str], *, threads: int, evidence: Path, ears: Ears) -> None:
-        """Begin a program of so many ``threads``."""
-        super().__init__(argv, evidence=evidence, ears=ears)
-        self._threads = threads
-        try:
-            super()._begin()
-        except BaseException:
-            self.end()
-            raise
-
-    def _begin(self) -> None:
-        """Wait until the threads are ready, and let them go; a program that ends instead has that seen later."""
-        ready = self._all_said(self._elapsed() + _READY_SECONDS)
-        self._wall = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        self.began_ns = time.monotonic_ns()
-        if ready:
-            with suppress(OSError):
-                self._word.send(b"\n" * self._threads)
-
-    def work(self, timeout_seconds: float, tick: Tick | None = None) -> int | None:
-        if self._all_said(timeout_seconds, tick):
-            self._ended_ns = time.monotonic_ns()
-        return self._ended_ns or None
-
-    def _all_said(self, timeout_seconds: float, tick: Tick | None = None) -> bool:
-        """Wait for a word from each thread; tell whether all came."""
-        left = self._threads
-        for word in self._wait(self._word.fileno(), timeout_seconds, tick):
-            said = len(os.read(word, left))
-            left -= said
-            if not left or not said:  # nothing: the way is closed
-                break
-        return not left
 
 
 def run(argv: Sequence[str], *, evidence: Path, timeout_seconds: float, tick: Tick | None = None) -> Finished:
