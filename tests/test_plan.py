@@ -131,14 +131,14 @@ def conditioning(course_of: Estimate) -> float:
     return sum(step.seconds for step in course_of.steps if step.label.startswith("PC "))
 
 
-def test_overhead_is_counted_for_each_stimulus() -> None:
-    """The time lost around a stimulus is added to every one of them, and to no purge or idle time."""
-    lossy = Assumptions(mb_per_second=500, overhead_seconds=0.25)
+def test_lost_time_is_counted() -> None:
+    """What is lost around a round or stretch is added to each, and what between two points; none to purge and idle."""
+    lossy = Assumptions(mb_per_second=500, overhead_seconds=0.25, between_seconds=0.02)
     steps = plan(spec_of("iops"), dut(), lossy).shortest.steps
     hir = [plan(spec_of("hir"), dut(), assumed).shortest for assumed in (lossy, ASSUMED)]
 
     assert [step.stimuli for step in steps] == [0, 1, *[56] * 5]
-    assert [step.seconds for step in steps] == pytest.approx([0, 3840.25, *[56 * 60.25] * 5])
+    assert [step.seconds for step in steps] == pytest.approx([0, 3840.25, *[56 * 60 + 0.25 + 55 * 0.02] * 5])
     assert hir[0].seconds - hir[1].seconds == pytest.approx(0.25 * (1 + 5 * 361))
 
 

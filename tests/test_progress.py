@@ -85,7 +85,7 @@ def test_a_log_is_plain_lines(folder: RunFolder) -> None:
 
 def test_what_is_planned_is_said_first(folder: RunFolder) -> None:
     """The first line tells how long the test takes at least and at most, as planned."""
-    assert "planned: 5 h 45 min to 9 h 30 min besides the purge, at 500 MB/s" in follow(folder, "log").splitlines()[0]
+    assert "planned: 5 h 44 min to 9 h 28 min besides the purge, at 500 MB/s" in follow(folder, "log").splitlines()[0]
 
 
 def test_a_log_has_a_heartbeat(folder: RunFolder) -> None:

@@ -25,7 +25,7 @@ from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal import Journal
 from snia_pts.record.recorded import Recorded
 from snia_pts.record.suite import SuiteFolder
-from snia_pts.replay import assess, look
+from snia_pts.replay import assess, look, moment
 from snia_pts.runner import resume, run
 from snia_pts.steps import Idle, Purge, Round, Step, Stretch
 from tests import killing
@@ -562,3 +562,13 @@ def _rewrite(journal: Path, facts: Any, rest: bytes) -> None:
         checksum = zlib.crc32(payload, checksum)
         lines.append(line_of(checksum, payload))
     journal.write_bytes(b"".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("text", "after_seconds"),
+    [("yesterday", 0.0), ("9999-12-31T23:59:59+00:00", 1e9), ("2026-11-03T01:46:00+00:00", 1e300)],
+)
+def test_a_moment_that_no_calendar_has_is_refused(tmp_path: Path, text: str, after_seconds: float) -> None:
+    """A journal whose times are none, or end beyond all dates, is told as wrong."""
+    with pytest.raises(RecordError, match="is no date with a time"):
+        moment(RunFolder(path=tmp_path), text, after_seconds)

@@ -91,7 +91,8 @@ def _cost(seconds: float, written_bytes: int, dut: Dut) -> str:
 def _assumptions(plan: Plan) -> Iterator[str]:
     yield (
         f"  supposing at most {plan.assumptions.mb_per_second:g} MB/s (--assume) and "
-        f"{plan.assumptions.overhead_seconds:g} s around each stimulus besides the purge"
+        f"{plan.assumptions.overhead_seconds:g} s around each round or stretch, "
+        f"{plan.assumptions.between_seconds:g} s between two points; besides the purge"
     )
 
 
@@ -135,7 +136,8 @@ def plan_json(planned: Planned, dut: Dut) -> dict[str, Any]:
     supposed = plan.assumptions
     return {
         "format": 1, "test": spec.test, "revision": spec.revision, "dut": asdict(dut),
-        "assumptions": {"mb_per_second": supposed.mb_per_second, "overhead_seconds": supposed.overhead_seconds},
+        "assumptions": {"mb_per_second": supposed.mb_per_second, "overhead_seconds": supposed.overhead_seconds,
+        "between_seconds": supposed.between_seconds},
         "shortest": _course(plan.shortest, dut),
         "longest": _course(plan.longest, dut), "deviations": [asdict(deviation) for deviation in deviations],
     }  # fmt: skip

@@ -24,8 +24,8 @@ from ..specfile import Specification, parse_override, read_specification, versio
 from ..units import whole_number
 from .words import destruction_lines
 
-#: What fio costs around the I/O of a stimulus, for plans (bench/gap.py measures it).
-_OVERHEAD_SECONDS = 0.25
+#: What fio costs around the I/O of a round, and between two of its points, for plans (bench/gap.py measures it).
+_OVERHEAD_SECONDS, _BETWEEN_SECONDS = 0.3, 0.03
 #: MB/s that a drive may be supposed to move.
 _SLOWEST, _FASTEST = 1e-3, 1e9
 
@@ -97,7 +97,10 @@ def plan_of(spec: Spec, dut: Dut, arguments: argparse.Namespace) -> Plan:
     if not _SLOWEST <= speed <= _FASTEST:
         raise UsageError(detail=f"--assume {arguments.assume}: not a speed in MB/s.", hint="For example --assume 500.")
     try:
-        return plan(spec, dut, Assumptions(mb_per_second=speed, overhead_seconds=_OVERHEAD_SECONDS))
+        supposed = Assumptions(
+            mb_per_second=speed, overhead_seconds=_OVERHEAD_SECONDS, between_seconds=_BETWEEN_SECONDS
+        )
+        return plan(spec, dut, supposed)
     except TargetUnfit as unfit:
         reason = f"{spec.title} test: {unfit.facts['reason']}"
         raise TargetUnfit(path=dut.path, reason=reason, hint=unfit.hint) from None

@@ -17,7 +17,7 @@ Line = Annotated[str, MinLen(1), MaxLen(120), Predicate(str.isprintable)]
 Percent = Annotated[int, Ge(0), Le(100)]
 Share = Annotated[int, Ge(1), Le(100)]
 Count = Annotated[int, Ge(1), Le(1024)]
-Kib = Annotated[float, Gt(0), Le(65536), MultipleOf(0.5)]
+Kib = Annotated[float, Ge(0.5), Le(65536), MultipleOf(0.5)]
 
 Seconds = Annotated[float, Ge(0.1), Le(7 * 86400)]
 #: A test of more would not end in anybody's time, nor would its plan, and result.xml could not be read.
