@@ -415,7 +415,7 @@ def tracked(**point: Any) -> list[dict[str, Any]]:
         ("dirth", "operating_points.maximum_art_ms", 0,
          "operating_points.maximum_art_ms: 0: expected greater than 0"),
         ("latency", "histogram.block_size_kib", 0.7, "histogram.block_size_kib: 0.7: expected a multiple of 0.5"),
-        ("latency", "histogram.block_size_kib", 1e-17, "histogram.block_size_kib: 1e-17: expected at least 0.5"),
+        ("latency", "histogram.block_size_kib", 1e-17, "histogram.block_size_kib: 1e-17: expected greater than or equal to 0.5"),
         ("latency", "histogram.seconds", True, "histogram.seconds: True: expected a valid number"),
         ("throughput", "rounds.read_percents", [0, 0], "rounds: expected read_percents without repetition"),
     ],
