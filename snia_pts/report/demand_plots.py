@@ -100,7 +100,8 @@ def _preconditioning(result: TestResult) -> Iterator[Page]:
     if line is None or not len(line):
         return
     rounds = result.sampling.rounds if result.sampling else ()
-    judged = [(60 * each.minute, each.sample.iops) for each in rounds]
+    samples = [min(round(60 * each.minute / rule.sample_seconds), len(line)) - 1 for each in rounds]
+    judged = [(line.ended_seconds[at], each.sample.iops) for at, each in zip(samples, rounds, strict=True)]
     yield _time_page(
         [series(line, IOPS)],
         title="Preconditioning - IOPS vs Time",
