@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 Kind = Literal["read", "write", "trim", "flush"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-_SLOT_SECONDS = 0.01
+_SLOT_SECONDS = 0.001
 
 
 @dataclass(slots=True)
@@ -32,25 +32,25 @@ class Seen:
 
 
 class Oracle:
-    """Counts requests as they arrive; ``log`` gets a line of JSON for each hundredth of a second that has any."""
+    """Counts requests as they arrive; ``log`` gets a line of JSON for those of a thousandth of a second."""
 
     def __init__(self, log: Path) -> None:
         self.total = Seen()
         self._now = Seen()
-        self._slot = 0
+        self._since = 0.0
         self._log = log
 
     def saw(self, kind: Kind, length: int, now: float) -> None:
         """Count a request that arrived at ``now``, in seconds of the monotonic clock."""
-        if int(now / _SLOT_SECONDS) != self._slot:
+        if now > self._since + _SLOT_SECONDS:
             self.keep()
-            self._slot = int(now / _SLOT_SECONDS)
+            self._since = now
         self._now.count(kind, length)
 
     def keep(self) -> None:
         """Write down what was counted since the last line."""
         if any(self._now.ios.values()):
-            line = {"seconds": self._slot * _SLOT_SECONDS, "ios": self._now.ios, "bytes": self._now.bytes}
+            line = {"seconds": self._since, "ios": self._now.ios, "bytes": self._now.bytes}
             with self._log.open("a") as log:
                 log.write(json.dumps(line) + "\n")
             self.total.join(self._now)
@@ -60,7 +60,7 @@ class Oracle:
 def read_log(log: Path, began: float, ended: float) -> Seen:
     """Return what a drive saw between two times of the monotonic clock.
 
-    Exact if it was left alone for a hundredth of a second after each, as it is around every run of fio.
+    Exact if it was left alone for a thousandth of a second before each, as it is between all points.
     """
     found = Seen()
     for line in map(json.loads, log.read_text().splitlines() if log.exists() else ()):
