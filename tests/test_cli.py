@@ -184,7 +184,7 @@ def test_the_plan_touches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["iops", "drive.img", "--size", "1G", "--plan"]) == 0
 
     out = capsys.readouterr().out
-    for told in ("Purge", "WIPC SEQ 128 KiB", "5 rounds, 4 h 41 min", "25 rounds, 23 h 2", "2.147 GB"):
+    for told in ("Purge", "WIPC SEQ 128 KiB", "5 rounds, 4 h 40 min", "25 rounds, 23 h 2", "2.147 GB"):
         assert told in out
     assert list(Path().iterdir()) == []
 
