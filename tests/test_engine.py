@@ -308,6 +308,8 @@ def test_a_fio_that_cannot_stand_ready_begins_as_programs_usually_do(
     assert all((each.clocking.idle_gap_ms or 0) > 20 for each in found[1:])
     command = json.loads((evidence / f"{found[1].evidence}.process.json").read_text())["argv"]
     assert not any("exec_prerun" in word for word in command)
+    fallen = json.loads((evidence / f"{found[1].evidence}.fallen.process.json").read_text())
+    assert (fallen["exit_code"], any("exec_prerun" in word for word in fallen["argv"])) == (1, True)
 
 
 def test_no_thread_is_interrupted_when_another_ends(tmp_path: Path, evidence: Path) -> None:

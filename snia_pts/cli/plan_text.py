@@ -136,8 +136,10 @@ def plan_json(planned: Planned, dut: Dut) -> dict[str, Any]:
     supposed = plan.assumptions
     return {
         "format": 1, "test": spec.test, "revision": spec.revision, "dut": asdict(dut),
-        "assumptions": {"mb_per_second": supposed.mb_per_second, "overhead_seconds": supposed.overhead_seconds,
-        "between_seconds": supposed.between_seconds},
+        "assumptions": {
+            "mb_per_second": supposed.mb_per_second, "overhead_seconds": supposed.overhead_seconds,
+            "between_seconds": supposed.between_seconds,
+        },
         "shortest": _course(plan.shortest, dut),
         "longest": _course(plan.longest, dut), "deviations": [asdict(deviation) for deviation in deviations],
     }  # fmt: skip

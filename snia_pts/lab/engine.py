@@ -264,6 +264,8 @@ class FioEngine:
         point.program.begin()
         if point.program.gone:  # it fell before its I/O: once more, as programs usually begin
             point.program.end()
+            kept = point.job.with_suffix(".process.json")
+            kept.rename(point.job.with_suffix(".fallen.process.json"))  # what it said is not written over
             point.program = process.Program(fio.command(point.job), evidence=point.job, ears=self._ears)
             point.program.begin()
         self._pause.not_ours_ns += point.program.began_ns - began

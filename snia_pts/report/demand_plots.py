@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -100,7 +101,9 @@ def _preconditioning(result: TestResult) -> Iterator[Page]:
     if line is None or not len(line):
         return
     rounds = result.sampling.rounds if result.sampling else ()
-    samples = [min(round(60 * each.minute / rule.sample_seconds), len(line)) - 1 for each in rounds]
+    # By their times: where the host was halted, samples are missing before them.
+    after = (bisect_left(line.ended_seconds, 60 * each.minute - rule.sample_seconds / 2) for each in rounds)
+    samples = [min(at, len(line) - 1) for at in after]
     judged = [(line.ended_seconds[at], each.sample.iops) for at, each in zip(samples, rounds, strict=True)]
     yield _time_page(
         [series(line, IOPS)],
