@@ -1,0 +1,538 @@
+"""Mail at the end of a run: what it says, that nobody else can read or change it, and that no run suffers from it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
+
+from snia_pts.cli import running, sending, suite
+from snia_pts.cli.mail import Letter, mailed
+from snia_pts.cli.main import main
+from snia_pts.cli.post import Post, post
+from snia_pts.cli.sending import message
+from snia_pts.errors import DeviceFailed, HostFailed, Interrupted, LimitsMissed, NotConfirmed, SniaPtsError, SpecError
+from snia_pts.record.folder import RunFolder
+from snia_pts.units import MB
+
+PASSWORD = "never-to-be-written-down"  # noqa: S105  # of a server on the loopback
+FILE = """
+format = 1
+server = "mail.example.org"
+sender = "lab@example.org"
+recipients = ["a@example.org", "b@example.org"]
+"""
+SHORT = (
+    "--seed", "1", "--progress", "none", "--max-rounds", "5", "--point-seconds", "1", "--set",
+    "rounds.read_percents=[0]", "--set", "rounds.block_sizes_kib=[4.0]", "--set",
+    "steady_state.tracked=[{metric = 'iops', block_size_kib = 4, read_percent = 0}]",
+)  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class Box:
+    """A server on the loopback, and what it took: mails, logins."""
+
+    port: int = 0
+    refused: Sequence[str] = ()
+    mails: list[EmailMessage] = field(default_factory=list)
+    logins: list[tuple[bytes, bytes]] = field(default_factory=list)
+
+    async def handle_RCPT(self, _server: Any, _session: Any, envelope: Any, address: str, _options: Any) -> str:
+        """Refuse whom it does not know."""
+        if address in self.refused:
+            return "550-nobody here\r\n550 of that name"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:
+        """Keep a mail."""
+        read = message_from_bytes(envelope.content, policy=policy.default)
+        read["X-Given-To"] = ",".join(envelope.rcpt_tos)
+        self.mails.append(read)
+        return "250 OK"
+
+    def login(self, _server: Any, _session: Any, _envelope: Any, _mechanism: str, login: LoginPassword) -> AuthResult:
+        """Take down who logs in, and let in whoever knows the password."""
+        self.logins.append((login.login, login.password))
+        return AuthResult(success=login.password == PASSWORD.encode(), handled=False)
+
+
+def text_of(mail: EmailMessage) -> str:
+    """Return what a mail says."""
+    body = mail.get_body(("plain",))
+    assert body is not None
+    return str(body.get_content()).replace("\r\n", "\n")
+
+
+@contextmanager
+def serving(box: Box, tls: ssl.SSLContext | None = None, *, implicit: bool = False) -> Iterator[Box]:
+    """Let a box take mail on a port of the loopback."""
+    ready, stop = threading.Event(), asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    def protocol() -> SMTP:
+        starttls = None if implicit else tls
+        return SMTP(
+            box, hostname="localhost", tls_context=starttls, require_starttls=bool(starttls),
+            auth_required=bool(starttls), auth_require_tls=not implicit, authenticator=box.login, loop=loops[0],
+        )  # fmt: skip
+
+    async def serve() -> None:
+        loops.append(asyncio.get_running_loop())
+        server = await loops[0].create_server(protocol, "127.0.0.1", 0, ssl=tls if implicit else None)
+        box.port = server.sockets[0].getsockname()[1]
+        ready.set()
+        await stop.wait()
+        server.close()
+        if talking := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(talking, timeout=5)
+        for _ in range(10):  # what a closed connection leaves for the loop to do
+            await asyncio.sleep(0)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield box
+    finally:
+        loops[0].call_soon_threadsafe(stop.set)
+        thread.join(10)
+
+
+@pytest.fixture
+def box() -> Iterator[Box]:
+    """A server without TLS."""
+    with serving(Box()) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate of 127.0.0.1 that nobody but itself vouches for, and its key."""
+    place = tmp_path_factory.mktemp("tls")
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+         "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"],
+        cwd=place, capture_output=True, check=False,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    return place
+
+
+def server_side(certificate: Path) -> ssl.SSLContext:
+    """Return the server's half of TLS."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    return context
+
+
+def asked(**options: Any) -> argparse.Namespace:
+    """Return arguments as the parser gives them."""
+    return argparse.Namespace(**{"mail": None, "mail_to": None, "mail_server": None, **options})
+
+
+def written(folder: Path, text: str) -> Path:
+    """Write a file for --mail, and the password beside it."""
+    (folder / "password").touch(mode=0o600)
+    (folder / "password").write_text(f"{PASSWORD}\n")
+    path = folder / "mail.toml"
+    path.write_text(text)
+    return path
+
+
+def with_user(box: Box, certificate: Path, tls: str, authority: str = "cert.pem") -> str:
+    """Return a file that logs in at a box."""
+    return (
+        f'format = 1\nserver = "127.0.0.1"\nport = {box.port}\ntls = "{tls}"\nca_file = "{certificate / authority}"\n'
+        'user = "lab"\npassword_file = "password"\nsender = "lab@example.org"\nrecipients = ["a@example.org"]\n'
+    )
+
+
+def run(folder: Path, *options: str, formats: str = "none") -> int:
+    """Run a short test on a simulated drive."""
+    return main(["iops", "sim:client-qlc", *SHORT, "--to", formats, "--run-dir", str(folder), *options])
+
+
+def to(box: Box) -> tuple[str, ...]:
+    """Return the options that mail to a box."""
+    return ("--mail-to", "a@example.org", "--mail-server", f"127.0.0.1:{box.port}")
+
+
+# -- where it goes ----------------------------------------------------------------------------------------------------
+
+
+def test_nobody_has_to_be_told() -> None:
+    """Without options no mail is sent."""
+    assert post(asked()) is None
+
+
+def test_a_server_and_a_recipient_are_enough() -> None:
+    """A server of one's own takes mail at port 25 unless told otherwise, and its name may be an address."""
+    for told, server, port in (
+        ("relay", "relay", 25), ("relay.lab:2525", "relay.lab", 2525), ("[::1]", "::1", 25), ("[::1]:26", "::1", 26),
+    ):  # fmt: skip
+        where = post(asked(mail_to=["a@example.org", "b@lab"], mail_server=told))
+        assert where is not None
+        assert (where.server, where.port, where.tls) == (server, port, "none")
+        assert where.recipients == ("a@example.org", "b@lab")
+        assert where.sender.startswith("snia-pts@")
+
+
+@pytest.mark.parametrize(("tls", "port"), [("none", 25), ("starttls", 587), ("implicit", 465)])
+def test_a_file_is_read(tls: str, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ports are the usual ones of the kind of TLS; --mail-to stands in place of the file's recipients."""
+    path = written(tmp_path, f'{FILE}tls = "{tls}"\n')
+    where, other = post(asked(mail=path)), post(asked(mail=path, mail_to=["c@example.org"]))
+    assert where is not None
+    assert other is not None
+    assert (where.port, where.recipients, where.sender) == (port, ("a@example.org", "b@example.org"), "lab@example.org")
+    assert other.recipients == ("c@example.org",)
+
+    monkeypatch.setenv("LAB_PASSWORD", PASSWORD)
+    for line in ('password_variable = "LAB_PASSWORD"', 'password_file = "password"'):
+        logging_in = post(asked(mail=written(tmp_path, f'{FILE}user = "lab"\n{line}\n')))
+        assert logging_in is not None
+        assert (logging_in.tls, logging_in.password) == ("starttls", PASSWORD)
+        assert PASSWORD not in repr(logging_in)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--mail-to", "a@example.org"), "which server"),
+        (("--mail-server", "relay"), "who gets the mail"),
+        (("--mail-to", "lab", "--mail-server", "relay"), "'lab': no address"),
+        (("--mail-to", "a@b\nBcc: c@d", "--mail-server", "relay"), "no address"),
+        (("--mail-to", "a@b", "--mail-server", "user:secret@relay"), "no server"),
+        (("--mail-to", "a@b", "--mail-server", "relay:0"), "no server"),
+        (("--mail-to", "a@b", "--mail-server", "relay:65536"), "no server"),
+        (("--mail", "mail.toml", "--mail-server", "relay"), "without --mail"),
+    ],
+)
+def test_options_that_reach_nobody_are_refused(
+    options: Sequence[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the run begins: no folder is made, no target."""
+    target = tmp_path / "x.img"
+    argv = ["iops", str(target), "--size", "1G", "--run-dir", str(tmp_path / "run"), *options]
+    assert main(argv) == 2
+    assert says in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('tls = "ssl"', "tls: 'ssl': expected"),
+        ("port = 0", "port: 0: expected"),
+        ('password = "secret"', "password: expected no such key"),
+        ('user = "lab"', "user: expected with it password_variable or password_file"),
+        ('password_file = "password"', "neither without a user"),
+        ('user = "lab"\npassword_variable = "NOT_SET_ANYWHERE"', "password_variable: 'NOT_SET_ANYWHERE'"),
+        ('user = "lab"\npassword_file = "none"', "none: No such file"),
+        ('user = "lab"\npassword_file = "open"', "chmod 600"),
+        ('user = "lab"\npassword_file = "two"', "expected one line"),
+        ('user = "lab"\npassword_file = "."', "it is no regular file"),
+        ('user = "lab"\npassword_file = "password"\ntls = "none"', "no password is sent in the clear"),
+        ('ca_file = "none.pem"', "ca_file: 'none.pem': not readable"),
+        ('ca_file = "two"', "ca_file: 'two': not readable"),
+        ('sender = "lab\\nBcc: x@y"', "sender: 'lab\\nBcc: x@y': expected an address"),
+        ('recipients = ["a@b", "c"]', "recipients: 'c': expected an address"),
+        ("recipients = []", "recipients: expected an address, here or with --mail-to"),
+        ('server = "mail:25"', "server: 'mail:25': expected"),
+        ('server = "a mail"\nsender = "lab"', "2 mistakes"),
+    ],
+)
+def test_every_mistake_of_the_file_is_told_before_the_run(
+    text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its key and a remedy, and never with what is secret; no target is made."""
+    (tmp_path / "open").write_text("secret\n")
+    (tmp_path / "open").chmod(0o640)
+    (tmp_path / "two").touch(mode=0o600)
+    (tmp_path / "two").write_text("secret\nsecret\n")
+    keys = {line.split(" = ")[0] for line in text.splitlines()}
+    rest = "\n".join(line for line in FILE.splitlines() if line.split(" = ")[0] not in keys)
+    path, target = written(tmp_path, f"{rest}\n{text}\n"), tmp_path / "x.img"
+
+    assert main(["iops", str(target), "--size", "1G", "--mail", str(path)]) == SpecError.exit_code
+    err = capsys.readouterr().err
+    assert says in err
+    assert f"The file of --mail {path} has " in err
+    assert "docs/usage.rst" in err
+    assert "secret" not in err
+    assert not target.exists()
+
+
+# -- what it says -----------------------------------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_mailed_with_its_report(box: Box, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The subject tells test, drive and verdict, the text is what the terminal said, and the PDF goes with it."""
+    folder = tmp_path / "run"
+    assert run(folder, *to(box), "--mail-to", "b@example.org", formats="pdf") == 0
+    said = capsys.readouterr().out
+
+    (mail,) = box.mails
+    assert mail["Subject"].startswith("snia-pts: IOPS test of Simulated client QLC SSD, serial SIM-CLIENT-QLC, 1 TB: ")
+    assert "STEADY STATE" in mail["Subject"]
+    assert mail["To"] == "a@example.org, b@example.org"
+    assert mail["X-Given-To"] == "a@example.org,b@example.org"
+    assert mail["Auto-Submitted"] == "auto-generated"
+    for line in filter(None, said.splitlines()):
+        assert " ".join(line.split()) in " ".join(text_of(box.mails[0]).split()), line
+    assert "report.pdf is attached." in text_of(box.mails[0])
+    (attached,) = mail.iter_attachments()
+    assert (attached.get_filename(), attached.get_content_type()) == ("report.pdf", "application/pdf")
+    assert attached.get_content() == (folder / "report.pdf").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("error", "says", "code"),
+    [
+        (Interrupted(step="Round 2", what="point 3"), "INTERRUPTED", 130),
+        (DeviceFailed(step="WIPC", what="128 KiB", reason="Input/output error"), "FAILED", 12),
+        (HostFailed(step="WIPC", what="fio", reason="no memory"), "FAILED", 13),
+        (NotConfirmed(path="/dev/x", reason="there is no terminal to ask at", confirmation="S1"), "FAILED", 9),
+        (KeyboardInterrupt(), "INTERRUPTED", 130),
+        (OSError(28, "No space left on device", "/runs/x"), "FAILED", 13),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_a_run_that_ends_otherwise_is_mailed(
+    error: BaseException, says: str, code: int, box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Stopped or failed: the mail tells which, and what the terminal told; the exit code is that of the failure."""
+
+    def failing(*_arguments: object, **_options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(running, "run_test", failing)
+    assert run(tmp_path / "run", *to(box)) == code
+    (mail,) = box.mails
+    assert mail["Subject"].endswith(f": {says}")
+    if isinstance(error, SniaPtsError):
+        assert capsys.readouterr().err.splitlines() == [line for line in text_of(box.mails[0]).splitlines()[2:] if line]
+    assert not list(mail.iter_attachments())
+
+
+def test_limits_that_are_not_met_are_told(box: Box, tmp_path: Path) -> None:
+    """A run that came to its end, with numbers that do not do, tells both."""
+    limits = tmp_path / "limits.toml"
+    limits.write_text(
+        'format = 1\n[[limit]]\ntest = "iops"\nmetric = "iops"\nat = "RND 4 KiB 0/100"\nunit = "IOPS"\nminimum = 1e9\n'
+    )
+    assert run(tmp_path / "run", *to(box), "--limits", str(limits)) == LimitsMissed.exit_code
+    assert "STEADY STATE" in box.mails[0]["Subject"]
+    assert box.mails[0]["Subject"].endswith(", LIMITS NOT MET")
+    assert "1 of 1 limits not met" in text_of(box.mails[0])
+    assert "Key figures" in text_of(box.mails[0])
+
+
+def test_what_a_drive_is_called_cannot_write_headers() -> None:
+    """Line ends in a model or a verdict become text; the headers of the mail are those the suite writes."""
+    hostile = "X\r\nBcc: victim@example.org\r\n\r\nbody\x1b[2J\u202e \udcff"
+    where = Post(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
+    letter = Letter(about=f"IOPS test of {hostile}", report=Path("/none/report.pdf"), verdict=hostile)
+    letter.said.write(f"{hostile}\nnumbers: 1\N{NARROW NO-BREAK SPACE}234\n.\nthe end\n")
+    mail = message(where, letter)
+
+    read = message_from_bytes(mail.as_bytes(policy=policy.SMTP), policy=policy.default)
+    assert sorted(read.keys()) == sorted(
+        ["From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "MIME-Version", "Content-Type",
+         "Content-Transfer-Encoding"]
+    )  # fmt: skip
+    assert "victim" in read["Subject"]
+    text = text_of(read)
+    assert "numbers: 1 234\n.\nthe end\n" in text
+    assert not set(text) & set("\x1b\u202e\udcff")
+
+
+def test_a_report_that_is_too_large_or_elsewhere_stays(tmp_path: Path) -> None:
+    """It is told where it is too large; a link is not followed."""
+    where = Post(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
+    large, link = tmp_path / "report.pdf", tmp_path / "summary.pdf"
+    large.touch()
+    os.truncate(large, 7 * MB + 1)
+    link.symlink_to("/etc/passwd")
+    for path, says in ((large, "report.pdf is not attached: it is larger than 7 MB"), (link, "")):
+        mail = message(where, Letter(about="a test", report=path))
+        assert says in text_of(mail)
+        assert not list(mail.iter_attachments())
+
+
+def test_several_tests_are_one_mail(box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of all, with the summary."""
+    monkeypatch.setattr(suite, "BASIC", ("iops",))
+    short = [word.replace("rounds.", "iops.rounds.") if "=" in word else word for word in SHORT]
+    changed = [f"iops.{word}" if word.startswith("steady_state") else word for word in short]
+    for option, key in (("--max-rounds", "iops.rounds.maximum"), ("--point-seconds", "iops.rounds.point_seconds")):
+        place = changed.index(option)
+        changed[place : place + 2] = ["--set", f"{key}={changed[place + 1]}"]
+    folder = tmp_path / "all"
+    argv = ["all", "sim:client-qlc", *changed, "--to", "pdf", "--run-dir", str(folder), *to(box)]
+    assert main(argv) == 0
+    (mail,) = box.mails
+    assert mail["Subject"].startswith("snia-pts: 1 test of Simulated client QLC SSD")
+    (attached,) = mail.iter_attachments()
+    assert attached.get_content() == (folder / "summary.pdf").read_bytes()
+
+
+def test_a_run_that_goes_on_mails_only_where_it_is_told_to(
+    box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever wrote the journal does not choose where mail goes; resume has the options itself."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    with monkeypatch.context() as stopped:
+        stopped.setattr(RunFolder, "stop_asked", property(lambda _: True))
+        for folder in (first, second):
+            assert run(folder, *to(box)) == 130
+    assert [mail["Subject"].endswith("INTERRUPTED") for mail in box.mails] == [True, True]
+
+    assert main(["resume", str(first), "--progress", "none"]) == 0
+    assert len(box.mails) == 2
+    assert main(["resume", str(second), "--progress", "none", *to(box)]) == 0
+    assert "STEADY STATE" in box.mails[2]["Subject"]
+
+
+# -- how it is sent ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tls", ["starttls", "implicit"])
+def test_a_login_goes_over_tls_and_stays_secret(
+    tls: str, certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The server is given the password once it proved who it is; no file of the run, nor the mail, has it."""
+    with serving(Box(), server_side(certificate), implicit=tls == "implicit") as box:
+        path = written(tmp_path, with_user(box, certificate, tls))
+        assert run(tmp_path / "run", "--mail", str(path), formats="rst") == 0
+
+    assert capsys.readouterr().err == ""
+    assert box.logins == [(b"lab", PASSWORD.encode())]
+    assert PASSWORD not in box.mails[0].as_string()
+    left = [file for file in (tmp_path / "run").rglob("*") if file.is_file()]
+    assert len(left) > 5
+    assert not [file for file in left if PASSWORD.encode() in file.read_bytes()]
+
+
+def test_a_server_that_does_not_prove_who_it_is_gets_nothing(
+    certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither a password nor a mail goes to a server whose certificate nobody vouches for, or that has no TLS."""
+    with serving(Box(), server_side(certificate)) as box:
+        text = "".join(
+            line for line in with_user(box, certificate, "starttls").splitlines(keepends=True) if "ca_file" not in line
+        )
+        assert run(tmp_path / "one", "--mail", str(written(tmp_path, text))) == 0
+    assert "127.0.0.1 does not prove who it is (self-signed certificate)" in capsys.readouterr().err
+    assert (box.logins, box.mails) == ([], [])
+
+    with serving(Box()) as plain:
+        path = written(tmp_path, with_user(plain, certificate, "starttls"))
+        assert run(tmp_path / "two", "--mail", str(path)) == 0
+    assert "STARTTLS extension not supported" in capsys.readouterr().err
+    assert (plain.logins, plain.mails) == ([], [])
+
+
+def test_a_wrong_password_is_told(certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the server's words, on one line."""
+    with serving(Box(), server_side(certificate)) as box:
+        path = written(tmp_path, with_user(box, certificate, "starttls"))
+        (tmp_path / "password").write_text("wrong-one\n")
+        assert run(tmp_path / "run", "--mail", str(path)) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("snia-pts: The mail to a@example.org was not sent: 127.0.0.1 says 535 ")
+    assert "wrong-one" not in line
+
+
+def test_refused_recipients_are_told_and_the_others_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One who is refused takes the mail from nobody else; where all are, that is told of all."""
+    with serving(Box(refused=["a@example.org"])) as box:
+        assert run(tmp_path / "one", *to(box), "--mail-to", "b@example.org") == 0
+        assert "a@example.org is refused, 550 nobody here" in capsys.readouterr().err
+        assert box.mails[0]["X-Given-To"] == "b@example.org"
+        assert run(tmp_path / "two", *to(box)) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "a@example.org is refused, 550 nobody here" in line
+    assert len(box.mails) == 1
+
+
+def test_no_run_waits_for_a_server_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server that always says a little more costs a bounded time, and the run keeps its code."""
+    monkeypatch.setattr(sending, "_MOST_SECONDS", 0.3)
+    done = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        talking, _ = listening.accept()
+        with talking:
+            for _ in range(100):
+                talking.sendall(b"220-wait\r\n")
+                if done.wait(0.05):
+                    break
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip, args=(listening,))
+        thread.start()
+        assert run(tmp_path / "run", *to(Box(port=listening.getsockname()[1]))) == 0
+        done.set()
+        thread.join()
+    out, err = capsys.readouterr()
+    assert "run folder: " in out
+    assert err == "snia-pts: The mail to a@example.org was not sent: 127.0.0.1 took more than 0.3 s.\n"
+
+
+def test_a_server_that_is_not_there_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What came of the run is told first, then that nobody was; the exit code is the run's, also of a failure."""
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        box = Box(port=gone.getsockname()[1])
+    assert run(tmp_path / "run", *to(box)) == 0
+    assert "Connection refused" in capsys.readouterr().err
+
+    def failing(*_arguments: object, **_options: object) -> None:
+        raise DeviceFailed(step="WIPC", what="128 KiB", reason="Input/output error")
+
+    monkeypatch.setattr(running, "run_test", failing)
+    assert run(tmp_path / "other", *to(box)) == DeviceFailed.exit_code
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert "The device failed" in first
+    assert "was not sent" in last
+
+
+def test_a_fault_of_the_mail_itself_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever goes wrong when a mail is made, the run's outcome stands."""
+
+    def failing(*_arguments: object) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(sending, "message", failing)
+    where = Post(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
+    arguments = argparse.Namespace(post=where, afterwards=[])
+    with mailed(arguments, "a test", Path("report.pdf")):
+        print("told")
+    for tell in arguments.afterwards:
+        tell()
+    out, err = capsys.readouterr()
+    assert out == "told\n"
+    assert err == "snia-pts: The mail to a@example.org was not sent: RuntimeError: a fault.\n"
