@@ -9,14 +9,16 @@ import base64
 import binascii
 import io
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import MaxLen, MinLen
 
+from .errors import UsageError
 from .files import read_regular
 from .tomlfile import mistaken, read_file
+from .units import parse_size
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -27,6 +29,15 @@ _LONGEST_LOGO_BYTES, _MOST_PIXELS = 256 * 1024, 4096
 #: A PNG's signature, and the length and name of its first chunk, which begins with width and height (PNG 3rd ed., 5.2).
 _PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 Text = Annotated[str, MinLen(1), MaxLen(1000)]
+_MOST_FEATURES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """Something that a device can do or has, and what of it: ``power loss protection``, ``yes``."""
+
+    name: str
+    value: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +46,9 @@ class About:
 
     ``operator`` is who tests, ``vendor`` who makes the drive, ``nand_type`` and ``hba`` are as the report's header has
     them (PTS 2.0.2 chapter 5), ``notes`` are sentences for the reader.  ``logo`` is a PNG in base 64.
+
+    ``model``, ``serial`` and ``firmware`` are those of a device that does not tell them, ``capacity`` is the size it is
+    sold as, ``features`` are what else is known of it.  None of these is a word of the device.
     """
 
     operator: str = ""
@@ -43,8 +57,15 @@ class About:
     hba: str = ""
     notes: tuple[Text, ...] = ()
     logo: str = field(default="", repr=False)
+    model: str = ""
+    serial: str = ""
+    firmware: str = ""
+    capacity: str = ""
+    features: tuple[Feature, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.capacity:
+            parse_size(self.capacity)
         if self.logo:
             _require_drawable(self.png)
 
@@ -77,6 +98,11 @@ class _File:
     hba: Text | None = None
     notes: Annotated[tuple[Text, ...], MaxLen(20)] = ()
     logo: Text | None = None
+    model: Text | None = None
+    serial: Text | None = None
+    firmware: Text | None = None
+    capacity: Text | None = None
+    features: Annotated[dict[Text, Text], MaxLen(_MOST_FEATURES)] = field(default_factory=dict)
 
 
 def _require_drawable(png: bytes) -> None:
@@ -94,8 +120,15 @@ def read_about(path: Path) -> About:
     Raises SpecError, naming every mistake at once with key and value.
     """
     told = read_file(path, _File, _WHAT, remedy=_REMEDY)
-    texts: dict[str, Any] = {name: getattr(told, name) or "" for name in ("operator", "vendor", "nand_type", "hba")}
-    return About(**texts, notes=told.notes, logo=_logo(path, told.logo) if told.logo else "")
+    names = ("operator", "vendor", "nand_type", "hba", "model", "serial", "firmware", "capacity")
+    texts: dict[str, Any] = {name: getattr(told, name) or "" for name in names}
+    features = tuple(Feature(name=name, value=value) for name, value in told.features.items())
+    try:
+        about = About(**texts, notes=told.notes, features=features)
+    except UsageError:
+        mistake = f"capacity = {told.capacity!r}: expected a size like 960 GB"
+        raise mistaken(str(path), [mistake], _WHAT, remedy=_REMEDY) from None
+    return replace(about, logo=_logo(path, told.logo)) if told.logo else about
 
 
 def _logo(path: Path, place: str) -> str:

@@ -7,20 +7,26 @@ import dataclasses
 import hashlib
 import io
 import subprocess
+import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lxml import etree
 from PIL import Image
 
 from snia_pts.about import About, read_about
 from snia_pts.cli.main import main
+from snia_pts.comparison import unlike
+from snia_pts.description import AS_TOLD
 from snia_pts.errors import ReportError, SpecError
 from snia_pts.record.resultxml import result_xml
-from snia_pts.report import building, pages, rst
+from snia_pts.report import building, data, pages, rst, xlsx
 from snia_pts.report.logo import logo
 from snia_pts.report.sums import sums
 from snia_pts.result import TestResult
+from snia_pts.specfile import SPECS
 from tests import samples
 
 FILE = """
@@ -198,3 +204,129 @@ def test_names_of_evidence_are_listed_as_sha256sum_reads_them() -> None:
     changed = dataclasses.replace(loop, rounds=(dataclasses.replace(loop.rounds[0], measurements=(odd,)),))
     first = sums(dataclasses.replace(result, time_lines=(), loops=(changed,))).splitlines()[0]
     assert first == rf"\{odd.evidence_sha256}  evidence/a\\b\nc.json".encode()
+
+
+# -- of a device that does not tell -----------------------------------------------------------------------------------
+
+TOLD = """
+format = 1
+model = "Example X1"
+serial = "0123"
+firmware = "7.1"
+capacity = "960 GB"
+
+[features]
+"power loss protection" = "yes"
+"*endurance*" = "=1 DWPD | `5 years`_"
+"""
+
+
+def silent(about: About, **device: Any) -> TestResult:
+    """Return the result of a device that tells nothing but its size, and what else is given here."""
+    result = with_about(about)
+    known = {"model": "", "serial": "", "firmware": "", "capacity_bytes": 960_197_124_096, **device}
+    dut = dataclasses.replace(result.facts.dut, **known)
+    return dataclasses.replace(result, facts=dataclasses.replace(result.facts, dut=dut))
+
+
+def told_warnings(result: TestResult) -> list[str]:
+    """Return the warnings of what the operator tells."""
+    return [f"{each.what}: {each.detail}" for each in result.warnings if AS_TOLD in each.what]
+
+
+def test_a_device_that_does_not_tell_is_described(tmp_path: Path) -> None:
+    """Names and features are read, these in the order of the file."""
+    about = read_about(told(tmp_path, TOLD))
+    assert (about.model, about.serial, about.firmware, about.capacity) == ("Example X1", "0123", "7.1", "960 GB")
+    assert [each.name for each in about.features] == ["power loss protection", "*endurance*"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("capacity = 'large'", "capacity = 'large': expected a size like 960 GB"),
+        ("capacity = '0.5 B'", "capacity = '0.5 B': expected a size like 960 GB"),
+        ("model = ''", "model: '': expected a short line"),
+        ("features = 'many'", "features: 'many': expected"),
+        ("[features]\nplp = true", "features.plp: True: expected"),
+        ("[features]\nplp = ''", "features.plp: '': expected a short line"),
+        ("[features]\n" + "\n".join(f"f{place} = 'x'" for place in range(101)), "features:"),
+    ],
+)
+def test_every_mistake_of_a_description_is_told(tmp_path: Path, text: str, says: str) -> None:
+    """Each with its key."""
+    with pytest.raises(SpecError) as raised:
+        read_about(told(tmp_path, f"format = 1\n{text}"))
+    assert says in str(raised.value)
+
+
+def test_what_the_operator_tells_of_a_device_is_marked(tmp_path: Path) -> None:
+    """In the header, in full on the last page; without a warning where the device says nothing else."""
+    result = silent(read_about(told(tmp_path, TOLD)))
+    text = " ".join(rst.render(building.build(result)).split())
+    for said in ("Example X1 (as told)", "0123 (as told)", "7.1 (as told)"):
+        assert said in text, said
+    for said in ("Example X1 (as told by the operator)", "960 GB (as told by the operator)", "960.2 GB"):
+        assert said in text, said
+    assert "Features of the device, as told by the operator" in text
+    assert "power loss protection" in text
+    assert told_warnings(result) == []
+
+
+def test_a_long_name_keeps_its_mark() -> None:
+    """However long what the operator tells, the header does not show it as the device's own word."""
+    text = " ".join(rst.render(building.build(silent(About(model="A very long name of a drive " * 5)))).split())
+    assert "\N{HORIZONTAL ELLIPSIS} (as told)" in text
+
+
+def test_what_the_device_tells_is_taken() -> None:
+    """The operator's word does not replace it, and a warning tells of each contradiction; capitals are none."""
+    about = About(model="Example X1", serial="0123", firmware="7.1", capacity="960 GB")
+    result = silent(about, model="EXAMPLE  X1", serial="9999", firmware="8.0", capacity_bytes=480_103_981_056)
+    assert told_warnings(result) == [
+        "serial number as told by the operator: '0123'; the device tells '9999', which is taken",
+        "firmware as told by the operator: '7.1'; the device tells '8.0', which is taken",
+        "capacity as told by the operator: 960 GB; the device has 480.1 GB",
+    ]
+    text = " ".join(rst.render(building.build(result)).split())
+    assert "EXAMPLE X1" in text
+    assert "(as told)" not in text
+    assert "0123 (as told by the operator)" not in text
+    assert told_warnings(silent(About(capacity="1 TB"), capacity_bytes=1_024_209_543_168)) == []
+    unknown = silent(About(capacity="1 TB"), capacity_bytes=0, kind="imported")
+    assert told_warnings(unknown) == []
+    assert "1 TB (as told)" in rst.render(building.build(unknown))
+
+
+def test_a_description_is_in_every_output(tmp_path: Path) -> None:
+    """In result.xml by its grammar, and in the tables for programs, where no text is a formula."""
+    result = silent(read_about(told(tmp_path, TOLD)))
+    root = result_xml(result)
+    etree.XMLSchema(etree.parse(str(SPECS / "result.xsd"))).assertValid(etree.fromstring(root))
+    assert b'model="Example X1" serial="0123" firmware="7.1" capacity="960 GB"' in root
+    assert b'<feature name="power loss protection" value="yes"/>' in root
+    assert b"<feature" not in result_xml(silent(About()))
+
+    (features,) = (each for each in data.tables(result) if each.name == "features")
+    assert features.fields == ("name", "value")
+    assert features.rows == (("power loss protection", "yes"), ("*endurance*", "=1 DWPD | `5 years`_"))
+    assert b"*endurance*,'=1 DWPD" in data.as_csv(features)
+    (run,) = (each for each in data.tables(result) if each.name == "run")
+    assert ("told.model", "Example X1") in run.rows
+    assert ("dut.model", "") in run.rows
+    assert not [each for each in data.tables(silent(About())) if each.name == "features"]
+
+    with zipfile.ZipFile(io.BytesIO(xlsx.make(result))) as book:
+        assert b"power loss protection" in book.read("xl/sharedStrings.xml")
+
+
+def test_no_word_of_people_confirms_a_destruction() -> None:
+    """What the prompt asks for is the device's own serial number, else its name."""
+    result = silent(About(serial="0123"))
+    assert result.facts.dut.identity == result.facts.dut.name
+
+
+def test_runs_of_devices_that_do_not_tell_are_told_apart() -> None:
+    """compare names what the operator said of each, as such."""
+    differing = unlike([silent(About(model="X1")), silent(About(model="X2"))])
+    assert ("X1 (as told by the operator)", "X2 (as told by the operator)") in [each.values for each in differing]
