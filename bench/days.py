@@ -151,10 +151,10 @@ def perform_phase(phase: str, test: str, hours: float, folder: RunFolder) -> Non
 def cost(phase: str, test: str, hours: float, folder: RunFolder) -> tuple[float, float]:
     """Return seconds (nan where it failed) and peak resident memory (MiB) of a phase in a process of its own."""
     command = [sys.executable, __file__, "--test", test, "--phase", phase, "--folder", str(folder.path)]
-    process = subprocess.Popen([*command, "--hours", str(hours)], stdout=subprocess.PIPE, text=True)
-    said = process.stdout.read() if process.stdout else ""
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    with subprocess.Popen([*command, "--hours", str(hours)], stdout=subprocess.PIPE, text=True) as process:
+        said = process.stdout.read() if process.stdout else ""
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
     return float(said) if process.returncode == 0 else math.nan, usage.ru_maxrss / 1024
 
 

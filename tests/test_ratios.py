@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import statistics
+import sys
 import time
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from bench import gap
+from bench import days, gap, speed
+from bench.report import cost
 from snia_pts.lab.engine import FioEngine
+from snia_pts.record.folder import RunFolder
+from snia_pts.report import write
 from snia_pts.steps import Stimulus
+from tests import samples
 from tests.drives import MIB, filled, loop_device
 
 pytestmark = [pytest.mark.root, pytest.mark.long]
+SUITE = (sys.executable, "-m", "snia_pts")
 
 POINTS, SECONDS = 8, 0.8
 
@@ -54,3 +63,66 @@ def test_the_suite_costs_next_to_nothing_beside_a_point(tmp_path: Path) -> None:
 
     assert found.engine_cpu_percent is not None
     assert used < 0.1 * found.engine_cpu_percent / 100 * found.runtime_ms / 1000
+
+
+def test_what_is_reported_is_what_the_drive_does(tmp_path: Path) -> None:
+    """A drive in memory does as many IOPS by the suite as by a fio tuned by hand, or nearly."""
+    asked = Stimulus(
+        access="RND", read_percent=100, block_size_bytes=4096, thread_count=1, queue_depth=1, range_offset_bytes=0,
+        range_bytes=64 * MIB, seconds=1.0,
+    )  # fmt: skip
+    with loop_device(filled(tmp_path / "x.img", 64 * MIB)) as device:
+        tuned = partial(speed.by_fio, device, asked, speed.OTHERS["tuned by hand"])
+        turns = [(speed.by_suite(device, asked, 1), tuned()) for _ in range(3)]
+
+    assert statistics.median(mine / theirs for mine, theirs in turns) > 0.5
+
+
+def test_a_command_begins_at_once() -> None:
+    """``--help`` costs no more than ten bare starts of Python, and a plan no more than fifty."""
+    bare = cost((sys.executable, "-c", "pass")).cpu_seconds
+
+    assert cost((*SUITE, "--help")).cpu_seconds < 10 * bare
+    assert cost((*SUITE, "iops", "sim:enterprise-nvme", "--plan")).cpu_seconds < 50 * bare
+
+
+def test_a_long_test_costs_no_more_memory_than_a_short_one(tmp_path: Path) -> None:
+    """Seconds of 90 minutes are journaled and judged in at most a quarter more memory than those of 15."""
+    peaks: dict[str, list[float]] = {"run": [], "assess": []}
+    for hours in (0.25, 1.5):
+        folder = RunFolder.create(tmp_path / f"{hours:g}")
+        for phase, found in peaks.items():
+            found.append(days.cost(phase, "xsr", hours, folder)[1])
+
+    for short, long in peaks.values():
+        assert long < 1.25 * short
+
+
+def test_a_report_costs_little_more_than_its_typesetting(tmp_path: Path) -> None:
+    """The whole report, plots, PDF, HTML and workbook, takes less than six times rst2pdf's time for a bare table."""
+    table = "\n".join(f"   * - {row}\n     - {row * row}" for row in range(200))
+    (tmp_path / "bare.rst").write_text(f"Bare\n====\n\n.. list-table::\n\n{table}\n")
+    program = "import sys; from rst2pdf.createpdf import main; main(sys.argv[1:])"
+    bare = cost((sys.executable, "-c", program, str(tmp_path / "bare.rst"), "-o", str(tmp_path / "bare.pdf")))
+    began = time.process_time()
+    write(samples.result_of("iops"), tmp_path / "run", ("pdf", "html", "xlsx"))
+
+    assert (tmp_path / "bare.pdf").stat().st_size
+    assert time.process_time() - began < 6 * bare.cpu_seconds
+
+
+def test_a_rehearsal_is_much_faster_than_the_test(tmp_path: Path) -> None:
+    """A test on a simulated drive takes less than a hundredth of the time that it would take on a drive."""
+    argv = ("throughput", "sim:enterprise-nvme", "--to", "none", "--run-dir", str(tmp_path / "run"))
+    spent = cost((*SUITE, *argv)).cpu_seconds
+    told = json.loads((tmp_path / "run/journal.jsonl").read_text().splitlines()[-1])
+
+    assert told["entry"]["ending"] == "finished"
+    assert spent < 0.01 * _seconds(tmp_path / "run")
+
+
+def _seconds(run: Path) -> float:
+    """The time from a run's start to its end, as its journal tells."""
+    entries = [json.loads(line)["entry"] for line in (run / "journal.jsonl").read_text().splitlines()]
+    first, last = (datetime.fromisoformat(text) for text in (entries[0]["facts"]["started"], entries[-1]["at"]))
+    return (last - first).total_seconds()

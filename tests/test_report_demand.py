@@ -20,6 +20,7 @@ from snia_pts.report.figures import Side
 from snia_pts.report.pages import Figure, Page, Prose, Report
 from snia_pts.report.tables import Table
 from snia_pts.result import TestResult
+from snia_pts.timeline import COLUMNS, VITALS
 from tests import samples
 from tests.courses import whole_runs
 from tests.test_report_figures import check, lines
@@ -204,6 +205,24 @@ def test_the_preconditioning_plot_marks_the_samples_that_were_judged() -> None:
     assert line is not None
     assert sampling is not None
     drawn = lines(figure_of(result, "pc-iops"))
+    dots = drawn["judged for steady state"]
+    assert [x for x, _ in dots] == pytest.approx([each.minute for each in sampling.rounds], abs=0.1)
+    assert set(dots) <= set(drawn["IOPS"])
+
+
+@pytest.mark.parametrize("missing", [1, 5, 100])
+def test_judged_samples_are_found_by_their_time(missing: int) -> None:
+    """P1: where a sample is missing, as where the host was halted, the dots after it stay at their minutes."""
+    result = result_of("dirth")
+    line, sampling = result.time_line("PC"), result.sampling
+    assert line is not None
+    assert sampling is not None
+    columns = {name: getattr(line, name) for name in (*COLUMNS, *VITALS)}
+    shorter = replace(line, **{name: values[:missing] + values[missing + 1 :] for name, values in columns.items()})
+    others = tuple(shorter if each is line else each for each in result.time_lines)
+
+    drawn = lines(figure_of(replace(result, time_lines=others), "pc-iops"))
+
     dots = drawn["judged for steady state"]
     assert [x for x, _ in dots] == pytest.approx([each.minute for each in sampling.rounds], abs=0.1)
     assert set(dots) <= set(drawn["IOPS"])
