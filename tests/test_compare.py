@@ -14,19 +14,22 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from snia_pts.cli.main import main
-from snia_pts.comparison import compared, difference, unlike, welch
+from snia_pts.comparison import causes, compared, difference, unlike, welch
 from snia_pts.errors import NotComparable, RecordError, UsageError
 from snia_pts.keyfigures import KeyFigure, key_figures
 from snia_pts.record.folder import RunFolder
 from snia_pts.report import rst
-from snia_pts.report.comparing import Entry, build_comparison
+from snia_pts.report.comparing import Entry, build_comparison, cause
 from snia_pts.report.drawing import settings
 from snia_pts.report.pages import Figure
+from snia_pts.report.profile.comparing import overall_lines
+from snia_pts.report.tables import Table
 from snia_pts.report.writing import made
 from snia_pts.result import TestResult
 from snia_pts.runner import run
-from snia_pts.spec import SPEC_TYPES
-from tests import samples
+from snia_pts.spec import SPEC_TYPES, Axis, ProfileSpec
+from snia_pts.testplatform import HostSetting, TestPlatform
+from tests import profiles, samples
 
 values = st.lists(st.integers(1, 10**6), min_size=2, max_size=8, unique=True)
 
@@ -225,3 +228,96 @@ def test_runs_that_tracked_other_variables_have_their_pages() -> None:
     assert lines["rounds-rnd-4-kib-0-100"] == 2
     assert lines["rounds-rnd-64-kib-65-35"] == 1
     assert "steady_state.tracked" in [each.what for each in unlike([samples.iops_result(), other])]
+
+
+# -- profiles ---------------------------------------------------------------------------------------------------------
+
+
+def profiled(*axes: Axis, slow: float = 1.0, host: Any = None, **changes: Any) -> TestResult:
+    """Return a run of a profile of random reads at some queue depths; ``slow`` is its speed."""
+    depths = Axis(key="queue_depth", values=(1, 8))
+    made = profiles.spec(profiles.workload(), axes=axes or (depths,), **{"repeats": 3, **changes})
+    return profiles.result(made, lambda point, number: 1000 * slow * point.workload.queue_depth + number, host=host)
+
+
+def host_with(**settings: str) -> TestPlatform:
+    """Return a host of these settings."""
+    told = (HostSetting(name=name, value=value, judgement="noted", reason="x") for name, value in settings.items())
+    return samples.platform(settings=tuple(told))
+
+
+def test_the_only_recorded_difference_is_named() -> None:
+    """Of one governor or another, and nothing else, the comparison says that this made the difference, and how sure."""
+    slow, fast = host_with(governor="ondemand", swap="none"), host_with(governor="performance", swap="1 GB in use")
+    both = entries(profiled(host=slow), profiled(slow=2.0, host=fast))
+    results = [entry.result for entry in both]
+    (line,) = overall_lines("AB", compared(results))
+
+    assert cause(both, unlike(results)) == "The only recorded difference: governor (A: ondemand; B: performance)."
+    assert "IOPS +99.9 % in the median of 2 points" in line
+    assert "2 of 2 certain at 95 %" in line
+    mounted = [host_with(governor="x", **{"file system": kind}) for kind in ("ext4", "xfs")]
+    told = entries(*(profiled(host=host) for host in mounted))
+    assert "file system (A: ext4; B: xfs)" in cause(told, unlike([entry.result for entry in told]))
+
+
+def test_several_recorded_differences_accuse_none_and_none_is_chance() -> None:
+    """With another kernel besides, no run tells which of both it was; of equal hosts nothing recorded is to blame."""
+    one = profiled(host=host_with(governor="ondemand"))
+    other = profiled(host=dataclasses.replace(host_with(governor="performance"), kernel="6.12"))
+    assert cause(entries(one, other), unlike([one, other])).startswith("2 recorded differences")
+    assert cause(entries(one, one), unlike([one, one])).startswith("Nothing that was recorded differs")
+
+
+def test_an_axis_is_a_cause_where_runs_stand_at_one_place_each() -> None:
+    """A host's setting is told as that; fewer points are flagged, but make no point another; other sizes do."""
+    governors = [Axis(key="host.governor", values=(value,)) for value in ("performance", "powersave")]
+    staged = [profiled(axis) for axis in governors]
+    shorter = [profiled(), profiled(Axis(key="queue_depth", values=(8, 1, 64)))]
+    sizes = [profiled(Axis(key="block_size", values=(size,))) for size in ("4 KiB", "8 KiB")]
+
+    assert [(each.what, each.values) for each in unlike(staged)] == [("governor", ("performance", "powersave"))]
+    assert [each.what for each in unlike(shorter)] == ["axis queue_depth"]
+    assert causes(unlike(shorter)) == ()
+    assert [each.what for each in causes(unlike(sizes))] == ["axis block_size"]
+
+
+def test_profiles_without_a_point_in_common_are_not_compared() -> None:
+    """Other names are other questions; so is another profile's title."""
+    named = profiles.result(profiles.spec(profiles.workload("another")))
+    other = profiles.result(profiles.spec(profiles.workload(), title="Other"))
+    first = profiles.result(profiles.spec(profiles.workload()))
+    assert ("points", "other") in {(each.what, each.weight) for each in unlike([first, named])}
+    assert ("test", "other") in {(each.what, each.weight) for each in unlike([first, other])}
+
+
+def test_surfaces_of_all_runs_have_one_scale() -> None:
+    """A run of a tenth of the speed is drawn on the scale of the other, and its matrix told in percent."""
+    sides = Axis(key="range", values=("1 MiB", "4 MiB")), Axis(key="block_size", values=("4 KiB", "8 KiB"))
+    report = build_comparison(entries(profiled(*sides, repeats=1), profiled(*sides, slow=0.1, repeats=1)))
+    drawn = [figure for figure in report.figures if "matrix" in figure.name]
+    with settings():
+        first, second = ([text.get_text() for axes in each.draw().axes for text in axes.texts] for each in drawn)
+    tables = [
+        block
+        for page in report.pages
+        for block in page.blocks
+        if isinstance(block, Table) and block.title.endswith("percent")
+    ]
+
+    assert first == second
+    assert "1\u202f250" in first
+    assert tables[0].rows[0][1:] == ("-89.9", "-89.9")
+
+
+@pytest.mark.parametrize("made", [
+    profiles.shipped("page-cache", repeats=1), profiles.spec(profiles.workload(zones=4)),
+    profiles.shipped("sequential-and-random"),
+], ids=["bars", "zones", "lines"])  # fmt: skip
+def test_every_kind_of_figure_lays_runs_beside_each_other(made: ProfileSpec) -> None:
+    """Bars, curves over zones and lines have all runs in them, and can be drawn."""
+    report = build_comparison(entries(profiles.result(made), profiles.result(made)))
+    with settings():
+        legends = [figure.draw() for figure in report.figures][:2]
+    assert legends
+    assert len(report.pages) < 20

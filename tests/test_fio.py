@@ -713,3 +713,77 @@ def real_answer(tmp_path_factory: pytest.TempPathFactory) -> str:
     subprocess.run(fio.command(job), check=True, capture_output=True)
     fio.accept(stimulus(), 0, False, output.read_text())
     return output.read_text()
+
+
+# -- workload profiles ----------------------------------------------------------------------------------------------
+
+
+def test_options_of_a_workload_are_heard_last() -> None:
+    """They take the place of what the suite says itself, and stand once."""
+    asked = stimulus(options=(("direct", "0"), ("fdatasync", "1"), ("ioengine", "sync")))
+    told = lines(asked)
+    assert [line for line in told if line.startswith(("direct", "ioengine", "fdatasync"))] == [
+        "direct=0", "ioengine=sync", "fdatasync=1",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({"access": "SEQ", "read_percent": 100, "skip_bytes": -8192}, ["rw=read:-8192", "loops=1"]),
+        ({"access": "SEQ", "skip_bytes": -4096}, ["rw=write:-4096", "loops=1"]),
+        ({"access": "SEQ", "read_percent": 100, "skip_bytes": 65536}, ["rw=read:65536", "io_size=65536"]),
+        ({"thread_count": 4}, ["rw=randwrite", f"io_size={MIB // 4}"]),
+    ],
+)
+def test_amounts_and_orders(changes: dict[str, Any], wanted: list[str]) -> None:
+    """Threads at random places do a part of a pass each; strides end after one crossing of the range."""
+    told = lines(stimulus(**{"thread_count": 1, "passes": 1, **changes}))
+    assert [line for line in told if line.startswith(("rw=", "loops=", "io_size="))] == wanted
+
+
+def test_a_ramp_is_told_and_waited_for() -> None:
+    """It comes before the time that counts."""
+    asked = stimulus(seconds=2.0, ramp_seconds=30.0)
+    assert {"time_based=1", "runtime=2000ms", "ramp_time=30000ms"} <= set(lines(asked))
+    assert fio.timeout_seconds(asked) == fio.timeout_seconds(stimulus(seconds=2.0)) + 30
+
+
+def test_slow_ios_have_their_time() -> None:
+    """A hard disk does a hundred random I/Os a second, a card fewer calls of fdatasync: no stall of the device."""
+    asked = stimulus(passes=1, thread_count=1, range_bytes=4 << 30)
+    assert fio.timeout_seconds(asked) > (4 << 30) / 4096 / 100
+
+
+def test_the_ramps_last_ios_may_be_counted_on_one_side() -> None:
+    """So many as are outstanding; without a ramp, or with more, the answer is not believed."""
+    side = {
+        "total_ios": 1000, "io_bytes": 1004 * 4096, "runtime": 100,
+        "lat_ns": {"N": 1004, "min": 1, "max": 9, "mean": 5.0, "bins": {"5": 1004}},
+    }  # fmt: skip
+    nothing = {"total_ios": 0, "io_bytes": 0, "runtime": 0, "lat_ns": {}}
+    output = json.dumps({"jobs": [{"error": 0, "read": nothing, "write": side}]})
+
+    ramped = stimulus(ramp_seconds=1.0, thread_count=1)
+    assert fio.accept(ramped, 0, False, output)[1].ios == 1000
+    for asked in (stimulus(thread_count=1), replace(ramped, queue_depth=3)):
+        with pytest.raises(fio.Refused):
+            fio.accept(asked, 0, False, output)
+
+
+def synced(**changes: Any) -> str:
+    """Return an answer that tells of synchronizing calls."""
+    told = {"N": 3, "min": 1, "max": 9000, "mean": 5000.0, "bins": {"1000": 1, "5000": 1, "9000": 1}, **changes}
+    return json.dumps({"jobs": [{"sync": {"total_ios": 0, "lat_ns": told}}]})
+
+
+def test_times_of_synchronizing_calls() -> None:
+    """As many as fio counts, or none; what does not add up is not believed."""
+    found = fio.sync_times(synced())
+    assert found is not None
+    assert (found.calls, found.mean_ns, found.max_ns) == (3, 5000.0, 9000)
+    assert fio.sync_times(synced(N=0)) is None
+    assert fio.sync_times(json.dumps({"jobs": [{}]})) is None
+    for wrong in ({"N": 4}, {"max": -1}, {"mean": "x"}, {"bins": None}):
+        with pytest.raises(fio.Refused):
+            fio.sync_times(synced(**wrong))

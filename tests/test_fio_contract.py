@@ -398,3 +398,117 @@ def test_a_device_that_takes_no_such_block_is_error_22(tmp_path: Path) -> None:
         done = fio(tmp_path, f"--filename={device}", "--rw=randread", "--bs=512", "--number_ios=4")
 
     assert (done.returncode, job(tmp_path)["error"]) == (1, 22)
+
+
+# -- what workload profiles ask for --------------------------------------------------------------------------------
+
+
+def order(folder: Path, *options: str, size_bytes: int = 256 * BLOCK) -> list[int]:
+    """Return the blocks that one job goes to in a file, in order, by fio's own log of its I/Os."""
+    target = filled(folder / "ordered", size_bytes)
+    log = folder / "iolog"
+    log.unlink(missing_ok=True)  # fio adds to it
+    common = tuple(option for option in OPTIONS if not option.startswith("--thread"))
+    done = fio(folder, f"--filename={target}", "--bs=4k", f"--write_iolog={log}", *options, common=common)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in log.read_text().splitlines()]
+    return [int(line[-2]) // BLOCK for line in lines if line[-3] in ("read", "write")]
+
+
+def test_a_stream_backwards_begins_at_the_first_block(tmp_path: Path) -> None:
+    """At a file's beginning fio reads block 0, then from the last but one down; elsewhere it comes to the first last.
+
+    As many I/Os as there are blocks; the last block is left out, and the first one done is done twice.
+    """
+    whole = order(tmp_path, "--rw=read:-8k", "--size=64k", "--loops=1")
+    part = order(tmp_path, "--rw=read:-8k", "--offset=128k", "--size=64k", "--loops=1")
+
+    assert whole == [0, *range(14, -1, -1)]
+    assert part == [*range(46, 31, -1), 46]
+
+
+def test_strides_leave_out_what_is_between(tmp_path: Path) -> None:
+    """Sixteen blocks left out after each: every seventeenth is read, once, with just so many bytes asked for."""
+    assert order(tmp_path, "--rw=read:64k", "--size=1m", "--io_size=64k") == list(range(0, 256, 17))
+    assert order(tmp_path, "--rw=read:64k", "--offset=128k", "--size=256k", "--io_size=16k") == [32, 49, 66, 83]
+
+
+def test_going_back_by_a_block_writes_one_record_again_and_again(tmp_path: Path) -> None:
+    """And that without opening the file for each, as many passes over one block would."""
+    assert order(tmp_path, "--rw=write:-4k", "--size=80k", "--loops=1") == [0] * 20
+    assert (tmp_path / "iolog").read_text().count(" open") == 1
+    order(tmp_path, "--rw=write", "--size=4k", "--loops=20")
+    assert (tmp_path / "iolog").read_text().count(" open") == 20
+
+
+def test_a_random_map_goes_to_each_block_once(tmp_path: Path) -> None:
+    """Without norandommap a pass of random I/O leaves out no block, and does none twice."""
+    found = order(tmp_path, "--rw=randread", "--size=1m", "--norandommap=0")
+    assert (found != sorted(found), sorted(found)) == (True, list(range(256)))
+
+
+def test_randrepeat_is_heard_before_a_seed(tmp_path: Path) -> None:
+    """With it, the same places each time, whatever the seed; without, the seed's."""
+    seeds = ("--randseed=2305843009213706298", "--randseed=3458764513827392741")
+    again = [order(tmp_path, "--rw=randread", "--io_size=64k", "--randrepeat=1", seed) for seed in seeds]
+    new = [order(tmp_path, "--rw=randread", "--io_size=64k", "--randrepeat=0", seed) for seed in seeds]
+
+    assert (again[0] == again[1], new[0] == new[1]) == (True, False)
+
+
+def test_synchronizing_calls_have_times_of_their_own(tmp_path: Path) -> None:
+    """fdatasync after each write but the last; its times are in bins, and not in those of the writes."""
+    target = filled(tmp_path / "x", 100 * 2300)
+    options = ("--direct=0", "--ioengine=sync", "--rw=write", "--bs=2300", "--fdatasync=1")
+    assert fio(tmp_path, f"--filename={target}", *options).returncode == 0
+    found = job(tmp_path)
+
+    assert found["write"]["total_ios"] == 100
+    assert found["sync"]["lat_ns"]["N"] == sum(found["sync"]["lat_ns"]["bins"].values()) == 99
+    assert found["write"]["runtime"] >= 99 * found["sync"]["lat_ns"]["mean"] / 1e6 * 0.9
+    assert sum(found["write"]["lat_ns"]["bins"].values()) == 100
+
+
+def test_what_a_ramp_does_is_not_counted(tmp_path: Path) -> None:
+    """Neither its time nor its I/Os, but for those that it leaves outstanding."""
+    target = filled(tmp_path / "x", 4 * MIB)
+    options = ("--rw=randread", "--bs=4k", "--rate_iops=2000", "--iodepth=8", "--time_based", "--runtime=300ms")
+    assert fio(tmp_path, f"--filename={target}", *options, "--ramp_time=300ms").returncode == 0
+    found = job(tmp_path)["read"]
+
+    assert 295 <= found["runtime"] <= 500
+    assert found["total_ios"] < 1.25 * 0.3 * 2000
+    assert abs(sum(found["lat_ns"]["bins"].values()) - found["total_ios"]) <= 8
+    assert abs(found["io_bytes"] / BLOCK - found["total_ios"]) <= 8
+
+
+def test_options_told_last_are_heard(tmp_path: Path) -> None:
+    """An option given once more replaces what was said; buffered is the opposite of direct."""
+    target = filled(tmp_path / "x", MIB)
+    text = "[global]\ndirect=1\nioengine=libaio\nioengine=psync\nbuffered=1\n[x]\nrw=read\nbs=2300\nsize=1m\n"
+    (tmp_path / "x.fio").write_text(f"{text}filename={target}\nthread\n")
+    done = subprocess.run(["fio", "x.fio"], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60)
+
+    assert (done.returncode, "ioengine=psync" in done.stdout) == (0, True)  # 2300 bytes cannot go past the page cache
+
+
+def test_options_are_looked_at_without_io(tmp_path: Path) -> None:
+    """--parse-only tells of a wrong value by its exit code, and leaves the target alone."""
+    target = sparse(tmp_path / "x")
+    for option, code in (("rate=1m", 0), ("rate=abc", 1), ("nice=99", 1), ("nope=1", 1)):
+        (tmp_path / "x.fio").write_text(f"[x]\nfilename={target}\nrw=write\nsize=1m\n{option}\n")
+        done = subprocess.run(
+            ["fio", "--parse-only", "x.fio"], capture_output=True, check=False, cwd=tmp_path, timeout=60
+        )
+        assert done.returncode == code, option
+    assert data_map(target) == ()
+
+
+def test_a_flush_at_the_end_is_in_the_time(tmp_path: Path) -> None:
+    """end_fsync is done before the time of the writes ends, fsync_on_close after it."""
+    target, ran = sparse(tmp_path / "x"), {}
+    for option in ("end_fsync=1", "fsync_on_close=1"):
+        options = ("--direct=0", "--ioengine=psync", "--rw=write", "--bs=1m", "--size=64m", f"--{option}")
+        assert fio(tmp_path, f"--filename={target}", *options).returncode == 0
+        ran[option] = job(tmp_path)["write"]["runtime"] - job(tmp_path)["write"]["lat_ns"]["mean"] * 64 / 1e6
+    assert ran["end_fsync=1"] > ran["fsync_on_close=1"]

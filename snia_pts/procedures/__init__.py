@@ -1,9 +1,9 @@
-"""The tests of the standard, one small file each, as generators that ask for steps.
+"""The tests of the standard, and workload profiles, one small file each, as generators that ask for steps.
 
 A procedure yields the Step it wants and receives the outcomes of that step: one Purged for a Purge, one Measurement for
-each stimulus of a Round, Samples and the Measurement of the whole for a Stretch, one Idled for an Idle.  It holds no
-clock, file, process or randomness.  Whoever answers decides what the run is: the laboratory (a run), the journal (a
-re-assessment), the estimator (a plan).
+each stimulus of a Round, Samples and the Measurement of the whole for a Stretch, one Idled for an Idle, one Prepared
+for a Prepare.  It holds no clock, file, process or randomness.  Whoever answers decides what the run is: the laboratory
+(a run), the journal (a re-assessment), the estimator (a plan).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ..spec import (
     HostIdleSpec,
     IopsSpec,
     LatencySpec,
+    ProfileSpec,
     Spec,
     ThroughputSpec,
     WriteSaturationSpec,
@@ -25,11 +26,12 @@ from .demand_intensity import demand_intensity
 from .host_idle_recovery import host_idle_recovery
 from .iops import iops
 from .latency import latency
+from .profile import Point, points, profile
 from .settling import Settled
 from .throughput import throughput
 from .write_saturation import write_saturation
 
-__all__ = ["Answer", "Conclusion", "Procedure", "drive", "procedure"]
+__all__ = ["Answer", "Conclusion", "Point", "Procedure", "drive", "points", "procedure"]
 
 #: What a procedure concludes with: why the stimulus of write saturation ended; nothing elsewhere.
 Conclusion = Settled | None
@@ -52,3 +54,5 @@ def procedure(spec: Spec, dut: Dut) -> Procedure[Conclusion]:
             return cross_stimulus_recovery(spec, dut)
         case DemandSpec():
             return demand_intensity(spec, dut)
+        case ProfileSpec():
+            return profile(spec, dut)

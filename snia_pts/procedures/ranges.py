@@ -84,7 +84,7 @@ def continued(stimulus: Stimulus, before: Measurement) -> int:
 def require_sectors(dut: Dut, sizes_bytes: Iterable[int], what: str) -> None:
     """Raise TargetUnfit when the device's sectors cannot hold a block that must run."""
     for size_bytes in sizes_bytes:
-        if size_bytes % dut.logical_sector_bytes:
+        if dut.logical_sector_bytes and size_bytes % dut.logical_sector_bytes:
             sector = f"its logical sectors of {dut.logical_sector_bytes} bytes"
             raise TargetUnfit(path=dut.path, reason=f"{sector} cannot hold the {block_size(size_bytes)} of {what}")
 

@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from ..result import TestResult
-from . import cross_stimulus_recovery, demand_intensity, host_idle_recovery, iops, latency, throughput, write_saturation
+from . import (
+    cross_stimulus_recovery,
+    demand_intensity,
+    host_idle_recovery,
+    iops,
+    latency,
+    throughput,
+    write_saturation,
+)
 from .header import Rows, header
 from .pages import Page, Report
+from .profile import pages as profile_pages
 from .watching import watched
 
 
@@ -28,7 +37,7 @@ class TestPages(Protocol):
         ...
 
 
-#: The module of every test, by the test's verb.
+#: The module of every test, by the test's verb, and of profiles.
 TESTS: Mapping[str, TestPages] = {
     "iops": iops,
     "throughput": throughput,
@@ -38,6 +47,7 @@ TESTS: Mapping[str, TestPages] = {
     "xsr": cross_stimulus_recovery,
     "composite": demand_intensity,
     "dirth": demand_intensity,
+    "profile": profile_pages,
 }
 
 

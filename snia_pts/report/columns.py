@@ -51,14 +51,17 @@ def columns(
     heading: str,
     height: float = FIGURE_HEIGHT,
     marked: Collection[tuple[int, int]] = (),
+    alike: Collection[Grid] = (),
 ) -> Figure:
     """Draw a matrix as columns on a linear scale from zero: ``across`` to the right, ``deep`` into the depth.
 
-    The columns of ``marked`` places bear the mark of what the host set.
+    The columns of ``marked`` places bear the mark of what the host set.  Scale and view are those that fit all
+    matrices of ``alike`` too.
     """
     shown = looks(list(deep.keys))
-    deep = low_in_front(values, deep)
-    figure, axes, room = stage(values, across, deep, heading=heading, height=height)
+    deep = low_in_front((values, *alike), deep)
+    top = highest((values, *alike))
+    figure, axes, room = stage(top, across, deep, heading=heading, height=height)
     for row in reversed(range(room.rows)):
         for column, key in enumerate(across.keys):
             value = values.get((key, deep.keys[row]))
@@ -69,14 +72,19 @@ def columns(
     return figure
 
 
+def highest(grids: Collection[Grid]) -> float:
+    """Return the greatest value of all matrices; 1 where there is none above zero."""
+    return max((value for values in grids for value in values.values()), default=0.0) or 1.0
+
+
 def stage(
-    values: Grid, across: Side, deep: Side, *, heading: str, height: float = FIGURE_HEIGHT
+    top: float, across: Side, deep: Side, *, heading: str, height: float = FIGURE_HEIGHT
 ) -> tuple[Figure, Axes, Room]:
-    """Return a figure with the walls, scale and labels that ``values`` stand between, and its projection."""
+    """Return a figure with the walls, scale and labels that values up to ``top`` stand between, and its projection."""
     figure = canvas(height=height)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
-    ticks = ax.linear_ticks(0.0, max(values.values(), default=0.0) or 1.0)
+    ticks = ax.linear_ticks(0.0, top)
     room = Room(columns=len(across.keys), rows=len(deep.keys), top=ticks[-1])
     axes.set_xlim(-1.4, _WIDTH + _DEPTH_SHIFT + 2.0)
     axes.set_ylim(-0.85, _DEPTH_RISE + _HEIGHT + 0.3)
@@ -92,9 +100,11 @@ def mark(axes: Axes, room: Room, at: tuple[float, float, float], order: float) -
     axes.text(x, y, MARK, ha="center", va="center", fontsize=5.5, color=INK, zorder=order + 0.01, bbox=plate)
 
 
-def low_in_front(values: Grid, deep: Side) -> Side:
+def low_in_front(grids: Collection[Grid], deep: Side) -> Side:
     """Return ``deep`` so that its first key's columns are no higher, together, than its last one's."""
-    front, back = (sum(value for (_, key), value in values.items() if key == deep.keys[end]) for end in (0, -1))
+    front, back = (
+        sum(value for values in grids for (_, key), value in values.items() if key == deep.keys[end]) for end in (0, -1)
+    )
     return deep if front <= back else replace(deep, keys=deep.keys[::-1], labels=deep.labels[::-1])
 
 

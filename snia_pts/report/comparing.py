@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..comparison import CONFIDENCE_PERCENT, SPREAD_RUNS, Compared, Difference, Unlike, compared, unlike
+from ..comparison import CONFIDENCE_PERCENT, SPREAD_RUNS, Compared, Difference, Unlike, causes, compared, unlike
 from ..measurement import METRICS, MeasuredRound
 from ..result import TestResult
-from ..spec import RoundsSpec, Tracked, loop_rule
+from ..spec import ProfileSpec, RoundsSpec, Tracked, loop_rule
 from ..steps import mix
+from ..units import counted
 from . import figures, matrices, overlays
 from .building import build
 from .header import simulated, when
 from .pages import Block, Figure, Header, Page, Prose, Report
+from .profile.comparing import MOST_POINTS, overall_lines, points_compared, profile_figures
 from .steady import slug, tracking
 from .summary import SIMULATED, shortcomings, verdict
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, thousands
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
 #: The metrics on paper; a comparison as JSON has all.
 _METRICS = {
     "iops": "IOPS", "mb_per_second": "Throughput (MB/s)", "average_response_ms": "Average response time (ms)",
+    "response_99_percent_ms": "Response time, 99 % (ms)",
     "response_99.999_percent_ms": "Response time, 99.999 % (ms)", "maximum_response_ms": "Maximum response time (ms)",
+    "read_iops": "Read IOPS of mixed points", "write_iops": "Write IOPS of mixed points",
+    "sync_99_percent_ms": "Synchronizing calls, 99 % (ms)",
 }  # fmt: skip
 #: So many runs stand abreast beside the first.
 ABREAST = 3
@@ -62,8 +67,9 @@ def build_comparison(entries: Sequence[Entry]) -> Report:
 
 def _header(results: Sequence[TestResult]) -> Header:
     """Return the header that all runs have, with ``differs`` where they have not the same."""
-    made = [build(result).header for result in results]
-    title = f"{results[0].facts.spec.title} Test - Comparison of {len(results)} Runs{simulated(results[0])}"
+    made, marks = [build(result).header for result in results], {simulated(result) for result in results}
+    mark = marks.pop() if len(marks) == 1 else ""
+    title = f"{results[0].facts.spec.title} Test - Comparison of {len(results)} Runs{mark}"
     started, ended = min(result.facts.started for result in results), max(result.finished for result in results)
     dates = made[0].dates.rows[0]
     return Header(
@@ -96,13 +102,35 @@ def _summary(entries: Sequence[Entry]) -> Iterator[Block]:
         text = f"Compare with care: {len(flagged)} thing{'s' * (len(flagged) != 1)} of weight not the same, or not well"
         yield Prose(text=text, kind="bad")
     else:
-        yield Prose(text="Measured by the same rules: test, class, demand and deviations are the same", kind="good")
+        what = "profile, axes and repeats" if _profiled(entries) else "test, class, demand and deviations"
+        yield Prose(text=f"Measured by the same rules: {what} are the same", kind="good")
     yield _runs(entries)
+    yield from _made_it(entries, found)
     if flagged:
         yield _unlike(entries, flagged, "Not the same, or not as it should be")
     if told := [each for each in found if each.weight == "told"]:
         yield _unlike(entries, told, "What was compared differs in")
     yield Prose(text=_explained(entries))
+
+
+def _made_it(entries: Sequence[Entry], found: Sequence[Unlike]) -> Iterator[Block]:
+    """Tell what may have made the numbers differ, where just one recorded thing may, and how much they do."""
+    yield Prose(text=cause(entries, found), kind="lead")
+    results = [entry.result for entry in entries]
+    if points_compared(results) is not None:
+        for line in overall_lines([entry.label for entry in entries], compared(results)):
+            yield Prose(text=line, kind="lead")
+
+
+def cause(entries: Sequence[Entry], found: Sequence[Unlike]) -> str:
+    """Return a sentence about what was recorded that may have made the numbers differ."""
+    possible = causes(found)
+    if not possible:
+        return "Nothing that was recorded differs: what the numbers differ by is chance, or of what was not recorded."
+    told = f"{possible[0].what} ({'; '.join(_gathered(entries, possible[0].values))})"
+    if len(possible) == 1:
+        return f"The only recorded difference: {told}."
+    return f"{len(possible)} recorded differences; which of them made the numbers differ, these runs cannot tell."
 
 
 def _runs(entries: Sequence[Entry]) -> Table:
@@ -111,18 +139,24 @@ def _runs(entries: Sequence[Entry]) -> Table:
         Column(heading="Run", width=30),
         Column(heading="Drive", width=24),
         Column(heading="Verdict", width=24),
-        Column(heading="PTS conformant", width=18),
+        Column(heading="Otherwise than the profile" if _profiled(entries) else "PTS conformant", width=18),
     )
     rows = tuple(
         (
             entry.label, entry.place,
             " ".join(filter(None, (entry.result.facts.dut.model, entry.result.facts.dut.serial))) or UNKNOWN,
             verdict(entry.result),
-            "yes" if entry.result.conformant else f"NO, {shortcomings(entry.result)}",
+            _conformance(entry.result),
         )
         for entry in entries
     )  # fmt: skip
     return Table(kind="texts", columns=columns, rows=rows, title="Runs")
+
+
+def _conformance(result: TestResult) -> str:
+    if isinstance(result.facts.spec, ProfileSpec):
+        return counted(len(result.deviations), "deviation")
+    return "yes" if result.conformant else f"NO, {shortcomings(result)}"
 
 
 def _unlike(entries: Sequence[Entry], found: Sequence[Unlike], title: str) -> Table:
@@ -141,14 +175,22 @@ def _gathered(entries: Sequence[Entry], values: Sequence[str]) -> Iterator[str]:
 def _explained(entries: Sequence[Entry]) -> str:
     text = (
         f"Differences are from run {entries[0].label}, in percent of its value. The interval is the "
-        f"{CONFIDENCE_PERCENT:g} % confidence interval of the difference of two means, from the rounds of both "
-        "measurement windows (Welch); one that leaves 0 out is marked with an asterisk. Each number is judged by "
+        f"{CONFIDENCE_PERCENT:g} % confidence interval of the difference of two means, from {_basis(entries)} "
+        "(Welch); one that leaves 0 out is marked with an asterisk. Each number is judged by "
         "itself: without any difference, about one in twenty is marked. It says what these runs can "
         "tell, not how drives of a kind differ."
     )
     if len(entries) >= SPREAD_RUNS:
         text += " The spread is from the least to the greatest value, in percent of the median."
     return text
+
+
+def _basis(entries: Sequence[Entry]) -> str:
+    return "the repeats of both runs" if _profiled(entries) else "the rounds of both measurement windows"
+
+
+def _profiled(entries: Sequence[Entry]) -> bool:
+    return isinstance(entries[0].result.facts.spec, ProfileSpec)
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -159,7 +201,10 @@ def _numbers(entries: Sequence[Entry]) -> Iterator[Page]:
 
     A rate is told once, as IOPS or in MB/s: they differ alike.
     """
-    found = compared([entry.result for entry in entries])
+    results = [entry.result for entry in entries]
+    found, points = compared(results), points_compared(results)
+    if points is not None and points > MOST_POINTS:
+        return
     spared = "iops" if entries[0].result.facts.spec.test == "throughput" else "mb_per_second"
     for metric, heading in _METRICS.items():
         rows = [each for each in found if each.metric == metric]
@@ -213,6 +258,8 @@ def _interval(change: Difference | None) -> str:
 
 
 def _figures(entries: Sequence[Entry]) -> Iterator[Page]:
+    if points_compared([entry.result for entry in entries]) is not None:
+        yield from profile_figures({entry.label: entry.result for entry in entries})
     yield from _convergence(entries)
     yield from _matrix(entries)
     yield from _time_lines(entries)

@@ -15,10 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from ..acceptance import judgements
+from ..description import AS_TOLD, NAMES
+from ..description import told as people
 from ..measurement import Measurement
-from ..points import described, percentiles, window_points
+from ..points import amount, described, known, percentiles, repeated_points, told_of, transfers, window_points
 from ..result import Loop, TestResult
-from ..spec import Tracked, loop_rule, settling_rule
+from ..spec import ProfileSpec, Tracked, loop_rule, settling_rule
 from ..specfile import numbers
 from ..timeline import COLUMNS, VITALS
 from ..window import Judged, Window
@@ -63,12 +65,15 @@ def tables(result: TestResult) -> tuple[Data, ...]:
     """Return all of a result, in a fixed order; tables without rows are left out."""
     found = (
         _run(result), _specification(result),
-        _of("deviations", "Deviations from the standard", map(asdict, result.deviations)),
+        _of("features", f"Features of the device, {AS_TOLD}", map(asdict, result.facts.about.features)),
+        _of("deviations", f"Deviations from {result.facts.spec.authority}", map(asdict, result.deviations)),
         _of("warnings", "Warnings", map(asdict, result.warnings)),
         _of("limits", "Limits", (each.told for each in judgements(result))),
         _of("windows", "Steady state determination", _windows(result)),
         _of("rounds", "Tracked variables by round", _rounds(result)),
         _of("points", "Means over the measurement window", _points(result)),
+        _of("points", "Means of all repeats", _repeated(result)),
+        _of("prepared", "Host settings as they were read back", _prepared(result)),
         _of("measurements", "All measurements", _measurements(result)),
         *_time_lines(result),
     )  # fmt: skip
@@ -96,12 +101,17 @@ def _run(result: TestResult) -> Data:
         "run": facts.run_id, "test": facts.spec.test, "title": facts.spec.title, "pts": facts.spec.pts,
         "class": facts.test_class, "started": facts.started, "finished": result.finished, "ending": result.ending,
         "detail": result.ending_detail, "verdict": result.verdict, "conformant": result.conformant,
-        "operator": facts.about.operator, "seed": str(facts.seed), "written_bytes": int(result.written_bytes),
-        "read_bytes": int(result.read_bytes), "command_line": " ".join(facts.command_line),
+        "operator": facts.about.operator, "seed": None if facts.seed is None else str(facts.seed),
+        "written_bytes": amount(result.written_bytes), "read_bytes": amount(result.read_bytes),
+        "command_line": " ".join(facts.command_line),
     }  # fmt: skip
     told |= {"vendor": facts.about.vendor, "nand_type": facts.about.nand_type, "hba": facts.about.hba}
+    told |= {f"told.{name}": value for name in NAMES if (value := people(facts.about, name))}
+    told |= {"told.capacity": facts.about.capacity} if facts.about.capacity else {}
     told |= {f"note.{place}": text for place, text in enumerate(facts.about.notes, start=1)}
-    for owner, values in (("dut", asdict(facts.dut)), ("platform", asdict(facts.platform))):
+    owners = [("dut", told_of(facts.dut)), ("platform", asdict(facts.platform))]
+    owners += [("imported", asdict(facts.imported))] if facts.imported else []
+    for owner, values in owners:
         told |= {f"{owner}.{key}": value for key, value in _plain(values).items()}
     return Data(name="run", title="Run", fields=("key", "value"), rows=tuple(told.items()))
 
@@ -167,8 +177,30 @@ def _points(result: TestResult) -> Iterator[Mapping[str, Value]]:
             }  # fmt: skip
 
 
+def _repeated(result: TestResult) -> Iterator[Mapping[str, Value]]:
+    """The points of a profile; a column for each axis, empty where a workload does not go through it."""
+    spec = result.facts.spec
+    axes = [axis.key for axis in spec.axis] if isinstance(spec, ProfileSpec) else []
+    for each in repeated_points(result):
+        told = {key: value for key, value in _plain(described(each.stimulus)).items() if key != "name"}
+        yield {"point": each.name, **{f"axis.{key}": each.place.get(key) for key in axes}, **told, **each.figures}
+
+
+def _prepared(result: TestResult) -> Iterator[Mapping[str, Value]]:
+    for part, prepared in result.prepared:
+        before = dict(prepared.before)
+        for name, value in prepared.settings:
+            yield {
+                "point": part,
+                "started": prepared.started,
+                "setting": name,
+                "value": value,
+                "before": before.get(name),
+            }
+
+
 def _measurements(result: TestResult) -> Iterator[Mapping[str, Value]]:
-    for line in result.time_lines:
+    for line in result.lines_apart:
         for measurement in line.measurements:
             yield {
                 "part": line.part,
@@ -178,7 +210,7 @@ def _measurements(result: TestResult) -> Iterator[Mapping[str, Value]]:
                 **_measured(result, measurement),
             }
     for loop in result.loops:
-        inside = loop.window.numbers if loop.window else ()
+        inside = [each.number for each in result.counted(loop)]
         for each in loop.rounds:
             for measurement in each.measurements:
                 where: dict[str, Value] = {
@@ -191,23 +223,21 @@ def _measurements(result: TestResult) -> Iterator[Mapping[str, Value]]:
 
 
 def _measured(result: TestResult, measurement: Measurement) -> dict[str, Value]:
-    read, write = measurement.read, measurement.write
     share, vitals = result.host_share(measurement), measurement.vitals
     return {
         "point": measurement.stimulus.label,
         **_plain(described(measurement.stimulus)),
-        "read_ios": read.ios, "read_bytes": read.transferred_bytes, "read_runtime_ms": read.runtime_ms,
-        "write_ios": write.ios, "write_bytes": write.transferred_bytes, "write_runtime_ms": write.runtime_ms,
-        "iops": measurement.iops, "mb_per_second": measurement.mb_per_second,
-        "average_response_us": measurement.average_response_us if measurement.ios else None,
-        "maximum_response_us": measurement.maximum_response_us if measurement.ios else None,
+        **transfers(measurement),
+        "iops": known(measurement.iops), "mb_per_second": known(measurement.mb_per_second),
+        "average_response_us": known(measurement.average_response_us) if measurement.timed else None,
+        "maximum_response_us": known(measurement.maximum_response_us) if measurement.timed else None,
         **percentiles([measurement]),
         "started": measurement.clocking.started, "idle_gap_ms": measurement.clocking.idle_gap_ms,
         "interruptions": measurement.clocking.interruptions, "host_cpu_percent": measurement.host_cpu_percent,
         "engine_cpu_percent": measurement.engine_cpu_percent, "host_limited": share.limited if share else None,
         "celsius": vitals.celsius if vitals else None,
         "queue": vitals.block.queue if vitals and vitals.block else None,
-        "evidence": measurement.evidence, "evidence_sha256": measurement.evidence_sha256,
+        "evidence": measurement.evidence or None, "evidence_sha256": measurement.evidence_sha256 or None,
     }  # fmt: skip
 
 

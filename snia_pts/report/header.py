@@ -6,13 +6,15 @@ import datetime
 import itertools
 from collections.abc import Mapping
 
+from ..description import Name, own, told
+from ..dut import Dut
 from ..result import Loop, Sampling, TestResult
-from ..spec import PatternSpec, RoundsSpec, SizedPreconditioning, TestSpec
+from ..spec import PatternSpec, ProfileSpec, RoundsSpec, SizedPreconditioning, Spec, TestSpec
 from ..steps import mix
 from ..units import capacity
 from ..window import Window
 from .pages import Header
-from .tables import NOT_APPLICABLE, UNKNOWN, Align, Column, Kind, Table
+from .tables import NOT_APPLICABLE, UNKNOWN, Align, Column, Kind, Table, thousands
 
 #: Longer values are cut in the header, and stand in full on the page Provenance: about three lines, in em.
 LONGEST_EM = 27.0
@@ -26,6 +28,9 @@ PAGE_OF_TOTAL = "###Page### of ###Total###"
 #: What stands where steady state was not reached, and where it was judged by other rules than the standard's.
 NOT_ACHIEVED = "NOT ACHIEVED"
 ALTERED = "ALTERED RULES"
+
+#: Behind what the operator tells of a device that does not tell it; the page Provenance says it in full.
+_MARK, _MARK_EM = " (as told)", 6.0
 
 #: Names and values of one block of facts.
 Rows = tuple[tuple[str, str], ...]
@@ -45,10 +50,9 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
         standard=_row(
             "standard", ("center", 12), ("center", 23), ("center", 33), ("center", 6), ("center", 12),
             ("center", 6), ("center", 8),
-        )("SNIA SSS TWG", "Solid State Storage Performance Test Spec", short(spec.subtitle, 2 * LONGEST_EM),
-          "Rev.", short(spec.revision), "Page", PAGE_OF_TOTAL),
+        )(*_standard(spec), short(spec.subtitle, 2 * LONGEST_EM), "Rev.", short(spec.revision), "Page", PAGE_OF_TOTAL),
         names=_row("names", ("right", 8), ("left", 17), ("right", 11), ("left", 34), ("right", 10), ("left", 20))(
-            "Vendor:", short(result.facts.about.vendor), "SSD Model:", short(result.facts.dut.model), "Tested By:",
+            "Vendor:", short(result.facts.about.vendor), "SSD Model:", short(_said(result, "model")), "Tested By:",
             short(result.facts.about.operator),
         ),
         heads=_row("banner", ("center", 26), ("center", 25), ("center", 25), ("center", 24))(*_HEADS),
@@ -56,13 +60,30 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
     )  # fmt: skip
 
 
+def _standard(spec: Spec) -> tuple[str, str]:
+    """Return whose test it is, and what it follows."""
+    if isinstance(spec, ProfileSpec):
+        return "snia-pts", "Workload Profile"
+    return "SNIA SSS TWG", "Solid State Storage Performance Test Spec"
+
+
 def simulated(result: TestResult) -> str:
-    """Return the mark of a result that no drive gave; empty for all others."""
+    """Return the mark of a result that no drive gave, or another tool; empty for all others."""
+    if result.facts.imported is not None:
+        return f" - IMPORTED FROM {short(result.facts.imported.label)}"
     return " - SIMULATED, NO DRIVE WAS TESTED" if result.facts.dut.simulated else ""
 
 
+def user_capacity(dut: Dut, *, exact: bool = False) -> str:
+    """Return how large a device is; empty where it does not say."""
+    behind = f" ({thousands(dut.capacity_bytes, 0)} bytes)" if exact else ""
+    return f"{capacity(dut.capacity_bytes)}{behind}" if dut.capacity_bytes else ""
+
+
 def when(text: str) -> str:
-    """Return an ISO 8601 time as people read it; any other text as it is."""
+    """Return an ISO 8601 time as people read it; any other text, or a day alone, as it is."""
+    if len(text) == len("2026-11-20"):
+        return text
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
@@ -152,6 +173,7 @@ def _blocks(*blocks: Rows) -> Table:
 
 def _platform(result: TestResult) -> Rows:
     platform = result.facts.platform
+    imported = result.facts.imported
     cpus = f" ({platform.cpus} CPUs)" if platform.cpus else ""
     return (
         ("Ref Test Platform", f"{platform.hostname}{' (until resumed: see warnings)' * _moved(result)}"),
@@ -159,12 +181,21 @@ def _platform(result: TestResult) -> Rows:
         ("CPU", f"{platform.cpu}{cpus}"),
         ("Memory", capacity(platform.memory_bytes) if platform.memory_bytes else ""),
         ("Operating System", platform.operating_system),
-        ("Test SW", f"snia-pts, {platform.engine}"),
-        ("Test SW ver", f"{platform.suite_version}, {platform.engine_version}"),
+        ("Test SW", f"{imported.tool if imported else 'snia-pts'}, {platform.engine}"),
+        ("Test SW ver", f"{imported.version if imported else platform.suite_version}, {platform.engine_version}"),
         ("Test S/N", result.facts.run_id),
         ("HBA", result.facts.about.hba),
         ("PCIe", ""),
     )
+
+
+def _said(result: TestResult, name: Name) -> str:
+    """Return what the device tells, else what the operator tells, cut so that the mark of it keeps its room."""
+    return own(result.facts.dut, name) or _marked(told(result.facts.about, name))
+
+
+def _marked(people: str) -> str:
+    return f"{short(people, LONGEST_EM - _MARK_EM)}{_MARK}" if people else ""
 
 
 def _moved(result: TestResult) -> bool:
@@ -179,19 +210,19 @@ def _device(result: TestResult) -> Rows:
     source = "" if dut.simulated else f", {dut.write_cache_source.partition(';')[0]}"
     return (
         ("Mfgr", result.facts.about.vendor),
-        ("Model No.", dut.model),
-        ("S/N", dut.serial),
-        ("Firmware ver", dut.firmware),
-        ("Capacity", capacity(dut.capacity_bytes)),
+        ("Model No.", _said(result, "model")),
+        ("S/N", _said(result, "serial")),
+        ("Firmware ver", _said(result, "firmware")),
+        ("Capacity", user_capacity(dut) or _marked(result.facts.about.capacity)),
         ("Interface", dut.bus),
         ("NAND Type", result.facts.about.nand_type),
         ("PCIe/NVMe", next((each.value for each in result.facts.platform.settings if each.name == "PCIe link"), "")),
-        ("Purge Method", "; ".join(dict.fromkeys(purged.label for _, purged in result.purges)) or "none"),
+        ("Purge Method", "; ".join(dict.fromkeys(purged.label for _, purged in result.purges)) or untold(result)),
         ("Write Cache", f"{cache}{source}"),
     )
 
 
-def pattern(spec: TestSpec) -> str:
+def pattern(spec: Spec | TestSpec) -> str:
     """Return the data pattern's short name: ``RND``."""
     return {"random": "RND"}.get(spec.setup.data_pattern, spec.setup.data_pattern)
 
@@ -199,7 +230,13 @@ def pattern(spec: TestSpec) -> str:
 def range_and_amount(result: TestResult) -> str:
     """Return the ActiveRange with its size: ``75 %, 720.1 GB``."""
     share = result.facts.spec.setup.active_range_percent
-    return f"{share} %, {capacity(result.facts.dut.capacity_bytes * share / 100)}"
+    amount = result.facts.dut.capacity_bytes * share / 100
+    return f"{share} %, {capacity(amount) if amount else UNKNOWN}"
+
+
+def untold(result: TestResult) -> str:
+    """Return what to say of something that no entry tells of: it was not done, or another tool does not tell."""
+    return "not told" if result.facts.imported else "none"
 
 
 def notes(result: TestResult) -> str:
@@ -210,6 +247,8 @@ def notes(result: TestResult) -> str:
 
 def conditioned_amount(result: TestResult, wipc: SizedPreconditioning, parts: int = 1) -> str:
     """Return how much WIPC writes: ``2 x user capacity``; NOT FINISHED while that is not done for all parts."""
+    if result.facts.imported:
+        return untold(result)
     share = wipc.active_range_percent
     done = sum(bool(line.measurements) for line in result.lines("WIPC"))
     return (

@@ -12,8 +12,8 @@ from .tables import NOT_APPLICABLE, Column, Table, facts, thousands
 
 
 def host_tables(result: TestResult) -> Iterator[Table]:
-    """Give what tells whose numbers the points are; nothing of a simulated drive."""
-    if result.facts.dut.simulated:
+    """Give what tells whose numbers the points are; nothing of a simulated drive, or of what another tool measured."""
+    if result.facts.dut.simulated or result.facts.imported:
         return
     ceilings, cpus = result.facts.ceilings, result.facts.platform.cpus
     rows = [("Points judged", _judged(result)), *_reasons(result)]
@@ -33,7 +33,7 @@ def _verdicts(result: TestResult) -> Iterator[bool | None]:
     """Give the verdicts on the points of all windows, and on the continuous stimuli."""
     for loop in result.loops:
         yield from result.host_limited_points(loop).values()
-    for line in result.time_lines:
+    for line in result.lines_apart:
         if line.phase != "WIPC" and line.measurements:
             yield result.host_limited(line.measurements)
 
@@ -50,7 +50,7 @@ def _reasons(result: TestResult) -> Iterator[tuple[str, str]]:
     """Give why the measurements that do not speak for the drive do not, the most frequent reasons first."""
     found: dict[bool | None, Counter[str]] = {True: Counter(), None: Counter()}
     for loop in result.loops:
-        for each in (each for measured in loop.window_rounds for each in measured.measurements):
+        for each in (each for measured in result.counted(loop) for each in measured.measurements):
             share = result.host_share(each)
             if share is not None and share.limited in found:
                 found[share.limited].update(share.reasons)

@@ -17,11 +17,12 @@ from ..errors import ReportError
 from ..measurement import METRICS
 from ..points import window_points
 from ..result import Loop, TestResult
-from ..spec import Tracked
+from ..spec import ProfileSpec, Tracked
 from ..steps import Stimulus, mix
 from ..timeline import TimeLine
 from . import timelines
 from .data import judged
+from .profile.interactive import profile_plots
 from .rst import TEMPLATES, plain
 from .style import COLOURS
 from .summary import SIMULATED, shortcomings, verdict
@@ -96,6 +97,9 @@ def _lines(result: TestResult) -> Iterator[dict[str, str]]:
 
 
 def _plots(result: TestResult) -> Iterator[Plot]:
+    if isinstance(result.facts.spec, ProfileSpec):
+        yield from (Plot(title=title, data=data, layout=layout) for title, data, layout in profile_plots(result))
+        return
     for loop in result.loops:
         yield from _surfaces(loop)
     yield from _rounds(result)

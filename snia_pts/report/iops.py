@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
 from typing import cast
@@ -12,6 +13,7 @@ from ..spec import IopsSpec
 from ..steps import mix
 from ..units import block_size
 from . import columns, figures, matrices
+from .array import predicted_iops_page
 from .header import Rows, loop_parameters, loop_setup
 from .pages import Figure, Page, Prose
 from .provenance import provenance
@@ -27,6 +29,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
         *window_pages(result, loop),
         *rounds_page(result, loop),
         *_matrix(result, loop),
+        *predicted_iops_page(result, loop),
     )
     first = summary(result, left_out=_left_out(result, loop), figures=key_figures(result, [loop]))
     return (first, *measured, provenance(result))
@@ -115,18 +118,18 @@ def _notes(*sentences: str) -> Prose:
 
 def _times_page(result: TestResult, loop: Loop, sizes: figures.Side, mixes: figures.Side) -> Page:
     reductions = (
-        ("Average response time (ms), weighted by I/O count", matrices.average_response_ms),
+        (matrices.WEIGHTED, matrices.average_response_ms),
         ("Maximum response time (ms), maximum of the window", matrices.maximum_response_ms),
         ("Throughput (MB/s, decimal)", matrices.mb_per_second),
     )
     limited, window = matrices.host_limited(result, [loop]), spans([loop])
+    found = [(f"{title}, {window}", matrices.reduced([loop], reduce)) for title, reduce in reductions]
     tables = tuple(
         table
-        for title, reduce in reductions
-        for table in matrices.matrix_tables(
-            matrices.reduced([loop], reduce), sizes, mixes, title=f"{title}, {window}", marked=limited
-        )
-    )  # fmt: skip
+        for title, values in found
+        if not result.facts.imported or any(map(math.isfinite, values.values()))
+        for table in matrices.matrix_tables(values, sizes, mixes, title=title, marked=limited)
+    )
     notes = (_notes(matrices.foot(limited)),) if limited else ()
     flows = not matrices.fits_a_page(sizes, mixes)
     return Page(title="Response Time and Throughput - Tabular Data", blocks=(*tables, *notes), flows=flows)

@@ -8,6 +8,7 @@ from lxml import etree
 
 from ..acceptance import judgements
 from ..result import TestResult
+from ..spec import ProfileSpec
 from .rst import plain
 from .summary import asked, elapsed_seconds, shortcomings, verdict
 
@@ -48,7 +49,8 @@ def _cases(result: TestResult) -> Iterator[tuple[str, str]]:
     """Give each test case, and why it fails; nothing where it does not."""
     ended = result.ending == "finished"
     yield "the run finishes", "" if ended else f"{result.ending}: {result.ending_detail}"
-    yield "steady state is achieved", "" if result.achieved else verdict(result)
+    if not isinstance(result.facts.spec, ProfileSpec):  # of which no steady state is asked
+        yield "steady state is achieved", "" if result.achieved else verdict(result)
     for each in judgements(result):
         measured = "" if each.value is None else f", measured {each.value:.6g} {each.limit.unit}"
         yield f"{each.limit.name}: {asked(each.limit)}", "" if each.met else f"{each.reason}{measured}"

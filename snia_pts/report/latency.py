@@ -28,7 +28,7 @@ _CACHES = {"enabled": "WCE", "disabled": "WCD", "none": "no write cache"}
 #: A table's heading, and what its cells are.
 Reductions = tuple[tuple[str, matrices.Reduction], ...]
 _TABLES_1_1: Reductions = (
-    ("Average response time (ms), weighted by I/O count", matrices.average_response_ms),
+    (matrices.WEIGHTED, matrices.average_response_ms),
     ("Maximum response time (ms), maximum of the window", matrices.maximum_response_ms),
     ("Maximum response time (ms), mean of the rounds' maxima", matrices.mean_of_maxima_ms),
 )
@@ -142,9 +142,11 @@ def _tables(
     for title, reduce in wanted:
         values = matrices.reduced([loop], reduce)
         few = few or any(map(math.isnan, values.values()))
-        yield from matrices.matrix_tables(values, sizes, mixes, title=f"{title}, {window}", marked=limited)
+        heading = matrices.heading(result, title)
+        yield from matrices.matrix_tables(values, sizes, mixes, title=f"{heading}, {window}", marked=limited)
     said = ["R/W in percent of the I/Os.", matrices.measured_sizes(sizes, values)[1]]
-    said.append("Here each I/O counts alike; the determination's average is the mean of the rounds' averages.")
+    if not result.facts.imported:
+        said.append("Here each I/O counts alike; the determination's average is the mean of the rounds' averages.")
     if wanted is not _TABLES_1_1:
         said.append("Percentiles come from the merged bins of the window's rounds.")
     if few:

@@ -38,9 +38,15 @@ Marked = frozenset[tuple[int, int]]
 #: What all rounds' measurements of one place come to.
 Reduction = Callable[[Sequence[Measurement]], float]
 
+WEIGHTED = "Average response time (ms), weighted by I/O count"
 MAXIMUM_RESPONSE = Metric(
     label="Maximum response time", unit="ms", of=lambda measured: measured.maximum_response_us / 1000
 )
+
+
+def heading(result: TestResult, title: str) -> str:
+    """Return a table's title; another tool's file has no counts of I/Os that could weigh."""
+    return title.replace("weighted by I/O count", "mean of the rounds' averages") if result.facts.imported else title
 
 
 def size_and_mix(stimulus: Stimulus) -> tuple[int, int]:
@@ -119,12 +125,12 @@ def average_response_ms(measurements: Sequence[Measurement]) -> float:
 
 def maximum_response_ms(measurements: Sequence[Measurement]) -> float:
     """Return the greatest response time of all ``measurements`` in ms; nan when no I/O was done."""
-    return max((MAXIMUM_RESPONSE.of(each) for each in measurements if each.ios), default=math.nan)
+    return max((MAXIMUM_RESPONSE.of(each) for each in measurements if each.timed), default=math.nan)
 
 
 def mean_of_maxima_ms(measurements: Sequence[Measurement]) -> float:
     """Return the mean of the ``measurements``' greatest response times in ms; nan when no I/O was done."""
-    return mean(MAXIMUM_RESPONSE.of(each) for each in measurements if each.ios)
+    return mean(MAXIMUM_RESPONSE.of(each) for each in measurements if each.timed)
 
 
 def percentile_response_ms(measurements: Sequence[Measurement], percent: float) -> float:

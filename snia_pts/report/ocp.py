@@ -17,6 +17,7 @@ from ..acceptance import Judgement, judgements
 from ..keyfigures import key_figures
 from ..measurement import METRICS, Measurement, Purged
 from ..result import Loop, TestResult
+from ..spec import ProfileSpec
 from ..specfile import numbers
 from ..steps import Stimulus
 from ..timeline import TimeLine
@@ -56,17 +57,20 @@ class _Lines:
 def make(result: TestResult) -> bytes:
     """Return ``result`` as JSON lines; the same result gives the same bytes."""
     lines, found, ended = _Lines(), judgements(result), result.ending == "finished"
+    profile = isinstance(result.facts.spec, ProfileSpec)
     lines.add("schemaVersion", {"major": 2, "minor": 0}, result.facts.started)
     lines.add("testRunArtifact", {"testRunStart": _start(result)})
     for severity, message in _logs(result):
         lines.add("testRunArtifact", {"log": {"severity": severity, "message": message}})
     for part, purged in result.purges:
         lines.step(f"purge {part}".strip(), _purge(purged), purged.started)
-    for line in result.time_lines:
+    for line in result.lines_apart:
         lines.step(f"{line.phase} {line.part}".strip(), _stimulus(line), whole=line.complete)
     for loop in result.loops:
         whole = all(each.complete for each in loop.rounds)
-        lines.step(f"rounds {loop.part}".strip(), _rounds(loop, judged=ended or loop.steady), whole=whole)
+        kind = "repeats of" if profile else "rounds"
+        judged = _judged(loop, ended or loop.steady) if not profile else ()
+        lines.step(f"{kind} {loop.part}".strip(), (*_rounds(loop), *judged), whole=whole)
     lines.step("result", _outcome(result, found), result.finished)
     passed = result.achieved and all(each.met for each in found)
     if not ended:
@@ -82,8 +86,8 @@ def make(result: TestResult) -> bytes:
 def _start(result: TestResult) -> dict[str, object]:
     facts, dut, platform = result.facts, result.facts.dut, result.facts.platform
     parameters = {
-        "test": facts.spec.test, "pts": facts.spec.pts, "class": facts.test_class, "seed": str(facts.seed),
-        **dict(numbers(facts.spec)),
+        "test": facts.spec.test, "pts": facts.spec.pts, "class": facts.test_class,
+        **({} if facts.seed is None else {"seed": str(facts.seed)}), **dict(numbers(facts.spec)),
     }  # fmt: skip
     software = (
         ("suite", "snia-pts", platform.suite_version, "APPLICATION"),
@@ -112,8 +116,9 @@ def _start(result: TestResult) -> dict[str, object]:
 
 
 def _logs(result: TestResult) -> Iterator[tuple[str, str]]:
+    authority = result.facts.spec.authority
     for each in result.deviations:
-        yield "WARNING", f"deviation: {each.what}: {each.actual}; the standard: {each.standard} ({each.clause})"
+        yield "WARNING", f"deviation: {each.what}: {each.actual}; {authority}: {each.standard} ({each.clause})"
     for warning in result.warnings:
         yield "WARNING", f"{warning.what}: {warning.detail}"
     for note in result.facts.about.notes:
@@ -137,14 +142,15 @@ def _stimulus(line: TimeLine) -> Iterator[tuple[Artifact, str]]:
             yield ("measurement", _measurement(name, _place(measured.stimulus), unit, value)), measured.clocking.started
 
 
-def _rounds(loop: Loop, *, judged: bool) -> Iterator[tuple[Artifact, str]]:
-    """A series of IOPS, and of the others, for every point, by the number of the round; and the window's verdict."""
+def _rounds(loop: Loop) -> Iterator[tuple[Artifact, str]]:
+    """A series of IOPS, and of the others, for every point, by the number of the round."""
     series: dict[str, int] = {}
     for measured_round in loop.rounds:
         for measured in measured_round.measurements:
             at = measured.clocking.started
             for name, unit, value in _figures(measured):
-                identity = f"{name} at {loop.part} {_place(measured.stimulus)}".replace("  ", " ")
+                at_part = "" if measured.stimulus.name else loop.part  # whose name it is then
+                identity = f"{name} at {at_part} {_place(measured.stimulus)}".replace("  ", " ")
                 if identity not in series:
                     series[identity] = 0
                     start = {"name": name, "unit": unit, "measurementSeriesId": identity, "hardwareInfoId": _DRIVE}
@@ -157,6 +163,10 @@ def _rounds(loop: Loop, *, judged: bool) -> Iterator[tuple[Artifact, str]]:
                 series[identity] += 1
     for identity, count in series.items():
         yield ("measurementSeriesEnd", {"measurementSeriesId": identity, "totalCount": count}), ""
+
+
+def _judged(loop: Loop, judged: bool) -> Iterator[tuple[Artifact, str]]:
+    """The window's verdict."""
     window = loop.window
     numbers = f"rounds {window.numbers[0]} - {window.numbers[-1]}" if window else "no window"
     kind = _passed(loop.steady) if judged else "UNKNOWN"

@@ -100,7 +100,9 @@ def _stamp(writer: PdfWriter, figure: PageObject, placement: Placement, name: st
     forms[key] = writer._add_object(form.flate_encode())
     stamp = DecodedStreamObject()
     stamp.set_data(f"q 1 0 0 1 {placement.x:.4f} {placement.y:.4f} cm {key} Do Q\n".encode())
-    page[NameObject("/Contents")] = ArrayObject([page.raw_get("/Contents"), writer._add_object(stamp)])
+    before = page.raw_get("/Contents")
+    parts = before if isinstance(before, ArrayObject) else [before]  # of a page that has a figure already
+    page[NameObject("/Contents")] = ArrayObject([*parts, writer._add_object(stamp)])
 
 
 def _ceiled(placement: Placement) -> tuple[int, int]:

@@ -7,21 +7,33 @@ import shlex
 import statistics
 from collections.abc import Iterator, Sequence
 
+from ..description import AS_TOLD, said
+from ..dut import Dut
 from ..measurement import Measurement, Purged
 from ..result import Gap, RunFacts, TestResult
+from ..spec import ProfileSpec, Spec
 from ..timeline import TimeLine
-from ..units import GB, capacity, duration
-from .header import when
+from ..units import GB, duration
+from .array import array_tables
+from .header import untold, user_capacity, when
 from .host_share import host_tables
 from .pages import Page
 from .sums import PLACE as SUMS
 from .sums import digest
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 
+#: More purges than these are told together.
+_MOST_PURGES = 6
+_COMPARE = (
+    "Compare the measurement windows. To make this report again from the stored run, without the device: "
+    "snia-pts report RUN."
+)
+
 
 def provenance(result: TestResult) -> Page:
     """Return the page of versions, seed, purge, preconditioning, idle gaps, evidence, host and steps to repeat."""
-    blocks = (_run(result), _device(result), _course(result), *_settings(result), *host_tables(result), _steps(result))
+    blocks = (_run(result), *_origin(result), *_device(result), *array_tables(result), _course(result))
+    blocks = (*blocks, *_settings(result), *host_tables(result), _steps(result))
     return Page(title="Provenance", blocks=blocks, flows=True)
 
 
@@ -35,33 +47,61 @@ def _run(result: TestResult) -> Table:
         ("Engine", f"{platform.engine} {platform.engine_version}, {platform.io_engine}"),
         ("Python", platform.python),
         ("Kernel", platform.kernel),
-        ("Host", f"{platform.hostname}, {platform.operating_system}"),
+        ("Host", ", ".join(filter(None, (platform.hostname, platform.operating_system)))),
         ("CPU", f"{platform.cpu} ({platform.cpus} CPUs)" if platform.cpus else platform.cpu),
-        ("Seed", str(told.seed)),
+        ("Seed", "" if told.seed is None else str(told.seed)),
     )
     return facts(rows, title="Run")
 
 
-def _device(result: TestResult) -> Table:
-    dut = result.facts.dut
+def _device(result: TestResult) -> Iterator[Table]:
+    dut, about = result.facts.dut, result.facts.about
+    sold_as = (("Sold as", f"{about.capacity} ({AS_TOLD})"),) if about.capacity else ()
     rows = (
         ("Path, kind", f"{dut.path} ({dut.kind})"),
-        ("Model", dut.model),
-        ("Serial number", dut.serial),
-        ("Firmware", dut.firmware),
+        ("Model", said(dut, about, "model")),
+        ("Serial number", said(dut, about, "serial")),
+        ("Firmware", said(dut, about, "firmware")),
         ("Interface", dut.bus),
-        ("Capacity", f"{capacity(dut.capacity_bytes)} ({thousands(dut.capacity_bytes, 0)} bytes)"),
+        ("Capacity", user_capacity(dut, exact=True)),
+        *sold_as,
         ("Write cache", f"{dut.write_cache} ({dut.write_cache_source})"),
-        ("Sectors", f"{dut.logical_sector_bytes} bytes logical, {dut.physical_sector_bytes} bytes physical"),
+        ("Sectors", ", ".join(_sectors(dut))),
     )
-    return facts(rows, title="Device under test")
+    yield facts(rows, title="Device under test")
+    if about.features:
+        yield facts([(each.name, each.value) for each in about.features], title=f"Features of the device, {AS_TOLD}")
+
+
+def _sectors(dut: Dut) -> Iterator[str]:
+    for size, name in ((dut.logical_sector_bytes, "logical"), (dut.physical_sector_bytes, "physical")):
+        if size:
+            yield f"{size} bytes {name}"
+
+
+def _origin(result: TestResult) -> Iterator[Table]:
+    """Give where a run comes from that another tool made."""
+    told = result.facts.imported
+    if told is None:
+        return
+    rows = (
+        ("Measured by", told.label),
+        ("File", f"evidence/{told.file}, SHA-256 {told.sha256}"),
+        ("Imported", when(told.at)),
+        ("Its name, its date", ", ".join(filter(None, (told.name, told.dated)))),
+        ("Its command line", told.command_line),
+        ("Its description of the device", " | ".join(line.strip() for line in told.description.splitlines() if line)),
+        ("Its feature matrix", " | ".join(line.strip() for line in told.features.splitlines() if line)),
+        ("Its options", " ".join(told.options)),
+    )
+    yield facts(rows, title="Where the run comes from")
 
 
 def _course(result: TestResult) -> Table:
     continuous = [line for line in result.time_lines if line.phase != "WIPC"]
     rows = [
-        *([] if result.purges else [("Purge", "none")]),
-        *((_named("Purge", part), _purge(purged)) for part, purged in result.purges),
+        *([] if result.purges else [("Purge", untold(result))]),
+        *_purges(result.purges),
         *((_named("WIPC", line.part), _preconditioning(line)) for line in result.lines("WIPC")),
         ("Time without host I/O between points", _gaps([gap for gap in result.gaps if gap.asked_seconds is None])),
     ]
@@ -73,13 +113,26 @@ def _course(result: TestResult) -> Table:
     if continuous:
         rows.append(("Starts of the engine, continuous stimuli", "; ".join(_starts(continuous))))
     rows.append(("Evidence", "; ".join(_evidence(result))))
-    if any(result.measurements):
+    if result.facts.imported or any(result.measurements):
         rows.append(("Digests of the answers", f"{SUMS}, whose own SHA-256 is {digest(result)}"))
     return facts(rows, title="What was done")
 
 
 def _named(what: str, part: str) -> str:
     return f"{what}, {part}" if part else what
+
+
+def _purges(purges: Sequence[tuple[str, Purged]]) -> Iterator[tuple[str, str]]:
+    """Tell each purge; of many all that are alike at once."""
+    if len(purges) <= _MOST_PURGES:
+        yield from ((_named("Purge", part), _purge(purged)) for part, purged in purges)
+        return
+    alike: dict[tuple[str, int, int], list[Purged]] = {}
+    for _, purged in purges:
+        alike.setdefault((purged.method, purged.samples, purged.survivors), []).append(purged)
+    for found in alike.values():
+        longest = max(found, key=lambda purged: purged.seconds)
+        yield f"Purge, {thousands(len(found), 0)} times", f"{_purge(longest)}; the longest of them"
 
 
 def _purge(purged: Purged) -> str:
@@ -136,16 +189,22 @@ def _median_and_worst(milliseconds: list[float]) -> str:
 
 
 def _evidence(result: TestResult) -> Iterator[str]:
-    """Name the files that hold what the engine itself said, phase by phase."""
+    """Name the files that hold what the engine itself said, phase by phase; or the one that was imported."""
+    if result.facts.imported is not None:
+        yield result.facts.imported.file
+        return
     named = [purged.evidence for _, purged in result.purges if purged.evidence]
     if named:
-        yield f"purge {', '.join(named)}"
+        yield f"purge {', '.join(named if len(named) <= _MOST_PURGES else (named[0], '...', named[-1]))}"
     for phase in dict.fromkeys(line.phase for line in result.time_lines):
         measured = [each for line in result.lines(phase) for each in line.measurements]
         yield from _range(phase, measured, "stretches")
-    for loop in result.loops:
-        points = [each for measured in loop.rounds for each in measured.measurements]
-        yield from _range(_named("rounds", loop.part), points, "points")
+    parts = [(_named("rounds", loop.part), [loop]) for loop in result.loops]
+    if isinstance(result.facts.spec, ProfileSpec):  # each of whose points is a loop
+        parts = [("points", list(result.loops))]
+    for name, loops in parts:
+        points = [each for loop in loops for measured in loop.rounds for each in measured.measurements]
+        yield from _range(name, sorted(points, key=lambda each: each.evidence), "points")
 
 
 def _range(name: str, measured: Sequence[Measurement], what: str) -> Iterator[str]:
@@ -188,17 +247,23 @@ def _steps(result: TestResult) -> Table:
         f"firmware {told.dut.firmware or 'unknown'}) on the same kind of host; everything on the device will be lost.",
         f"Install {suite} and {platform.engine} {platform.engine_version}.",
     )
+    if told.imported is not None:
+        prepared = (*prepared[:1], f"Install {told.imported.label}, or snia-pts, which has {_same(told.spec)}.")
+        return _numbered((*prepared, f"Run, as then: {told.imported.command_line or UNKNOWN}", _COMPARE))
     if told.dut.simulated:
         prepared = (
             f"Take any host: the drive is simulated ({told.dut.path}), and no device is needed or touched.",
             f"Install {suite}, with the preset as it was: the simulation is part of it.",
         )
-    steps = (
-        *prepared,
-        f"Run, in a new --run-dir: {shlex.join(_repeatable(told))}",
-        "Compare the measurement windows. To make this report again from the stored run, without the device: "
-        "snia-pts report RUN.",
-    )
+    return _numbered((*prepared, f"Run, in a new --run-dir: {shlex.join(_repeatable(told))}", _COMPARE))
+
+
+def _same(spec: Spec) -> str:
+    """Return the verb that does what another tool did."""
+    return f"profile run {spec.name}" if isinstance(spec, ProfileSpec) else f"{spec.test} --pts {spec.pts}"
+
+
+def _numbered(steps: Sequence[str]) -> Table:
     columns = (Column(heading="Step", align="right", width=6), Column(heading="What to do", width=94))
     rows = tuple((str(number), text) for number, text in enumerate(steps, start=1))
     return Table(kind="texts", columns=columns, rows=rows, title="Steps to repeat")

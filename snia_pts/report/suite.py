@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,6 +63,10 @@ class Overview:
     author: str
     dut: str
     capacity_bytes: int
+
+    def fills(self, written_bytes: float) -> float:
+        """Return how often so many bytes fill the device; nan where it is not known how large that is."""
+        return written_bytes / self.capacity_bytes if self.capacity_bytes else math.nan
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -183,13 +188,12 @@ def _header(first: TestResult, lines: Sequence[TestLine]) -> Header:
     ((*names, _, revision, version, page, total),) = made.standard.rows
     ended = max((line.finished for line in lines), default="")
     started = (*made.dates.rows[0][:3], when(ended))
+    what = "All Tests of a File" if first.facts.imported else "All Tests, each with its own Purge"
     return replace(
         made,
         test=replace(made.test, rows=((f"All Tests - Summary Page{simulated(first)}",),)),
         dates=replace(made.dates, rows=(started,)),
-        standard=replace(
-            made.standard, rows=((*names, "All Tests, each with its own Purge", revision, version, page, total),)
-        ),
+        standard=replace(made.standard, rows=((*names, what, revision, version, page, total),)),
     )
 
 
@@ -252,22 +256,28 @@ def _blocks(told: Overview) -> Iterator[Block]:
     )
     yield Table(kind="texts", columns=columns, rows=tuple(_row(told, line) for line in told.lines), title="Tests")
     written = sum(line.written_bytes for line in told.lines)
-    fills = thousands(written / told.capacity_bytes, 2)
+    fills = thousands(told.fills(written), 2)
     least = next((line.least for line in told.lines if line.least), "")
+    amount = f"{least}{thousands(written / GB, 1)} GB, {fills} x user capacity"
     known = [line.seconds for line in told.lines if line.seconds is not None]
     rows = (
         ("Duration", duration(sum(known)) if known else UNKNOWN),
-        ("Data written (TGBW)", f"{least}{thousands(written / GB, 1)} GB, {fills} x user capacity"),
-        ("User capacity", f"{capacity(told.capacity_bytes)} ({thousands(told.capacity_bytes, 0)} bytes)"),
+        ("Data written (TGBW)", amount if math.isfinite(written) else "not told"),
+        ("User capacity", _capacity(told)),
     )
     yield facts(rows, title="All tests together")
+
+
+def _capacity(told: Overview) -> str:
+    known = told.capacity_bytes
+    return f"{capacity(known)} ({thousands(known, 0)} bytes)" if known else ""
 
 
 def _row(told: Overview, line: TestLine) -> tuple[str, ...]:
     written, fills = UNKNOWN, UNKNOWN
     if line.ending != NOT_RUN:
         written = line.least + thousands(line.written_bytes / GB, 1)
-        fills = thousands(line.written_bytes / told.capacity_bytes, 2)
+        fills = thousands(told.fills(line.written_bytes), 2)
     figures = "; ".join(line.key_figures) or NOT_APPLICABLE
     report = UNKNOWN if line.report == UNKNOWN else Link(line.report)
     return line.title, line.verdict, figures, line.conformance, line.duration, written, fills, report

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterable, Iterator
 
 from ..acceptance import judgements
 from ..limits import Limit
 from ..result import Loop, Sampling, TestResult
-from ..spec import loop_rule, most_rounds, settling_rule
-from ..units import GB, capacity, counted, duration, number
+from ..spec import ProfileSpec, loop_rule, most_rounds, settling_rule
+from ..units import GB, counted, duration, number
 from ..window import Window
-from .header import minutes_of, window_rounds
+from .header import minutes_of, user_capacity, window_rounds
 from .logo import logo
 from .pages import Block, Page, Prose
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
@@ -29,6 +30,9 @@ def _blocks(result: TestResult, left_out: str, figures: Iterable[Block]) -> Iter
         yield drawn
     if result.facts.dut.simulated:
         yield SIMULATED
+    if result.facts.imported is not None:
+        text = f"IMPORTED: measured by {result.facts.imported.label}; what is judged here are the numbers of its file."
+        yield Prose(text=text, kind="lead")
     yield Prose(text=verdict(result), kind="good" if result.achieved else "bad")
     found = list(_judged(result))
     if len(found) > 1:
@@ -105,7 +109,7 @@ def _judged(result: TestResult) -> Iterator[tuple[str, Loop | Sampling]]:
     """Give everything whose steady state was judged, by its name, in the order it ran."""
     if result.sampling is not None:
         yield "Preconditioning" if result.sampling.phase == "PC" else "Stimulus", result.sampling
-    for loop in result.loops:
+    for loop in result.loops if loop_rule(result.facts.spec) else ():
         yield loop.part or "Test loop", loop
 
 
@@ -123,6 +127,10 @@ def _mark(window: Window | None) -> str:
 
 def _conformance(result: TestResult) -> Prose:
     revision = result.facts.spec.revision
+    if isinstance(result.facts.spec, ProfileSpec):
+        told = f"Otherwise than the profile: {counted(len(result.deviations), 'deviation')}"
+        text = told if result.deviations else "As the profile has it: no deviation"
+        return Prose(text=text, kind="bad" if result.deviations else "good")
     if not result.conformant:
         return Prose(text=f"NOT PTS conformant: {shortcomings(result)}", kind="bad")
     if not result.achieved:
@@ -133,41 +141,46 @@ def _conformance(result: TestResult) -> Prose:
 def shortcomings(result: TestResult) -> str:
     """Tell why a run is not PTS conformant; empty where it is."""
     count = len(result.deviations)
-    reasons = [f"{count} deviation{'s' * (count != 1)}"] if count else []
+    reasons = ["no test of the standard"] if isinstance(result.facts.spec, ProfileSpec) else []
+    reasons += [f"{count} deviation{'s' * (count != 1)}"] if count else []
     reasons += ["the run did not finish"] if result.ending != "finished" else []
     return ", ".join(reasons)
 
 
 def deviations_table(result: TestResult) -> Table:
-    """Return every difference from the standard with its clause."""
+    """Return every difference from the standard, or from a profile, with its clause."""
+    authority = result.facts.spec.authority
     columns = (
         Column(heading="Deviation", width=28),
-        Column(heading="The standard asks", width=26),
+        Column(heading=f"{authority[:1].upper()}{authority[1:]} asks", width=26),
         Column(heading="What was done", width=27),
         Column(heading="Clause", width=19),
     )
     rows = tuple((each.what, each.standard, each.actual, each.clause) for each in result.deviations)
-    return Table(kind="texts", columns=columns, rows=rows, title="Deviations from the standard")
+    return Table(kind="texts", columns=columns, rows=rows, title=f"Deviations from {authority}")
 
 
 def _course(result: TestResult) -> Table:
     spec, dut, seconds = result.facts.spec, result.facts.dut, elapsed_seconds(result)
-    fills = thousands(result.written_bytes / dut.capacity_bytes, 2)
+    fills = thousands(dut.fills(result.written_bytes), 2)
     idle = sum(interruption.idle_seconds for interruption in result.interruptions)
     stops = counted(len(result.interruptions), "interruption")
     rows = (
-        ("Standard", f"{spec.revision} ({spec.publication})"),
+        ("Profile" if isinstance(spec, ProfileSpec) else "Standard", f"{spec.revision} ({spec.publication})"),
         *_windows(result),
         ("Duration", UNKNOWN if seconds is None else duration(seconds)),
         *((("Interrupted", f"{stops}, {duration(idle)} of the duration"),) if result.interruptions else ()),
-        (
-            "Data written (TGBW)",
-            f"{least(result)}{thousands(result.written_bytes / GB, 1)} GB, {fills} x user capacity",
-        ),
-        ("Data read", f"{least(result)}{thousands(result.read_bytes / GB, 1)} GB"),
-        ("User capacity", f"{capacity(dut.capacity_bytes)} ({thousands(dut.capacity_bytes, 0)} bytes)"),
+        ("Data written (TGBW)", _amount(result, result.written_bytes, f", {fills} x user capacity")),
+        ("Data read", _amount(result, result.read_bytes)),
+        ("User capacity", user_capacity(dut, exact=True)),
     )
     return facts(rows, title="The run", label_width=32)
+
+
+def _amount(result: TestResult, amount_bytes: float, behind: str = "") -> str:
+    if not math.isfinite(amount_bytes):
+        return "not told"
+    return f"{least(result)}{thousands(amount_bytes / GB, 1)} GB{behind}"
 
 
 def _windows(result: TestResult) -> Iterator[tuple[str, str]]:

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from .columns import low_in_front, mark, stage
+from .columns import highest, low_in_front, mark, stage
 from .figures import Grid, Side
+from .pages import FIGURE_HEIGHT
 from .style import BAND, INK, QUIET
 
 if TYPE_CHECKING:
@@ -24,17 +25,25 @@ def has_surface(values: Grid, across: Side, deep: Side) -> bool:
 
 
 def surface(
-    values: Grid, across: Side, deep: Side, *, heading: str, marked: Collection[tuple[int, int]] = ()
+    values: Grid,
+    across: Side,
+    deep: Side,
+    *,
+    heading: str,
+    height: float = FIGURE_HEIGHT,
+    marked: Collection[tuple[int, int]] = (),
+    alike: Collection[Grid] = (),
 ) -> Figure:
     """Draw a matrix as a surface on a linear scale from zero: ``across`` to the right, ``deep`` into the depth.
 
     It is made of one four-sided patch between every four neighbours, in the colour of their mean, and stands on walls
-    at its front and its right.  Corners at ``marked`` places bear the mark of what the host set.
+    at its front and its right.  Corners at ``marked`` places bear the mark of what the host set.  Scale, colours and
+    view are those that fit all matrices of ``alike`` too.
     """
     from matplotlib import colormaps
 
-    deep = low_in_front(values, deep)
-    figure, axes, room = stage(values, across, deep, heading=heading)
+    deep = low_in_front((values, *alike), deep)
+    figure, axes, room = stage(highest((values, *alike)), across, deep, heading=heading, height=height)
     colours = colormaps[_COLOURS]
     front = [(at + 0.5, 0.5, values[key, deep.keys[0]]) for at, key in enumerate(across.keys)]
     right = [(room.columns - 0.5, at + 0.5, values[across.keys[-1], key]) for at, key in enumerate(deep.keys)]

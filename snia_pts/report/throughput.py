@@ -13,6 +13,7 @@ from ..spec import ThroughputSpec
 from ..steps import mix
 from ..units import block_size
 from . import figures, matrices
+from .array import predicted_throughput_page
 from .header import Rows, demand, loop_setup, pattern, range_and_amount, window_rounds
 from .pages import Figure, Page, Prose
 from .provenance import provenance
@@ -30,7 +31,8 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     loops = [loop for part in _parts(result) if (loop := result.loop(part)) is not None]
     measured = [page for loop in loops for page in (*_convergence(result, loop), *window_pages(result, loop))]
     first = summary(result, left_out=_left_out(result), figures=key_figures(result, loops))
-    return (first, *measured, *rounds_page(result, *loops), *_matrix(result, loops), provenance(result))
+    predicted = predicted_throughput_page(result, loops)
+    return (first, *measured, *rounds_page(result, *loops), *_matrix(result, loops), *predicted, provenance(result))
 
 
 def setup(result: TestResult) -> Rows:

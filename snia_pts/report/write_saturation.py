@@ -123,10 +123,10 @@ def _course(result: TestResult, line: TimeLine) -> Table:
     longest = f"; longest time without host I/O between: {max(pauses):.0f} ms" if pauses else ""
     rows = (
         ("Stimulus", f"{line.stimulus.label} ({spec.pattern.name}), {line.stimulus.demand.label}"),
-        ("Ended by", saturation_end(spec, result.conclusion)),
+        ("Ended by", saturation_end(result, spec)),
         ("Time", duration(line.ended_seconds[-1])),
         ("Written by the stimulus", f"{least}{thousands(written / GB, 1)} GB (TGBW), "
-                                    f"{least}{thousands(written / result.facts.dut.capacity_bytes, 2)} drive fills"),
+                                    f"{least}{thousands(result.facts.dut.fills(written), 2)} drive fills"),
         ("Starts of the engine", f"{line.stretches}{longest}"),
     )  # fmt: skip
     return facts(rows, title="The stimulus")
@@ -142,7 +142,8 @@ def key_figures(result: TestResult, line: TimeLine) -> Table:
         rows.insert(1, (f"{name}, mean", _over_window(result.sampling)))
     if last:
         seconds = sum(each.runtime_ms for each in last) / 1000
-        rows.append((f"Last {duration(seconds)}, all I/Os", _over(last)))
+        what = "mean of its samples" if result.facts.imported else "all I/Os"
+        rows.append((f"Last {duration(seconds)}, {what}", _over(last)))
     names, figures = zip(*rows, strict=True)
     headings = ("IOPS", "MB/s", "ART (ms)", f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
     columns = (
@@ -188,10 +189,12 @@ def _last_stretches(line: TimeLine) -> list[Measurement]:
 
 def _over(measured: list[Measurement]) -> _Figures:
     seconds = sum(each.runtime_ms for each in measured) / 1000 or math.nan
-    moved = sum(each.read.transferred_bytes + each.write.transferred_bytes for each in measured)
+    shares = [each.runtime_ms / 1000 / seconds for each in measured]
     nines = percentile_response_us(measured, FIVE_NINES)
     return (
-        sum(each.ios for each in measured) / seconds, moved / seconds / MB, average_response_us(measured) / 1000,
+        math.fsum(share * each.iops for share, each in zip(shares, measured, strict=True)),
+        math.fsum(share * each.mb_per_second for share, each in zip(shares, measured, strict=True)),
+        average_response_us(measured) / 1000,
         None if nines is None else nines / 1000, max(each.maximum_response_us for each in measured) / 1000,
     )  # fmt: skip
 
@@ -204,10 +207,11 @@ def _plots(result: TestResult, line: TimeLine) -> Iterator[Page]:
     yield _plot(result, line, timelines.IOPS)
     yield _plot(result, line, timelines.IOPS, log=True)
     yield _plot(result, line, timelines.IOPS, along="written")
-    yield _plot(result, line, timelines.IOPS, along="written" if first else "fills", log=first)
+    if first or result.facts.dut.capacity_bytes:
+        yield _plot(result, line, timelines.IOPS, along="written" if first else "fills", log=first)
     yield _plot(result, line, timelines.THROUGHPUT)
     yield _plot(result, line, timelines.ART)
-    yield _response_times(line)
+    yield _response_times(result, line)
     if end := consistency.page(line, title=_titled(line, "Consistency at the End")):
         yield end
 
@@ -238,11 +242,15 @@ def _plot(result: TestResult, line: TimeLine, quantity: Quantity, *, along: Alon
     )
 
 
-def _response_times(line: TimeLine) -> Page:
+def _few(result: TestResult, who: str) -> str:
+    """Tell why there is no percentile."""
+    why = "its file does not tell it" if result.facts.imported else f"where {who} the 100 000 I/Os that it takes"
+    return f"{FIVE_NINES:g} % is n/a: {why}."
+
+
+def _response_times(result: TestResult, line: TimeLine) -> Page:
     shown = timelines.known([timelines.series(line, each) for each in (timelines.ART, timelines.NINES, timelines.MRT)])
-    few = "" if any(each.quantity is timelines.NINES for each in shown) else (
-        f" {FIVE_NINES:g} % is n/a: no sample has the 100 000 I/Os that it takes."
-    )  # fmt: skip
+    few = "" if any(each.quantity is timelines.NINES for each in shown) else f" {_few(result, 'no sample has')}"
     names = ", ".join(each.label for each in shown)
     return timeplots.page(
         shown,
@@ -279,7 +287,7 @@ def _data(result: TestResult, line: TimeLine) -> Page:
         [thousands(line.ended_seconds[row] / 60, 0 if line.ended_seconds[-1] >= 600 else 2) for row in rows],
         *(aligned(values) for values in zip(*figures, strict=True)),
         aligned([written[row] / GB for row in rows]),
-        aligned([written[row] / result.facts.dut.capacity_bytes for row in rows]),
+        aligned([result.facts.dut.fills(written[row]) for row in rows]),
     )
     headings = (
         "Minute", "IOPS", "MB/s", "ART (ms)", f"{FIVE_NINES:g} % (ms)", "MRT (ms)", "TGBW (GB)", "Drive fills",
@@ -288,7 +296,7 @@ def _data(result: TestResult, line: TimeLine) -> Page:
     table = Table(kind="numbers", columns=columns, rows=tuple(zip(*cells, strict=True)))
     note = (
         f"Single samples of {duration(line.seconds[0])}, by the minute they ended, {len(rows)} of {len(line)}; "
-        f"{FIVE_NINES:g} % is n/a for samples with less than 100 000 I/Os.{_went_on(result)}"
+        f"{_few(result, 'a sample has not')}{_went_on(result)}"
     )
     return Page(title=_titled(line, "Tabular Data"), blocks=(Prose(text=note), table), flows=True)
 

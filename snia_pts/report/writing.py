@@ -107,7 +107,7 @@ DATA_OUTPUTS: Mapping[str, Callable[[TestResult], Mapping[str, bytes]]] = {
 }
 #: What a table of data may be called.
 TABLE_NAMES = re.compile(
-    r"(run|specification|deviations|warnings|limits|windows|rounds|points|measurements|samples-[a-z0-9-]+)"
+    r"(run|specification|deviations|warnings|limits|windows|rounds|points|prepared|measurements|samples-[a-z0-9-]+)"
 )
 #: Where an output is that is not a file of its name.
 _PLACES = {

@@ -161,7 +161,7 @@ class _Book:
         told = "PTS conformant" if result.conformant else "NOT PTS conformant: see the deviations below"
         self._write(sheet, 2, 0, "SIMULATED: no drive was tested" if facts.dut.simulated else told, self._bold)
         row = 4
-        for name in ("limits", "deviations", "warnings", "run"):
+        for name in ("limits", "deviations", "warnings", "features", "run"):
             data = self._data.get(name)
             if data is None:
                 continue
@@ -173,9 +173,11 @@ class _Book:
             row += len(data.rows) + 3
 
     def _measurements(self, sheet: Worksheet) -> None:
-        """All measurements; IOPS and MB/s are calculated from counts and times."""
+        """All measurements; IOPS and MB/s are calculated from counts and times, where there are such."""
         data = self._data["measurements"]
         self._table(sheet, data)
+        if "write_ios" not in data.fields:
+            return
         for row, values in enumerate(data.rows, start=1):
             for name, counts, scale in (("iops", "ios", "1000"), ("mb_per_second", "bytes", "0.001")):
                 sides = (self._rate(data, row, side, counts, scale) for side in ("read", "write"))
@@ -198,13 +200,13 @@ class _Book:
         return f"Measurements!{self._at(self._data['measurements'], self._rows[id(measurement)], field)}"
 
     def _points(self, sheet: Worksheet) -> None:
-        """Means over each loop's window; IOPS, MB/s are calculated from the measurements."""
+        """Means over each loop's window, or a profile's repeats; IOPS, MB/s are calculated from the measurements."""
         data = self._data["points"]
         self._table(sheet, data)
-        rounds = (loop.window_rounds for loop in self._result.loops)
+        rounds = map(self._result.counted, self._result.loops)
         same = (each for window in rounds for each in zip(*(found.measurements for found in window), strict=True))
         for row, measurements in enumerate(same, start=1):
-            for name in _FORMULAS:
+            for name in (each for each in _FORMULAS if each in data.fields):
                 column = data.column(name)
                 formula = f"=AVERAGE({','.join(self._measured(each, name) for each in measurements)})"
                 sheet.write_formula(row, column, formula, self._forms[name], _number(data.rows[row - 1][column]))

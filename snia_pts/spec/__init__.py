@@ -19,7 +19,9 @@ from .kinds import (
     loop_rule,
     most_rounds,
     settling_rule,
+    staged,
 )
+from .profile import HOST_SETTINGS, WHOLE, Axis, ProfileSpec, Requirement, Scalar, Workload
 from .sections import (
     AccessGroups,
     Choice,
@@ -48,8 +50,11 @@ from .sections import (
 )
 
 __all__ = [
+    "HOST_SETTINGS",
     "SPEC_TYPES",
+    "WHOLE",
     "AccessGroups",
+    "Axis",
     "Choice",
     "Conditioning",
     "CrossStimulusSpec",
@@ -67,10 +72,13 @@ __all__ = [
     "Pattern",
     "PatternSpec",
     "Preconditioning",
+    "ProfileSpec",
+    "Requirement",
     "ResponseHistogram",
     "Rounds",
     "RoundsSpec",
     "Saturation",
+    "Scalar",
     "Settling",
     "Setup",
     "SizeShare",
@@ -83,8 +91,10 @@ __all__ = [
     "ThroughputSpec",
     "Tracked",
     "WaitStates",
+    "Workload",
     "WriteSaturationSpec",
     "loop_rule",
     "most_rounds",
     "settling_rule",
+    "staged",
 ]

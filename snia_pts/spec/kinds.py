@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from annotated_types import MinLen
 
+from .profile import ProfileSpec
 from .sections import (
     MOST_POINTS,
     STRICT,
@@ -48,6 +49,11 @@ class TestSpec:
     publication: Line
     revision: Name
     setup: Setup
+
+    @property
+    def authority(self) -> str:
+        """What a run is held against; a difference from it is a Deviation."""
+        return "the standard"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,10 +215,11 @@ class DemandSpec(PatternSpec):
         _tracks("steady_state", self.steady_state, **counts)
 
 
-Spec = IopsSpec | ThroughputSpec | LatencySpec | WriteSaturationSpec | HostIdleSpec | CrossStimulusSpec | DemandSpec
+Standard = IopsSpec | ThroughputSpec | LatencySpec | WriteSaturationSpec | HostIdleSpec | CrossStimulusSpec | DemandSpec
+Spec = Standard | ProfileSpec
 
-#: Every test's specification type, by the test's verb.
-SPEC_TYPES: Mapping[str, type[Spec]] = {
+#: The specification type of every test of the standard, by the test's verb.
+SPEC_TYPES: Mapping[str, type[Standard]] = {
     "iops": IopsSpec,
     "throughput": ThroughputSpec,
     "latency": LatencySpec,
@@ -239,3 +246,8 @@ def most_rounds(spec: Spec) -> int | None:
 def settling_rule(spec: Spec) -> Settling | None:
     """Return the rule by which the samples of a test's continuous stimulus are judged; None for a test without."""
     return spec.settling if isinstance(spec, PatternSpec) else None
+
+
+def staged(spec: Spec) -> tuple[str, ...]:
+    """Return the names of the host's settings that a run goes through; none but in a profile."""
+    return tuple(axis.setting for axis in spec.axis if axis.setting) if isinstance(spec, ProfileSpec) else ()

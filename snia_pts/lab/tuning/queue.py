@@ -19,7 +19,7 @@ _DIRECT = "it concerns I/O through the page cache alone, and fio's goes past tha
 
 def queue(block: Path) -> Iterator[Seen]:
     """Tell of the queue of the drive whose sysfs folder is ``block``."""
-    yield _scheduler(block)
+    yield scheduler(block)
     yield _merging(block)
     yield _largest(block)
     yield _requests(block)
@@ -29,7 +29,8 @@ def queue(block: Path) -> Iterator[Seen]:
         yield seen(name, f"{value} {unit}", "good", _DIRECT) if value else untold(name, _UNTOLD)
 
 
-def _scheduler(block: Path) -> Seen:
+def scheduler(block: Path) -> Seen:
+    """Tell of the scheduler of the disk whose sysfs folder is ``block``."""
     now, place = chosen(attribute(block / "queue/scheduler")), block.name
     if not now:
         return untold("scheduler", _UNTOLD)

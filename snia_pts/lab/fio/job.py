@@ -1,0 +1,213 @@
+"""fio: how a stimulus is told to it, and when its answer is believed.
+
+Measured facts behind the options (fio 3.33; ``tests/test_fio_contract.py`` holds each):
+
+* ``randseed`` large and new for every stimulus: the default repeats the same LBAs on every start, and small
+  neighbouring seeds collide between threads.
+* ``norandommap``: the random map costs time and memory, and makes the last I/Os of a pass less random.
+* ``allow_file_create=0``: fio creates a path that does not exist (the folders on the way it makes even so).
+* ``thread``: after SIGKILL a forked job goes on writing.
+* ``clocksource=clock_gettime``: saves two calibrations a start, which would also disturb a running fio.
+* ``lat_percentiles``: response time is submission plus completion; fio's default leaves out the submission.
+* ``scramble_buffers`` (fio's default): no 512 bytes repeat, at next to no cost.  ``refill_buffers`` makes data that
+  compresses not at all instead of to 91 % within 4 KiB, but holds one thread to some 2 GB/s (``bench/random_data.py``):
+  so it is the operator's choice, for drives that compress or deduplicate.
+* Sequential threads get a share of the range each: on the same offsets the second reads what the first just touched.
+* fio leaves out a last block shorter than the block size: a section of its own writes it.
+* In a block-size mix fio aligns every random I/O to the smallest size.  512 bytes would put nearly every 4 KiB write
+  across two of the device's own pages, so ``blockalign`` is 4 KiB where the mix has sizes of that and more.
+* ``io_size`` ends a thread at its amount, going over its section again where that is smaller; ``time_based`` would
+  overrule it, ``runtime`` bounds it.
+* ``status-interval`` adds a whole document with running totals at each interval, counted from fio's start, so that the
+  first is early by the time fio takes to begin; after a halt of all I/O what is due meanwhile comes as one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ...errors import TargetUnfit
+from ...steps import BlockSize, Stimulus
+from ..held import THREAD_DONE, THREAD_READY
+
+IoEngine = Literal["io_uring", "libaio"]
+#: fio reads lines of 4095 bytes, and takes the rest of a longer one for another option.
+_LONGEST_NAME_BYTES = 4000
+#: A drive may take so long over what it is to transfer: a small card with its calls of fdatasync does.
+_SLOWEST_BYTES_PER_SECOND, _SLOWEST_IO_SECONDS = 2_000_000, 0.1
+#: What the drives' own pages are at least.
+_PAGE_BYTES = 4096
+_UNSPEAKABLE = re.compile(r"[\x00-\x1f\x7f$\\\"'#;]|^\s|\s$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One job of a fio run: a part of the range with its block size or sizes, done by ``jobs`` threads."""
+
+    offset_bytes: int
+    size_bytes: int
+    block_size_bytes: BlockSize
+    jobs: int
+
+
+class Refused(Exception):
+    """fio's answer is not believed.  ``blame`` tells whether the device or the host failed, ``number`` is an errno."""
+
+    def __init__(self, blame: Literal["device", "host"], reason: str, number: int = 0) -> None:
+        super().__init__(reason)
+        self.blame = blame
+        self.reason = reason
+        self.number = number
+
+
+def command(job: Path, *, held: bool = False) -> tuple[str, ...]:
+    """Return the command line that runs a job file and leaves fio's whole answer beside it.
+
+    ``held`` threads stand ready before their I/O; the sign at the end keeps fio from redirecting what they say.
+    """
+    stops = (f"--exec_prerun={THREAD_READY} #", f"--exec_postrun={THREAD_DONE} #") if held else ()
+    return ("fio", "--output-format=json+", f"--output={job.with_suffix('.json')}", *stops, str(job))
+
+
+def sampling_command(job: str, sample_seconds: float) -> tuple[str, ...]:
+    """Return the command line that runs a job file and tells running totals every so often; in whole milliseconds."""
+    return ("fio", "--output-format=json+", f"--status-interval={round(1000 * sample_seconds)}ms", job)
+
+
+def job_file(stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int, *, refill: bool = False) -> str:
+    """Return the fio job file of a stimulus; whoever has it can repeat the stimulus by hand."""
+    opened = {"filename": _escaped(speakable(path)), "allow_file_create": 0, "direct": 1}
+    return _job_file(stimulus, {**opened, "refill_buffers": int(refill)}, io_engine, seed)
+
+
+def null_job_file(stimulus: Stimulus, io_engine: IoEngine, seed: int, *, fill: bool, refill: bool = False) -> str:
+    """Return the fio job file of a stimulus of writes to nowhere, their buffers filled as on a drive, or not at all."""
+    filled = {"refill_buffers": int(fill and refill), "scramble_buffers": int(fill)}
+    return _job_file(stimulus, {"filename": "/dev/null", **filled}, io_engine, seed)
+
+
+def _job_file(stimulus: Stimulus, target: Mapping[str, object], io_engine: IoEngine, seed: int) -> str:
+    options: dict[str, object] = {
+        **target,
+        "ioengine": io_engine,
+        "iodepth": stimulus.queue_depth,
+        "thread": 1,
+        "group_reporting": 1,
+        "norandommap": 1,
+        "randrepeat": 0,
+        "randseed": seed,
+        "random_generator": "tausworthe64",
+        "clocksource": "clock_gettime",
+        "clat_percentiles": 0,
+        "lat_percentiles": 1,
+        **_pattern(stimulus),
+        **_extent(stimulus),
+        **dict(stimulus.options),
+    }
+    lines = ["[global]", *(f"{key}={value}" for key, value in options.items())]
+    for number, section in enumerate(sections(stimulus)):
+        lines += [
+            f"[{stimulus.access.lower()}{number}]",
+            f"offset={section.offset_bytes}",
+            f"size={section.size_bytes}",
+            *_sizes(section.block_size_bytes),
+            f"numjobs={section.jobs}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def sections(stimulus: Stimulus) -> Iterator[Section]:
+    """Split a stimulus over fio jobs: random threads share the range, sequential ones never share an LBA.
+
+    Each sequential thread begins its part of ``start_bytes`` into its share, and goes over the rest of it.  Raises
+    Refused where the range holds fewer blocks than threads.
+    """
+    start, size, sizes = stimulus.range_offset_bytes, stimulus.range_bytes, stimulus.block_size_bytes
+    if stimulus.access == "RND":
+        yield Section(offset_bytes=start, size_bytes=size, block_size_bytes=sizes, jobs=stimulus.thread_count)
+        return
+    block, threads = stimulus.largest_block_bytes, stimulus.thread_count
+    blocks, rest = divmod(size, block)
+    each, more = divmod(blocks, threads)
+    if not each:
+        raise Refused("host", f"{threads} sequential threads cannot share a range of {blocks} blocks")
+    if stimulus.start_bytes and stimulus.passes is not None:
+        raise ValueError("passes go over a range from its beginning")
+    begun = stimulus.start_bytes // threads // block * block
+    for thread in range(threads):
+        share = (each + (thread < more)) * block
+        skipped = begun if begun < share else 0
+        yield Section(offset_bytes=start + skipped, size_bytes=share - skipped, block_size_bytes=sizes, jobs=1)
+        start += share
+    if rest and stimulus.passes is not None:
+        yield Section(offset_bytes=start, size_bytes=rest, block_size_bytes=rest, jobs=1)
+
+
+def speakable(path: str) -> str:
+    """Return ``path`` if fio reads it as written; raises TargetUnfit for one that fio takes for something else."""
+    if _UNSPEAKABLE.search(path) or any("\ud800" <= letter <= "\udfff" for letter in path):
+        raise TargetUnfit(
+            path=repr(path), reason="its name holds characters that fio would read as something else",
+            hint="Use a name of UTF-8 without quotes, backslash, $, #, ; and control characters.",
+        )  # fmt: skip
+    if not path.startswith("/") or len(_escaped(path).encode()) > _LONGEST_NAME_BYTES:
+        raise TargetUnfit(path=path, reason="fio would not read its name as a whole", hint="Use a shorter name.")
+    return path
+
+
+def _escaped(path: str) -> str:
+    return path.replace(":", r"\:")
+
+
+def timeout_seconds(stimulus: Stimulus) -> float:
+    """Return the wall-clock limit after which a stimulus counts as hung."""
+    if stimulus.seconds is not None:
+        return stimulus.ramp_seconds + stimulus.seconds + 90
+    amount = stimulus.amount_bytes or 0
+    smallest = min((share.size_bytes for share in stimulus.block_shares), default=stimulus.largest_block_bytes)
+    return amount / _SLOWEST_BYTES_PER_SECOND + amount / smallest * _SLOWEST_IO_SECONDS + 300
+
+
+def _sizes(sizes: BlockSize) -> tuple[str, ...]:
+    """Return the lines that tell the size of each I/O: one, or the shares of a mix."""
+    if isinstance(sizes, int):
+        return (f"bs={sizes}",)
+    shares = ":".join(f"{share.size_bytes}/{share.percent}" for share in sizes)
+    bytes_each = [share.size_bytes for share in sizes]
+    align = max(min(bytes_each), min(_PAGE_BYTES, max(bytes_each)))
+    return (f"bssplit={shares}", f"blockalign={align}")
+
+
+def _pattern(stimulus: Stimulus) -> Mapping[str, object]:
+    names = {("RND", 100): "randread", ("RND", 0): "randwrite", ("SEQ", 100): "read", ("SEQ", 0): "write"}
+    pure = names.get((stimulus.access, stimulus.read_percent))
+    mixed = {"rw": "randrw" if stimulus.access == "RND" else "rw", "rwmixread": stimulus.read_percent}
+    if pure and stimulus.skip_bytes:
+        pure = f"{pure}:{stimulus.skip_bytes}"
+    zones = ":".join(f"{zone.access_percent}/{zone.range_percent}" for zone in stimulus.skew)
+    skew = {"random_distribution": f"zoned:{zones}"} if zones else {}
+    return {**({"rw": pure} if pure else mixed), **skew}
+
+
+def _extent(stimulus: Stimulus) -> Mapping[str, object]:
+    if stimulus.seconds is None:
+        if stimulus.skip_bytes > 0 or (stimulus.access == "RND" and stimulus.thread_count > 1):
+            return {"io_size": (stimulus.amount_bytes or 0) // stimulus.thread_count}
+        return {"loops": stimulus.passes}
+    bound = {"runtime": f"{round(1000 * stimulus.seconds)}ms"}
+    if stimulus.ramp_seconds:
+        bound["ramp_time"] = f"{round(1000 * stimulus.ramp_seconds)}ms"
+    if stimulus.limit_bytes is None:
+        return {"time_based": 1, **bound}
+    return {"io_size": thread_limit(stimulus, stimulus.limit_bytes), **bound}
+
+
+def thread_limit(stimulus: Stimulus, limit_bytes: int) -> int:
+    """Return how many bytes each thread transfers for a limit, in whole blocks that are not less together."""
+    block = stimulus.largest_block_bytes
+    return math.ceil(limit_bytes / stimulus.thread_count / block) * block

@@ -1,0 +1,163 @@
+"""Pages of a profile's report over axes of quantities: lines over one, surfaces over two, response time over IOPS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from .. import columns
+from ..figures import Grid
+from ..matrices import average_response_ms
+from ..pages import Block, Figure, Page
+from ..surface import has_surface, surface
+from ..tables import Table
+from .figures import Step, lines, response_over_iops
+from .points import DEMANDS, Family, Series, along, axis_name, grid, part, side
+from .reductions import IOPS, MB_PER_SECOND, Measure, two_nines_ms
+from .tables import matrices_of
+
+#: So many series have a colour and a marker of their own in one figure.
+_SERIES = 8
+#: A surface, with its matrices below on the same page.
+_SURFACE_HEIGHT = 3.05
+
+
+def axis_pages(
+    family: Family, measure: Measure, alike: Sequence[Family], *, prefix: str, slug: str
+) -> Iterator[Page]:  # fmt: skip
+    """Give the pages of a family over its axes of quantities, ``measure`` being what tells most of it.
+
+    Surfaces are on one scale with those of the families ``alike``.
+    """
+    if len(family.sides) == 2:
+        grids = [each for one in alike if len(one.sides) == 2 for each in surfaces(one, measure).values()]
+        yield from _surfaces(family, measure, grids, prefix, slug)
+    else:
+        yield from _lines(family, prefix, slug)
+    yield from _responses(family, prefix, slug)
+
+
+def _split(found: Sequence[Series]) -> list[Sequence[Series]]:
+    return [found[at : at + _SERIES] for at in range(0, len(found), _SERIES)]
+
+
+def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
+    (axis,) = family.sides
+    across, found = side(axis, family.spots), family.series([axis.key])
+    name = axis_name(axis)
+    several = any(len(spot.measured) > 1 for spot in family.spots)
+    whiskers = "; whiskers from the least to the greatest repeat" if several else ""
+    groups = _split(found)
+    for number, group in enumerate(groups, start=1):
+        panels = {
+            measure.heading: {
+                series.label: {key: measure.span(spot.measured) for key, spot in along(series.spots, axis).items()}
+                for series in group
+            }
+            for measure in (IOPS, MB_PER_SECOND)
+        }
+        figure = Figure(
+            name=f"lines-{slug}-{number}",
+            caption=f"IOPS and throughput over {name.lower()}, one line a series{whiskers}.",
+            alt=f"Line plots above one another: IOPS, and MB/s, against {name.lower()}.",
+            draw=partial(lines, panels, across, legend="Series"),
+        )
+        yield Page(title=f"{prefix}IOPS and Throughput over {_title(name)}{part(number, groups)}", blocks=(figure,))
+
+
+def _title(name: str) -> str:
+    return name if name.startswith("option ") else name.title()
+
+
+def surfaces(family: Family, measure: Measure) -> Mapping[str, Grid]:
+    """Return the matrices of a family over its two axes, by series: the last axis to the right."""
+    deep, across = family.sides
+    found = family.series([deep.key, across.key])
+    return {series.label: grid(series.spots, across, deep, measure.of) for series in found}
+
+
+def surface_figure(
+    family: Family,
+    label: str,
+    grids: Mapping[str, Grid],
+    measure: Measure,
+    name: str,
+    alike: Sequence[Grid],
+    *,
+    before: str = "",
+) -> Figure:
+    """Return one matrix of a family in three dimensions, on the scale of all of ``alike``."""
+    deep, across = family.sides
+    sides = side(across, family.spots), side(deep, family.spots)
+    whole = all(has_surface(values, *sides) for values in grids.values())
+    form = surface if whole else columns.columns
+    what = f"{measure.heading} over {axis_name(across).lower()} and {axis_name(deep).lower()}"
+    return Figure(
+        name=name, caption=f"{before}{label}: {what}. The scale is the same in all such figures of this report.",
+        alt=f"{'Surface' if whole else 'Columns'} in three dimensions: {what}, linear scale from zero.",
+        draw=partial(form, grids[label], *sides, heading=measure.heading, height=_SURFACE_HEIGHT, alike=tuple(alike)),
+        height=_SURFACE_HEIGHT,
+    )  # fmt: skip
+
+
+def _surfaces(
+    family: Family, measure: Measure, alike: Sequence[Grid], prefix: str, slug: str
+) -> Iterator[Page]:  # fmt: skip
+    """Give a page for each series: its surface on the scale that all have, and the matrices below."""
+    deep, across = family.sides
+    grids = surfaces(family, measure)
+    for number, series in enumerate(family.series([deep.key, across.key]), start=1):
+        blocks: tuple[Block, ...] = tuple(matrices_of(series.spots, deep, across, _column(measure)))
+        if min(len(side(axis, series.spots).keys) for axis in (deep, across)) > 1:
+            drawn = surface_figure(family, series.label, grids, measure, f"matrix-{slug}-{number}", alike)
+            blocks = (drawn, *blocks)
+        alone = f"{_title(axis_name(deep))} x {_title(axis_name(across))}"
+        title = series.label if len(grids) > 1 or prefix else alone
+        yield Page(title=f"Matrix: {title}", blocks=blocks, flows=True)
+
+
+def _column(measure: Measure) -> str:
+    return "IOPS" if measure is IOPS else "MB/s"
+
+
+def first_matrices(family: Family, measure: Measure) -> Iterator[Table]:
+    """Give the matrix of each series of a family, in what tells most of it."""
+    deep, across = family.sides
+    for series in family.series([deep.key, across.key]):
+        table, *_ = matrices_of(series.spots, deep, across, _column(measure))
+        yield replace(table, title=f"{series.label}: {table.title}")
+
+
+def _responses(family: Family, prefix: str, slug: str) -> Iterator[Page]:
+    """Give response time over IOPS along the outstanding I/Os, where an axis goes through these."""
+    axis = next((each for key in DEMANDS for each in family.axes if each.key == key), None)
+    if axis is None:
+        return
+    groups = _split(family.series([axis.key]))
+    for number, group in enumerate(groups, start=1):
+        shown = {series.label: steps(series, axis.key, family) for series in group}
+        every = [step for found in shown.values() for step in found]
+        if not any(math.isfinite(step.average_ms) for step in every):
+            return
+        figure = Figure(
+            name=f"response-{slug}-{number}",
+            caption=f"Average and 99 % response time over IOPS; beside each point its {axis_name(axis).lower()}. Where "
+            "a curve turns up, more outstanding I/Os make no more IOPS.",
+            alt="Line plot: average and 99 % response time in ms against IOPS, one colour a series.",
+            draw=partial(response_over_iops, shown, legend="Series"),
+        )
+        yield Page(title=f"{prefix}Response Time over IOPS{part(number, groups)}", blocks=(figure,))
+
+
+def steps(series: Series, key: str, family: Family) -> list[Step]:
+    """Return a series as the steps of a curve of response time over IOPS."""
+    axis = next(each for each in family.axes if each.key == key)
+    return [
+        Step(
+            demand=f"{DEMANDS[key]}{at}", iops=IOPS.of(spot.measured), average_ms=average_response_ms(spot.measured),
+            most_ms=two_nines_ms(spot.measured),
+        )
+        for at, spot in along(series.spots, axis).items()
+    ]  # fmt: skip

@@ -1,0 +1,288 @@
+"""The figures of a workload profile's report: lines and bars with what the repeats span, response time over IOPS."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .. import axes as ax
+from ..figures import Side, canvas, legend_beside, plot
+from ..header import short
+from ..pages import FIGURE_HEIGHT, FIGURE_WIDTH
+from ..style import BAD, COLOURS, INK, QUIET, looks
+from ..tables import decimals_for, thousands
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: A scale is logarithmic from this ratio of its values on.
+_LOG_RATIO = 30.0
+#: Letters of a legend's line, and lines of an entry; a legend of more lines has smaller letters.
+_LEGEND_LETTERS, _LEGEND_LINES, _LEGEND_ROOM = 19, 4, 22
+#: Letters of a bar's label, and inches that a bar, or a box, takes.
+_LABEL_LETTERS, _ROW = 34, 0.33
+#: So many bars, or boxes, stand in one figure.
+MOST_ROWS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A mean, and the least and the greatest of the values it is the mean of."""
+
+    mean: float
+    least: float
+    greatest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A point of a curve of response time over IOPS: its demand (``Q16``), and both response times in ms."""
+
+    demand: str
+    iops: float
+    average_ms: float
+    most_ms: float
+
+
+def entry(label: str) -> str:
+    """Return a label broken into the lines that a legend has room for."""
+    lines = textwrap.wrap(label, _LEGEND_LETTERS) or [label]
+    if len(lines) > _LEGEND_LINES:  # what tells series apart stands at the end
+        lines = [f"{lines[0]} \N{HORIZONTAL ELLIPSIS}", *lines[1 - _LEGEND_LINES :]]
+    return "\n".join(lines)
+
+
+def is_log(values: Sequence[float]) -> bool:
+    """Tell whether values lie so far apart that a linear scale would hide the small ones."""
+    positive = [value for value in ax.finite(values) if value > 0]
+    return bool(positive) and max(positive) > _LOG_RATIO * min(positive)
+
+
+def legend_of_lines(axes: Axes, title: str) -> None:
+    """Put a legend beside axes whose entries are broken into lines."""
+    handles, labels = axes.get_legend_handles_labels()
+    texts = [entry(label) for label in labels]
+    legend_beside(axes, handles, texts, title)
+    legend, lines = axes.get_legend(), sum(text.count("\n") + 1 for text in texts)
+    if legend is not None and lines > _LEGEND_ROOM:
+        for text in legend.get_texts():
+            text.set_fontsize(max(4.0, 8 * _LEGEND_ROOM / lines))
+
+
+def lines(
+    panels: Mapping[str, Mapping[str, Mapping[int, Span]]], across: Side, *, legend: str, scales: Sequence[float] = ()
+) -> Figure:
+    """Plot quantities over one axis above one another, a line for each series, whiskers from the least to the greatest.
+
+    ``panels`` are values by heading, label and key.  ``scales`` are values that the first panel has room for too.
+    """
+    figure = canvas()
+    room = (FIGURE_HEIGHT - 0.75) / len(panels)
+    shown = looks(list(next(iter(panels.values()))))
+    for number, (heading, series) in enumerate(panels.items()):
+        last = number == len(panels) - 1
+        axes = plot(figure, left=0.85, right=1.75, bottom=0.55 + room * (len(panels) - 1 - number) + 0.1 * (not last),
+                    top=0.2 + room * number)  # fmt: skip
+        ax.dress(axes)
+        for label, line in series.items():
+            _line(axes, across, line, label, shown[label].line())
+        spans = [each for line in series.values() for each in line.values()]
+        values = [value for each in spans for value in (each.least, each.greatest)] + [*scales] * (number == 0)
+        ax.set_y(axes, values, heading, log=is_log(values))
+        _across(axes, across, labelled=last)
+        if number == 0:
+            legend_of_lines(axes, legend)
+    return figure
+
+
+def _line(axes: Axes, across: Side, spans: Mapping[int, Span], label: str, look: Mapping[str, object]) -> None:
+    places = dict(zip(across.keys, across.places, strict=True))
+    found = [(places[key], span) for key, span in spans.items()]
+    xs, ys = [x for x, _ in found], [span.mean or math.nan for _, span in found]
+    axes.plot(xs, ys, label=label, **look)  # type: ignore[arg-type]
+    reach = [[span.mean - span.least for _, span in found], [span.greatest - span.mean for _, span in found]]
+    if any(map(any, reach)):
+        axes.errorbar(xs, ys, yerr=reach, fmt="none", ecolor=look["color"], elinewidth=0.8, capsize=2.2)  # type: ignore[arg-type]
+
+
+def _across(axes: Axes, across: Side, *, labelled: bool) -> None:
+    places = across.places
+    room = max(0.25, 0.03 * (places[-1] - places[0]))
+    keep = ax.spread(places, 0.09 * (places[-1] - places[0] + 2 * room))
+    axes.set_xlim(places[0] - room, places[-1] + room)
+    shown = [label if kept and labelled else "" for label, kept in zip(across.labels, keep, strict=True)]
+    axes.set_xticks(places, shown)
+    if labelled:
+        axes.set_xlabel(ax.logarithmic(across.title) if across.log else across.title)
+
+
+# -- response time over IOPS ------------------------------------------------------------------------------------------
+
+
+def response_over_iops(series: Mapping[str, Sequence[Step]], *, legend: str, scales: Sequence[Step] = ()) -> Figure:
+    """Plot average and 99 % response time over IOPS, a colour for each series; points have their demand beside them.
+
+    ``scales`` are steps that the axes have room for too.
+    """
+    figure = canvas()
+    axes = plot(figure, left=0.85, right=1.75, bottom=0.55, top=0.2)
+    ax.dress(axes)
+    shown = looks(list(series))
+    for label, steps in series.items():
+        look, x = shown[label].line(), [step.iops for step in steps]
+        axes.plot(x, [step.average_ms for step in steps], label=label, **{**look, "linestyle": "solid"})
+        dashed = {**look, "linestyle": (0, (2, 1.5)), "markersize": 2.5, "linewidth": 0.9}
+        axes.plot(x, [step.most_ms for step in steps], **dashed)
+    for name, style in (("average", "solid"), ("99 %", (0, (2, 1.5)))):
+        axes.plot([], [], color=QUIET, linestyle=style, label=name)
+    every = [step for steps in (*series.values(), scales) for step in steps]
+    times = [value for step in every for value in (step.average_ms, step.most_ms)]
+    ax.set_linear_x(axes, [0.0, *(step.iops for step in every)])
+    axes.set_xlabel("IOPS")
+    ax.set_y(axes, times, "Response time (ms)", log=is_log(times))
+    legend_of_lines(axes, legend)
+    _name_steps(axes, series, {label: shown[label].colour for label in series})
+    return figure
+
+
+def _name_steps(axes: Axes, series: Mapping[str, Sequence[Step]], colours: Mapping[str, str]) -> None:
+    """Put each step's demand beside it, where it meets no other point and no other label: at the ends first."""
+    from matplotlib.patheffects import withStroke
+
+    halo = [withStroke(linewidth=1.6, foreground="white")]
+    at = {
+        (label, number): _printed(axes, step.iops, step.average_ms)
+        for label, steps in series.items() for number, step in enumerate(steps) if step.average_ms > 0
+    }  # fmt: skip
+    dots = [*at.values(), *(_printed(axes, step.iops, step.most_ms) for steps in series.values() for step in steps)]
+    taken = [(x - 2.5, y - 2.5, x + 2.5, y + 2.5) for x, y in dots]
+    for label, steps in series.items():
+        for number in sorted(range(len(steps)), key=lambda place: (place not in (0, len(steps) - 1), -place)):
+            if (label, number) not in at:
+                continue
+            text, (x, y) = steps[number].demand, at[label, number]
+            box, shift = next(_free(x, y, 4.6 * len(text) + 1.5, taken), (None, (0.0, 0.0)))
+            if box is not None:
+                taken.append(box)
+                axes.annotate(
+                    text, (steps[number].iops, steps[number].average_ms), xytext=shift, textcoords="offset points",
+                    fontsize=6.5, color=colours[label], ha="left", va="bottom", annotation_clip=False,
+                    path_effects=halo, zorder=5,
+                )  # fmt: skip
+
+
+def _printed(axes: Axes, x: float, y: float) -> tuple[float, float]:
+    """Return where a place of the axes is on paper, in points; nowhere, what is no number."""
+    if not (math.isfinite(y) and y > 0):
+        return -1e6, -1e6
+    right, up = axes.transData.transform((x, y))
+    return 72 * right / axes.figure.dpi, 72 * up / axes.figure.dpi
+
+
+_Box = tuple[float, float, float, float]
+
+
+def _free(x: float, y: float, wide: float, taken: Sequence[_Box]) -> Iterator[tuple[_Box, tuple[float, float]]]:
+    """Give the places around a point, in points of print, where a label of this width meets nothing that is taken."""
+    for right, above in ((-wide - 3.0, 3.0), (3.0, -12.0), (3.0, 3.0), (-wide - 3.0, -12.0)):
+        box = (x + right, y + above, x + right + wide, y + above + 9.0)
+        if not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
+            yield box, (right, above)
+
+
+# -- bars and boxes, a row each ---------------------------------------------------------------------------------------
+
+
+def height(rows: int) -> float:
+    """Return how high a figure of so many rows is."""
+    return 0.75 + _ROW * max(rows, 2)
+
+
+def _row_label(text: str) -> str:
+    lines = textwrap.wrap(text, _LABEL_LETTERS)
+    return "\n".join(lines[:2]) + ("\N{HORIZONTAL ELLIPSIS}" if len(lines) > 2 else "")
+
+
+def row_labels(axes: Axes, labels: Sequence[str]) -> None:
+    """Name the rows of axes, the first on top."""
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.set_yticks(range(len(labels)), [_row_label(label) for label in labels], fontsize=7)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(False, axis="y")
+
+
+def bars(
+    panels: Mapping[str, Mapping[str, Span]], colours: Mapping[str, int], scale: Mapping[str, Sequence[float]]
+) -> Figure:
+    """Draw quantities as bars from zero beside one another, a row for each label; whiskers as ``lines`` has them.
+
+    ``colours`` number the labels' colours, ``scale`` are values that the panels have room for, by their headings.
+    """
+    labels = list(next(iter(panels.values())))
+    figure = canvas(height=height(len(labels)))
+    left, gap = 2.05, 0.35
+    wide = (FIGURE_WIDTH - left - 0.3 - gap * (len(panels) - 1)) / len(panels)
+    for number, (heading, spans) in enumerate(panels.items()):
+        start = left + number * (wide + gap)
+        axes = plot(figure, left=start, right=FIGURE_WIDTH - start - wide, bottom=0.5, top=0.15)
+        ax.dress(axes)
+        means = [spans[label].mean for label in labels]
+        axes.barh(range(len(labels)), means, height=0.62, color=[COLOURS[colours[label] % 8] for label in labels])
+        reach = [[spans[label].mean - spans[label].least for label in labels],
+                 [spans[label].greatest - spans[label].mean for label in labels]]  # fmt: skip
+        if any(map(any, reach)):
+            axes.errorbar(means, range(len(labels)), xerr=reach, fmt="none", ecolor=INK, elinewidth=0.9, capsize=2.5)
+        _few_x(axes, [0.0, *scale[heading]], heading)
+        row_labels(axes, labels if number == 0 else [""] * len(labels))
+        for row, value in enumerate(means):
+            _value(axes, row, value, max(scale[heading], default=0.0))
+    return figure
+
+
+def _few_x(axes: Axes, values: Sequence[float], heading: str) -> None:
+    """Give a narrow panel a linear x axis from zero, with three labels."""
+    ticks = ax.linear_ticks(0.0, max(ax.finite(values)) or 1.0)
+    axes.set_xlim(0.0, ticks[-1] * 1.02)
+    few = ticks[:: max(1, (len(ticks) - 1) // 2)]
+    axes.set_xticks(few, ax.tick_labels(few))
+    axes.set_xlabel(heading)
+
+
+def _value(axes: Axes, row: int, value: float, most: float) -> None:
+    """Write a bar's value: in it where it is long, else behind it."""
+    inside = value > 0.55 * most
+    text = thousands(value, decimals_for([value], digits=3, most=3))
+    axes.annotate(
+        text, (value, row), xytext=(-7 if inside else 7, 0), textcoords="offset points", va="center",
+        ha="right" if inside else "left", fontsize=6.5, color="white" if inside else INK,
+    )  # fmt: skip
+
+
+# -- synchronizing calls ----------------------------------------------------------------------------------------------
+
+
+def percentiles(
+    series: Mapping[str, Mapping[str, float]], limits: Sequence[tuple[str, float, str]], *, heading: str, legend: str
+) -> Figure:
+    """Plot times by percentile, a line for each series; ``limits`` are the place, value and name of what is asked."""
+    figure = canvas()
+    axes = plot(figure, left=0.85, right=1.75, bottom=0.55, top=0.2)
+    ax.dress(axes)
+    places = list(dict.fromkeys(place for found in series.values() for place in found))
+    for label, look in looks(list(series)).items():
+        found = series[label]
+        axes.plot([places.index(place) for place in found], list(found.values()), label=label, **look.line())
+    for place, value, name in limits:
+        at = places.index(place)
+        axes.plot([at - 0.45, at + 0.45], [value, value], color=BAD, linewidth=2.2, label=name, solid_capstyle="butt")
+    values = [value for found in series.values() for value in found.values()] + [value for _, value, _ in limits]
+    axes.set_xlim(-0.5, len(places) - 0.5)
+    axes.set_xticks(range(len(places)), [short(place, 8.0) for place in places])
+    axes.set_xlabel("Percentile")
+    ax.set_y(axes, values, heading, log=is_log(values))
+    legend_of_lines(axes, legend)
+    return figure

@@ -1,0 +1,271 @@
+"""The pages of a workload profile's report: each point with its repeats, and what the axes make of them.
+
+What is drawn comes from the axes: lines over one quantity, surfaces over two, curves and boxes over zones, bars where
+there is none, and a table of what each setting makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from ...acceptance import judgements
+from ...result import TestResult
+from ...spec import ProfileSpec, staged
+from ...steps import Stimulus
+from ...units import block_size, capacity, counted, duration
+from ..header import Rows, notes, pattern
+from ..overlays import over_time
+from ..pages import Block, Figure, Page, Prose
+from ..provenance import provenance
+from ..summary import summary
+from ..tables import NOT_APPLICABLE, Table, facts
+from . import figures as drawn
+from .axes import axis_pages, first_matrices
+from .points import Family, Spot, axis_name, families, profile_spec, spots
+from .reductions import IOPS, MB_PER_SECOND, SYNC_PERCENTS, Measure, longest_sync_ms, sync_ms
+from .tables import (
+    EXPLAINED,
+    effect_tables,
+    extremes_table,
+    host_table,
+    points_table,
+    repeats_table,
+    sides_table,
+    sync_table,
+)
+from .zones import zone_curves, zone_pages, zone_tables
+
+#: So many points have a row each on the first page.
+_MOST_ROWS = 24
+#: So many curves over time stand in one figure.
+_CURVES = 6
+_SPREAD = "Spread: greatest less smallest IOPS of the repeats, in percent of their mean. "
+_TIMES = "Response times are of all I/Os of the repeats together."
+
+
+def pages(result: TestResult) -> tuple[Page, ...]:
+    """Return all pages that ``result`` has data for, the summary first."""
+    every = spots(result)
+    found = families(result, every)
+    measured = (*_results(result, found), *_pictures(found), *_over_time(result, every), *_effects(found))
+    measured = (*measured, *_sync(result, every), *_host(result))
+    return (summary(result, figures=(*_told(result), *_key_tables(result, every))), *measured, provenance(result))
+
+
+def overview(result: TestResult) -> Iterator[Table]:
+    """Give the tables that tell a run in short, for a terminal: of many points a row, of matrices one figure."""
+    every = spots(result)
+    found = families(result, every)
+    for family in found:
+        if family.zoned:
+            yield from zone_tables(zone_curves(family, _measure(family)), _measure(family))
+        elif len(family.sides) == 2:
+            yield from first_matrices(family, _measure(family))
+        else:
+            yield points_table(family.spots, _means(result))
+    for family in found:
+        yield from (table for axis in family.choices for table in effect_tables(family, axis))
+    yield from sides_table(every)
+    if synced := _synced(every):
+        yield sync_table(synced)
+
+
+# -- header -----------------------------------------------------------------------------------------------------------
+
+
+def setup(result: TestResult) -> Rows:
+    """Return the Setup Parameters."""
+    spec = profile_spec(result)
+    return (
+        ("Data Pattern", pattern(spec)),
+        ("Purge", _purges(spec)),
+        ("Fill", "once over, sequential" if spec.fill else "none"),
+        ("Host settings", ", ".join(staged(spec)) or "as they are"),
+        ("Page cache", "emptied before cold workloads" if any(each.cold for each in spec.workload) else "as it is"),
+        ("Write cache", spec.write_cache),
+        ("Repeats", str(spec.repeats)),
+        ("Order", "repeats, axes, workloads"),
+        ("Limits", counted(len(result.facts.limits), "limit") if result.facts.limits else "none"),
+        ("Notes", notes(result).replace("NOT PTS CONFORMANT: ", "")),
+    )  # fmt: skip
+
+
+def _purges(spec: ProfileSpec) -> str:
+    if spec.purge:
+        return "once, before all"
+    return "before fresh workloads" if any(each.fresh for each in spec.workload) else "none"
+
+
+def parameters(result: TestResult) -> Rows:
+    """Return the Test Parameters: how much of everything, what all points have alike, and the axes."""
+    spec = profile_spec(result)
+    stimuli = [loop.rounds[0].measurements[0].stimulus for loop in result.loops if loop.rounds[0].measurements]
+    alike = [(name, value) for name, value in _alike(stimuli) if name not in {axis_name(axis) for axis in spec.axis}]
+    axes = [(axis_name(axis), ", ".join(map(str, axis.values))) for axis in spec.axis]
+    rows = [("Profile", spec.name), ("Workloads", str(len(spec.workload))), ("Points", str(len(result.loops)))]
+    goes = {each.range_bytes or result.facts.dut.capacity_bytes for each in spec.workload}
+    if len(goes) == 1 and "range" not in {axis.key for axis in spec.axis}:
+        alike.append(("Range", capacity(goes.pop())))
+    rows += [*axes, *alike][: 10 - len(rows)]
+    return tuple((rows + [("", NOT_APPLICABLE)] * 10)[:10])
+
+
+def _alike(stimuli: Sequence[Stimulus]) -> Iterator[tuple[str, str]]:
+    """Give what all stimuli have alike."""
+    told: Mapping[str, list[str]] = {
+        "Block size": [block_size(each.largest_block_bytes) for each in stimuli],
+        "Thread count": [str(each.thread_count) for each in stimuli],
+        "Queue depth": [str(each.queue_depth) for each in stimuli],
+        "Duration": [duration(each.seconds) if each.seconds else "once over the range" for each in stimuli],
+        "Ramp": [duration(each.ramp_seconds) if each.ramp_seconds else "none" for each in stimuli],
+    }
+    for name, values in told.items():
+        if len(set(values)) == 1:
+            yield name, values[0]
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+def _told(result: TestResult) -> Iterator[Table]:
+    spec = profile_spec(result)
+    rows = (("Profile", f"{spec.name}: {spec.description}"), ("Source", spec.source))
+    yield facts(rows, title="The profile", label_width=20)
+
+
+def _means(result: TestResult) -> str:
+    repeats = profile_spec(result).repeats
+    return f"Means of {counted(repeats, 'repeat')}" if repeats > 1 else "Results"
+
+
+def _key_tables(result: TestResult, found: Sequence[Spot]) -> Iterator[Block]:
+    """Give the points themselves where they are few, else each workload's range."""
+    if len(found) <= _MOST_ROWS and found:
+        yield points_table(found, _means(result))
+        yield Prose(text=f"{_SPREAD if profile_spec(result).repeats > 1 else ''}{_TIMES}")
+    elif found:
+        yield extremes_table(found)
+
+
+def _results(result: TestResult, found: Sequence[Family]) -> Iterator[Page]:
+    """Give the table of all points that no matrix or zone table tells, their repeats, the sides of mixed points."""
+    plain = [spot for family in found if not family.zoned and len(family.sides) < 2 for spot in family.spots]
+    every = [spot for family in found if not family.zoned for spot in family.spots]
+    blocks: list[Block] = []
+    if sum(len(family.spots) for family in found) > _MOST_ROWS and plain:
+        blocks += [points_table(plain, _means(result)), Prose(text=_SPREAD + _TIMES)]
+    blocks += [*sides_table(every), *repeats_table(plain)]
+    if blocks:
+        yield Page(title="Results", blocks=tuple(blocks), flows=True)
+
+
+def _measure(family: Family) -> Measure:
+    return MB_PER_SECOND if family.sequential else IOPS
+
+
+def _pictures(found: Sequence[Family]) -> Iterator[Page]:
+    """Give the figures of each family; those of several are told apart by their workloads."""
+    for number, family in enumerate(found, start=1):
+        prefix, measure = f"{', '.join(family.workloads)}: " if len(found) > 1 else "", _measure(family)
+        alike = [each for each in found if _measure(each) is measure]
+        if family.zoned:
+            yield from zone_pages(family, measure, alike, prefix=prefix, slug=str(number))
+        elif family.sides:
+            yield from axis_pages(family, measure, alike, prefix=prefix, slug=str(number))
+    yield from _bars([spot for family in found if not family.zoned and not family.sides for spot in family.spots])
+
+
+def _bars(found: Sequence[Spot]) -> Iterator[Page]:
+    """Give the points that lie on no axis of quantities as bars, with the same scale on all pages."""
+    if len(found) < 2:
+        return
+    measures = (IOPS, MB_PER_SECOND)
+    names = list(dict.fromkeys(spot.point.workload.name for spot in found))
+    colours = {spot.point.name: names.index(spot.point.workload.name) for spot in found}
+    scale = {each.heading: [each.span(spot.measured).greatest for spot in found] for each in measures}
+    groups = [found[at : at + drawn.MOST_ROWS] for at in range(0, len(found), drawn.MOST_ROWS)]
+    several = any(len(spot.measured) > 1 for spot in found)
+    figures = []
+    for number, group in enumerate(groups, start=1):
+        panels = {each.heading: {spot.point.name: each.span(spot.measured) for spot in group} for each in measures}
+        figures.append(
+            Figure(
+                name=f"bars-{number}",
+                caption=f"IOPS and throughput of each point, a colour for each workload"
+                f"{'; whiskers from the least to the greatest repeat' if several else ''}.",
+                alt="Bars: IOPS and MB/s from zero, a row for each point.",
+                draw=partial(drawn.bars, panels, colours, scale),
+                height=drawn.height(len(group)),
+            )
+        )
+    yield Page(title="IOPS and Throughput by Point", blocks=tuple(figures), flows=True)
+
+
+def _over_time(result: TestResult, every: Sequence[Spot]) -> Iterator[Page]:
+    """Give what was sampled while it ran: a figure for each workload, its points on one scale, repeats end to end."""
+    names = {spot.point.name: spot.point.workload.name for spot in every}
+    blocks = []
+    for number, workload in enumerate(profile_spec(result).workload, start=1):
+        known = (line for line in result.lines("stimulus") if len(line) > 1)
+        lines = [line for line in known if names.get(line.part) == workload.name]
+        rates = {line.part: line.mb_per_second if workload.access == "SEQ" else line.iops for line in lines}
+        series = {line.part: (line.ended_seconds, rates[line.part]) for line in lines}
+        heading = MB_PER_SECOND.heading if workload.access == "SEQ" else IOPS.heading
+        for at in range(0, len(series), _CURVES):
+            shown = dict(list(series.items())[at : at + _CURVES])
+            blocks.append(
+                Figure(
+                    name=f"time-{number}-{at // _CURVES + 1}",
+                    caption=f"{workload.name}: {heading} of each sample over its time; repeats end to end.",
+                    alt=f"Line plot: {heading} from zero against time.",
+                    draw=partial(over_time, shown, heading=heading, legend="Point", labelled=drawn.legend_of_lines),
+                )
+            )
+    if blocks:
+        yield Page(title="Samples over Time", blocks=tuple(blocks), flows=True)
+
+
+def _effects(found: Sequence[Family]) -> Iterator[Page]:
+    """Give what each setting, engine or switch makes of the points, a page for each such axis."""
+    axes = dict.fromkeys(axis for family in found for axis in family.choices)
+    for axis in axes:
+        tables = [table for family in found if axis in family.choices for table in effect_tables(family, axis)]
+        if tables:
+            yield Page(title=f"Effect of {axis_name(axis)}", blocks=(*tables, Prose(text=EXPLAINED)), flows=True)
+
+
+def _synced(every: Sequence[Spot]) -> list[Spot]:
+    return [spot for spot in every if any(each.sync and each.sync.calls for each in spot.measured)]
+
+
+def _sync(result: TestResult, every: Sequence[Spot]) -> Iterator[Page]:
+    """Give table and figure of the synchronizing calls, where there were some, with what is asked of them."""
+    found = _synced(every)
+    if not found:
+        return
+    limits = [
+        (f"{percent:g} %", each.limit.maximum, f"{each.limit.at}: {percent:g} % within {each.limit.maximum:g} ms")
+        for each in judgements(result) for percent in SYNC_PERCENTS
+        if each.limit.metric == f"sync_{percent:g}_percent_ms" and each.limit.maximum is not None
+    ]  # fmt: skip
+    shown = found[:8]
+    series = {
+        spot.point.name: {
+            **{f"{percent:g} %": sync_ms(spot.measured, percent) for percent in SYNC_PERCENTS},
+            "most": longest_sync_ms(spot.measured),
+        }
+        for spot in shown
+    }
+    rest = f" The first {len(shown)} of {len(found)} points." if len(found) > len(shown) else ""
+    figure = Figure(
+        name="sync", caption=f"Time of fsync and fdatasync by percentile, all repeats together.{rest}",
+        alt="Line plot: milliseconds by percentile of the synchronizing calls; limits as short red lines.",
+        draw=partial(drawn.percentiles, series, limits, heading="Synchronizing call (ms)", legend="Point"),
+    )  # fmt: skip
+    yield Page(title="Synchronizing Calls", blocks=(sync_table(found), figure), flows=True)
+
+
+def _host(result: TestResult) -> Iterator[Page]:
+    if tables := tuple(host_table(result)):
+        yield Page(title="Host Settings", blocks=tables, flows=True)

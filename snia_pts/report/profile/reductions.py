@@ -1,0 +1,96 @@
+"""What a profile's points come to: each measure by its heading, over all complete repeats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ...measurement import Measurement, mean, sync_percentile_us
+from ...points import spread_percent
+from ..matrices import average_response_ms, iops, maximum_response_ms, mb_per_second, percentile_response_ms
+from .figures import Span
+from .points import Reduction
+
+NS_PER_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """A quantity: its heading with the unit, what a point's repeats come to, and what each is by itself."""
+
+    heading: str
+    of: Reduction
+    each: Callable[[Measurement], float]
+
+    def span(self, measured: Sequence[Measurement]) -> Span:
+        """Return a point's mean, and the least and the greatest of its repeats."""
+        values = [self.each(one) for one in measured]
+        return Span(mean=self.of(measured), least=min(values), greatest=max(values))
+
+
+IOPS = Measure(heading="IOPS", of=iops, each=lambda measured: measured.iops)
+MB_PER_SECOND = Measure(
+    heading="Throughput (MB/s)", of=mb_per_second, each=lambda measured: measured.mb_per_second
+)  # fmt: skip
+
+
+def two_nines_ms(measured: Sequence[Measurement]) -> float:
+    """Return what 99 % of all I/Os of a point took at most, in ms."""
+    return percentile_response_ms(measured, 99.0)
+
+
+def spread(measured: Sequence[Measurement]) -> float:
+    """Return the way from the slowest to the fastest repeat, in percent of the mean IOPS; nan of one repeat."""
+    found = spread_percent([each.iops for each in measured])
+    return math.nan if found is None else found
+
+
+#: The columns of a table of points.
+FIGURES: tuple[tuple[str, Reduction], ...] = (
+    ("IOPS", iops), ("MB/s", mb_per_second), ("Average (ms)", average_response_ms), ("99 % (ms)", two_nines_ms),
+    ("Max. (ms)", maximum_response_ms),
+)  # fmt: skip
+
+
+def _side(name: str, value: Callable[[Measurement], float]) -> tuple[str, Reduction]:
+    return name, lambda measured: mean(map(value, measured))
+
+
+#: The columns of the table of mixed points: reads and writes apart.
+SIDES: tuple[tuple[str, Reduction], ...] = (
+    _side("Read IOPS", lambda each: each.read.iops), _side("Write IOPS", lambda each: each.write.iops),
+    _side("Read MB/s", lambda each: each.read.bytes_per_second / 1e6),
+    _side("Write MB/s", lambda each: each.write.bytes_per_second / 1e6),
+)  # fmt: skip
+
+
+def sync_ms(measured: Sequence[Measurement], percent: float) -> float:
+    """Return a percentile of the synchronizing calls of a point in ms; nan where they are too few."""
+    found = sync_percentile_us(measured, percent)
+    return math.nan if found is None else found / 1000
+
+
+def longest_sync_ms(measured: Sequence[Measurement]) -> float:
+    """Return the longest synchronizing call of a point in ms."""
+    return max((each.sync.max_ns for each in measured if each.sync), default=math.nan) / NS_PER_MS
+
+
+def _calls(measured: Sequence[Measurement]) -> float:
+    return sum(each.sync.calls for each in measured if each.sync)
+
+
+#: The columns of the table of synchronizing calls, and the percentiles of their figure.
+SYNCS: tuple[tuple[str, Reduction], ...] = (
+    ("Calls", _calls), ("50 % (ms)", partial(sync_ms, percent=50.0)), ("99 % (ms)", partial(sync_ms, percent=99.0)),
+    ("99.9 % (ms)", partial(sync_ms, percent=99.9)), ("Max. (ms)", longest_sync_ms),
+)  # fmt: skip
+SYNC_PERCENTS = (1.0, 10.0, 50.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99)
+
+
+def side_response_ms(measured: Sequence[Measurement], side: str) -> float:
+    """Return the average response time of a point's reads, or writes, in ms."""
+    parts = [getattr(each, side) for each in measured]
+    ios = sum(part.ios for part in parts)
+    return math.fsum(part.ios * part.response_mean_ns for part in parts) / ios / NS_PER_MS if ios else math.nan

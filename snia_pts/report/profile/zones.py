@@ -1,0 +1,185 @@
+"""Zones of a target in a profile's report: curves over the position, box plots, the first and the last zone."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...units import capacity, counted
+from .. import axes as ax
+from ..figures import canvas, plot
+from ..pages import FIGURE_HEIGHT, Block, Figure, Page, Prose
+from ..style import COLOURS, INK, looks
+from ..tables import NOT_APPLICABLE, Column, Table, aligned, thousands
+from .figures import MOST_ROWS, height, legend_of_lines, row_labels
+from .points import Family, zones
+from .reductions import Measure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+#: Beyond so many times the way between the quartiles a value is drawn by itself (J. W. Tukey, 1977).
+_WHISKER = 1.5
+#: A curve of more zones has no markers.
+_MARKED = 40
+#: So many curves stand in one figure.
+_CURVES = 6
+
+#: Where zones begin and end, and what they come to, by series.
+Curves = Mapping[str, Sequence[tuple[float, float, float]]]
+
+
+def zone_pages(
+    family: Family, measure: Measure, alike: Sequence[Family], *, prefix: str, slug: str
+) -> Iterator[Page]:  # fmt: skip
+    """Give the pages of a family that was measured in zones, on one scale with the families ``alike``."""
+    curves = zone_curves(family, measure)
+    others = (zone_curves(each, measure) for each in alike if each.zoned)
+    every = [value for found in others for line in found.values() for _, _, value in line]
+    blocks: list[Block] = []
+    for number, labels in enumerate(_groups(list(curves)), start=1):
+        shown = {label: curves[label] for label in labels}
+        blocks.append(_curves(shown, every, measure, f"zones-{slug}-{number}"))
+    for number, at in enumerate(range(0, len(curves), MOST_ROWS), start=1):
+        shown = dict(list(curves.items())[at : at + MOST_ROWS])
+        blocks += [_boxes(shown, every, measure, f"boxes-{slug}-{number}"), *zone_tables(shown, measure)]
+    yield Page(title=f"{prefix}{measure.heading} by Zone", blocks=(*blocks, _how(family)), flows=True)
+
+
+def zone_curves(family: Family, measure: Measure) -> Curves:
+    """Return beginning, end and value of each zone of a family, by series."""
+    return {
+        series.label: [(first, last, measure.of(spot.measured)) for first, last, spot in zones(series)]
+        for series in family.series(())
+    }
+
+
+def _groups(labels: Sequence[str]) -> list[list[str]]:
+    """Return the curves of each figure: those that begin alike together, where they are many."""
+    if len(labels) <= _CURVES:
+        return [list(labels)]
+    grouped: dict[str, list[str]] = {}
+    for label in labels:
+        grouped.setdefault(label.rpartition(", ")[0], []).append(label)
+    groups: list[list[str]] = []
+    for together in grouped.values():
+        groups += [together[at : at + _CURVES] for at in range(0, len(together), _CURVES)]
+    return groups
+
+
+def _how(family: Family) -> Prose:
+    stimuli = [spot.point.stimulus for spot in family.spots]
+    last, several = max(each.range_offset_bytes + each.range_bytes for each in stimuli), family.spots[0]
+    count = several.point.workload.zones
+    each = capacity(last / count) if last else "a size that is not known"
+    return Prose(
+        text=f"{counted(count, 'zone')} of {each}, from the beginning of the target on. The box is "
+        "from the first to the third quartile, interpolated between the values beside it (Hyndman and Fan's type 7), "
+        f"the line in it is the median; whiskers reach to the last values within {_WHISKER} times the way between the "
+        "quartiles, and what lies beyond is a dot."
+    )
+
+
+def zone_tables(curves: Curves, measure: Measure) -> Iterator[Table]:
+    """Give the table of the first, the middle and the last zone of each series."""
+    columns = (
+        Column(heading="Point", width=34), Column(heading="Zones", align="right", width=8),
+        *(Column(heading=heading, align="right", width=width) for heading, width in (
+            ("First zone", 12), ("Median", 12), ("Last zone", 12), ("Last / first (%)", 10), ("Least", 12),
+            ("Greatest", 12),
+        )),
+    )  # fmt: skip
+    told = [[value for _, _, value in line] for line in curves.values()]
+    cells = aligned(
+        [value for each in told for value in (each[0], statistics.median(each), each[-1], min(each), max(each))]
+    )
+    rows = []
+    for number, (label, each) in enumerate(zip(curves, told, strict=True)):
+        first, middle, last, least, most = cells[5 * number : 5 * number + 5]
+        share = thousands(100 * each[-1] / each[0], 1) if each[0] else NOT_APPLICABLE
+        rows.append((label, str(len(each)), first, middle, last, share, least, most))
+    yield Table(kind="numbers", columns=columns, rows=tuple(rows), title=f"{measure.heading} by zone")
+
+
+# -- figures ----------------------------------------------------------------------------------------------------------
+
+
+def over_position(
+    curves: Curves, *, heading: str, scales: Sequence[float] = (), legend: str = "Point", high: float = FIGURE_HEIGHT
+) -> Drawing:
+    """Plot values, from zero, over the position in percent of the whole range, all of which is on the axis."""
+    figure = canvas(height=high)
+    axes = plot(figure, left=0.85, right=1.75, bottom=0.55, top=0.2)
+    ax.dress(axes)
+    whole = max(last for line in curves.values() for _, last, _ in line)
+    for label, look in looks(list(curves)).items():
+        line = curves[label]
+        style = look.line() | ({"marker": "", "linewidth": 1.1} if len(line) > _MARKED else {})
+        places = [50 * (first + last) / whole for first, last, _ in line]
+        axes.plot(places, [value for _, _, value in line], label=label, **style)
+    ticks = list(range(0, 101, 10))
+    axes.set_xlim(0, 100)
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    counted_alone = whole <= max(map(len, curves.values()))  # nobody told how large the range is
+    size = "the range" if counted_alone else capacity(whole)
+    axes.set_xlabel(f"Position (% of {size})")
+    ax.set_y(axes, [*scales, *(value for line in curves.values() for _, _, value in line)], heading, log=False)
+    legend_of_lines(axes, legend)
+    return figure
+
+
+def _curves(curves: Curves, every: Sequence[float], measure: Measure, name: str) -> Block:
+    return Figure(
+        name=name, caption=f"{measure.heading} of each zone over its place; all such figures have one scale.",
+        alt=f"Line plot: {measure.heading} from zero against the position in percent of the range.",
+        draw=partial(over_position, curves, heading=measure.heading, scales=every),
+    )  # fmt: skip
+
+
+def _boxes(curves: Curves, every: Sequence[float], measure: Measure, name: str) -> Block:
+    values = {label: [value for _, _, value in line] for label, line in curves.items()}
+    return Figure(
+        name=name, caption=f"{measure.heading} of all zones, a row for each point of the profile.",
+        alt=f"Box plots: {measure.heading} of all zones, from zero.",
+        draw=partial(boxes, values, heading=measure.heading, scales=every), height=height(len(values)),
+    )  # fmt: skip
+
+
+def boxes(values: Mapping[str, Sequence[float]], *, heading: str, scales: Sequence[float] = ()) -> Drawing:
+    """Draw a box plot a row: quartiles, median, whiskers, and outliers as dots; the scale begins at zero."""
+    figure = canvas(height=height(len(values)))
+    axes = plot(figure, left=2.05, right=0.3, bottom=0.5, top=0.15)
+    ax.dress(axes)
+    for row, each in enumerate(values.values()):
+        _draw_box(axes, row, each, COLOURS[row % len(COLOURS)])
+    ax.set_linear_x(axes, [0.0, *scales, *(value for each in values.values() for value in each)])
+    axes.set_xlabel(heading)
+    row_labels(axes, list(values))
+    return figure
+
+
+def _draw_box(axes: Axes, row: int, values: Sequence[float], colour: str) -> None:
+    first, middle, third = quartiles(values)
+    reach = _WHISKER * (third - first)
+    inside = [value for value in values if first - reach <= value <= third + reach]
+    outside = sorted(value for value in values if not first - reach <= value <= third + reach)
+    line: dict[str, Any] = {"color": INK, "linewidth": 0.8, "solid_capstyle": "butt"}
+    for box, end in ((first, min(inside)), (third, max(inside))):
+        axes.plot([box, end], [row, row], zorder=1.8, **line)
+        axes.plot([end, end], [row - 0.14, row + 0.14], zorder=1.8, **line)
+    axes.barh(row, third - first, left=first, height=0.55, color=colour, alpha=0.75, edgecolor=INK, linewidth=0.8)
+    axes.plot([middle, middle], [row - 0.275, row + 0.275], zorder=3, **{**line, "linewidth": 1.4})
+    axes.plot(outside, [row] * len(outside), "o", markersize=2.5, markeredgewidth=0, color=INK, zorder=3)
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the quartiles, interpolated between neighbours (Hyndman and Fan's type 7); of one value that."""
+    known = ax.finite(values) or [math.nan]
+    if len(known) == 1:
+        return known[0], known[0], known[0]
+    first, middle, third = statistics.quantiles(known, n=4, method="inclusive")
+    return first, middle, third

@@ -1,0 +1,206 @@
+"""Workload profiles: which points there are, in which order they are asked for, and what each of them goes over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts.dut import Dut
+from snia_pts.errors import TargetUnfit
+from snia_pts.folding import fold
+from snia_pts.keyfigures import key_figures
+from snia_pts.measurement import Outcome, Prepared
+from snia_pts.procedures import drive
+from snia_pts.procedures.profile import Point, points, profile
+from snia_pts.profilefile import read_profile, shipped
+from snia_pts.spec import Axis, ProfileSpec, Workload
+from snia_pts.steps import Prepare, Purge, Round, Step, Stimulus, Stretch
+from tests import samples
+from tests.courses import ScriptedDrive
+from tests.strategies import dut
+
+MIB = 1 << 20
+
+
+def workload(name: str = "w", **changes: Any) -> Workload:
+    """Return a workload of random writes over the whole target."""
+    facts: dict[str, Any] = {"name": name, "access": "RND", "read_percent": 0, "block_size": "4K"}
+    return Workload(**{**facts, **changes})
+
+
+def spec(*workloads: Workload, **changes: Any) -> ProfileSpec:
+    """Return a profile."""
+    facts = {"name": "p", "title": "P", "description": "p", "source": "here"}
+    return ProfileSpec(**{**facts, "workload": workloads or (workload(),), **changes})
+
+
+def steps(asked: ProfileSpec, target: Dut) -> list[Step]:
+    """Return every step that a profile asks for."""
+    told: list[Step] = []
+    scripted = ScriptedDrive()
+
+    def answer(step: Step) -> Iterator[Outcome]:
+        told.append(step)
+        yield from (Prepared(started="", seconds=0),) if isinstance(step, Prepare) else scripted(step)
+
+    drive(profile(asked, target), answer)
+    return told
+
+
+def only(asked: Workload, target: Dut | None = None) -> Stimulus:
+    """Return the stimulus of a profile's only point."""
+    (point,) = points(spec(asked), target or dut(capacity_bytes=64 * MIB))
+    return point.stimulus
+
+
+def test_the_order_is_host_repeat_axes_workload_zone() -> None:
+    """Settings change least often, zones most often; the last axis changes before the first."""
+    axes = (
+        Axis(key="queue_depth", values=(1, 2)),
+        Axis(key="read_percent", values=(0, 100), workloads=("a",)),
+        Axis(key="host.scheduler", values=("none", "bfq")),
+    )
+    asked = spec(workload("a"), workload("b", zones=2), axis=axes, repeats=2)
+    rounds = [step for step in steps(asked, dut()) if isinstance(step, Round)]
+    first = ["a, Q1, 0/100", "b, Q1, zone 1", "b, Q1, zone 2", "a, Q1, 100/0"]
+    second = ["a, Q2, 0/100", "b, Q2, zone 1", "b, Q2, zone 2", "a, Q2, 100/0"]
+
+    def called(name: str, scheduler: str) -> str:
+        head, comma, zone = name.partition(", zone")
+        return f"{head}, scheduler {scheduler}{comma}{zone}"
+
+    wanted = [
+        (called(name, scheduler), number)
+        for scheduler in ("none", "bfq") for number in (1, 2) for name in first + second
+    ]  # fmt: skip
+    assert [(step.part, step.number) for step in rounds] == wanted
+    assert all(step.stimuli[0].name == step.part for step in rounds)
+
+
+def test_each_point_is_prepared_before_it() -> None:
+    """The host is set, its page cache emptied and the target purged right before the point, once before its zones."""
+    cold = workload("cold", cold=True, fresh=True, zones=2)
+    asked = spec(workload("plain"), cold, axis=(Axis(key="host.governor", values=("performance",)),))
+    told = steps(replace(asked, purge=True, fill=True), dut())
+
+    kinds = [(type(step), step.part) for step in told]
+    assert kinds == [
+        (Purge, ""), (Stretch, ""),
+        (Prepare, "plain"), (Round, "plain"),
+        (Prepare, "cold, zone 1"), (Purge, "cold, zone 1"), (Round, "cold, zone 1"),
+        (Prepare, "cold, zone 2"), (Round, "cold, zone 2"),
+    ]  # fmt: skip
+    assert [step.cold for step in told if isinstance(step, Prepare)] == [False, True, False]
+    assert all(step.settings == (("governor", "performance"),) for step in told if isinstance(step, Prepare))
+
+
+@given(
+    capacity=st.integers(1, 1 << 40), zones=st.integers(1, 128), block=st.sampled_from([512, 4096, 65536, MIB]),
+    threads=st.integers(1, 4),
+)  # fmt: skip
+def test_zones_are_whole_blocks_that_leave_out_nothing(capacity: int, zones: int, block: int, threads: int) -> None:
+    """The zones follow each other without gap or overlap; only what is no whole block is left out, at the end."""
+    target = dut(capacity_bytes=512 * capacity, logical_sector_bytes=512)
+    asked = spec(workload(block_size=str(block), zones=zones, seconds=1.0, thread_count=threads))
+    try:
+        found = [point.stimulus for point in points(asked, target)]
+    except TargetUnfit:
+        assert 512 * capacity < zones * (threads + 1) * block
+        return
+    bounds = [(each.range_offset_bytes, each.range_offset_bytes + each.range_bytes) for each in found]
+
+    assert len(found) == zones
+    assert all(end == start for (_, end), (start, _) in pairwise(bounds))
+    assert (bounds[0][0], 512 * capacity - bounds[-1][1] < block) == (0, True)
+    assert all(number % block == 0 for pair in bounds for number in pair)
+
+
+def test_threads_go_once_over_the_range_together() -> None:
+    """Random threads do an equal share of the range each, in whole blocks, and never more than the range."""
+    asked = only(workload(range="1000 KiB", thread_count=7))
+    assert asked.amount_bytes == asked.range_bytes == 1000 // 28 * 28 * 1024
+    assert only(workload(range="1000 KiB", access="SEQ", thread_count=7)).amount_bytes == 1000 * 1024
+
+
+@pytest.mark.parametrize(
+    ("order", "skip_bytes", "amount_bytes"),
+    [("forward", 0, MIB), ("backward", -8192, MIB), ("record", -4096, MIB), ("stride", 65536, 16 * 4096)],
+)
+def test_orders(order: str, skip_bytes: int, amount_bytes: int) -> None:
+    """Backwards goes two blocks back from the end of each, a record one; a stride of 17 leaves out 16, once over."""
+    found = only(workload(access="SEQ", read_percent=100, range="1M", order=order))
+    assert (found.skip_bytes, found.amount_bytes, found.range_bytes) == (skip_bytes, amount_bytes, MIB)
+
+
+def test_what_is_filled_is_all_that_is_gone_over() -> None:
+    """Whole sectors, in one stream, as far as any point reaches."""
+    asked = spec(workload("a", range="22 MiB", block_size="2300", fio={"direct": 0}), workload("b", range="1M"))
+    (fill,) = (step for step in steps(replace(asked, fill=True), dut()) if isinstance(step, Stretch))
+    end = 22 * MIB // 2300 * 2300
+    assert (fill.phase, fill.stimulus.range_bytes, fill.stimulus.amount_bytes) == ("WIPC", *[-(-end // 512) * 512] * 2)
+
+
+def test_what_a_target_cannot_hold_is_refused() -> None:
+    """A range beyond its end, a thread without a block, and parts of sectors where no page cache evens them out."""
+    small = dut(capacity_bytes=MIB)
+    for asked, why in (
+        (workload(range="2M"), "it holds 1.049 MB, and w wants 2.097 MB"),
+        (workload(range="8K", thread_count=3), "cannot hold a block of 4 KiB for each thread"),
+        (workload(block_size="2300"), "sectors"),
+        (workload(block_size="2300", fio={"direct": 1}), "sectors"),
+    ):
+        with pytest.raises(TargetUnfit, match=why):
+            points(spec(asked), small)
+    assert only(workload(block_size="2300", fio={"direct": 0})).block_size_bytes == 2300
+    assert only(workload(block_size="2300", fio={"buffered": 1})).cached
+
+
+def test_points_of_one_name_are_refused() -> None:
+    """Nothing could tell their numbers apart."""
+    with pytest.raises(TargetUnfit, match="two points called 'w, 4 KiB'"):
+        points(spec(workload(), axis=(Axis(key="block_size", values=("4K", "4096")),)), dut())
+
+
+def test_axes_name_points_and_set_workloads() -> None:
+    """Only axes of several values are in the name; a block larger than the range is left out."""
+    axes = (
+        Axis(key="range", values=("4K", "whole")),
+        Axis(key="block_size", values=(4096, "64K")),
+        Axis(key="thread_count", values=(1,)),
+        Axis(key="fio.direct", values=(0, True)),
+    )
+    found = {point.name: point for point in points(spec(axis=axes), dut(capacity_bytes=MIB))}
+    assert list(found) == [
+        f"w, over {over}, {size}, direct={direct}"
+        for over, sizes in (("4 KiB", ["4 KiB"]), ("all", ["4 KiB", "64 KiB"])) for size in sizes for direct in (0, 1)
+    ]  # fmt: skip
+    last: Point = found["w, over all, 64 KiB, direct=1"]
+    assert (last.stimulus.range_bytes, last.stimulus.options) == (MIB, (("direct", "1"),))
+    assert last.place == {"range": "whole", "block_size": "64K", "thread_count": 1, "fio.direct": True}
+
+
+def test_numbers_are_means_over_the_repeats() -> None:
+    """IOPS are those of each repeat, averaged; percentiles come from all response times together."""
+    asked = spec(workload(seconds=1.0), repeats=3)
+    scripted = ScriptedDrive(lambda step, stimulus, number: {1: 900.0, 2: 1000.0, 3: 1300.0}[number])
+    told = [(step, scripted(step)) for step in steps(asked, dut())]
+    result = fold(samples.run_facts(asked, device=dut()), told, ending="finished", ending_detail="", finished="")
+    figures = {each.name: each for each in key_figures(result)}
+
+    assert figures["iops at w"].rounds == (900.0, 1000.0, 1300.0)
+    assert figures["iops at w"].value == pytest.approx(3200 / 3)
+    assert figures["iops at w"].steady
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_shipped_profiles_have_points(name: str) -> None:
+    """Each runs on a drive that is large enough, and no two of its points have one name."""
+    found = read_profile(name).spec
+    assert isinstance(found, ProfileSpec)
+    assert points(found, dut(capacity_bytes=1 << 40))

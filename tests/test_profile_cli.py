@@ -1,0 +1,356 @@
+"""``snia-pts profile``, as a user has it: real fio on small files, limits, directories, what is left there."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.cli.main import main
+from snia_pts.keyfigures import key_figures
+from snia_pts.lab import fio
+from snia_pts.measurement import mean
+from snia_pts.profilefile import profile_path, read_profile, shipped
+from snia_pts.record.folder import RunFolder
+from snia_pts.replay import assess
+from snia_pts.result import TestResult
+from snia_pts.spec import ProfileSpec
+from tests.drives import content, filled, loop_device, mounted, need_root
+
+QUIET = ("--to", "none", "--progress", "none")
+#: What makes each of them short; those that go over their whole target get a size.
+SHORT = {
+    "etcd-fsync": ("--range", "400K"),
+    "file-matrix": ("--range", "256K", "--axis", "block_size=64K"),
+    "five-patterns": ("--range", "4M", "--seconds", "0.1"),
+    "hdd-iops": ("--size", "16M", "--seconds", "0.1", "--axis", "read_percent=50", "--axis", "block_size=4K"),
+    "hdd-throughput": ("--size", "128M", "--seconds", "0.1", "--axis", "read_percent=0", "--axis", "block_size=1M"),
+    "node-storage": ("--range", "4M"),
+    "page-cache": ("--range", "1M", "--repeats", "1"),
+    "queue-depth": ("--size", "4M", "--seconds", "0.1", "--ramp-seconds", "0.1", "--axis", "queue_depth=1,8"),
+    "random-write-matrix": ("--range", "4M", "--seconds", "0.2", "--ramp-seconds", "0.1", "--repeats", "2"),
+    "sequential-and-random": ("--size", "4M", "--seconds", "0.1", "--axis", "block_size=256K"),
+    "sequential-write": ("--range", "4M", "--repeats", "1"),
+}
+#: 128 zones would be as many starts of fio.
+FEW_ZONES = ("hdd-iops", "hdd-throughput")
+
+
+def run(*words: str | Path) -> int:
+    """Run a command line; return the exit code."""
+    return main(["profile", "run", *map(str, words), *QUIET])
+
+
+def result(place: Path) -> TestResult:
+    """Return the result of the run in a folder."""
+    return assess(RunFolder.existing(place))
+
+
+def figures(found: TestResult) -> dict[str, Any]:
+    """Return the key figures of a result by their names."""
+    return {each.name: each for each in key_figures(found)}
+
+
+def test_all_shipped_are_tried_here() -> None:
+    """Whoever ships a profile more tells here how to run it briefly."""
+    assert tuple(SHORT) == shipped()
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_shipped_profile_runs_in_a_directory(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every point is measured, the run is complete, and nothing of it is left in the directory."""
+    target, profile = tmp_path / "d", name
+    target.mkdir()
+    if name in FEW_ZONES:
+        profile = str(tmp_path / f"{name}.toml")
+        Path(profile).write_text(profile_path(name).read_text().replace("zones = 128", "zones = 3"))
+    code = run(profile, target, "--run-dir", tmp_path / "run", *SHORT[name])
+
+    assert code in (0, 19), capsys.readouterr().err  # its own limits are the disk's matter
+    found = result(tmp_path / "run")
+    spec = found.facts.spec
+    assert isinstance(spec, ProfileSpec)
+    assert found.verdict.startswith("COMPLETE")
+    assert {len(loop.complete) for loop in found.loops} == {spec.repeats}
+    assert all(each.value > 0 for each in key_figures(found) if each.metric == "iops")
+    assert list(target.iterdir()) == []
+
+
+def test_a_users_copy_runs_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what was changed in it, and under its own name."""
+    monkeypatch.chdir(tmp_path)
+    text = (
+        profile_path("etcd-fsync").read_text().replace('"22 MiB"', '"100 KiB"').replace("maximum = 10", "maximum = 1e9")
+    )
+    Path("ours.toml").write_text(text.replace("sync_99_percent_ms", "average_sync_ms"))
+
+    assert run("ours.toml", tmp_path, "--run-dir", "run") == 0
+    found = result(tmp_path / "run")
+    assert (found.facts.spec.revision, found.deviations) == ("Workload profile ours", ())
+    (loop,) = found.loops
+    (measured,) = loop.complete[0].measurements
+    assert (measured.write.ios, measured.sync and measured.sync.calls) == (100 * 1024 // 2300, 100 * 1024 // 2300 - 1)
+
+
+@pytest.mark.parametrize(("maximum", "code"), [("1e6", 0), ("1e-6", 19)])
+def test_the_limit_of_etcd(maximum: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The 99th percentile of fdatasync within its limit, or exit code 19; and the same when it is judged again."""
+    text = profile_path("etcd-fsync").read_text().replace("maximum = 10", f"maximum = {maximum}")
+    (tmp_path / "etcd.toml").write_text(text)
+
+    assert run(tmp_path / "etcd.toml", tmp_path, "--range", "400K", "--run-dir", tmp_path / "run") == code
+    assert ("NOT MET" in capsys.readouterr().out) == (code != 0)
+    assert main(["assess", str(tmp_path / "run")]) == code
+    found = figures(result(tmp_path / "run"))["sync_99_percent_ms at fdatasync"]
+    assert found.value > 0
+
+
+@pytest.mark.parametrize(("minimum", "code"), [(1, 0), (10**9, 19)])
+def test_node_storage_by_a_file_of_limits(minimum: int, code: int, tmp_path: Path) -> None:
+    """Read and write IOPS are held apart against what a table asks."""
+    limits = "format = 1\n" + "".join(
+        f'[[limit]]\ntest = "profile"\nmetric = "{side}_iops"\nat = "random mix"\nunit = "IOPS"\nminimum = {least}\n'
+        for side, least in (("read", 1), ("write", minimum))
+    )
+    (tmp_path / "limits.toml").write_text(limits)
+    words = ("node-storage", tmp_path, "--range", "2M", "--limits", tmp_path / "limits.toml")
+
+    assert run(*words, "--run-dir", tmp_path / "run") == code
+    found = figures(result(tmp_path / "run"))
+    both = found["read_iops at random mix"].value + found["write_iops at random mix"].value
+    assert both == pytest.approx(found["iops at random mix"].value)
+
+
+def test_averages_are_those_of_grep_and_awk(tmp_path: Path) -> None:
+    """fio's own text of the very same runs, its IOPS added up and averaged over repeats by grep and awk, says the same.
+
+    To the three or four digits that this text has; of all threads together, and of each by itself.
+    """
+    words = (
+        "random-write-matrix",
+        tmp_path,
+        "--repeats",
+        "1",
+        "--range",
+        "4M",
+        "--seconds",
+        "0.5",
+        "--ramp-seconds",
+        "0",
+    )
+    assert run(*words, "--axis", "block_size=4K", "--axis", "thread_count=4", "--run-dir", tmp_path / "run") == 0
+    (job,) = (tmp_path / "run/evidence").glob("*-rnd-4096b-r0.fio")
+    (point,) = result(tmp_path / "run").loops[0].complete[0].measurements
+    filled(tmp_path / "snia-pts-random-write-matrix.data", 4 << 20)
+
+    together: list[float] = []
+    apart: list[float] = []
+    for number in range(3):
+        for grouped, ours in (("1", together), ("0", apart)):
+            text = job.read_text().replace("group_reporting=1", f"group_reporting={grouped}")
+            (tmp_path / "x.fio").write_text(text)
+            out = tmp_path / f"fio.result.{grouped}.{number}"
+            subprocess.run(
+                ["fio", "--output-format=normal,json+", f"--output={out}", "x.fio"], cwd=tmp_path, check=True
+            )
+            answer = out.read_text()
+            document, _ = json.JSONDecoder().raw_decode(answer, answer.index("{\n"))
+            if grouped == "1":
+                ours.append(fio.accept(point.stimulus, 0, False, json.dumps(document))[1].iops)
+            else:
+                jobs = document["jobs"]
+                ours.append(sum(1000 * each["write"]["total_ios"] / each["write"]["runtime"] for each in jobs))
+    assert by_awk(tmp_path, "1") == pytest.approx(mean(together), rel=0.002)
+    assert by_awk(tmp_path, "0") == pytest.approx(mean(apart), rel=0.005)
+
+
+def by_awk(folder: Path, grouped: str) -> float:
+    """Add up the IOPS of each run's ``write`` lines, and average over the runs, as the document's pipeline does.
+
+    fio writes IOPS first in a line by now, and thousands as k.
+    """
+    each = (
+        "grep '^ *write' $f | awk -F',' '{print $1}' | sed 's/k$/e3/; s/M$/e6/' | awk -F'=' '{SUM+=$2} END{print SUM}'"
+    )
+    pipeline = f"for f in fio.result.{grouped}.*; do {each}; done | awk '{{SUM+=$0}} END{{print SUM/NR}}'"
+    done = subprocess.run(["sh", "-c", pipeline], capture_output=True, text=True, check=True, cwd=folder)
+    return float(done.stdout)
+
+
+def test_what_others_made_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file of that name that is not ours, a link of that name, and what it leads to: refused, and still there."""
+    own, other = tmp_path / "snia-pts-etcd-fsync.data", filled(tmp_path / "other")
+    words = ("etcd-fsync", tmp_path, "--range", "100K", "--run-dir", tmp_path / "run")
+    before = content(other)
+    own.symlink_to(other)
+    assert (run(*words, "--overwrite"), content(other), own.is_symlink()) == (10, before, True)
+    assert "it is a link" in capsys.readouterr().err
+    own.unlink()
+    other.rename(own)
+    assert (run(*words), content(own)) == (8, before)
+    assert run(*words, "--overwrite") in (0, 19)
+    assert own.exists()
+    assert "is left there: snia-pts did not make it" in capsys.readouterr().err
+
+
+def test_a_second_run_takes_nothing_from_the_first(tmp_path: Path) -> None:
+    """While one goes on in a directory, another is refused, and leaves it its file."""
+    with begun(tmp_path, "queue-depth", "--size", "4M", "--seconds", "2", "--axis", "queue_depth=1") as first:
+        code = run("queue-depth", tmp_path, "--size", "8M", "--run-dir", tmp_path / "second")
+        assert (code, (tmp_path / "second").exists()) == (7, False)
+        assert (tmp_path / "snia-pts-queue-depth.data").stat().st_size == 4 << 20
+        first.send_signal(signal.SIGINT)
+        assert first.wait() == 130
+
+
+class begun:
+    """A run in a process of its own, once it measures."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self._run = folder / "run"
+        command = [sys.executable, "-m", "snia_pts", "profile", "run", words[0], str(folder), *words[1:], *QUIET]
+        self._command = [*command, "--run-dir", str(self._run), "--ramp-seconds", "0"]
+
+    def __enter__(self) -> subprocess.Popen[bytes]:
+        self._program = subprocess.Popen(
+            self._command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )  # fmt: skip
+        while len(list(self._run.glob("evidence/0*.fio"))) < 3 or not (self._run / "journal.jsonl").exists():
+            assert self._program.poll() is None
+            time.sleep(0.02)
+        return self._program
+
+    def __exit__(self, *_: object) -> None:
+        self._program.kill()
+        self._program.wait()
+
+
+@pytest.mark.parametrize(("how", "way"), [(signal.SIGKILL, ()), (signal.SIGINT, ("--from-purge",))])
+def test_a_stopped_run_goes_on_in_its_directory(
+    how: int, way: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file is kept until then, and removed at the end, whence ever it is resumed."""
+    words = ("--size", "2M", "--seconds", "0.5", "--axis", "queue_depth=1")
+    with begun(tmp_path, "queue-depth", *words) as first:
+        first.send_signal(how)
+        first.wait()
+    assert (tmp_path / "snia-pts-queue-depth.data").exists()
+
+    monkeypatch.chdir("/")
+    assert main(["resume", str(tmp_path / "run"), "--progress", "none", *way]) == 0
+    found = result(tmp_path / "run")
+    assert (len(found.loops), len(found.interruptions)) == (2, 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+
+
+def test_nothing_is_left_where_a_run_cannot_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An option that fio does not take, and a setting that this target lacks: one sentence, no folder, no file."""
+    words = ("etcd-fsync", tmp_path, "--range", "100K", "--run-dir", tmp_path / "run")
+    assert run(*words, "--axis", "fio.rate=abc") == 2
+    assert "fio does not take fdatasync=1, direct=0, ioengine=sync, rate=abc" in " ".join(
+        sorted(capsys.readouterr().err.split("\n"))
+    ).replace("direct=0, fdatasync=1", "fdatasync=1, direct=0")
+    assert run(*words, "--axis", "host.scheduler=no-such-one") == 10
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "why"),
+    [
+        (("queue-depth", "{}"), 2, "goes over its whole target"),
+        (("etcd-fsync", "{}", "--size", "1M"), 10, "it holds 1.049 MB, and fdatasync wants 23.07 MB"),
+        (("etcd-fsync", "{}/no/x", "--size", "32M"), 6, "does not exist"),
+        (("no-such", "{}"), 2, "There is no profile"),
+        (("etcd-fsync", "{}", "--repeats", "x"), 2, "--repeats x: not a number"),
+        (("etcd-fsync", "{}", "--repeats", "0"), 3, "repeats: 0"),
+        (("etcd-fsync", "{}", "--range", "x"), 2, "'x' is not a size"),
+        (("etcd-fsync", "{}", "--axis", "x"), 2, "not KEY=VALUE,VALUE"),
+        (("etcd-fsync", "{}", "--axis", "queue_depth=2"), 3, "waits for each I/O"),
+        (("etcd-fsync", "a" * 5000), 10, "File name too long"),
+        (("etcd-fsync", "sim:enterprise-nvme"), 10, "and etcd-fsync wants fio's ioengine"),
+        (("random-write-matrix", "sim:enterprise-nvme"), 10, "wants an empty page cache"),
+        (("queue-depth", "sim:enterprise-nvme", "--axis", "host.governor=x"), 10, "wants to set host.governor"),
+    ],
+)
+def test_wrong_words_are_one_sentence(
+    words: Sequence[str], code: int, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is refused before anything is made, with an exit code of its kind."""
+    folder = ("--run-dir", str(tmp_path / "run"))
+    assert run(*(word.format(tmp_path) for word in words), *folder) == code
+    told = capsys.readouterr().err
+    assert (why in told, "Traceback" in told, list(tmp_path.iterdir())) == (True, False, [])
+
+
+def test_a_drive_alone_can_be_simulated(tmp_path: Path) -> None:
+    """The curve over queue depth: as many IOPS more as there is room for, ramps included, and the same once more."""
+    words = ("queue-depth", "sim:enterprise-nvme", "--seconds", "10", "--axis", "queue_depth=1,16", "--seed", "1")
+    assert run(*words, "--run-dir", tmp_path / "a") == run(*words, "--run-dir", tmp_path / "b") == 0
+    one, two = (figures(result(tmp_path / name)) for name in "ab")
+
+    assert one["iops at random read, Q16"].value > 5 * one["iops at random read, Q1"].value
+    assert [each.value for each in one.values()] == [each.value for each in two.values()]
+
+
+def test_a_plan_tells_and_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Points and time with the ramps; no purge is a difference from a profile that asks for none."""
+    words = ("profile", "run", "queue-depth", str(tmp_path), "--size", "64M", "--plan", "--json")
+    assert main(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["shortest"]["seconds"] > 18 * 65, told["deviations"]) == (True, [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_profiles_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """By name and title; as they stand in their file."""
+    assert main(["profile", "list"]) == 0
+    told = capsys.readouterr().out
+    assert all(name in told and read_profile(name).spec.title in told for name in shipped())
+    assert main(["profile", "show", "etcd-fsync"]) == 0
+    assert capsys.readouterr().out == profile_path("etcd-fsync").read_text()
+
+
+def test_a_full_file_system_and_one_that_is_read_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Refused before the first byte; nothing is left on it."""
+    need_root()
+    with loop_device(tmp_path / "fs.img", 16 << 20) as device:
+        subprocess.run(["mkfs.ext4", "-q", device], check=True)
+        with mounted(device, tmp_path / "m") as place:
+            assert run("etcd-fsync", place, "--run-dir", tmp_path / "run") == 10
+            assert "has no room" in capsys.readouterr().err
+            subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+            assert run("etcd-fsync", place, "--range", "1M", "--run-dir", tmp_path / "run") == 10
+            assert "Read-only file system" in capsys.readouterr().err
+            assert [path.name for path in place.iterdir()] == ["lost+found"]
+
+
+def test_schedulers_of_a_real_device_are_gone_through_and_put_back(tmp_path: Path) -> None:
+    """Each is what the kernel says while its points are measured; at the end it is as before, its requests as well."""
+    need_root()
+    with loop_device(tmp_path / "x.img", 4 << 20) as device:
+        queue = Path("/sys/block") / device.name / "queue"
+        if "mq-deadline" not in (queue / "scheduler").read_text():
+            pytest.skip("the kernel has no I/O scheduler for loop devices")
+        before = (queue / "scheduler").read_text()
+        (queue / "nr_requests").write_text("64")
+        words = ("queue-depth", device, "--serial", device.name, "--seconds", "0.1", "--ramp-seconds", "0")
+        axes = ("--axis", "queue_depth=2", "--axis", "host.scheduler=none,mq-deadline")
+        assert run(*words, *axes, "--run-dir", tmp_path / "run") == 0
+
+        assert (queue / "scheduler").read_text() == before
+        assert (queue / "nr_requests").read_text().strip() == "64"
+        found = result(tmp_path / "run")
+        assert {each.settings for _, each in found.prepared} == {
+            (("scheduler", "none"),), (("scheduler", "mq-deadline"),),
+        }  # fmt: skip
+        assert [loop.part for loop in found.loops if "mq-deadline" in loop.part] == [
+            "random read, scheduler mq-deadline", "random write, scheduler mq-deadline",
+        ]  # fmt: skip

@@ -1,0 +1,214 @@
+"""Workload profiles as files: what is read, what is refused and how, what the operator may change and is told."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snia_pts.errors import SniaPtsError, SpecError, UsageError
+from snia_pts.lab import fio
+from snia_pts.procedures.profile import points
+from snia_pts.profilefile import Changes, parse_axis, profile_path, read_profile, shipped
+from snia_pts.spec import ProfileSpec
+from snia_pts.spec.fio_options import ALLOWED, ENGINES, refused, spoken
+from tests.strategies import dut
+
+HEAD = 'format = 1\ntitle = "T"\ndescription = "d"\nsource = "s"\n'
+WORKLOAD = '[[workload]]\nname = "w"\naccess = "RND"\nread_percent = 0\nblock_size = "4K"\n'
+
+
+def profile(path: Path, changes: Changes | None = None) -> ProfileSpec:
+    """Return a profile's specification."""
+    found = read_profile(str(path), changes).spec
+    assert isinstance(found, ProfileSpec)
+    return found
+
+
+def written(folder: Path, *lines: str, head: str = HEAD, name: str = "p.toml") -> Path:
+    """Write a profile of one workload, with lines after it."""
+    path = folder / name
+    path.write_text(head + WORKLOAD + "\n".join(lines))
+    return path
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_a_copy_is_the_shipped_one(name: str, tmp_path: Path) -> None:
+    """A profile is found by its name; a copy of it, by its path, is the same, and neither differs from itself."""
+    copy = tmp_path / f"{name}.toml"
+    copy.write_bytes(profile_path(name).read_bytes())
+
+    assert read_profile(str(copy)) == read_profile(name)
+    assert read_profile(name).deviations == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("queue_depth = 0", "greater than or equal to 1"),
+        ('range = "all"', "'all' is not a size"),
+        ("seconds = nan", "finite"),
+        ("ramp_seconds = 5", "ramp_seconds for a workload with seconds"),
+        ('order = "stride"', "one thread of sequential reads or writes"),
+        ('fio = { filename = "/etc/passwd" }', "fio.filename: the target is told on the command line"),
+        ('fio = { exec_prerun = "rm" }', "no option that a profile may set"),
+        ('fio = { ioengine = "exec" }', "an I/O engine of"),
+        ('fio = { rate = "1m\\nfilename=/x" }', "a value of letters"),
+        ('fio = { rate = "${HOME}" }', "a value of letters"),
+        ("fio = { direct = 2 }", "0 or 1, not 2"),
+        ("fio = { fsync_on_close = 1 }", "end_fsync is within it"),
+        ('fio = { bssplit = "4k/50:8k/50" }', "a workload has one block size"),
+        ('queue_depth = 8\nfio = { ioengine = "psync" }', "which waits for each I/O"),
+        ('[[axis]]\nkey = "zones"\nvalues = [1]', "not zones"),
+        ('[[axis]]\nkey = "queue_depth"\nvalues = [99999]', "less than or equal to 1024"),
+        ('[[axis]]\nkey = "read_percent"\nvalues = [150]', "less than or equal to 100"),
+        ('[[axis]]\nkey = "seconds"\nvalues = [0]', "greater than or equal to 0.1"),
+        ('[[axis]]\nkey = "thread_count"\nvalues = [true]', "another kind than True"),
+        ('[[axis]]\nkey = "thread_count"\nvalues = [1, 1]', "without repetition"),
+        ('[[axis]]\nkey = "queue_depth"\nvalues = [1]\nworkloads = ["x"]', "workloads that there are"),
+        ('[[axis]]\nkey = "host.turbo"\nvalues = ["on"]', "host.governor or host.scheduler"),
+        ('[[axis]]\nkey = "host.governor"\nvalues = ["../x"]', "names as the kernel has them"),
+        ('[[limit]]\nmetric = "iops"\nat = "w"\nunit = "IOPS"', "minimum, maximum, or both"),
+        ("colour = 1", "expected no such key"),
+    ],
+)
+def test_a_mistake_is_one_sentence(line: str, why: str, tmp_path: Path) -> None:
+    """What a profile cannot say is refused with the key and what was expected."""
+    with pytest.raises(SpecError) as raised:
+        profile(written(tmp_path, line))
+    assert why in str(raised.value)
+    assert "docs/profiles.rst" in raised.value.hint
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    """A name that is none, a file that is not there, of another format, and one whose name cannot be a profile's."""
+    with pytest.raises(UsageError, match="no profile 'nix'"):
+        read_profile("nix")
+    with pytest.raises(SpecError, match="no such file") as raised:
+        read_profile(str(tmp_path / "no.toml"))
+    assert "docs/profiles.rst" in raised.value.hint
+    with pytest.raises(SpecError, match="format: expected 1"):
+        profile(written(tmp_path, head=HEAD.replace("1", "2")))
+    with pytest.raises(SpecError, match="name: expected this key"):
+        profile(written(tmp_path, name="My Copy.toml"))
+    assert profile(written(tmp_path, head=f'name = "mine"\n{HEAD}', name="My Copy.toml")).name == "mine"
+
+
+def test_too_many_points_are_refused(tmp_path: Path) -> None:
+    """More than a hundred thousand would not end in anybody's time."""
+    with pytest.raises(SpecError, match="at most 100000 points"):
+        profile(written(tmp_path, "zones = 1024"), Changes(repeats=1000))
+
+
+def test_changes_are_made_and_told() -> None:
+    """What the operator wants otherwise is in the profile, and each of it is a deviation from the file's."""
+    changes = Changes(
+        repeats=1, seconds=0.5, ramp_seconds=0.0, range="1M", axes=(("block_size", ("4 KiB",)), ("fio.direct", (0, 1)))
+    )
+    found = read_profile("random-write-matrix", changes)
+    assert isinstance(found.spec, ProfileSpec)
+    workload, _ = next(found.spec.cases())
+
+    assert (found.spec.repeats, workload.seconds, workload.ramp_seconds, workload.range_bytes) == (1, 0.5, 0.0, 1 << 20)
+    assert [each.what for each in found.deviations] == [
+        "repeats", "axis block_size", "axis fio.direct", "workload.seconds", "workload.ramp_seconds", "workload.range",
+    ]  # fmt: skip
+    assert {each.clause for each in found.deviations} == {"profile random-write-matrix"}
+
+
+def test_a_range_cuts_the_axis_of_ranges() -> None:
+    """Ranges of an axis that are larger are left out, and that is told once."""
+    found = read_profile("file-matrix", Changes(range="5M"))
+    assert isinstance(found.spec, ProfileSpec)
+
+    assert [axis.values for axis in found.spec.axis if axis.key == "range"] == [("1 MiB", "4 MiB")]
+    assert [each.what for each in found.deviations] == ["axis range"]
+    assert read_profile("etcd-fsync", Changes(range="1G")).deviations == ()  # no workload goes over as much
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "values"),
+    [
+        ("queue_depth=1,4, 16", "queue_depth", (1, 4, 16)),
+        ("seconds=0.5", "seconds", (0.5,)),
+        ("block_size=4096,64 KiB", "block_size", (4096, "64 KiB")),
+        ("fio.nice=-5", "fio.nice", (-5,)),
+        ("host.scheduler=none,bfq", "host.scheduler", ("none", "bfq")),
+    ],
+)
+def test_an_axis_of_the_command_line(text: str, key: str, values: tuple[Any, ...]) -> None:
+    """Whole and broken numbers are numbers, all else is text."""
+    assert parse_axis(text) == (key, values)
+
+
+@pytest.mark.parametrize("text", ["", "x", "=1", "x=", "x=1,,2", " =1"])
+def test_no_axis(text: str) -> None:
+    """What names no key, or no value, is refused with an example."""
+    with pytest.raises(UsageError, match="not KEY=VALUE,VALUE"):
+        parse_axis(text)
+
+
+@given(st.text(max_size=60))
+def test_any_axis_is_taken_or_refused(text: str) -> None:
+    """Whatever stands after --axis: a profile with it, or a sentence."""
+    with suppress(SniaPtsError):
+        read_profile("queue-depth", Changes(axes=(parse_axis(text),)))
+
+
+@given(
+    option=st.sampled_from(sorted(ALLOWED)), value=st.text(max_size=40) | st.integers() | st.floats() | st.booleans()
+)
+def test_options_add_no_lines(option: str, value: Any) -> None:
+    """An option that is allowed stands in the job file once, as one line that fio can take for no other."""
+    if refused(option, value):
+        return
+    asked = next(iter(points(profile_of(option, value), dut()))).stimulus
+    lines = fio.job_file(asked, "/x", "libaio", 1 << 61).splitlines()
+    named = [line for line in lines if line.startswith(f"{option}=")]
+    assert named == [f"{option}={spoken(value)}"]
+    assert not set("\\$#;\n\"' ") & set(named[0])
+    assert [line for line in lines if line.startswith("filename")] == ["filename=/x"]
+
+
+def profile_of(option: str, value: Any) -> ProfileSpec:
+    """Return a profile with one option of fio."""
+    base = profile(profile_path("queue-depth"))
+    workload = base.workload[0].having("queue_depth", 1).having(f"fio.{option}", value)
+    return ProfileSpec(name="p", title="P", description="p", source="s", workload=(workload,))
+
+
+#: Names a path or a program, or takes the place of what the suite asks or rests on.
+FORBIDDEN = (
+    "filename", "directory", "exec_prerun", "exec_postrun", "ioscheduler", "read_iolog", "write_iolog", "write_lat_log",
+    "replay_redirect", "opendir", "filename_format", "mem", "iomem", "include", "cgroup", "uid", "gid", "verify", "rw",
+    "allow_mounted_write", "create_only", "bs", "size", "io_size", "offset", "numjobs", "thread", "group_reporting",
+    "new_group", "randseed", "clocksource", "unlink", "trim_percentage", "disable_lat", "lat_percentiles", "loops",
+    "number_ios", "runtime", "ramp_time", "log_avg_msec", "clat_percentiles", "bssplit", "latency_target",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("option", FORBIDDEN)
+def test_what_the_suite_rests_on_is_refused(option: str) -> None:
+    """Such an option is none of a profile's."""
+    assert refused(option, 1)
+
+
+def test_engines_do_io_on_the_target_alone() -> None:
+    """None of them is one that reaches elsewhere, or does no I/O."""
+    assert not ENGINES & {
+        "net",
+        "exec",
+        "null",
+        "rdma",
+        "mtd",
+        "cpuio",
+        "http",
+        "sg",
+        "splice",
+        "filecreate",
+        "external",
+    }

@@ -1,0 +1,361 @@
+"""A profile's report: what its axes become, that scales and labels are right, and what its data say."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Annotation
+
+from snia_pts.cli.result_text import result_json, result_lines
+from snia_pts.procedures.profile import Point
+from snia_pts.profilefile import shipped
+from snia_pts.record.resultxml import result_xml
+from snia_pts.report import data, interactive, junit, ocp, writing, xlsx
+from snia_pts.report.building import build
+from snia_pts.report.drawing import settings
+from snia_pts.report.pages import Figure, Page
+from snia_pts.report.profile.figures import Step, entry, response_over_iops
+from snia_pts.report.profile.pages import overview
+from snia_pts.report.profile.points import families, is_quantity, spots
+from snia_pts.report.profile.tables import effects
+from snia_pts.report.profile.zones import quartiles
+from snia_pts.report.tables import Table
+from snia_pts.result import TestResult
+from snia_pts.spec import Axis, Scalar
+from tests import profiles
+
+
+def axis(key: str, *values: Scalar, workloads: tuple[str, ...] = ()) -> Axis:
+    return Axis(key=key, values=values, workloads=workloads)
+
+
+def page(result: TestResult, title: str) -> Page:
+    (found,) = (each for each in build(result).pages if each.title == title)
+    return found
+
+
+def tables(found: Page) -> list[Table]:
+    return [block for block in found.blocks if isinstance(block, Table)]
+
+
+def figures(result: TestResult) -> dict[str, Figure]:
+    return {figure.name: figure for figure in build(result).figures}
+
+
+def texts(figure: Figure) -> list[str]:
+    """Return every text that stands in a figure."""
+    with settings():
+        return [text.get_text() for axes in figure.draw().axes for text in axes.texts]
+
+
+# -- what the axes become ---------------------------------------------------------------------------------------------
+
+TITLES = {
+    "etcd-fsync": ["Synchronizing Calls"],
+    "file-matrix": ["Results", *(f"Matrix: {name}" for name in (
+        "write", "rewrite", "read", "reread", "random read", "random write", "backward read", "record rewrite",
+        "stride read", "random mix"))],
+    "five-patterns": ["Results", "IOPS and Throughput by Point"],
+    "hdd-iops": ["IOPS by Zone"],
+    "hdd-throughput": ["Throughput (MB/s) by Zone"],
+    "node-storage": ["Results"],
+    "page-cache": ["Results", "IOPS and Throughput by Point", "Effect of option direct"],
+    "queue-depth": ["IOPS and Throughput over Queue Depth", "Response Time over IOPS"],
+    "random-write-matrix": ["Results", "IOPS and Throughput over Block Size"],
+    "sequential-and-random": [
+        "sequential read, sequential write: IOPS and Throughput over Block Size", "IOPS and Throughput by Point",
+        "Samples over Time",
+    ],
+    "sequential-write": ["Results"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_shipped_profile_has_the_pages_that_its_axes_ask_for(name: str) -> None:
+    """Lines over one quantity, surfaces over two, curves over zones, bars over none; and no report is too long."""
+    result = profiles.result(profiles.shipped(name), sync_us=5000.0 if name == "etcd-fsync" else 0.0)
+    report = build(result)
+
+    assert [each.title for each in report.pages][1:-1] == TITLES[name]
+    rows = sum(len(block.rows) for each in report.pages for block in each.blocks if isinstance(block, Table))
+    assert rows < 400, "a row for each of 1152 zones is no report"
+    assert sum(figure.height for figure in report.figures) < 40
+    assert "steady" not in " ".join(result_lines(result)).lower()
+
+
+def test_what_is_a_quantity() -> None:
+    """Sizes, depths, shares and times are; engines, schedulers and switches of 0 and 1 are choices."""
+    quantities = [axis("block_size", "4K", "8K"), axis("read_percent", 0, 100), axis("fio.rate_iops", 10, 20)]
+    choices = [axis("fio.direct", 0, 1), axis("fio.ioengine", "sync", "libaio"), axis("host.scheduler", "none", "bfq")]
+    assert all(map(is_quantity, quantities))
+    assert not any(map(is_quantity, choices))
+
+
+def test_points_are_told_with_their_repeats() -> None:
+    """A point's row has the mean of its repeats, the spread in percent of that, and each of them."""
+    made = profiles.spec(profiles.workload(), profiles.workload("other", read_percent=0), repeats=3)
+    result = profiles.result(made, lambda point, number: {1: 1000, 2: 1200, 3: 800}[number])
+    means, *_ = (each for each in tables(page(result, "Summary")) if each.title == "Means of 3 repeats")
+    (each,) = tables(page(result, "Results"))
+
+    assert means.rows[0][:4] == ("random read", "1\u202f000", "40.0", "4.10")
+    assert [head.heading for head in each.columns][1:4] == ["Repeat 1", "Repeat 2", "Repeat 3"]
+    assert each.rows[1] == ("other", "1\u202f000", "1\u202f200", "800", "1\u202f000", "200", "40")
+
+
+def test_reads_and_writes_of_a_mix_are_told_apart() -> None:
+    """Of 1000 IOPS with 70 % reads, 700 are reads."""
+    result = profiles.result(profiles.spec(profiles.workload("mix", read_percent=70)), lambda *_: 1000)
+    (found,) = (each for each in overview(result) if each.title.startswith("Reads and writes"))
+    assert found.rows[0][1:3] == ("700", "300")
+
+
+# -- figures ----------------------------------------------------------------------------------------------------------
+
+
+def matrix_result(slow: float = 0.1) -> TestResult:
+    made = profiles.spec(
+        profiles.workload("fast"), profiles.workload("slow", read_percent=0),
+        axes=[axis("range", "1 MiB", "4 MiB", "16 MiB"), axis("block_size", "4 KiB", "64 KiB")],
+    )  # fmt: skip
+
+    def rate(point: Point, number: int) -> float:
+        return 1000.0 * (slow if point.workload.name == "slow" else 1.0) + number
+
+    return profiles.result(made, rate)
+
+
+def test_all_surfaces_of_a_report_have_one_scale() -> None:
+    """A workload of a tenth of the IOPS is drawn on the scale, and in the view, of the fastest."""
+    found = figures(matrix_result())
+    first, second = (texts(found[f"matrix-1-{number}"]) for number in (1, 2))
+    assert first == second
+    assert "1\u202f250" in first, "1001 IOPS need no more"
+    assert "The scale is the same" in found["matrix-1-2"].caption
+
+
+def test_a_matrix_is_read_by_its_two_sides() -> None:
+    """Ranges go down, block sizes to the right; blocks that a range does not hold are n/a, and columns stand there."""
+    made = profiles.spec(axes=[axis("range", "16 KiB", "1 MiB"), axis("block_size", "64 KiB", "4 KiB")])
+    result = profiles.result(made, lambda point, _: point.workload.block_size_bytes / 64)
+    first, *_ = tables(page(result, "Matrix: Range x Block Size"))
+
+    assert [column.heading for column in first.columns][1:] == ["4", "64"]
+    assert first.rows[0][1:] == ("64.0", "n/a")
+    assert first.rows[1][1:] == ("64.0", "1\u202f024.0")
+    assert figures(result)["matrix-1-1"].alt.startswith("Columns")
+
+
+def course(seed: int) -> list[Step]:
+    """Return a curve: one that turns back, crowds together, and has points of the same place."""
+    chance = random.Random(seed)
+    return [
+        Step(demand=f"Q{2**number}", iops=chance.uniform(100, 900 * (1 + number % 4)),
+             average_ms=chance.uniform(0.05, 0.1 * 2**number), most_ms=chance.uniform(0.05, 90))
+        for number in range(9)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [1, 5, 9])
+def test_demands_beside_a_curve_never_overlap(seed: int) -> None:
+    """However points lie, their labels stand apart from one another and within the figure, and some are there."""
+    with settings():
+        curves = {f"series {number}": course(seed + number) for number in range(3)}
+        figure = response_over_iops(curves, legend="Series")
+        FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
+        boxes = [text.get_window_extent() for text in figure.axes[0].texts if isinstance(text, Annotation)]
+    assert len(boxes) > 6
+    for one, other in itertools.combinations(boxes, 2):
+        assert not (one.x0 < other.x1 and other.x0 < one.x1 and one.y0 < other.y1 and other.y0 < one.y1)
+    whole = figure.bbox
+    assert all(box.x0 >= 0 and box.y0 >= 0 and box.x1 <= whole.x1 and box.y1 <= whole.y1 for box in boxes)
+
+
+def test_a_long_legend_keeps_the_words_that_tell_series_apart() -> None:
+    """What is left out of an entry is its middle."""
+    one, other = (entry(f"a workload of a name that goes on and on, as some do, engine={word}") for word in "xy")
+    assert one != other
+    assert one.startswith("a workload")
+    assert max(map(len, one.split("\n"))) <= 21
+
+
+# -- zones ------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50))
+def test_quartiles_are_of_type_7(values: list[float]) -> None:
+    """They are NumPy's own, which interpolates between neighbours."""
+    assert quartiles(values) == pytest.approx(tuple(np.percentile(values, [25, 50, 75])), abs=1e-6)
+
+
+def test_zones_are_told_by_the_first_the_middle_and_the_last() -> None:
+    """A disk of 100 IOPS outside and 52 inside has the last zone at 52 %, its curve over the whole range."""
+    made = profiles.spec(profiles.workload("random", zones=4, seconds=10.0))
+    result = profiles.result(made, lambda point, _: {1: 100, 2: 90, 3: 70, 4: 52}[point.zone])
+    found = page(result, "IOPS by Zone")
+    (table,) = tables(found)
+    curves, boxes = (block for block in found.blocks if isinstance(block, Figure))
+
+    assert table.rows == (("random", "4", "100.0", "80.0", "52.0", "52.0", "52.0", "100.0"),)
+    with settings():
+        (axes,) = curves.draw().axes
+        assert axes.get_xlim() == (0, 100)
+        assert list(np.asarray(axes.lines[0].get_xdata(), float)) == pytest.approx([12.5, 37.5, 62.5, 87.5])
+        assert boxes.draw().axes[0].get_xlim()[0] == 0
+
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+
+def staged_result(repeats: int = 3) -> TestResult:
+    made = profiles.spec(
+        profiles.workload(), repeats=repeats,
+        axes=[axis("queue_depth", 1, 8), axis("host.governor", "performance", "powersave")],
+    )  # fmt: skip
+
+    def rate(point: Point, number: int) -> float:
+        slow = {1: 0.5, 8: 0.25}[point.workload.queue_depth] if point.place["host.governor"] == "powersave" else 1.0
+        return 1000 * point.workload.queue_depth * slow + number
+
+    return profiles.result(made, rate)
+
+
+def test_an_effect_is_of_one_setting_alone() -> None:
+    """With everything else equal, the governor makes half the IOPS at depth 1, and a quarter at depth 8."""
+    result = staged_result()
+    (family,) = families(result)
+    (choice,) = family.choices
+    found = list(effects(family, choice))
+
+    assert [(each.at, each.value) for each in found] == [
+        ("random read, Q1", "governor powersave"), ("random read, Q8", "governor powersave"),
+    ]  # fmt: skip
+    assert [each.factor for each in found] == pytest.approx([0.5, 0.25], rel=0.01)
+    each, both = tables(page(result, "Effect of CPU governor"))
+    assert [row[5] for row in each.rows] == ["-49.9*", "-75.0*"]
+    assert both.rows[0][:4] == ("governor powersave", "2", "0.376", "0.250")
+    alone = tables(page(staged_result(repeats=1), "Effect of CPU governor"))
+    assert alone[0].rows[0][5:7] == ("-50.0", "n/a"), "one repeat tells nothing of chance"
+
+
+def test_what_the_host_was_set_to_is_in_every_form() -> None:
+    """Each setting stands as it was read back, and as it was found, in report, result.xml and tables of data."""
+    result = staged_result()
+    (table,) = tables(page(result, "Host Settings"))
+    root = etree.fromstring(result_xml(result))
+    rows = {each.name: each for each in data.tables(result)}["prepared"].rows
+
+    assert ("governor", "powersave", "powersave", "found", "6", "2") in table.rows
+    assert len(root.findall("prepared")) == len(rows) == 12
+    assert dict(root.findall("prepared/host_setting")[0].attrib) == {
+        "name": "governor",
+        "value": "performance",
+        "before": "found",
+    }
+
+
+# -- synchronizing calls and limits -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sync_us", "met"), [(4_900.0, True), (9_000.0, False)])
+def test_a_limit_on_synchronizing_calls_is_drawn_and_judged(sync_us: float, met: bool) -> None:
+    """etcd wants 99 % within 10 ms: of calls that take 9 ms, 2 of 100 twice as long, that is missed."""
+    made = profiles.shipped("etcd-fsync")
+    result = profiles.result(made, lambda *_: 4000, sync_us=sync_us)
+    figure = figures(result)["sync"]
+    with settings():
+        legend = figure.draw().axes[0].get_legend()
+    assert legend is not None
+    names = [text.get_text() for text in legend.get_texts()]
+    found = etree.fromstring(junit.make(result)).iterfind("testsuite/testcase")
+    cases = {case.get("name"): case.find("failure") is None for case in found}
+
+    assert any("within 10 ms" in name.replace("\n", " ") for name in names)
+    assert cases == {"the run finishes": True, "sync_99_percent_ms at fdatasync: at most 10.00 ms": met}
+    assert b"steady" not in ocp.make(result)
+
+
+# -- data -------------------------------------------------------------------------------------------------------------
+
+
+def test_points_are_the_same_in_every_form_of_data() -> None:
+    """Mean, least, greatest and spread of the repeats stand in result.xml, CSV, JSON and the answer for programs."""
+    made = profiles.spec(axes=[axis("queue_depth", 1, 4)], repeats=2)
+    result = profiles.result(made, lambda point, number: 100 * point.workload.queue_depth + 10 * number)
+    point = etree.fromstring(result_xml(result)).findall("point")[1]
+    (points,) = (each for each in data.tables(result) if each.name == "points")
+    row = list(csv.DictReader(io.StringIO(data.as_csv(points).decode())))[1]
+    told = result_json(result, ())["loops"][1]["points"][0]
+
+    for found in (point.attrib, row, {key: str(value) for key, value in told.items()}):
+        assert [float(found[key]) for key in ("iops", "least_iops", "greatest_iops")] == [415, 410, 420]
+        assert float(found["spread_percent"]) == pytest.approx(100 * 10 / 415)
+    assert [(each.get("key"), each.get("value")) for each in point.iterfind("place")] == [("queue_depth", "4")]
+    assert row["axis.queue_depth"] == "4"
+    assert json.loads(data.as_json((points,)))["tables"][0]["rows"][1][0] == "random read, Q4"
+    assert xlsx.make(result)[:2] == b"PK"
+
+
+def test_a_stopped_run_is_told_as_far_as_it_came() -> None:
+    """Points of the first complete repeat are there; a run of none has its summary, and says why it ended."""
+    made = profiles.spec(axes=[axis("queue_depth", 1, 4)], repeats=2)
+    part = profiles.result(made, stop_after=1, ending="interrupted")
+    none = profiles.result(made, stop_after=0, ending="interrupted")
+
+    assert [spot.point.name for spot in spots(part)] == ["random read, Q1"]
+    assert [each.title for each in build(none).pages] == ["Summary", "Provenance"]
+    for result in (part, none):
+        assert list(result_lines(result))
+        assert result_xml(result)
+
+
+# -- as they are read -------------------------------------------------------------------------------------------------
+
+
+def long_names() -> Iterator[TestResult]:
+    workloads = [profiles.workload(f"a workload whose name is as long as it may well be: {n:04}") for n in range(3)]
+    yield profiles.result(profiles.spec(*workloads, axes=[axis("fio.direct", 0, 1)], repeats=2))
+    yield profiles.result(profiles.spec(*workloads, axes=[axis("seconds", 1, 2.5)], repeats=8))
+
+
+def test_tables_fit_a_terminal() -> None:
+    """However long names are, no line of a table is wider than 100 letters, and no word of a name is lost."""
+    for result in long_names():
+        lines = [line for line in result_lines(result) if line.startswith("  ")]
+        wide = [line for line in lines if len(line) > 104]  # a number may stand where the room was not enough
+        assert not wide
+        assert any("may well be: 0002" in line for line in lines)
+
+
+def test_a_report_is_made_again_byte_by_byte() -> None:
+    """Two figures stand on one sheet of paper, and all files of the same result are the same."""
+    pypdf = pytest.importorskip("pypdf")
+    made = profiles.spec(profiles.workload("random", zones=5), repeats=2)
+    first, second = (writing.made(build(profiles.result(made)), stem="report") for _ in range(2))
+
+    assert first == second
+    read = pypdf.PdfReader(io.BytesIO(first["report.pdf"]))
+    drawn = [sheet.get_contents().get_data() for sheet in read.pages]
+    assert [b"/zones-1-1 Do" in each and b"/boxes-1-1 Do" in each for each in drawn] == [False, True, False, False]
+
+
+def test_figures_to_turn_and_zoom_are_there_for_profiles() -> None:
+    """Surfaces share the range of their heights; lines have their demands."""
+    pytest.importorskip("plotly")
+    made = matrix_result()
+    found = [plot.layout for plot in interactive._plots(made)]
+    heights = [layout["scene"]["zaxis"]["range"] for layout in found if "scene" in layout]
+    assert len(heights) == 2
+    assert heights[0] == heights[1]
+    assert interactive.make(profiles.result(profiles.shipped("queue-depth")))

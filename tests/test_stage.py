@@ -1,0 +1,171 @@
+"""The host as a profile's points want it: set, read back, put back; what cannot be set is refused before the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from snia_pts.errors import HostFailed, TargetUnfit
+from snia_pts.lab.conditions import Conditions, put_back, settled
+from snia_pts.lab.safety import Target
+from snia_pts.lab.settable import FileSetting, find
+from snia_pts.lab.settings import NOTE, hold
+from snia_pts.lab.stage import Stage
+from snia_pts.steps import Prepare
+from tests.drives import MIB
+from tests.hosts import FakeHost
+from tests.strategies import dut
+
+CPU = "sys/devices/system/cpu/cpufreq"
+
+
+class Host:
+    """A host with two processors and a disk, whose settings take whatever is written, and a run folder on it."""
+
+    def __init__(self, place: Path) -> None:
+        self.host = FakeHost(place / "root")
+        self.folder, self.told = place / "run", list[str]()
+        (self.folder / "evidence").mkdir(parents=True)
+        (self.host.root / "run").mkdir()
+        for policy in ("policy0", "policy1"):
+            self.host.write(f"{CPU}/{policy}/scaling_governor", "powersave\n")
+            self.host.write(f"{CPU}/{policy}/scaling_available_governors", "performance powersave\n")
+        self.disk = self.host.disk(queue__scheduler="[none] bfq\n", queue__nr_requests="64\n")
+        self.host.write("proc/sys/vm/drop_caches", "0\n")
+        self.host.write("proc/sys/kernel/random/boot_id", "boot-1\n")
+
+    def read(self, name: str) -> str:
+        """Return what a file holds."""
+        return (self.host.root / name).read_text().strip()
+
+    def governors(self) -> set[str]:
+        """What the processors have."""
+        return {self.read(f"{CPU}/policy{number}/scaling_governor") for number in (0, 1)}
+
+    @property
+    def stage(self) -> Stage:
+        """The stage around the disk."""
+        number = (self.disk / "dev").read_text().split(":")
+        return Stage("/dev/sdx", os.makedev(int(number[0]), int(number[1])), root=self.host.root)
+
+    @contextmanager
+    def settled(self, *staged: str, tune: bool = False, folder: Path | None = None) -> Iterator[Conditions]:
+        """Settle a run on a file on the host's disk."""
+        file = self.host.root / "x.img"
+        file.write_bytes(bytes(MIB))
+        descriptor = os.open(file, os.O_RDWR)
+        try:
+            target = Target(dut=dut(path=str(file), kind="file", write_cache="unknown"), descriptor=descriptor)
+            run = folder or self.folder
+            with settled(
+                target, run, run / "evidence", write_cache="as found", keep=True, tune=tune, tell=self.told.append,
+                staged=staged, root=self.host.root,
+            ) as found:  # fmt: skip
+                yield found
+        finally:
+            os.close(descriptor)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """A host."""
+    return Host(tmp_path)
+
+
+def test_a_setting_is_set_and_read_back(host: Host) -> None:
+    """Each processor is set, and what was found and what is read back is told."""
+    done = host.stage.prepare(Prepare(settings=(("governor", "performance"),)))
+
+    assert (done.before, done.settings) == ((("governor", "powersave"),), (("governor", "performance"),))
+    assert host.governors() == {"performance"}
+
+
+def test_a_setting_that_does_not_take_fails(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that takes a value and keeps another: what was measured then would have the wrong name."""
+    monkeypatch.setattr(FileSetting, "write", lambda _setting, _value: None)
+    with pytest.raises(HostFailed, match="it was set to performance, and is powersave"):
+        host.stage.prepare(Prepare(settings=(("governor", "performance"),)))
+
+
+def test_the_page_cache_is_emptied_when_cold(host: Host) -> None:
+    """Page cache, dentries and inodes; and not otherwise."""
+    host.stage.prepare(Prepare())
+    assert host.read("proc/sys/vm/drop_caches") == "0"
+    host.stage.prepare(Prepare(cold=True))
+    assert host.read("proc/sys/vm/drop_caches").startswith("3")
+
+
+def test_what_cannot_be_set_is_refused(host: Host) -> None:
+    """A setting that the host lacks, a value that it does not know: before the first byte."""
+    stage = host.stage
+    stage.require((("scheduler", "bfq"), ("governor", "powersave")), cold=True)
+    for name, value, why in (
+        ("scheduler", "cfq", "cannot be cfq; here it is one of none, bfq"),
+        ("governor", "ondemand", "cannot be ondemand; here it is one of performance, powersave"),
+    ):
+        with pytest.raises(TargetUnfit, match=why):
+            stage.require(((name, value),), cold=False)
+    with pytest.raises(TargetUnfit, match="lets nobody choose its scheduler"):
+        Stage("/x", os.makedev(7, 99), root=host.host.root).changes(["scheduler"])
+
+
+def test_all_is_put_back_with_what_goes_with_it(host: Host) -> None:
+    """The scheduler takes the number of requests along: both are noted before, and put back after."""
+    stage, block = host.stage, host.disk / "queue"
+    with hold(
+        stage.changes(["scheduler", "governor"]), host.folder, tell=host.told.append, root=host.host.root,
+        find=lambda kind, place: find(kind, place, host.host.root),
+    ) as held:  # fmt: skip
+        stage.require_free(held)
+        stage.prepare(Prepare(settings=(("scheduler", "bfq"), ("governor", "performance"))))
+        (block / "nr_requests").write_text("256\n")
+        assert (block / "scheduler").read_text().startswith("bfq")
+    assert [(block / name).read_text().strip() for name in ("scheduler", "nr_requests")] == ["none", "64"]
+    assert (host.governors(), host.told) == ({"powersave"}, [])
+
+
+def test_a_killed_run_is_put_back(host: Host) -> None:
+    """Its note is followed, though it says of a setting that the run went through only what was before."""
+    with host.settled("governor") as found:
+        found.stage.prepare(Prepare(settings=(("governor", "performance"),)))
+        note = (host.folder / NOTE).read_bytes()
+    assert host.governors() == {"powersave"}
+
+    (host.folder / NOTE).write_bytes(note)  # as SIGKILL leaves it
+    for number in (0, 1):
+        host.host.write(f"{CPU}/policy{number}/scaling_governor", "performance\n")
+    (told,) = put_back(host.folder, root=host.host.root)
+    assert (host.governors(), "governor powersave" in told) == ({"powersave"}, True)
+
+
+def test_tune_leaves_alone_what_an_axis_goes_through(host: Host) -> None:
+    """Else, at the end, the axis's last value would be taken for somebody else's, and left."""
+    with host.settled("governor", tune=True) as found:
+        assert host.governors() == {"powersave"}
+        found.stage.prepare(Prepare(settings=(("governor", "performance"),)))
+        found.stage.prepare(Prepare(settings=(("governor", "powersave"),)))
+        found.stage.prepare(Prepare(settings=(("governor", "performance"),)))
+    assert (host.governors(), host.told) == ({"powersave"}, [])
+
+
+def test_what_another_run_keeps_is_not_gone_through(host: Host, tmp_path: Path) -> None:
+    """Its numbers would change under it; the same holds for two runs that go through values."""
+    other = tmp_path / "other"
+    (other / "evidence").mkdir(parents=True)
+    with host.settled(tune=True, folder=other):
+        assert "another run keeps it at performance" in refused(host)
+        assert host.governors() == {"performance"}
+    with host.settled("governor", folder=other):
+        assert "another run goes through its values" in refused(host)
+    assert host.governors() == {"powersave"}
+
+
+def refused(host: Host) -> str:
+    """Return why a run may not go through the governors now."""
+    with pytest.raises(TargetUnfit) as raised, host.settled("governor"):
+        pass
+    return str(raised.value)
