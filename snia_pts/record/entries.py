@@ -10,9 +10,9 @@ from pydantic import Field, TypeAdapter
 
 from ..health import Health
 from ..interruption import Way
-from ..measurement import Idled, Measurement, Purged, Sample
+from ..measurement import Idled, Measurement, Prepared, Purged, Sample
 from ..result import Ending, RunFacts
-from ..steps import Idle, Purge, Round, Stretch
+from ..steps import Idle, Prepare, Purge, Round, Stretch
 from ..units import Amount, Quantity
 
 #: Bytes of a line before and after its entry.
@@ -35,7 +35,7 @@ class Asked:
     """A step that the procedure asked for; its outcomes follow, one entry each."""
 
     kind: Literal["asked"] = "asked"
-    step: Annotated[Purge | Stretch | Round | Idle, Field(discriminator="kind")]
+    step: Annotated[Purge | Stretch | Round | Idle | Prepare, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Came:
     """An outcome of the step asked last."""
 
     kind: Literal["came"] = "came"
-    outcome: Annotated[Purged | Sample | Measurement | Idled, Field(discriminator="kind")]
+    outcome: Annotated[Purged | Sample | Measurement | Idled | Prepared, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

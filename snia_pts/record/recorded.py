@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from ..errors import RecordError
 from ..files import open_regular
 from ..interruption import Interruption
-from ..measurement import Idled, Measurement, Outcome, Purged, Sample
+from ..measurement import Idled, Measurement, Outcome, Prepared, Purged, Sample
 from ..result import RunFacts
-from ..steps import Idle, Purge, Round, Step, Stretch, place
+from ..steps import Idle, Prepare, Purge, Round, Step, Stretch, place
 from .entries import AFTER, ASKED, BEFORE, RESUMED, Asked, Begun, Came, Ended, Entry, Resumed, adapter, line
 
 _DAMAGED = "Take a copy from a backup; fio's own answers are still in evidence/."
@@ -207,6 +207,8 @@ def _answers(step: Step, before: Sequence[Outcome], outcome: Outcome) -> bool:
             return isinstance(outcome, Purged) and not before
         case Idle():
             return isinstance(outcome, Idled) and not before
+        case Prepare():
+            return isinstance(outcome, Prepared) and not before
         case Round():
             asked = step.stimuli[len(before) : len(before) + 1]
             return isinstance(outcome, Measurement) and asked == (outcome.stimulus,)

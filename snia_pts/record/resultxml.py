@@ -16,13 +16,25 @@ from lxml import etree
 from .. import __version__
 from ..about import About
 from ..acceptance import judgements
+from ..array import BuiltArray
 from ..ceiling import Ceiling
 from ..demand import demand_means, operating_points
 from ..errors import RecordError
 from ..files import read_regular
 from ..health import changes
-from ..measurement import Measurement, Transfers
-from ..points import described, known, percentiles, sizes, window_points
+from ..imported import Imported
+from ..measurement import Measurement
+from ..points import (
+    amount,
+    described,
+    known,
+    percentiles,
+    repeated_points,
+    sizes,
+    told_of,
+    transfers,
+    window_points,
+)
 from ..result import Gap, Loop, Sampling, TestResult
 from ..spec import DemandSpec, Tracked
 from ..specfile import numbers
@@ -54,7 +66,8 @@ def _written(result: TestResult) -> bytes:
     _run(root, result)
     _about(root, result.facts.about)
     _specification(root, result)
-    _element(root, "dut", asdict(result.facts.dut))
+    _imported(root, result.facts.imported)
+    _array(_element(root, "dut", told_of(result.facts.dut)), result.facts.dut.array)
     _platform(root, result.facts.platform)
     for ceiling in result.facts.ceilings:
         _ceiling(root, ceiling)
@@ -70,8 +83,10 @@ def _written(result: TestResult) -> bytes:
     for part, purged in result.purges:
         told = asdict(purged)
         _element(root, "purge", {"part": part, **{key: told[key] for key in told if key not in _TOLD_ELSEWHERE}})
+    _prepared(root, result)
     for loop in result.loops:
         _loop(root, result, loop)
+    _repeated(root, result)
     if result.sampling:
         _sampling(root, result.sampling)
     for line in result.time_lines:
@@ -93,6 +108,36 @@ def differences(path: Path, made: bytes) -> tuple[str, ...]:
     return () if document == made else tuple(compare(parse(document, str(path)), parse(made, "result.xml")))
 
 
+def _imported(root: etree._Element, imported: Imported | None) -> None:
+    if imported is not None:
+        told = asdict(imported)
+        claim, options = told.pop("claim"), told.pop("options")
+        element = _element(root, "imported", {**told, "options": " ".join(options)})
+        if claim is not None:
+            lists = {name: " ".join(map(_text, claim[name])) for name in ("rounds", "values")}
+            _element(element, "claim", {**claim, **lists})
+
+
+def _array(dut: etree._Element, array: BuiltArray | None) -> None:
+    """The array that was made for the run: its layout, what its controller says of it, its members in order."""
+    if array is None:
+        return
+    layout, speeds = array.layout, array.speeds
+    chosen = {name: getattr(layout, name) or None for name in ("write_policy", "read_policy", "io_policy")}
+    values: dict[str, object] = {
+        "controller": layout.controller, "version": array.version, "level": layout.level,
+        "chunk_bytes": layout.chunk_bytes, "device": layout.device, "sync": layout.sync, "bitmap": layout.bitmap,
+        **chosen,
+    }  # fmt: skip
+    element = _element(dut, "array", values)
+    for member in array.members:
+        _element(element, "member", asdict(member))
+    for name, value in array.told:
+        _element(element, "told", {"name": name, "value": value})
+    for share, iops in speeds.iops if speeds else ():
+        _element(element, "member_speed", {"read_percent": share, "iops": iops, "source": speeds and speeds.source})
+
+
 def _platform(root: etree._Element, platform: TestPlatform) -> None:
     told = asdict(platform)
     settings = told.pop("settings")
@@ -106,8 +151,8 @@ def _run(root: etree._Element, result: TestResult) -> None:
     words = {
         "id": facts.run_id, "started": facts.started, "finished": result.finished, "ending": result.ending,
         "detail": result.ending_detail, "verdict": result.verdict, "conformant": result.conformant,
-        "seed": facts.seed, "operator": facts.about.operator, "written_bytes": int(result.written_bytes),
-        "read_bytes": int(result.read_bytes),
+        "seed": facts.seed, "operator": facts.about.operator, "written_bytes": amount(result.written_bytes),
+        "read_bytes": amount(result.read_bytes),
     }  # fmt: skip
     run = _element(root, "run", words)
     for argument in facts.command_line:
@@ -117,10 +162,13 @@ def _run(root: etree._Element, result: TestResult) -> None:
 def _about(root: etree._Element, about: About) -> None:
     digest = hashlib.sha256(about.png).hexdigest() if about.logo else None
     words = {"vendor": about.vendor, "nand_type": about.nand_type, "hba": about.hba, "logo_sha256": digest}
-    if about.notes or any(words.values()):
+    words |= {name: getattr(about, name) or None for name in ("model", "serial", "firmware", "capacity")}
+    if about.notes or about.features or any(words.values()):
         element = _element(root, "about", words)
         for note in about.notes:
             _element(element, "note", {"value": note})
+        for feature in about.features:
+            _element(element, "feature", asdict(feature))
 
 
 def _specification(root: etree._Element, result: TestResult) -> None:
@@ -144,6 +192,23 @@ def _ceiling(root: etree._Element, ceiling: Ceiling) -> None:
     _element(root, "ceiling", values)
 
 
+def _prepared(root: etree._Element, result: TestResult) -> None:
+    """What came of setting the host for a profile's points."""
+    for part, prepared in result.prepared:
+        values = {"part": part, "started": prepared.started, "seconds": prepared.seconds}
+        element, before = _element(root, "prepared", values), dict(prepared.before)
+        for name, value in prepared.settings:
+            _element(element, "host_setting", {"name": name, "value": value, "before": before.get(name, "")})
+
+
+def _repeated(root: etree._Element, result: TestResult) -> None:
+    """A profile's points over all repeats."""
+    for each in repeated_points(result):
+        element = _element(root, "point", {**described(each.stimulus), **each.figures})
+        for key, value in each.place.items():
+            _element(element, "place", {"key": key, "value": value})
+
+
 def _loop(root: etree._Element, result: TestResult, loop: Loop) -> None:
     parent = _element(root, "loop", {"part": loop.part})
     for measured in loop.rounds:
@@ -163,7 +228,7 @@ def _sampling(root: etree._Element, sampling: Sampling) -> None:
         sample = measured.sample
         values: dict[str, object] = {
             "number": measured.number, "minute": measured.minute, "iops": sample.iops,
-            "mb_per_second": sample.mb_per_second, "average_response_us": sample.average_response_us,
+            "mb_per_second": sample.mb_per_second, "average_response_us": known(sample.average_response_us),
         }  # fmt: skip
         _element(parent, "round", values)
     if sampling.window:
@@ -236,20 +301,19 @@ def _measurement(parent: etree._Element, result: TestResult, measurement: Measur
     clocking, share = asdict(measurement.clocking), result.host_share(measurement)
     values: dict[str, object] = {
         **described(measurement.stimulus),
-        "seed": measurement.seed,
-        "iops": measurement.iops,
-        "mb_per_second": measurement.mb_per_second,
-        "average_response_us": measurement.average_response_us,
-        "maximum_response_us": measurement.maximum_response_us,
+        "seed": measurement.seed if measurement.told is None else None,
+        "iops": known(measurement.iops),
+        "mb_per_second": known(measurement.mb_per_second),
+        "average_response_us": known(measurement.average_response_us),
+        "maximum_response_us": known(measurement.maximum_response_us),
         **percentiles([measurement]),
-        **_transfers("read", measurement.read),
-        **_transfers("write", measurement.write),
+        **transfers(measurement),
         **{key: clocking[key] for key in ("started", "own_gap_us", "idle_gap_ms")},
         "host_cpu_percent": measurement.host_cpu_percent,
         "engine_cpu_percent": measurement.engine_cpu_percent,
         "host_limited": share.limited if share else None,
-        "evidence": measurement.evidence,
-        "evidence_sha256": measurement.evidence_sha256,
+        "evidence": measurement.evidence or None,
+        "evidence_sha256": measurement.evidence_sha256 or None,
         "interruptions": clocking["interruptions"] or None,
     }
     element = _element(parent, "measurement", values)
@@ -276,13 +340,6 @@ def _health(root: etree._Element, result: TestResult) -> None:
     found = result.write_amplification
     if found:
         _element(parent, "write_amplification", {"factor": found.factor, **asdict(found)})
-
-
-def _transfers(side: str, transfers: Transfers) -> Mapping[str, object]:
-    return {
-        f"{side}_ios": transfers.ios, f"{side}_bytes": transfers.transferred_bytes,
-        f"{side}_runtime_ms": transfers.runtime_ms,
-    }  # fmt: skip
 
 
 def _element(parent: etree._Element | None, tag: str, attributes: Mapping[str, object]) -> etree._Element:

@@ -20,12 +20,14 @@ from snia_pts.interruption import Way
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
 from snia_pts.lab.simulated.preset import PRESETS, read_preset
 from snia_pts.measurement import Measurement, Outcome, Sample
+from snia_pts.profilefile import profile_path, shipped
 from snia_pts.record.folder import RunFolder
 from snia_pts.replay import look
 from snia_pts.runner import resume, run
 from snia_pts.specfile import SPECS, read_specification
 from tests import samples
 from tests.strategies import TESTS, block_statistics, toml_document, vitals
+from tests.tkperf_files import hdd, ssd
 
 from .forms import FILE_END, encoded
 
@@ -179,6 +181,33 @@ def limits() -> tuple[bytes, ...]:
     return (f"format = 1\n[[limit]]\n{bound}[[limit]]\nminimum = 1\n{bound}".encode(),)
 
 
+def profiles() -> tuple[bytes, ...]:
+    """A workload profile with every key, then those that come with the suite."""
+    workload = (
+        '[[workload]]\nname = "a"\naccess = "SEQ"\nread_percent = 100\nblock_size = "4 KiB"\nthread_count = 1\n'
+        'queue_depth = 1\nrange = "8 MiB"\norder = "stride"\nstride_blocks = 3\nzones = 2\nfresh = true\ncold = true\n'
+        'fio = { ioengine = "psync", direct = 0, fdatasync = 1 }\n'
+        '[[workload]]\nname = "b"\naccess = "RND"\nread_percent = 30\nblock_size = "8K"\nseconds = 3\n'
+        "ramp_seconds = 1\n"
+    )
+    axes = (
+        '[[axis]]\nkey = "host.scheduler"\nvalues = ["none", "bfq"]\n'
+        '[[axis]]\nkey = "queue_depth"\nvalues = [1, 8]\nworkloads = ["b"]\n'
+    )
+    limit = (
+        '[[limit]]\nmetric = "iops"\nat = "b, Q8, scheduler bfq"\nunit = "IOPS"\nminimum = 1\ntolerance_percent = 5\n'
+    )
+    head = (
+        'format = 1\nname = "p"\ntitle = "P"\ndescription = "p"\nsource = "s"\nrepeats = 2\npurge = true\nfill = true\n'
+    )
+    return (f"{head}{workload}{axes}{limit}".encode(), *(profile_path(name).read_bytes() for name in shipped()))
+
+
+def axes() -> tuple[bytes, ...]:
+    """What --axis says."""
+    return (b"queue_depth=1,4, 16", b"seconds=0.5", b"block_size=4096,64 KiB", b"fio.thinktime=5", b"host.governor=a,b")
+
+
 def abouts() -> tuple[bytes, ...]:
     """A file of what people say, with every key."""
     words = "".join(f'{key} = "{key}"\n' for key in ("operator", "vendor", "nand_type", "hba"))
@@ -209,6 +238,20 @@ def overrides() -> tuple[bytes, ...]:
 def suites() -> tuple[bytes, ...]:
     """suite.json."""
     return tuple(json.dumps({"format": 1, "tests": list(TESTS[:count])}).encode() for count in (1, 4, 8))
+
+
+@cache
+def tkperf_files() -> tuple[bytes, ...]:
+    """Result files of TKperf, of all kinds and versions."""
+    each = [(kind, version) for kind in ("iops", "lat", "tp", "writesat") for version in ("2.2", "1.1")]
+    short = [ssd(kind, version=version, rounds=5) for kind, version in each]
+    return (
+        *short,
+        ssd("iops", "lat", sector=4096, rounds=5),
+        ssd("tp", sector=4096, rounds=5),
+        hdd("tp", 3),
+        hdd("iops", 2),
+    )
 
 
 def _side(ios: int, runtime_ms: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 from typing import Any
+from xml.etree import ElementTree
 
 from tests.strategies import toml_document
 
@@ -83,6 +84,20 @@ def _answers(data: bytes) -> list[Any]:
     return [json.loads(answer[answer.index(b"{") :] + b"\n}") for answer in data.split(b"\n}\n")[:-1]]
 
 
+def _element(found: ElementTree.Element) -> dict[str, Any]:
+    if len(found):
+        return {"tag": found.tag, "holds": [_element(each) for each in found]}
+    return {"tag": found.tag, "json": json.loads(found.text or "null")}
+
+
+def _written(value: dict[str, Any]) -> bytes:
+    """Write an element; raises AttributeError, TypeError or ValueError for what became none."""
+    tag = encoded(str(value["tag"])) if "tag" in value else b"x"
+    held = b"".join(_written(each) for each in value.get("holds", ()))
+    said = json.dumps(value["json"]).replace("&", "&amp;").replace("<", "&lt;") if "json" in value else ""
+    return b"<%b>%b%b</%b>" % (tag, held, encoded(said), tag)
+
+
 def _split(separator: bytes) -> Form:
     return Form(
         parts=lambda data: [part.decode("utf-8", "surrogateescape") for part in data.split(separator)],
@@ -114,6 +129,11 @@ ANSWERS = Form(
 TOML = Form(parts=lambda data: tomllib.loads(data.decode()), whole=lambda value: encoded(toml_document(value)))
 MARKUP = Form(
     parts=lambda data: [part.decode() for part in _MARKUP.findall(data)], whole=lambda value: b"".join(_texts(value))
+)
+#: Elements whose texts are JSON, as TKperf writes them.
+ELEMENTS = Form(
+    parts=lambda data: _element(ElementTree.fromstring(data)),  # noqa: S314  # ours
+    whole=lambda value: _written(value),
 )
 LINES = _split(b"\n")
 WORDS = _split(b"\0")

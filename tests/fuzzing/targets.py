@@ -23,7 +23,9 @@ from snia_pts.cli.status import status
 from snia_pts.errors import SniaPtsError
 from snia_pts.folding import fold
 from snia_pts.health import Figure, Health, alarms, write_amplification
+from snia_pts.imported import Imported
 from snia_pts.interruption import Way
+from snia_pts.keyfigures import key_figures
 from snia_pts.lab import fio, health, probe
 from snia_pts.lab.contents import Contents, recognised
 from snia_pts.lab.device import block_dut
@@ -39,12 +41,17 @@ from snia_pts.lab.telemetry import Observer
 from snia_pts.limits import read_limits
 from snia_pts.measurement import NOTHING, Measurement, Outcome, Transfers
 from snia_pts.plan import Assumptions, plan
+from snia_pts.profilefile import Changes, parse_axis, read_profile
 from snia_pts.record.document import compare, parse
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.resultxml import result_xml
 from snia_pts.record.suite import SuiteFolder
+from snia_pts.record.tkperf.document import read as read_tkperf
+from snia_pts.record.tkperf.reading import runs
+from snia_pts.record.tkperf.writing import written as written_tkperf
 from snia_pts.replay import look
-from snia_pts.result import RunFacts
+from snia_pts.report.data import tables
+from snia_pts.result import RunFacts, TestResult
 from snia_pts.spec import TestClass
 from snia_pts.specfile import Specification, parse_override, read_specification
 from snia_pts.steps import BlockShare, Round, Step, Stimulus, Stretch
@@ -54,7 +61,7 @@ from tests.strategies import TESTS, VERSIONS, dut, measurement, standard, stimul
 
 from . import commandline, corpora, reports
 from .chain import chained
-from .forms import ANSWERS, ENTRIES, FILE_END, FILES, JSON, JSON_LINES, LINES, MARKUP, TOML, WORDS, Form
+from .forms import ANSWERS, ELEMENTS, ENTRIES, FILE_END, FILES, JSON, JSON_LINES, LINES, MARKUP, TOML, WORDS, Form
 
 #: What fio was asked for whose answers are tried.
 MIB = 1 << 20
@@ -149,6 +156,23 @@ def limits(data: bytes, folder: Path) -> None:
     result_xml(asked)
 
 
+def profile(data: bytes, folder: Path) -> None:
+    """A workload profile: read, changed, and planned to its end."""
+    (folder / "profile.toml").write_bytes(data)
+    for changes in (None, Changes(repeats=1, seconds=1.0, ramp_seconds=0.0, range="1M")):
+        found = read_profile(str(folder / "profile.toml"), changes)
+        device = dut(capacity_bytes=1 << 40)
+        assumed = Assumptions(mb_per_second=500, overhead_seconds=0.3, between_seconds=0.0)
+        told = Planned(spec=found.spec, plan=plan(found.spec, device, assumed), deviations=found.deviations)
+        list(plan_lines(told, device))
+
+
+def axis(data: bytes, folder: Path) -> None:
+    """What stands after --axis, in a profile."""
+    del folder
+    read_profile("queue-depth", Changes(axes=(parse_axis(data.decode("utf-8", "surrogateescape")),)))
+
+
 def about(data: bytes, folder: Path) -> None:
     """What people say of a test; what is taken can be journaled, and stands in a valid result.xml."""
     (folder / "about.toml").write_bytes(data)
@@ -231,6 +255,23 @@ def journal(data: bytes, folder: Path) -> None:
 def entries(data: bytes, folder: Path) -> None:
     """Entries of a journal with valid checksums, by the same."""
     journal(chained(data), folder)
+
+
+def tkperf(data: bytes, folder: Path) -> None:
+    """A result file of TKperf: what is taken can be kept and reported; what is written of it again is the same."""
+    imported = Imported(tool="", version="", file="f.xml", sha256="0" * 64, at="", name="")
+    results = list[TestResult]()
+    for run in runs(read_tkperf(data, "f.xml"), imported, (), "f.xml"):
+        _written(run.facts, *run.course)
+        results.append(fold(run.facts, run.course, ending="finished", ending_detail="", finished=""))
+    if zlib.crc32(data) % 4 == 0:
+        list(key_figures(results[0]))
+        tables(results[0])
+    document, _, lost = written_tkperf(results, "f.xml")
+    again = runs(read_tkperf(document, "again"), imported, (), "again")
+    folded = [fold(run.facts, run.course, ending="finished", ending_detail="", finished="") for run in again]
+    if not lost and [(each.loops, each.time_lines) for each in folded] != [(r.loops, r.time_lines) for r in results]:
+        raise AssertionError("what was exported is something else")
 
 
 def suite(data: bytes, folder: Path) -> None:
@@ -367,6 +408,8 @@ def log(data: bytes, folder: Path) -> None:
 TARGETS: Mapping[str, Target] = {
     "spec": Target(form=TOML, corpus=corpora.specifications, parse=spec),
     "limits": Target(form=TOML, corpus=corpora.limits, parse=limits, short=60),
+    "profile": Target(form=TOML, corpus=corpora.profiles, parse=profile, short=30),
+    "axis": Target(form=LINES, corpus=corpora.axes, parse=axis, short=100),
     "about": Target(form=TOML, corpus=corpora.abouts, parse=about, short=60),
     "plan": Target(form=TOML, corpus=corpora.short_specifications, parse=plans, short=30),
     "override": Target(form=LINES, corpus=corpora.overrides, parse=override),
@@ -375,6 +418,7 @@ TARGETS: Mapping[str, Target] = {
     "result": Target(form=MARKUP, corpus=corpora.results, parse=result_document, short=200),
     "journal": Target(form=JSON_LINES, corpus=corpora.journals, parse=journal, short=150),
     "entries": Target(form=ENTRIES, corpus=corpora.entries, parse=entries),
+    "tkperf": Target(form=ELEMENTS, corpus=corpora.tkperf_files, parse=tkperf, short=100),
     "suite": Target(form=JSON, corpus=corpora.suites, parse=suite, short=500),
     "answer": Target(form=ANSWERS, corpus=corpora.answers, parse=answer, refusals=(fio.Refused,), short=200),
     "stream": Target(form=ANSWERS, corpus=corpora.streams, parse=stream, refusals=(fio.Refused,)),

@@ -1,0 +1,119 @@
+"""The verbs ``import`` and ``export``: runs of another tool become runs of ours, and ours files of that tool."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from ..errors import RecordError, SniaPtsError, UsageError
+from ..files import read_regular, replace_file
+from ..imported import Imported
+from ..record.entries import Asked, Begun, Came, Ended
+from ..record.folder import RunFolder, default_name
+from ..record.journal import Journal
+from ..record.suite import SuiteFolder
+from ..record.tkperf.document import LARGEST_BYTES, read
+from ..record.tkperf.reading import Run, runs
+from ..record.tkperf.writing import written
+from ..replay import assess, store
+from ..report.suite import write as write_summary
+from . import preparing
+from .parser import TESTS
+from .result_text import result_lines
+from .suite import overview_lines, summed_up
+
+_COPY = "tkperf.xml"
+
+
+def import_file(arguments: argparse.Namespace) -> int:
+    """Make a run folder of each test in a file of TKperf, with its report; of several tests a folder as ``all`` leaves.
+
+    Tests of a hard disk are runs of its profiles, in a folder each.
+    Raises RecordError for a file that is none, before anything is written.
+    """
+    formats, path = preparing.formats(arguments), arguments.file
+    try:
+        document = read_regular(path, LARGEST_BYTES)
+    except OSError as error:
+        raise RecordError(path=path, reason=error.strerror or str(error), hint="Name a file.") from None
+    now = datetime.now().astimezone().isoformat(timespec="milliseconds")
+    imported = Imported(
+        tool="", version="", file=_COPY, sha256=hashlib.sha256(document).hexdigest(), at=now, name=""
+    )  # fmt: skip
+    found = runs(read(document, str(path)), imported, tuple(arguments.command_line), str(path))
+    found = tuple(sorted(found, key=lambda run: [*TESTS, run.test].index(run.test)))
+    name = default_name(found[0].test if len(found) == 1 else "all", found[0].facts.dut.model or path.stem, now)
+    place = arguments.run_dir or Path("runs") / name
+    if len(found) == 1:
+        _import_run(found[0], RunFolder.create(place), document, formats)
+    elif all(run.test in TESTS for run in found):
+        _import_all(found, SuiteFolder.create(place, [run.test for run in found]), document, formats)
+    else:
+        for run in found:  # profiles of a hard disk are no tests that all would run
+            _import_run(run, RunFolder.create(place / run.test), document, formats)
+    return 0
+
+
+def _import_all(found: Sequence[Run], suite: SuiteFolder, document: bytes, formats: Sequence[str]) -> None:
+    for run in found:
+        _import_run(run, RunFolder.create(suite.place(run.test)), document, formats)
+        print()
+    told = summed_up(suite)
+    written = write_summary(told, suite.path, formats)
+    print("\n".join(overview_lines(told)))
+    print()
+    print(f"folder: {suite.path}")
+    for path in written.values():
+        print(f"summary: {path}")
+
+
+def _import_run(run: Run, folder: RunFolder, document: bytes, formats: Sequence[str]) -> None:
+    """Write a run's folder, and its report."""
+    from ..report import write
+
+    replace_file(folder.evidence / _COPY, document)
+    with Journal(folder.journal, durable=False) as journal:
+        journal.append(Begun(facts=replace(run.facts, run_id=folder.path.name)))
+        for step, outcomes in run.course:
+            journal.append(Asked(step=step))
+            for outcome in outcomes:
+                journal.append(Came(outcome=outcome))
+        journal.append(Ended(ending="finished", detail="", at=""))
+    result = store(folder)
+    reports = write(result, folder.path, formats)
+    print("\n".join((*result_lines(result), "", f"run folder: {folder.path}")))
+    for path in reports.values():
+        print(f"report:     {path}")
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Write a run, or all tests of a folder of several, as a file that TKperf loads; says what that cannot hold.
+
+    Raises RecordError where nothing of it can be held.
+    """
+    suite = SuiteFolder.existing(arguments.run)
+    folders = (
+        [run for test in suite.tests if (run := suite.recorded(test))] if suite else [RunFolder.existing(arguments.run)]
+    )
+    if not folders:
+        raise RecordError(path=arguments.run, reason="none of its tests was run")
+    results = [assess(folder) for folder in folders]
+    document, name, lost = written(results, str(arguments.run))
+    for sentence in lost:
+        print(f"snia-pts: not in the file: {sentence}", file=sys.stderr)
+    place = arguments.out or (suite or folders[0]).path / f"{name}.xml"
+    if place.exists() and not arguments.out:
+        raise UsageError(detail=f"{place} is there already.", hint="Name another place with --out.")
+    try:
+        replace_file(place, document)
+    except OSError as error:
+        raise SniaPtsError(
+            detail=f"{place}: {error.strerror or error}", hint="Name another place with --out."
+        ) from None
+    print(place)
+    return 0

@@ -1,0 +1,151 @@
+"""Files as TKperf writes them, small ones of every kind and version: the same arguments give the same bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+SIZES = {"iops": 8, "lat": 3, "tp": 5}
+MIXES = {"iops": 7, "lat": 3}
+HDPARM = (
+    "\tModel Number:       INTEL SSDSA2CW300G3\n\tSerial Number:      CVPR000000000300\n"
+    "\tFirmware Revision:  4PC10362\n\tdevice size with M = 1000*1000:      300069 MBytes (300 GB)\n"
+    "\twrite-caching =  1 (on)\n"
+)
+NVME = (
+    "sn        : S4EWNX0R300000\nmn        : Samsung SSD 970 EVO Plus 1TB\nfr        : 2B2QEXM7\n"
+    "tnvmcap   : 1000204886016\nDevice Interface: nvme\n"
+)
+
+
+def value(*places: int) -> int:
+    """Return a rate that is its own everywhere, and steady over the rounds (the first place)."""
+    number, *rest = places
+    weight = 1
+    for each in rest:
+        weight = 3 * weight + each
+    return 1000 * weight + number % 3
+
+
+def _times(*places: int) -> list[float]:
+    rate = value(*places)
+    return [3.0, 40.0 + rate / 7, 10 + rate / 1000 / 3]
+
+
+def matrix(kind: str, rounds: int, *, sector: int = 512) -> Any:
+    """Return what an SSD test measured, in the shape that TKperf gives it."""
+    sizes = SIZES.get(kind, 1) - (sector == 4096)
+    if kind == "writesat":
+        return [[value(number) for number in range(rounds)], [_times(number) for number in range(rounds)]]
+    if kind == "tp":
+        return [[[value(n, size, side) for n in range(rounds)] for side in (0, 1)] for size in range(sizes)]
+    cell = _times if kind == "lat" else value
+    return [[[cell(n, mix, size) for size in range(sizes)] for mix in range(MIXES[kind])] for n in range(rounds)]
+
+
+def claimed(kind: str, found: Any, rounds: int, *, reached: bool = True) -> dict[str, Any]:
+    """Return what TKperf says of the steady state of a matrix, as it calculates it."""
+    last = list(range(rounds - 5, rounds))
+    if kind == "tp":
+        values = [float(found[0][1][place]) for place in last]
+    else:
+        judged = [found[place][-1][-2] for place in last]
+        values = [each[2] for each in judged] if kind == "lat" else judged
+    middle, average = sum(last) / 5, sum(values) / 5
+    slope = sum((x - middle) * y for x, y in zip(last, values, strict=True)) / sum((x - middle) ** 2 for x in last)
+    return {
+        "stdyrounds": last, "stdyvalues": values, "stdyslope": [slope, average - slope * middle], "stdyavg": average,
+        "reachstdystate": reached, "rndnr": rounds - 1,
+    }  # fmt: skip
+
+
+def ssd(
+    *kinds: str,
+    version: str = "2.2",
+    name: str = "intel320",
+    sector: int = 512,
+    rounds: int = 6,
+    jobs: int = 2,
+    seconds: int = 60,
+    description: str = HDPARM,
+    command: str | None = None,
+    changes: Sequence[tuple[str, Any]] = (),
+) -> bytes:
+    """Return a file of SSD tests, by default of all kinds; an empty version is that of the first releases.
+
+    ``changes`` replace what elements hold: ``("iops/stdyavg", 1.0)``; None takes one out.
+    """
+    old = version < "2"
+    told: dict[str, Any] = {"testdate": "2013-02-01", "devinfo": description} if version else {}
+    if not old:
+        told["devinfo"] += f"Device Logical Sector Size: {sector}\nDevice Physical Sector Size: 4096"
+    if version:
+        typed = f"tkperf ssd {name} /dev/sde -nj {jobs} -iod 16 -rfb" if command is None else command
+        told |= {"kernel": "3.2.0-4-amd64\n", "lsb": "Description:\tDebian GNU/Linux 7.0 (wheezy)\n"}
+        told |= {"ioperfversion": version, "cmdline": typed}
+    tests = {
+        kind: _test(kind, old, sector, rounds, jobs, seconds) for kind in kinds or ("iops", "lat", "tp", "writesat")
+    }
+    for place, content in changes:
+        test, _, tag = place.rpartition("/")
+        (tests[test] if test else told)[tag] = content
+    return document(name, told, tests)
+
+
+def _test(kind: str, old: bool, sector: int, rounds: int, jobs: int, seconds: int) -> dict[str, Any]:
+    """One test: a file of 1.x tells no time of a point, of write saturation no demand, and of latency a wrong one."""
+    found = matrix(kind, rounds, sector=sector)
+    told: dict[str, Any] = {"fioversion": "fio 2.0.7\n" if old else "fio-3.33\n"}
+    if not (old and kind == "writesat"):
+        alone = kind == "lat" and not old
+        told |= {"numjobs": 1 if alone else jobs, "iodepth": 1 if alone else 16}
+    if not old:
+        told |= {"runtime": seconds, "xargs": ["refill_buffers"]}
+    told["roundmat"] = found
+    return told | ({"rndnr": rounds - 1} if kind == "writesat" else claimed(kind, found, rounds))
+
+
+def hdd(kind: str = "iops", zones: int = 128) -> bytes:
+    """Return a file of a hard disk's test, of 128 zones as TKperf has them."""
+    places = range(zones)
+    found: Any = [[[100 + zone + mix for _ in range(3)] for mix in range(3)] for zone in places]
+    if kind == "tp":
+        found = [[[200_000 - zone for zone in places] for _ in (0, 1)] for _ in (0, 1)]
+    told = {"devinfo": "", "ioperfversion": "2.2", "cmdline": f"tkperf hdd wd /dev/sdc -hddt {kind}"}
+    return document("wd", told, {kind: {"fioversion": "fio-2.0.9\n", "numjobs": 1, "iodepth": 16, "roundmat": found}})
+
+
+def document(name: str, told: dict[str, Any], tests: dict[str, dict[str, Any]]) -> bytes:
+    """Write elements whose texts are JSON."""
+
+    def inside(content: dict[str, Any]) -> str:
+        return "".join(f"<{tag}>{escaped(each)}</{tag}>" for tag, each in content.items() if each is not None)
+
+    whole = inside(told) + "".join(f"<{kind}>{inside(test)}</{kind}>" for kind, test in tests.items())
+    return f"<{name}>{whole}</{name}>".encode()
+
+
+def escaped(content: Any) -> str:
+    """Return a value as JSON in XML."""
+    return json.dumps(content).replace("&", "&amp;").replace("<", "&lt;")
+
+
+#: The very file that the slides of the TK Roadshow 2012 show, with the rounds that they leave out taken from its own:
+#: a first release, of fio 2.0.7, without version, device, date and command line.
+def slide() -> bytes:
+    """Return the IOPS file of the slides: twelve rounds, the last five of which it calls steady."""
+    first = [
+        [126, 1087, 2157, 4235, 8052, 12196, 19534, 34917], [131, 976, 1916, 3717, 7101, 10179, 15669, 28266],
+        [88, 600, 1153, 2230, 3870, 7975, 8766, 17704], [74, 544, 1013, 2137, 4117, 6277, 7410, 10754],
+        [26, 261, 531, 999, 2524, 2999, 5101, 10291], [41, 415, 436, 865, 1390, 2626, 4758, 10799],
+        [70, 635, 560, 666, 2185, 3231, 4625, 14559],
+    ]  # fmt: skip
+    values = [13705, 14639, 14747, 14678, 13927]
+    rounds = [first] * 7 + [[*first[:-1], [*first[-1][:-2], each, 17903]] for each in values]
+    told = {
+        "fioversion": "fio 2.0.7\n", "numjobs": 2, "iodepth": 16, "roundmat": rounds,
+        "stdyrounds": [7, 8, 9, 10, 11], "stdyvalues": values, "stdyslope": [48.3000000000001042, 13904.4999999999989],
+        "stdyavg": 14339.2, "reachstdystate": True, "rndnr": 11,
+    }  # fmt: skip
+    return document("intel320", {}, {"iops": told})
