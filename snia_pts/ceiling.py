@@ -75,18 +75,19 @@ def _shape(stimulus: Stimulus, side: Literal["read", "write"]) -> Shape:
 
 
 def all_shapes(stimuli: Iterable[Stimulus]) -> tuple[Shape, ...]:
-    """Return every shape of ``stimuli`` once, in the order they come."""
-    return tuple(dict.fromkeys(shape for stimulus in stimuli for shape, _ in shapes(stimulus)))
+    """Return every shape of ``stimuli`` once, in the order they come; none of one with options of its own."""
+    return tuple(dict.fromkeys(shape for each in stimuli if not each.options for shape, _ in shapes(each)))
 
 
 def most_iops(stimulus: Stimulus, ceilings: Sequence[Ceiling], cpus: int) -> float | None:
     """Return the IOPS of a stimulus on a null target, from the costs of its reads and its writes.
 
-    None where one of its shapes was not calibrated, or the number of CPUs is not known (0).
+    None where one of its shapes was not calibrated, the number of CPUs is not known (0), or it has options of its own:
+    another engine has other costs.
     """
     known = {each.shape: each.cost_us for each in ceilings}
     parts = [(known.get(shape), share) for shape, share in shapes(stimulus)]
-    if not cpus or any(cost is None for cost, _ in parts):
+    if not cpus or stimulus.options or any(cost is None for cost, _ in parts):
         return None
     cost_us = sum(cost * share for cost, share in parts if cost is not None)
     return min(stimulus.thread_count, cpus) / cost_us * _MICROSECONDS

@@ -13,9 +13,10 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from .description import said
 from .keyfigures import Better, KeyFigure, key_figures
 from .result import TestResult
-from .spec import WriteSaturationSpec
+from .spec import Deviation, ProfileSpec, WriteSaturationSpec
 from .specfile import numbers
 
 #: The confidence of an interval, in percent.
@@ -114,6 +115,33 @@ def welch(one: Sequence[float], other: Sequence[float]) -> float:
     return float(stdtrit(freedom, 0.5 + CONFIDENCE_PERCENT / 200)) * math.sqrt(together)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overall:
+    """How a run's figures of one metric differ from the first run's, all together, in percent.
+
+    ``certain`` counts those whose interval leaves 0 out, ``judged`` those that have one.
+    """
+
+    count: int
+    median: float
+    least: float
+    greatest: float
+    certain: int
+    judged: int
+
+
+def overall(rows: Sequence[Compared], place: int) -> Overall | None:
+    """Return how the figures of the run at ``place`` differ from the first's; None where none can be compared."""
+    found = [each for row in rows if (each := row.differences[place]) is not None]
+    if not found:
+        return None
+    percents = [each.percent for each in found]
+    return Overall(
+        count=len(found), median=statistics.median(percents), least=min(percents), greatest=max(percents),
+        certain=sum(each.certain is True for each in found), judged=sum(each.certain is not None for each in found),
+    )  # fmt: skip
+
+
 def compared(results: Sequence[TestResult]) -> tuple[Compared, ...]:
     """Return every key figure that any of ``results`` has, in the order of the first that has it."""
     found = [{(each.metric, each.at, each.unit): each for each in key_figures(result)} for result in results]
@@ -141,16 +169,17 @@ _OTHER: tuple[tuple[str, _Read], ...] = (
 _FLAGGED: tuple[tuple[str, _Read, str], ...] = (
     ("end of the run", lambda result: result.ending, "finished"),
     ("steady state", lambda result: "achieved" if result.steady else "NOT ACHIEVED", "achieved"),
-    ("host-limited points", lambda result: str(_host_limited(result)), "0"),
+    ("host-limited points", lambda result: _host_limited(result), "0"),
     ("what ended the stimulus", lambda result: _ended(result), ""),
     ("interruptions", lambda result: str(len(result.interruptions)), "0"),
     ("kind of target", lambda result: result.facts.dut.kind, ""),
+    ("measured by", lambda result: _tool(result), "snia-pts"),
 )
 _TOLD: tuple[tuple[str, _Read], ...] = (
-    ("model", lambda result: result.facts.dut.model),
-    ("serial number", lambda result: result.facts.dut.serial),
-    ("firmware", lambda result: result.facts.dut.firmware),
-    ("capacity", lambda result: f"{result.facts.dut.capacity_bytes} bytes"),
+    ("model", lambda result: said(result.facts.dut, result.facts.about, "model")),
+    ("serial number", lambda result: said(result.facts.dut, result.facts.about, "serial")),
+    ("firmware", lambda result: said(result.facts.dut, result.facts.about, "firmware")),
+    ("capacity", lambda result: f"{result.facts.dut.capacity_bytes or 'unknown'} bytes"),
     ("bus", lambda result: result.facts.dut.bus),
     ("write cache", lambda result: result.facts.dut.write_cache),
     ("host", lambda result: result.facts.platform.hostname),
@@ -161,6 +190,10 @@ _TOLD: tuple[tuple[str, _Read], ...] = (
     ("engine", lambda result: f"{result.facts.platform.engine} {result.facts.platform.engine_version}".strip()),
     ("I/O engine", lambda result: result.facts.platform.io_engine),
 )
+#: What comes of a difference, rather than making one.
+_OUTCOMES = ("end of the run", "steady state", "host-limited points", "what ended the stimulus", "interruptions")
+#: Readings of a moment: no two runs have the same.
+_MOMENTARY = ("other load", "other I/O", "swap")
 
 
 def unlike(results: Sequence[TestResult]) -> tuple[Unlike, ...]:
@@ -168,7 +201,47 @@ def unlike(results: Sequence[TestResult]) -> tuple[Unlike, ...]:
 
     A run without steady state, or one that did not finish or was interrupted, is told even where all are so.
     """
-    return (*_unlike(results, _OTHER, "other"), *_flagged(results), *_unlike(results, _TOLD, "told"))
+    told = (*_unlike(results, _TOLD, "told"), *_host_settings(results))
+    return (*_unlike(results, _OTHER, "other"), *_apart(results), *_flagged(results), *told)
+
+
+def causes(found: Sequence[Unlike]) -> tuple[Unlike, ...]:
+    """Return what may have made the numbers differ: all recorded differences but those that come of others."""
+    return tuple(each for each in found if len(set(each.values)) > 1 and not _made_by_others(each))
+
+
+def _made_by_others(each: Unlike) -> bool:
+    """Tell whether a difference makes no point's number another: points of one name lie at one place on longer axes."""
+    longer_axis = each.what.startswith("axis ") and any(", " in value for value in each.values)
+    return longer_axis or each.what in (*_OUTCOMES, "repeats", "profile")
+
+
+def _apart(results: Sequence[TestResult]) -> Iterator[Unlike]:
+    """Tell runs of profiles that have no point of the same name: there is nothing to compare."""
+    if all(isinstance(result.facts.spec, ProfileSpec) for result in results):
+        names = [{loop.part for loop in result.loops} for result in results]
+        if not set.intersection(*names):
+            values = tuple(f"{len(each)} of other names" for each in names)
+            yield Unlike(what="points", values=values, weight="other")
+
+
+def _host_settings(results: Sequence[TestResult]) -> Iterator[Unlike]:
+    """Every setting of the host that differs; one that a profile goes through is as that has it."""
+    found = [
+        {each.name: each.value for each in result.facts.platform.settings if each.name not in _MOMENTARY}
+        | dict(_staged(result))
+        for result in results
+    ]
+    for name in dict.fromkeys(name for each in found for name in each):
+        values = tuple(each.get(name, "not recorded") for each in found)
+        if len(set(values)) > 1:
+            yield Unlike(what=name, values=values, weight="told")
+
+
+def _staged(result: TestResult) -> Iterator[tuple[str, str]]:
+    for axis in result.facts.spec.axis if isinstance(result.facts.spec, ProfileSpec) else ():
+        if axis.setting:
+            yield axis.setting, ", ".join(map(str, axis.values))
 
 
 def _flagged(results: Sequence[TestResult]) -> Iterator[Unlike]:
@@ -186,9 +259,16 @@ def _ended(result: TestResult) -> str:
     return result.conclusion.reason if saturates and result.conclusion else ""
 
 
-def _host_limited(result: TestResult) -> int:
-    """How many points of the windows the host set, not the drive."""
-    return sum(bool(limited) for loop in result.loops for limited in result.host_limited_points(loop).values())
+def _tool(result: TestResult) -> str:
+    return result.facts.imported.label if result.facts.imported else "snia-pts"
+
+
+def _host_limited(result: TestResult) -> str:
+    """How many points of the windows the host set, not the drive; of another tool nobody knows."""
+    if result.facts.imported is not None:
+        return "unknown"
+    found = (limited for loop in result.loops for limited in result.host_limited_points(loop).values())
+    return str(sum(map(bool, found)))
 
 
 def _unlike(results: Sequence[TestResult], reads: Sequence[tuple[str, _Read]], weight: str) -> Iterator[Unlike]:
@@ -200,11 +280,22 @@ def _unlike(results: Sequence[TestResult], reads: Sequence[tuple[str, _Read]], w
 
 def _settings(results: Sequence[TestResult]) -> Iterator[Unlike]:
     """Every number of the specification that differs: TC, QD, ActiveRange, times."""
-    found = [dict(numbers(result.facts.spec)) for result in results]
+    found = [dict(_numbers(result)) for result in results]
     for key in dict.fromkeys(key for each in found for key in each):
         values = tuple(each.get(key, "none") for each in found)
         if len(set(values)) > 1:
             yield Unlike(what=key, values=values, weight="flagged")
+
+
+def _numbers(result: TestResult) -> Iterator[tuple[str, str]]:
+    """The numbers of a specification; of a profile its name and axes too, but for those of the host, and no limits."""
+    spec = result.facts.spec
+    if not isinstance(spec, ProfileSpec):
+        yield from numbers(spec)
+        return
+    yield "profile", spec.name
+    yield from (each for each in numbers(spec) if each[0].partition(".")[0] not in ("axis", "limit"))
+    yield from ((f"axis {axis.key}", ", ".join(map(str, axis.values))) for axis in spec.axis if not axis.setting)
 
 
 #: The deviation of whatever is no drive.
@@ -213,8 +304,16 @@ _DUT = "device under test"
 
 def _deviations(results: Sequence[TestResult]) -> Iterator[Unlike]:
     """Every deviation that is not the same in all runs; what was tested is told by its kind, and its model."""
-    found = [{each.what: each.actual for each in result.deviations if each.what != _DUT} for result in results]
+    found = [
+        {each.what: each.actual for each in result.deviations if each.what != _DUT and not _told_by_numbers(each)}
+        for result in results
+    ]
     for what in dict.fromkeys(what for each in found for what in each):
         values = tuple(each.get(what, "as the standard asks") for each in found)
         if len(set(values)) > 1:
             yield Unlike(what=f"deviation: {what}", values=values, weight="flagged")
+
+
+def _told_by_numbers(deviation: Deviation) -> bool:
+    """Tell whether it is a profile's number that is otherwise than in its file: told as that number."""
+    return deviation.clause.startswith("profile ")

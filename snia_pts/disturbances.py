@@ -1,4 +1,7 @@
-"""What disturbed a test from outside, as far as the kernel's counters tell: others at the drive, heat, a bad link."""
+"""What disturbed a test, as far as it can be told: others at the drive, heat, a bad link, the clock, the engine.
+
+Each gives a name and a sentence for every disturbance that is worth a warning.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,16 @@ from .vitals import Vitals
 #: The block layer's bytes beyond the engine's: so large a share of these, and so much, is more than the kernel's own
 #: looks at a drive that was just closed.
 _FOREIGN_SHARE, _FOREIGN_BYTES = 0.02, 8 * MB
+#: A wall clock that was set by less is as good as any.
+_CLOCK_SECONDS = 0.5
+#: A stimulus may end late by the time its outstanding I/Os take; more than this share of it is worth a word.
+_LONGEST_OVERRUN = 1.05
+#: Reads in percent of all I/Os, off by what chance cannot explain in so many I/Os.
+_MIX_PERCENT, _MIX_IOS = 3.0, 2000
 
 
 def disturbances(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Give what is worth a warning, a name and a sentence each."""
+    """Give what the kernel's counters tell of other I/O, of heat and of the link."""
     foreign = [(point, beyond) for point in points if (beyond := foreign_bytes(point)) > 0]
     if foreign:
         point, most = max(foreign, key=lambda each: each[1])
@@ -30,10 +39,11 @@ def disturbances(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
 def foreign_bytes(point: Measurement) -> int:
     """Return the bytes that others moved on the drive meanwhile; 0 where it is not clear that anybody did.
 
-    I/Os in flight at the end of a point may be counted by the block layer alone.
+    I/Os in flight at the end of a point may be counted by the block layer alone.  It counts what is done before a
+    stimulus counts, too, and what goes through the page cache when that likes.
     """
     block = point.vitals.block if point.vitals else None
-    if block is None:
+    if block is None or point.stimulus.ramp_seconds or point.stimulus.cached:
         return 0
     ours = point.read.transferred_bytes + point.write.transferred_bytes
     in_flight = point.stimulus.total_oio * point.stimulus.largest_block_bytes
@@ -47,3 +57,32 @@ def _counted(
     counts = [found for point in points if point.vitals and (found := count(point.vitals))]
     if counts:
         yield what, f"{sentence}: {counted(sum(counts), 'time')}, in {len(counts)} of {counted(len(points), 'point')}"
+
+
+def clock_set(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+    """Give each time that the wall clock was set."""
+    for clocking in (point.clocking for point in points if abs(point.clocking.clock_set_seconds) > _CLOCK_SECONDS):
+        how = f"{'forward' if clocking.clock_set_seconds > 0 else 'back'} by {abs(clocking.clock_set_seconds):.1f} s"
+        detail = f"the wall clock was set {how} at about {clocking.started}: times of day before and after do not agree"
+        yield "clock", detail
+
+
+def otherwise(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+    """Give what the engine did otherwise than asked: points that took longer, or did not keep to their mix."""
+    late = [
+        point.runtime_ms / 1000 / point.stimulus.seconds
+        for point in points
+        if point.stimulus.seconds and point.runtime_ms / 1000 > _LONGEST_OVERRUN * point.stimulus.seconds
+    ]
+    if late:
+        detail = (
+            f"{len(late)} of {len(points)} points took longer than asked, {max(late):.2f} times as long at the most"
+        )
+        yield "time a point", detail
+    off = [
+        point.stimulus.label
+        for point in points
+        if point.ios >= _MIX_IOS and abs(100 * point.read.ios / point.ios - point.stimulus.read_percent) > _MIX_PERCENT
+    ]
+    if off:
+        yield "R/W mix", f"{len(off)} of {len(points)} points did not keep to their mix, {off[0]} among them"

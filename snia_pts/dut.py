@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
+from .array import BuiltArray
 from .units import Amount
 
-#: What the kernel makes of other things (device mapper, RAID, memory) is a virtual device.
-TargetKind = Literal["drive", "loop device", "virtual device", "file", "simulated"]
+#: What the kernel makes of other things (device mapper, RAID, memory) is a virtual device; what another tool tested is
+#: imported, and may be any of these.
+TargetKind = Literal["drive", "loop device", "virtual device", "file", "simulated", "imported"]
 #: The state of a volatile write cache; a drive without one is as good as one that has it disabled.
 CacheState = Literal["enabled", "disabled", "none", "unknown"]
 
@@ -17,10 +20,12 @@ CacheState = Literal["enabled", "disabled", "none", "unknown"]
 class Dut:
     """The device under test.
 
-    An empty string means that the target does not say.  ``identity`` is what the operator types to confirm
+    An empty string, or None, means that the target does not say; so does 0 as the capacity, or a sector's size, of an
+    imported one.  ``identity`` is what the operator types to confirm
     the destruction: the serial number, or the name of a target that has none.  ``write_cache_source`` is who told the
     state of the write cache, and whether it was set for the run.  ``instance`` tells a target without a serial number
-    from another one of its name and size, as far as the host can; None where it cannot, or need not.
+    from another one of its name and size, as far as the host can; None where it cannot, or need not.  ``array`` is
+    the one of drives that the suite made for the run, if it is one.
     """
 
     path: str
@@ -34,18 +39,23 @@ class Dut:
     physical_sector_bytes: Amount
     rotational: bool | None
     write_cache: CacheState
-    discard: bool
+    discard: bool | None
     write_cache_source: str = "as the kernel reports it"
     instance: str | None = None
+    array: BuiltArray | None = None
 
     def __post_init__(self) -> None:
-        if self.capacity_bytes < 1 or self.logical_sector_bytes < 1:
+        if self.kind != "imported" and (self.capacity_bytes < 1 or self.logical_sector_bytes < 1):
             raise ValueError(f"{self.path}: capacity and sector size must be positive")
 
     @property
     def simulated(self) -> bool:
         """Whether there is no device at all."""
         return self.kind == "simulated"
+
+    def fills(self, written_bytes: float) -> float:
+        """Return how often so many bytes fill it; nan where it does not say how large it is."""
+        return written_bytes / self.capacity_bytes if self.capacity_bytes else math.nan
 
     @property
     def name(self) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from .health import Health
 from .interruption import Interruption
-from .measurement import MeasuredRound, Measurement, Outcome, Purged, Sample, SampledRound
+from .measurement import MeasuredRound, Measurement, Outcome, Prepared, Purged, Sample, SampledRound
 from .procedures import Conclusion
 from .result import Ending, Gap, Loop, RunFacts, Sampling, TestResult
-from .spec import Settling, Spec, SteadyStateRule, WriteSaturationSpec, loop_rule, settling_rule
+from .spec import ProfileSpec, Settling, Spec, SteadyStateRule, WriteSaturationSpec, loop_rule, settling_rule
 from .steps import Idle, Phase, Purge, Round, Step, Stretch
 from .timeline import TimeLine
 from .window import sampled_round, sampled_window, window_ending
@@ -28,6 +28,7 @@ class Folding:
     def __init__(self, facts: RunFacts) -> None:
         self._facts = facts
         self._purges: list[tuple[str, Purged]] = []
+        self._prepared: list[tuple[str, Prepared]] = []
         self._rounds: dict[str, list[MeasuredRound]] = {}
         self._lines: dict[tuple[Phase, str], TimeLine] = {}
         self._sampled: list[SampledRound] = []
@@ -54,6 +55,8 @@ class Folding:
                     measured.append(outcome)
                 case Purged():
                     self._purges.append((step.part, outcome))
+                case Prepared():
+                    self._prepared.append((step.part, outcome))
             yield outcome
         measurements = tuple(measured)
         self._note_gaps(step, measurements)
@@ -65,6 +68,7 @@ class Folding:
                 )
             case Stretch() if line is not None:
                 line.end(measurements[0] if measurements else None)
+                self._note_repeat(step, measurements)
                 self._samples_before += step.samples if step.phase == self._sampled_phase else 0
         self._before = step
 
@@ -83,6 +87,12 @@ class Folding:
         if rule is not None and line.phase == self._sampled_phase:
             judged = sampled_round(self._samples_before, sample, rule)
             self._sampled += [judged] if judged else []
+
+    def _note_repeat(self, step: Stretch, measurements: tuple[Measurement, ...]) -> None:
+        """Keep a profile's sampled point among its rounds as well, as all its other points are."""
+        if isinstance(self._facts.spec, ProfileSpec) and step.phase == "stimulus" and measurements:
+            rounds = self._rounds.setdefault(step.part, [])
+            rounds.append(MeasuredRound(number=len(rounds) + 1, measurements=measurements, complete=True))
 
     def _note_gaps(self, step: Step, measurements: Sequence[Measurement]) -> None:
         """Keep the time without host I/O before each stimulus, but for the one after a purge."""
@@ -113,6 +123,7 @@ class Folding:
         return TestResult(
             facts=self._facts,
             purges=tuple(self._purges),
+            prepared=tuple(self._prepared),
             loops=tuple(_loop(part, rounds, loop_rule(spec)) for part, rounds in self._rounds.items()),
             sampling=_sampling(self._sampled_phase, self._sampled, settling) if settling else None,
             time_lines=tuple(self._lines.values()),

@@ -56,9 +56,9 @@ class HostShare:
 def host_share(measurement: Measurement, dut: Dut, cpus: int, ceilings: Sequence[Ceiling] = ()) -> HostShare | None:
     """Return the host's share in a measurement of ``dut`` on a host of ``cpus`` CPUs (0: not known).
 
-    None of a simulated drive, which no host serves.
+    None of a simulated drive, which no host serves, and of what goes through the page cache, which is the host.
     """
-    if dut.simulated:
+    if dut.simulated or measurement.stimulus.cached:
         return None
     ceiling = most_iops(measurement.stimulus, ceilings, cpus)
     found = HostShare(
@@ -89,15 +89,19 @@ def limited_over(shares: Sequence[HostShare | None]) -> bool | None:
     return next((each for each in (True, False) if 2 * verdicts.count(each) > len(shares)), None)
 
 
-def limited_words(points: Mapping[Stimulus, bool | None]) -> str:
-    """Return a sentence about the points of a window whose number the host set; nothing where there is none."""
+def limited_words(points: Mapping[Stimulus, bool | None], of: str = " of the window") -> str:
+    """Return a sentence about the points ``of`` a window whose number the host set; nothing where there is none."""
     alone = len({point.demand for point in points}) == 1
-    limited = [f"{each.label}{'' if alone else f' {each.demand.label}'}" for each, found in points.items() if found]
+    limited = [
+        each.name or f"{each.label}{'' if alone else f' {each.demand.label}'}"
+        for each, found in points.items()
+        if found
+    ]
     more = f" and {len(limited) - _NAMED} more" if len(limited) > _NAMED else ""
     if not limited:
         return ""
-    named = f"{', '.join(limited[:_NAMED])}{more}"
-    return f"the host, not the drive, set {len(limited)} of {counted(len(points), 'point')} of the window: {named}"
+    named = f"{('; ' if any(',' in each for each in limited) else ', ').join(limited[:_NAMED])}{more}"
+    return f"the host, not the drive, set {len(limited)} of {counted(len(points), 'point')}{of}: {named}"
 
 
 def _engine_percent(measurement: Measurement, cpus: int) -> float | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from .demand import PointName
-from .spec import DemandSpec, Deviation, Spec, loop_rule, most_rounds
+from .spec import DemandSpec, Deviation, ProfileSpec, Spec, loop_rule, most_rounds
 from .steps import Purge, Round, Step, Stretch
 from .units import capacity, duration
 
@@ -75,6 +75,8 @@ def standing(spec: Spec, asked: Sequence[Step], coming: Step | None, way: Way, *
     next one; what is written before a round that has not is written once more.
     """
     answered = len(asked)
+    if isinstance(spec, ProfileSpec) and coming is not None:
+        return _profile_standing(asked, way)
     if coming is None or isinstance(coming, Purge):
         return answered
     here = answered + (begun and isinstance(coming, Round))
@@ -85,6 +87,12 @@ def standing(spec: Spec, asked: Sequence[Step], coming: Step | None, way: Way, *
     if (way == "rule" and hopeful) or (way == "continue" and (hopeful or not needs_window)):
         return here
     return max(place for place, step in enumerate(asked) if isinstance(step, Purge))
+
+
+def _profile_standing(asked: Sequence[Step], way: Way) -> int:
+    """Each point of a profile has its own preparation, which is done again with the point that was broken off."""
+    whole = [place + 1 for place, step in enumerate(asked) if isinstance(step, Round | Stretch)]
+    return 0 if way == "purge" else max(whole, default=0)
 
 
 def _in_loop(step: Step) -> bool:

@@ -8,14 +8,26 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .demand import demand_means, operating_points
-from .measurement import METRICS, NINES, Measurement, average_response_us, mean, percentile_response_us
+from .measurement import (
+    METRICS,
+    NINES,
+    Measurement,
+    average_response_us,
+    mean,
+    percentile_response_us,
+    sync_percentile_us,
+)
 from .result import Loop, Sampling, TestResult
-from .spec import DemandSpec
+from .spec import DemandSpec, ProfileSpec
 from .steps import Stimulus
 from .timeline import TimeLine
 from .units import GB, MB
 
 Better = Literal["more", "less"]
+
+NS_PER_MS = 1e6
+#: What workloads are asked for besides the standard's confidence levels.
+_WORKLOAD_PERCENTILES = (50.0, 99.0)
 
 #: The phases whose whole time line is a result of the test, rather than its preparation.
 _MEASURED_PHASES = ("stimulus", "access A", "access C", "histogram")
@@ -50,7 +62,7 @@ def key_figures(result: TestResult) -> tuple[KeyFigure, ...]:
         *(each for loop in result.loops for each in _loop(result, loop)),
         *_operating_points(result),
         *(_sampling(result.sampling) if result.sampling else ()),
-        *(each for line in result.time_lines if line.phase in _MEASURED_PHASES for each in _line(line, steady)),
+        *(each for line in result.lines_apart if line.phase in _MEASURED_PHASES for each in _line(line, steady)),
         KeyFigure(metric="written_gb", at="the whole test", unit="GB", value=result.written_bytes / GB, better=None),
     )
     named = {figure.name: figure for figure in reversed(found) if math.isfinite(figure.value)}
@@ -60,9 +72,14 @@ def key_figures(result: TestResult) -> tuple[KeyFigure, ...]:
 def _loop(result: TestResult, loop: Loop) -> Iterator[KeyFigure]:
     """Every point of a loop's window."""
     demands = isinstance(result.facts.spec, DemandSpec)
-    rounds = [measured.measurements for measured in loop.window_rounds]
+    rounds = [measured.measurements for measured in result.counted(loop)]
     for measured in zip(*rounds, strict=True):
-        yield from _point(_at(measured[0].stimulus, loop.part, demands), measured, loop.steady)
+        at = _at(measured[0].stimulus, loop.part, demands)
+        if isinstance(result.facts.spec, ProfileSpec):
+            yield from _point(at, measured, steady=True)
+            yield from _workload(at, measured)
+        else:
+            yield from _point(at, measured, loop.steady)
 
 
 def _at(stimulus: Stimulus, part: str, demands: bool) -> str:
@@ -76,7 +93,7 @@ def _point(at: str, measured: Sequence[Measurement], steady: bool) -> Iterator[K
         yield KeyFigure(
             metric=name, at=at, unit=METRICS[name].unit, value=mean(rounds), better="more", rounds=rounds, steady=steady
         )
-    rounds = tuple(each.average_response_us / 1000 for each in measured) if all(each.ios for each in measured) else ()
+    rounds = tuple(each.average_response_us / 1000 for each in measured) if all(each.timed for each in measured) else ()
     value = average_response_us(measured) / 1000
     yield KeyFigure(
         metric="average_response_ms", at=at, unit="ms", value=value, better="less", rounds=rounds, steady=steady
@@ -84,8 +101,30 @@ def _point(at: str, measured: Sequence[Measurement], steady: bool) -> Iterator[K
     for percent in NINES:
         found = percentile_response_us(measured, percent)
         yield _response(f"response_{percent:g}_percent_ms", at, math.nan if found is None else found / 1000, steady)
-    greatest = max((each.maximum_response_us for each in measured if each.ios), default=math.nan)
+    greatest = max((each.maximum_response_us for each in measured if each.timed), default=math.nan)
     yield _response("maximum_response_ms", at, greatest / 1000, steady)
+
+
+def _workload(at: str, measured: Sequence[Measurement]) -> Iterator[KeyFigure]:
+    """What is asked of workloads besides: reads and writes apart, other percentiles, synchronizing calls."""
+    if 0 < measured[0].stimulus.read_percent < 100:
+        for name, rounds in (
+            ("read_iops", tuple(each.read.iops for each in measured)),
+            ("write_iops", tuple(each.write.iops for each in measured)),
+        ):
+            yield KeyFigure(metric=name, at=at, unit="IOPS", value=mean(rounds), better="more", rounds=rounds)
+    for percent in _WORKLOAD_PERCENTILES:
+        found = percentile_response_us(measured, percent)
+        yield _response(f"response_{percent:g}_percent_ms", at, math.nan if found is None else found / 1000)
+    times = [each.sync for each in measured if each.sync is not None]
+    calls = sum(each.calls for each in times)
+    if calls:
+        total = math.fsum(each.calls * each.mean_ns for each in times)
+        yield _response("average_sync_ms", at, total / calls / NS_PER_MS)
+        for percent in (*_WORKLOAD_PERCENTILES, NINES[0]):
+            found = sync_percentile_us(measured, percent)
+            yield _response(f"sync_{percent:g}_percent_ms", at, math.nan if found is None else found / 1000)
+        yield _response("maximum_sync_ms", at, max(each.max_ns for each in times) / NS_PER_MS)
 
 
 def _response(metric: str, at: str, value: float, steady: bool = True) -> KeyFigure:

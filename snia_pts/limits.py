@@ -14,7 +14,7 @@ from .tomlfile import read_file
 _WHAT = "The file of limits"
 _REMEDY = "Correct the file; docs/usage.rst shows one."
 Text = Annotated[str, MinLen(1)]
-TestName = Literal["iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth"]
+TestName = Literal["iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth", "profile"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

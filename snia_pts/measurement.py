@@ -14,6 +14,7 @@ from typing import Literal, Protocol, TypeVar
 from .histogram import Histogram, merged, percentiles_ns
 from .spec import Deviation, MetricName, Tracked
 from .steps import Stimulus
+from .told import Told
 from .units import MB, MOST, Amount, Difference, Quantity
 from .vitals import Vitals
 
@@ -60,6 +61,23 @@ NOTHING = Transfers(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SyncTimes:
+    """How long the synchronizing calls between the I/Os took: fsync, fdatasync."""
+
+    calls: Amount
+    mean_ns: Quantity
+    max_ns: Amount
+    histogram: Histogram
+
+
+def sync_percentile_us(measurements: Sequence[Measurement], percent: float) -> float | None:
+    """Return a percentile of the synchronizing calls of all ``measurements`` in us; None when they are too few."""
+    found = [each.sync for each in measurements if each.sync is not None]
+    (value,) = percentiles_ns((each.histogram for each in found), (percent,))
+    return None if value is None else min(value, max(each.max_ns for each in found)) / 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Clocking:
     """When one stimulus ran, and how long the device was left alone before it.
 
@@ -82,7 +100,8 @@ class Measurement:
     """What came of one stimulus.  ``evidence`` names its files in the run folder, ``evidence_sha256`` their result.
 
     ``engine_cpu_percent`` is what each of the engine's threads used of a CPU, in the mean, ``vitals`` what the kernel
-    told of drive and host meanwhile.
+    told of drive and host meanwhile.  ``sync`` are the times of fsync and fdatasync, where the stimulus asked for such.
+    ``told`` is all that is known where another tool measured: no I/O was counted then.
     """
 
     kind: Literal["measurement"] = "measurement"
@@ -95,6 +114,8 @@ class Measurement:
     evidence_sha256: str
     engine_cpu_percent: Quantity | None = None
     vitals: Vitals | None = None
+    sync: SyncTimes | None = None
+    told: Told | None = None
 
     @property
     def host_cpu_percent(self) -> float | None:
@@ -107,27 +128,41 @@ class Measurement:
 
     @property
     def iops(self) -> float:
-        """I/Os per second, reads and writes together."""
+        """I/Os per second, reads and writes together; nan where it is not known, as all here."""
+        if self.told is not None:
+            return self.told.rate(self.stimulus.largest_block_bytes)
         return self.read.iops + self.write.iops
 
     @property
     def mb_per_second(self) -> float:
         """Throughput in decimal MB/s, reads and writes together."""
+        if self.told is not None:
+            return self.told.bytes_per_second(self.stimulus.largest_block_bytes) / MB
         return (self.read.bytes_per_second + self.write.bytes_per_second) / MB
 
     @property
     def runtime_ms(self) -> int:
-        return max(self.read.runtime_ms, self.write.runtime_ms)
+        asked_ms = round(1000 * (self.stimulus.seconds or 0)) if self.told is not None else 0
+        return max(asked_ms, self.read.runtime_ms, self.write.runtime_ms)
+
+    @property
+    def timed(self) -> bool:
+        """Whether there are response times."""
+        return self.ios > 0 if self.told is None else self.told.timed
 
     @property
     def average_response_us(self) -> float:
         """ART in microseconds, weighted by I/O count."""
+        if self.told is not None:
+            return self.told.mean_us
         total = self.read.ios * self.read.response_mean_ns + self.write.ios * self.write.response_mean_ns
         return total / self.ios / 1000 if self.ios else 0.0
 
     @property
     def maximum_response_us(self) -> float:
         """MRT in microseconds."""
+        if self.told is not None:
+            return self.told.maximum_us
         return max(self.read.response_max_ns, self.write.response_max_ns) / 1000
 
     @property
@@ -137,7 +172,9 @@ class Measurement:
 
 
 def average_response_us(measurements: Sequence[Measurement]) -> float:
-    """Return the ART of all ``measurements`` together in us, weighted by I/O count; nan of none."""
+    """Return the ART of all ``measurements`` in us, weighted by I/O count (where told: alike); nan of none."""
+    if any(measurement.told is not None for measurement in measurements):
+        return mean(measurement.average_response_us for measurement in measurements)
     parts = [part for measurement in measurements for part in (measurement.read, measurement.write)]
     ios = sum(part.ios for part in parts)
     return math.fsum(part.ios * part.response_mean_ns for part in parts) / ios / 1000 if ios else math.nan
@@ -236,7 +273,18 @@ class Idled:
     seconds: Quantity
 
 
-Outcome = Purged | Sample | Measurement | Idled
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """The host was set as asked: ``settings`` as they were read back, ``before`` as they were found."""
+
+    kind: Literal["prepared"] = "prepared"
+    started: str
+    seconds: Quantity
+    settings: tuple[tuple[str, str], ...] = ()
+    before: tuple[tuple[str, str], ...] = ()
+
+
+Outcome = Purged | Sample | Measurement | Idled | Prepared
 
 
 class Measured(Protocol):

@@ -12,10 +12,10 @@ from itertools import islice
 
 from .dut import Dut
 from .histogram import Histogram
-from .measurement import NOTHING, Clocking, Idled, Measurement, Outcome, Purged, Sample, Transfers
+from .measurement import NOTHING, Clocking, Idled, Measurement, Outcome, Prepared, Purged, Sample, Transfers
 from .procedures import drive, procedure
 from .spec import Settling, Spec, settling_rule
-from .steps import Idle, Purge, Round, Step, Stimulus, Stretch
+from .steps import Idle, Prepare, Purge, Round, Step, Stimulus, Stretch
 from .units import MB
 
 
@@ -97,7 +97,7 @@ def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
 
 
 def _cost(step: Step, assumptions: Assumptions) -> PlannedStep:
-    seconds = [_seconds(stimulus, assumptions) for stimulus in step.stimuli]
+    seconds = [_ramped(stimulus, assumptions) for stimulus in step.stimuli]
     moved = (_moved(stimulus, time, assumptions) for time, stimulus in zip(seconds, step.stimuli, strict=True))
     written = sum(_written(stimulus, amount) for amount, stimulus in zip(moved, step.stimuli, strict=True))
     lost = assumptions.overhead_seconds + (len(seconds) - 1) * assumptions.between_seconds if seconds else 0.0
@@ -114,6 +114,11 @@ def _seconds(stimulus: Stimulus, assumptions: Assumptions) -> float:
     if stimulus.seconds is None:
         return least or 0.0
     return min(stimulus.seconds, least) if least is not None and assumptions.eager else stimulus.seconds
+
+
+def _ramped(stimulus: Stimulus, assumptions: Assumptions) -> float:
+    """Return how long a stimulus takes with what is done before it counts."""
+    return _seconds(stimulus, assumptions) + stimulus.ramp_seconds
 
 
 def _moved(stimulus: Stimulus, seconds: float, assumptions: Assumptions) -> int:
@@ -149,6 +154,8 @@ class _Supposing:
                 yield from (self._whole(stimulus, self._level_of(step.number)) for stimulus in step.stimuli)
             case Idle():
                 yield Idled(started="", seconds=step.seconds)
+            case Prepare():
+                yield Prepared(started="", seconds=0, settings=step.settings)
             case Stretch():
                 # Where nothing is judged by samples, one is as good as many, and they may be a million.
                 yield from islice(self._samples(step), None if self._rule else 1)

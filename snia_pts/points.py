@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 
-from .measurement import NINES, Measurement, average_response_us, mean, percentiles_response_us
-from .result import Loop
+from .dut import Dut
+from .measurement import (
+    NINES,
+    Measurement,
+    average_response_us,
+    mean,
+    percentiles_response_us,
+    sync_percentile_us,
+)
+from .procedures.profile import points as profile_points
+from .result import Loop, TestResult
+from .spec import ProfileSpec, Scalar
 from .steps import BlockSize, Stimulus
 
+_SYNC = {"half_sync_us": 50.0, "two_nines_sync_us": 99.0, "three_nines_sync_us": 99.9}
 _NINES = ("three_nines_response_us", "four_nines_response_us", "five_nines_response_us")
 
 
@@ -23,9 +34,13 @@ def described(stimulus: Stimulus) -> Mapping[str, object]:
         "access": stimulus.access, "read_percent": stimulus.read_percent,
         **sizes(stimulus.block_size_bytes),
         "thread_count": stimulus.thread_count, "queue_depth": stimulus.queue_depth,
-        "range_offset_bytes": stimulus.range_offset_bytes, "range_bytes": stimulus.range_bytes, "skew": skew or None,
+        "range_offset_bytes": stimulus.range_offset_bytes, "range_bytes": stimulus.range_bytes or None,
+        "skew": skew or None,
         "start_bytes": stimulus.start_bytes or None, "seconds": stimulus.seconds, "passes": stimulus.passes,
-        "limit_bytes": stimulus.limit_bytes,
+        "limit_bytes": stimulus.limit_bytes, "ramp_seconds": stimulus.ramp_seconds or None,
+        "skip_bytes": stimulus.skip_bytes or None,
+        "options": " ".join(f"{key}={value}" for key, value in stimulus.options) or None,
+        "name": stimulus.name or None,
     }  # fmt: skip
 
 
@@ -44,6 +59,59 @@ def window_points(loop: Loop) -> Iterator[tuple[Stimulus, Mapping[str, float | N
         yield stimulus, _means([points[stimulus] for points in keyed])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeated:
+    """A point of a profile: its name, its stimulus, where it lies on the axes, its figures by their names."""
+
+    name: str
+    stimulus: Stimulus
+    place: Mapping[str, Scalar]
+    figures: Mapping[str, int | float | None]
+
+
+def repeated_points(result: TestResult) -> Iterator[Repeated]:
+    """Give every point of a profile's run with what it comes to over all complete repeats."""
+    spec = result.facts.spec
+    if not isinstance(spec, ProfileSpec):
+        return
+    places = {point.name: point.place for point in profile_points(spec, result.facts.dut)}
+    for loop in result.loops:
+        measured = [each for counted in result.counted(loop) for each in counted.measurements]
+        if measured:
+            figures = {
+                "repeats": len(measured), **_means(measured), **_repeated(measured),
+                "host_limited": result.host_limited(measured),
+            }  # fmt: skip
+            yield Repeated(
+                name=loop.part, stimulus=measured[0].stimulus, place=places.get(loop.part, {}), figures=figures
+            )
+
+
+def _repeated(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
+    """What is told of a profile's point besides: how far repeats lie apart, sides of a mix, synchronizing calls."""
+    rates, mixed = [each.iops for each in measured], 0 < measured[0].stimulus.read_percent < 100
+    half, most = percentiles_response_us(measured, (50.0, 99.0))
+    synced = [each.sync for each in measured if each.sync is not None]
+    calls = sum(each.calls for each in synced)
+    return {
+        "least_iops": known(min(rates)), "greatest_iops": known(max(rates)),
+        "spread_percent": spread_percent(rates),
+        "read_iops": known(mean(each.read.iops for each in measured)) if mixed else None,
+        "write_iops": known(mean(each.write.iops for each in measured)) if mixed else None,
+        "half_response_us": half, "two_nines_response_us": most,
+        "sync_calls": calls or None,
+        "average_sync_us": math.fsum(each.calls * each.mean_ns for each in synced) / calls / 1000 if calls else None,
+        **{name: sync_percentile_us(measured, percent) if calls else None for name, percent in _SYNC.items()},
+        "maximum_sync_us": max(each.max_ns for each in synced) / 1000 if calls else None,
+    }  # fmt: skip
+
+
+def spread_percent(values: Sequence[float]) -> float | None:
+    """Return the way from the least to the greatest of several values in percent of their mean; None of one."""
+    middle = mean(values)
+    return 100 * (max(values) - min(values)) / middle if len(values) > 1 and middle > 0 else None
+
+
 def _place(stimulus: Stimulus) -> Stimulus:
     """The same point of every round: a sequential stream begins elsewhere in each."""
     return replace(stimulus, start_bytes=0)
@@ -54,11 +122,11 @@ def _means(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
     greatest = [each.maximum_response_us for each in measured]
     busy = [each.host_cpu_percent for each in measured if each.host_cpu_percent is not None]
     return {
-        "iops": mean(each.iops for each in measured),
-        "mb_per_second": mean(each.mb_per_second for each in measured),
+        "iops": known(mean(each.iops for each in measured)),
+        "mb_per_second": known(mean(each.mb_per_second for each in measured)),
         "average_response_us": known(average_response_us(measured)),
-        "maximum_response_us": max(greatest),
-        "mean_maximum_response_us": mean(greatest),
+        "maximum_response_us": known(max(greatest)),
+        "mean_maximum_response_us": known(mean(greatest)),
         **percentiles(measured),
         "host_cpu_percent": mean(busy) if len(busy) == len(measured) else None,
     }
@@ -67,6 +135,29 @@ def _means(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
 def known(value: float) -> float | None:
     """Return a number; None for what is none."""
     return value if math.isfinite(value) else None
+
+
+def told_of(dut: Dut) -> Mapping[str, object]:
+    """Return a device by the names of result.xml; None is a size that it does not tell."""
+    told = asdict(dut)
+    del told["array"]  # which has parts of its own
+    return {name: told[name] or None if name.endswith("_bytes") else told[name] for name in told}
+
+
+def amount(value: float) -> int | None:
+    """Return an amount of whole bytes; None where nobody counted them."""
+    return int(value) if math.isfinite(value) else None
+
+
+def transfers(measurement: Measurement) -> Mapping[str, int | None]:
+    """Return the counts and times of reads and writes, by their names in result.xml; None where nobody counted them."""
+    sides = (("read", measurement.read), ("write", measurement.write))
+    found = {
+        f"{name}_{what}": value
+        for name, side in sides
+        for what, value in (("ios", side.ios), ("bytes", side.transferred_bytes), ("runtime_ms", side.runtime_ms))
+    }
+    return found if measurement.told is None else dict.fromkeys(found)
 
 
 def percentiles(measured: Sequence[Measurement]) -> Mapping[str, float | None]:

@@ -11,15 +11,18 @@ from .errors import RecordError, TargetUnfit
 from .files import replace_file
 from .folding import Folding
 from .interruption import Way, standing
-from .measurement import Idled, Measurement, Outcome, Purged
+from .measurement import Idled, Measurement, Outcome, Purged, Sample
 from .procedures import Conclusion, drive, procedure
+from .procedures.settling import Settled
 from .record.folder import RunFolder
 from .record.journal import is_written
 from .record.recorded import Recorded, is_answered, passing
-from .record.resultxml import result_xml
 from .result import RunFacts, TestResult
+from .spec import WriteSaturationSpec
 from .steps import Step, place
 
+#: What is written between the samples of another tool is not told; so much of what ends them must be.
+_NEARLY = 0.95
 #: Sees the outcomes of a step as they pass.
 Through = Callable[[Step, Iterator[Outcome]], Iterator[Outcome]]
 
@@ -27,7 +30,8 @@ Through = Callable[[Step, Iterator[Outcome]], Iterator[Outcome]]
 def assess(folder: RunFolder) -> TestResult:
     """Return the result of a stored run from its journal alone.
 
-    The journal is replayed through the procedure: it must have asked for just these steps.  Raises RecordError.
+    The journal is replayed through the procedure: it must have asked for just these steps.  What was imported followed
+    another tool's procedure, and is taken as it is.  Raises RecordError.
     """
     recorded = Recorded(folder.journal)
     folding = Folding(recorded.facts)
@@ -47,6 +51,8 @@ def assess(folder: RunFolder) -> TestResult:
 
 def store(folder: RunFolder) -> TestResult:
     """Make result.xml from the journal, so that the first report and every later one come from the same source."""
+    from .record.resultxml import result_xml  # a run holds its libraries only at its end
+
     result = assess(folder)
     replace_file(folder.result, result_xml(result))
     return result
@@ -101,7 +107,7 @@ def look(folder: RunFolder, way: Way) -> Outlook:
         facts=recorded.facts, way=way, coming=coming, came=replayed.came, kept=kept,
         went_on=place(following, came) if following else "", lost=lost,
         reason=f"{ended.ending}: {ended.detail.rstrip('.')}" if ended else _died(recorded),
-        stopped=moment(folder, ended.at) if ended else written,
+        stopped=moment(folder, ended.at) if ended and ended.at else written,
         interruptions=len(recorded.interruptions), finished=ended is not None and ended.ending == "finished",
         ended=ended is not None, torn=recorded.torn, length=recorded.length,
         checksum=recorded.checksum, file=file,
@@ -153,6 +159,8 @@ class _Replayed:
 
 def _replay(folder: RunFolder, recorded: Recorded, through: Through) -> _Replayed:
     """Let the journal answer the procedure, step by step."""
+    if recorded.facts.imported is not None:
+        return _taken(recorded, through)
     left, replayed = recorded.steps(), _Replayed()
 
     def answer(step: Step) -> Iterator[Outcome]:
@@ -185,6 +193,40 @@ def _replay(folder: RunFolder, recorded: Recorded, through: Through) -> _Replaye
     if recorded.ended is not None and (recorded.ended.ending == "finished") > complete:
         raise RecordError(path=folder.journal, reason="it says that the run finished, but the procedure asks for more")
     return replayed
+
+
+def _taken(recorded: Recorded, through: Through) -> _Replayed:
+    """Take the steps of an imported run as they are; one that was not answered in full is what a crash left."""
+    replayed, samples, written = _Replayed(), 0, 0
+    for step, outcomes in recorded.steps():
+        replayed.coming, passed = step, list[Outcome]()
+        for outcome in through(step, outcomes):
+            passed = passing(passed, outcome)
+            replayed.came += 1
+            if isinstance(outcome, Sample):
+                samples, written = samples + 1, written + outcome.write_bytes
+        replayed.counts.append(replayed.came)
+        if not is_answered(step, passed):
+            return replayed
+        replayed.answered.append(step)
+        replayed.coming, replayed.came = None, 0
+    replayed.conclusion = _concluded(recorded.facts, samples, written)
+    return replayed
+
+
+def _concluded(facts: RunFacts, samples: int, written_bytes: int) -> Conclusion:
+    """Return what ended an imported write saturation, where that can be told.
+
+    TKperf knows two ends; where nobody tells the capacity, one before the time is the other.
+    """
+    spec, capacity_bytes = facts.spec, facts.dut.capacity_bytes
+    if not isinstance(spec, WriteSaturationSpec):
+        return None
+    if samples >= round(spec.saturation.seconds / spec.settling.sample_seconds):
+        return Settled(reason="time", window=None)
+    theirs = facts.imported is not None and facts.imported.tool == "TKperf"
+    enough = written_bytes >= _NEARLY * spec.saturation.capacities * capacity_bytes if capacity_bytes else theirs
+    return Settled(reason="written", window=None) if enough else None
 
 
 def _ended(folder: RunFolder, outcome: Outcome) -> datetime | None:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from .about import About
 from .ceiling import Ceiling
-from .disturbances import disturbances
+from .description import contradictions
+from .disturbances import clock_set, disturbances, otherwise
 from .dut import Dut
 from .health import Health, WriteAmplification, alarms, write_amplification
 from .hostlimit import HostShare, host_share, limited_over, limited_words
+from .imported import Imported, disputed
 from .interruption import Interruption
 from .limits import Limit
-from .measurement import MeasuredRound, Measurement, Purged, SampledRound
+from .measurement import MeasuredRound, Measurement, Prepared, Purged, SampledRound
 from .procedures import Conclusion
 from .spec import (
     CrossStimulusSpec,
     Deviation,
+    ProfileSpec,
     Spec,
     TestClass,
     ThroughputSpec,
@@ -49,13 +53,14 @@ class RunFacts:
 
     ``deviations`` are those known from the start; more may come with the outcomes.  ``ceilings`` are what the host
     alone can do, for the shapes of the test's stimuli; none where it was not calibrated.  ``health`` is what the drive
-    told of its life before.  ``about`` is what people say of it.
+    told of its life before.  ``about`` is what people say of it.  ``imported`` tells where a run comes from that is
+    another tool's; there is no ``seed`` then.
     """
 
     run_id: str
     started: str
     command_line: tuple[str, ...]
-    seed: int
+    seed: int | None
     test_class: TestClass
     spec: Spec
     dut: Dut
@@ -66,6 +71,7 @@ class RunFacts:
     health: Health | None = None
     limits: tuple[Limit, ...] = ()
     about: About = field(default_factory=About)
+    imported: Imported | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +129,8 @@ class TestResult:
     """One run of one test, as far as it came.
 
     ``long_samples`` are the seconds of samples that took half as long again as asked, or longer.  ``health_after`` is
-    what the drive told of its life after; a run that was killed has none.
+    what the drive told of its life after; a run that was killed has none.  ``prepared`` is what came of setting the
+    host for a profile's points, by their names.
     """
 
     facts: RunFacts
@@ -140,6 +147,7 @@ class TestResult:
     running: bool = False
     interruptions: tuple[Interruption, ...] = ()
     health_after: Health | None = None
+    prepared: tuple[tuple[str, Prepared], ...] = ()
 
     def loop(self, part: str = "") -> Loop | None:
         """Return the loop of a part of the test; None before its first round."""
@@ -155,9 +163,15 @@ class TestResult:
         return tuple(line for line in self.time_lines if line.phase == phase)
 
     @property
+    def lines_apart(self) -> tuple[TimeLine, ...]:
+        """The time lines but for those of a profile's points, which are loops too."""
+        profile = isinstance(self.facts.spec, ProfileSpec)
+        return tuple(line for line in self.time_lines if not (profile and line.phase == "stimulus"))
+
+    @property
     def measurements(self) -> Iterator[Measurement]:
         """Every measurement of the run."""
-        for line in self.time_lines:
+        for line in self.lines_apart:
             yield from line.measurements
         for loop in self.loops:
             for measured in loop.rounds:
@@ -172,9 +186,9 @@ class TestResult:
         return limited_over([self.host_share(each) for each in measurements])
 
     def host_limited_points(self, loop: Loop) -> Mapping[Stimulus, bool | None]:
-        """Tell it of each point of a loop's window; of a sequential stream, wherever it began."""
+        """Tell it of each point of a loop that counts; of a sequential stream, wherever it began."""
         points: dict[Stimulus, list[Measurement]] = {}
-        for each in (each for measured in loop.window_rounds for each in measured.measurements):
+        for each in (each for measured in self.counted(loop) for each in measured.measurements):
             points.setdefault(replace(each.stimulus, start_bytes=0), []).append(each)
         return {point: self.host_limited(measured) for point, measured in points.items()}
 
@@ -185,20 +199,27 @@ class TestResult:
 
     @property
     def written_bytes(self) -> float:
-        """Bytes written since the first purge (TGBW), as far as they were counted."""
+        """Bytes written since the first purge (TGBW), as far as they were counted; nan where nobody counted them."""
         rounds = (each.write.transferred_bytes for loop in self.loops for r in loop.rounds for each in r.measurements)
-        return sum(rounds) + sum(line.written_bytes for line in self.time_lines)
+        return self._uncounted + sum(rounds) + sum(line.written_bytes for line in self.lines_apart)
 
     @property
     def read_bytes(self) -> float:
-        """Bytes read since the first purge, as far as they were counted."""
+        """Bytes read since the first purge, as far as they were counted; nan where nobody counted them."""
         rounds = (each.read.transferred_bytes for loop in self.loops for r in loop.rounds for each in r.measurements)
-        return sum(rounds) + sum(sum(line.read_bytes) for line in self.time_lines)
+        return self._uncounted + sum(rounds) + sum(sum(line.read_bytes) for line in self.lines_apart)
+
+    @property
+    def _uncounted(self) -> float:
+        """Nan where rounds were measured by another tool, which tells no counts."""
+        return math.nan if self.facts.imported and self.loops else 0.0
 
     @property
     def deviations(self) -> tuple[Deviation, ...]:
         """Every difference from the standard; a run is PTS conformant only with none."""
-        purged = (deviation for _, each in self.purges for deviation in each.deviations)
+        profile = isinstance(self.facts.spec, ProfileSpec)  # which asks for no certain purge, but for one
+        purges = [each for _, each in self.purges if not profile or each.survivors or not each.samples]
+        purged = (deviation for each in purges for deviation in each.deviations)
         interrupted = (interruption.deviation for interruption in self.interruptions)
         return tuple(dict.fromkeys((*self.facts.deviations, *purged, *interrupted)))
 
@@ -210,9 +231,10 @@ class TestResult:
         asked.
         """
         points = list(self.measurements)
-        found = (*_purges(self), *_early(self), *_ends(self), *_halts(self.long_samples), *_pauses(self.gaps))
-        found = (*self.facts.warnings, *_changes(self), *_clock(points), *found, *_overruns(points), *_mixes(points))
-        return (*_host(self), *found, *_told(self, points))
+        found = (*_purges(self), *_early(self), *_ends(self), *_halts(self.long_samples), *_pauses(self))
+        found = (*_changes(self), *_warned(clock_set(points)), *found, *_warned(otherwise(points)))
+        known = (*self.facts.warnings, *_warned(contradictions(self.facts.dut, self.facts.about)))
+        return (*_host(self), *known, *_disputed(self), *found, *_told(self, points))
 
     @property
     def unsteady(self) -> tuple[str, ...]:
@@ -243,7 +265,13 @@ class TestResult:
 
     @property
     def conformant(self) -> bool:
-        return self.ending == "finished" and not self.deviations
+        """Whether it is a test of the standard, run to its end without a difference."""
+        standard = not isinstance(self.facts.spec, ProfileSpec)
+        return standard and self.ending == "finished" and not self.deviations
+
+    def counted(self, loop: Loop) -> tuple[MeasuredRound, ...]:
+        """Return the rounds of a loop that its numbers come from: the window's; of a profile all that are complete."""
+        return loop.complete if isinstance(self.facts.spec, ProfileSpec) else loop.window_rounds
 
     @property
     def verdict(self) -> str:
@@ -251,26 +279,28 @@ class TestResult:
         spec = self.facts.spec
         if self.ending != "finished":
             return f"INCOMPLETE ({self.ending})"
+        if isinstance(spec, ProfileSpec):
+            return "COMPLETE (a workload profile, no test of the standard)"
         if isinstance(spec, CrossStimulusSpec):
             return "COMPLETE (this test asks for no steady state)"
         by = " BY ALTERED RULES" if self.altered_rules else ""
         if isinstance(spec, WriteSaturationSpec) and not self.steady:
-            return f"COMPLETE: {saturation_end(spec, self.conclusion)}, steady state not reached{by}"
+            return f"COMPLETE: {saturation_end(self, spec)}, steady state not reached{by}"
         if self.steady:
             return f"STEADY STATE{by}"
         which = f" ({', '.join(self.unsteady)})" if self.unsteady != ("test loop",) else ""
         return f"STEADY STATE NOT ACHIEVED{by}{which}"
 
 
-def saturation_end(spec: WriteSaturationSpec, conclusion: Conclusion) -> str:
+def saturation_end(result: TestResult, spec: WriteSaturationSpec) -> str:
     """Tell what ended a write saturation test."""
-    if conclusion is None:
-        return "not ended"
+    if result.conclusion is None:
+        return "an end that its file does not tell" if result.facts.imported else "not ended"
     return {
         "steady state": "steady state",
         "written": f"{spec.saturation.capacities:g} x user capacity written",
         "time": f"{duration(spec.saturation.seconds)} over",
-    }[conclusion.reason]
+    }[result.conclusion.reason]
 
 
 def _parts(spec: Spec) -> tuple[str, ...]:
@@ -281,20 +311,18 @@ def _parts(spec: Spec) -> tuple[str, ...]:
 
 #: The standard asks for no pause between stimuli (PTS 2.0.2 chapter 4); a longer one may let a drive recover.
 _LONGEST_IDLE_MS = 3000.0
-#: A wall clock that was set by less is as good as any.
-_CLOCK_SECONDS = 0.5
-#: A stimulus may end late by the time its outstanding I/Os take; more than this share of it is worth a word.
-_LONGEST_OVERRUN = 1.05
-#: Reads in percent of all I/Os, off by what chance cannot explain in so many I/Os.
-_MIX_PERCENT, _MIX_IOS = 3.0, 2000
 
 
 def _host(result: TestResult) -> Iterator[RunWarning]:
     """Name the points whose number the host set, of each loop's window and each continuous stimulus."""
-    for loop in result.loops:
-        if limited := limited_words(result.host_limited_points(loop)):
-            yield RunWarning(what="host-limited", detail=f"{f'{loop.part}: ' if loop.part else ''}{limited}")
-    for line in result.time_lines:
+    found = [(f"{loop.part}: " if loop.part else "", result.host_limited_points(loop)) for loop in result.loops]
+    of = " of the window"
+    if isinstance(result.facts.spec, ProfileSpec):  # each of whose points is a loop
+        found, of = [("", {point: limited for _, points in found for point, limited in points.items()})], ""
+    for part, points in found:
+        if limited := limited_words(points, of):
+            yield RunWarning(what="host-limited", detail=f"{part}{limited}")
+    for line in result.lines_apart:
         if line.phase != "WIPC" and line.measurements and result.host_limited(line.measurements):
             where = f"{line.phase}, {line.part}" if line.part else line.phase
             detail = f"the host, not the drive, set the numbers of {line.stimulus.label} ({where})"
@@ -303,8 +331,18 @@ def _host(result: TestResult) -> Iterator[RunWarning]:
 
 def _told(result: TestResult, points: Sequence[Measurement]) -> Iterator[RunWarning]:
     """What the kernel's counters and the drive's own log tell."""
-    for what, detail in (*disturbances(points), *alarms(result.facts.health, result.health_after)):
-        yield RunWarning(what=what, detail=detail)
+    return _warned((*disturbances(points), *alarms(result.facts.health, result.health_after)))
+
+
+def _warned(told: Iterable[tuple[str, str]]) -> Iterator[RunWarning]:
+    return (RunWarning(what=what, detail=detail) for what, detail in told)
+
+
+def _disputed(result: TestResult) -> Iterator[RunWarning]:
+    """Tell what an imported file claims of its steady state, by its first loop, and what does not come out here."""
+    claim = result.facts.imported.claim if result.facts.imported else None
+    if claim is not None and result.loops:
+        yield from _warned(("steady state claimed", detail) for detail in disputed(claim, result.loops[0].window))
 
 
 def _changes(result: TestResult) -> Iterator[RunWarning]:
@@ -319,13 +357,6 @@ def _purges(result: TestResult) -> Iterator[RunWarning]:
             yield RunWarning(what=f"purge of {part}" if part else "purge", detail=remark)
 
 
-def _clock(points: Sequence[Measurement]) -> Iterator[RunWarning]:
-    for clocking in (point.clocking for point in points if abs(point.clocking.clock_set_seconds) > _CLOCK_SECONDS):
-        how = f"{'forward' if clocking.clock_set_seconds > 0 else 'back'} by {abs(clocking.clock_set_seconds):.1f} s"
-        detail = f"the wall clock was set {how} at about {clocking.started}: times of day before and after do not agree"
-        yield RunWarning(what="clock", detail=detail)
-
-
 def _early(result: TestResult) -> Iterator[RunWarning]:
     """A purged drive is fast, and evenly so, until it has been filled: its first steady state may be that one."""
     sampling = result.sampling
@@ -338,7 +369,9 @@ def _early(result: TestResult) -> Iterator[RunWarning]:
 
 def _ends(result: TestResult) -> Iterator[RunWarning]:
     ended, line = result.conclusion, result.time_line("stimulus")
-    if ended is not None and ended.reason == "written" and line is not None and line.stimulus.thread_count > 1:
+    if ended is None or ended.reason != "written" or result.facts.imported:
+        return
+    if line is not None and line.stimulus.thread_count > 1:
         detail = (
             "what may be written is shared out evenly among the threads; where some were done before others, the last "
             f"sample held fewer outstanding I/Os than {line.stimulus.demand.label}"
@@ -355,34 +388,11 @@ def _halts(long_samples: Sequence[float]) -> Iterator[RunWarning]:
         yield RunWarning(what="long samples", detail=detail)
 
 
-def _pauses(gaps: Sequence[Gap]) -> Iterator[RunWarning]:
+def _pauses(result: TestResult) -> Iterator[RunWarning]:
+    gaps = () if isinstance(result.facts.spec, ProfileSpec) else result.gaps  # no profile asks for points without a gap
     long = [gap.idle_ms for gap in gaps if gap.asked_seconds is None and gap.idle_ms > _LONGEST_IDLE_MS]
     if long:
         detail = (
             f"{len(long)} time(s) the drive was left idle between points, for {max(long) / 1000:.3g} s at the longest"
         )
         yield RunWarning(what="pause", detail=detail)
-
-
-def _overruns(points: Sequence[Measurement]) -> Iterator[RunWarning]:
-    late = [
-        point.runtime_ms / 1000 / point.stimulus.seconds
-        for point in points
-        if point.stimulus.seconds and point.runtime_ms / 1000 > _LONGEST_OVERRUN * point.stimulus.seconds
-    ]
-    if late:
-        detail = (
-            f"{len(late)} of {len(points)} points took longer than asked, {max(late):.2f} times as long at the most"
-        )
-        yield RunWarning(what="time a point", detail=detail)
-
-
-def _mixes(points: Sequence[Measurement]) -> Iterator[RunWarning]:
-    off = [
-        point.stimulus.label
-        for point in points
-        if point.ios >= _MIX_IOS and abs(100 * point.read.ios / point.ios - point.stimulus.read_percent) > _MIX_PERCENT
-    ]
-    if off:
-        detail = f"{len(off)} of {len(points)} points did not keep to their mix, {off[0]} among them"
-        yield RunWarning(what="R/W mix", detail=detail)

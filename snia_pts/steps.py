@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
-from .units import Amount, block_size, duration
+from .units import MOST, Amount, block_size, duration
 
 Access = Literal["RND", "SEQ"]
 Seconds = Annotated[float, Ge(1e-3), Le(1e9)]
@@ -80,10 +80,15 @@ class Demand:
 class Stimulus:
     """A Test Stimulus: access, R/W mix, block size or sizes, demand, where, and how long or how much.
 
-    ``range_bytes`` bytes from ``range_offset_bytes`` on are the ActiveRange; ``skew`` shares the accesses out over it,
-    evenly where there is none.  A sequential stream begins ``start_bytes`` into the range.  Just one of ``seconds`` and
-    ``passes`` is given: a stimulus with ``passes`` ends when it has gone over the range that often, one with
-    ``seconds`` perhaps sooner, when it has transferred ``limit_bytes``.
+    ``range_bytes`` bytes from ``range_offset_bytes`` on are the ActiveRange (0: all there is, where nobody told how
+    much); ``skew`` shares the accesses out over it, evenly where there is none.  A sequential stream begins
+    ``start_bytes`` into the range.  Just one of ``seconds`` and ``passes`` is given: a stimulus with ``passes`` ends
+    when it has gone over the range that often, one with ``seconds`` perhaps sooner, when it has transferred
+    ``limit_bytes``.
+
+    Profiles have more: what is done in ``ramp_seconds`` before is not counted, ``skip_bytes`` are left out after each
+    block of a sequential stream (fewer than none: it goes back), ``options`` are the engine's own.  One with a ``name``
+    is called by it.
     """
 
     access: Access
@@ -98,15 +103,19 @@ class Stimulus:
     seconds: Seconds | None = None
     passes: Amount | None = None
     limit_bytes: Amount | None = None
+    ramp_seconds: Annotated[float, Ge(0), Le(1e9)] = 0.0
+    skip_bytes: Annotated[int, Ge(-MOST), Le(MOST)] = 0
+    options: tuple[tuple[str, str], ...] = ()
+    name: str = ""
 
     def __post_init__(self) -> None:
         if (self.seconds is None) == (self.passes is None):
             raise ValueError("a stimulus takes either seconds or passes")
         if self.limit_bytes is not None and (self.seconds is None or self.limit_bytes < self.largest_block_bytes):
             raise ValueError("a limit goes with seconds, and leaves room for one block")
-        if self.range_bytes < self.largest_block_bytes:
+        if self.range_bytes and self.range_bytes < self.largest_block_bytes:
             raise ValueError(f"an active range of {self.range_bytes} bytes holds no block of {self.block_label}")
-        if not 0 <= self.start_bytes < self.range_bytes:
+        if not 0 <= self.start_bytes < (self.range_bytes or 1):
             raise ValueError("a stream begins within its range")
         if self.block_shares and sum(share.percent for share in self.block_shares) != 100:
             raise ValueError("the shares of a block-size mix add up to 100 %")
@@ -130,6 +139,12 @@ class Stimulus:
         return self.thread_count * self.queue_depth
 
     @property
+    def cached(self) -> bool:
+        """Whether it goes through the host's page cache, as its options want it."""
+        told = dict(self.options)
+        return told.get("direct") == "0" or told.get("buffered") == "1" or told.get("ioengine") == "mmap"
+
+    @property
     def demand(self) -> Demand:
         return Demand(thread_count=self.thread_count, queue_depth=self.queue_depth)
 
@@ -143,7 +158,12 @@ class Stimulus:
     @property
     def amount_bytes(self) -> int | None:
         """Bytes a stimulus with ``passes`` transfers; None where time ends it."""
-        return None if self.passes is None else self.passes * self.range_bytes
+        if self.passes is None:
+            return None
+        block = self.largest_block_bytes
+        if self.skip_bytes > 0:  # what is left out comes in no other pass
+            return self.passes * block * math.ceil(self.range_bytes / (block + self.skip_bytes))
+        return self.passes * self.range_bytes
 
     @property
     def block_label(self) -> str:
@@ -152,8 +172,8 @@ class Stimulus:
 
     @property
     def label(self) -> str:
-        """For people: ``RND 4 KiB 0/100``."""
-        return f"{self.access} {self.block_label} {mix(self.read_percent)}"
+        """For people: ``RND 4 KiB 0/100``, or its name."""
+        return self.name or f"{self.access} {self.block_label} {mix(self.read_percent)}"
 
 
 def mix(read_percent: int) -> str:
@@ -245,7 +265,26 @@ class Idle:
         return _labelled(self.part, f"Idle {duration(self.seconds)}")
 
 
-Step = Purge | Stretch | Round | Idle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepare:
+    """Set the host as a profile's point wants it: ``settings`` by name and value; ``cold`` empties its page cache."""
+
+    kind: Literal["prepare"] = "prepare"
+    part: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+    cold: bool = False
+
+    @property
+    def stimuli(self) -> tuple[Stimulus, ...]:
+        return ()
+
+    @property
+    def label(self) -> str:
+        wanted = [f"{name} {value}" for name, value in self.settings]
+        return _labelled(self.part, f"prepare the host ({', '.join([*wanted, *['empty page cache'] * self.cold])})")
+
+
+Step = Purge | Stretch | Round | Idle | Prepare
 
 
 def place(step: Step, came: int) -> str:

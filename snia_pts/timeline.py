@@ -164,7 +164,7 @@ class TimeLine:
     def _begin(self, whole: Measurement | None) -> float:
         """Return when a stretch's I/O began, in seconds on this line's clock."""
         before = self.ended_seconds[self.ended_rows - 1] if self.ended_rows else 0.0
-        if whole is None:  # stopped: right after the stretch before
+        if whole is None or whole.told is not None:  # stopped, or nobody told: right after the stretch before
             return before
         began_ns = whole.clocking.ended_monotonic_ns - whole.runtime_ms * 1_000_000
         known = self.measurements[-1].clocking.interruptions if self.measurements else None

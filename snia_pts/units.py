@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated
 
 from annotated_types import Ge, Le
@@ -37,6 +38,7 @@ _SIZE_UNITS = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=1024)
 def parse_size(text: str) -> int:
     """Return the bytes that ``text`` names: ``4K`` and ``4KiB`` are 4096, ``4kB`` is 4000.
 

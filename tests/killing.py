@@ -65,7 +65,7 @@ def preset() -> Preset:
 def laboratory(facts: RunFacts, folder: RunFolder) -> SimulatedLaboratory:
     """Return the drive as it comes from its box, whose time is that at which the run began."""
     began = datetime.datetime.fromisoformat(facts.started)
-    return SimulatedLaboratory(preset(), seed=facts.seed, evidence=folder.evidence, began=began)
+    return SimulatedLaboratory(preset(), seed=facts.seed or 0, evidence=folder.evidence, began=began)
 
 
 @cache

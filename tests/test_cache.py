@@ -21,6 +21,7 @@ from snia_pts.lab.purge import Purger
 from snia_pts.lab.safety import hold as hold_target
 from snia_pts.lab.settable import find
 from snia_pts.lab.settings import hold
+from snia_pts.lab.stage import Stage as HostStage
 from snia_pts.measurement import Purged
 from snia_pts.spec import Deviation, Spec
 from snia_pts.steps import Purge
@@ -249,7 +250,8 @@ def test_a_laboratory_looks_after_each_purge(tmp_path: Path) -> None:
     with hold_target(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as target:
         purger, cache = Purger(wanted="punch-hole"), Forgetful(target.dut, None, "disabled")
         nothing: Any = None
-        lab = Laboratory(target, nothing, purger=purger, cache=cache, seed=1, evidence=tmp_path)
+        around = HostStage(target.dut.path, 0)
+        lab = Laboratory(target, nothing, purger=purger, cache=cache, stage=around, seed=1, evidence=tmp_path)
         (purged,) = lab.perform(Purge(part=""))
 
     assert isinstance(purged, Purged)

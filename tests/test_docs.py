@@ -4,6 +4,7 @@ import argparse
 import io
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from docutils.core import publish_doctree
 
 from snia_pts import errors
 from snia_pts.cli.parser import build_parser
+from snia_pts.profilefile import shipped
+from snia_pts.spec import Axis, ProfileSpec, Requirement, Workload
+from snia_pts.spec.fio_options import ALLOWED
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.rst"), *ROOT.glob("docs/*.rst")])
@@ -71,3 +75,13 @@ def test_exit_codes_are_those_of_the_errors() -> None:
     classes: list[type[errors.SniaPtsError]] = [errors.SniaPtsError, *errors.SniaPtsError.__subclasses__()]
 
     assert told == {0} | {error.exit_code for error in classes}
+
+
+def test_profiles_tell_every_option_of_fio() -> None:
+    """The page on profiles lists just those options that a profile may set, and every key and shipped profile."""
+    text = (ROOT / "docs/profiles.rst").read_text()
+    listed = text.split("Options of fio\n---")[1].split("Values have")[0]
+    assert sorted(re.findall(r"``(\w+)``", listed)) == sorted(ALLOWED)
+    keys = {each.name for kind in (ProfileSpec, Workload, Axis, Requirement) for each in fields(kind)} - {"test"}
+    assert [key for key in keys if f"``{key}``" not in text and f"[[{key}]]" not in text] == []
+    assert [name for name in shipped() if f"``{name}``" not in text] == []

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from snia_pts.interruption import Interruption, Way, standing
-from snia_pts.steps import Idle, Phase, Purge, Round, Step, Stretch
+from snia_pts.profilefile import read_profile
+from snia_pts.steps import Idle, Phase, Prepare, Purge, Round, Step, Stretch
 from tests.strategies import spec_of, stimulus
 
 POINTS = (stimulus(65), stimulus(0))
 IOPS, SATURATION, DEMAND = spec_of("iops"), spec_of("wsat"), spec_of("composite")
+PROFILE = read_profile("etcd-fsync").spec
 PURGE, IDLE = Purge(), Idle(seconds=5)
 
 
@@ -131,3 +133,14 @@ def test_an_interruption_is_a_deviation_with_its_times(way: Way, lost: int, says
     assert "(no power); it went on with Round 3" in told
     assert says in told
     assert never not in told
+
+
+@pytest.mark.parametrize(("way", "stand"), [("rule", 4), ("continue", 4), ("purge", 0)])
+def test_a_point_of_a_profile_is_prepared_again(way: Way, stand: int) -> None:
+    """What was prepared for a point that did not end is not what it would be now; whole points stand."""
+    asked: list[Step] = [PURGE, stretch("WIPC"), Prepare(part="a"), Round(part="a", number=1, stimuli=POINTS[:1])]
+    following: list[Step] = [Prepare(part="b"), Purge(part="b"), Round(part="b", number=1, stimuli=POINTS[:1])]
+    for done, coming in enumerate(following):
+        assert kept(PROFILE, [*asked, *following[:done]], coming, way, begun=True) == stand
+    assert kept(PROFILE, [*asked, *following], None, way) == 7
+    assert kept(PROFILE, [PURGE], stretch("WIPC"), way, begun=True) == 0

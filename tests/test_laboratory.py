@@ -16,6 +16,7 @@ from snia_pts.lab.laboratory import Laboratory, target_deviations
 from snia_pts.lab.purge import METHODS, Method, Offer, Purger
 from snia_pts.lab.purge.method import anything
 from snia_pts.lab.safety import Target, hold
+from snia_pts.lab.stage import Stage
 from snia_pts.measurement import Idled, Measurement, Purged, Sample
 from snia_pts.spec import SPEC_TYPES, Spec
 from snia_pts.specfile import read_specification, versions
@@ -87,7 +88,8 @@ def target(tmp_path: Path) -> Iterator[Target]:
 def laboratory(target: Target, engine: Any, evidence: Path, method: str = "punch-hole") -> Laboratory:
     """Return a laboratory on a held target."""
     cache = WriteCache(target.dut, None, "disabled")
-    return Laboratory(target, engine, purger=Purger(wanted=method), cache=cache, seed=1, evidence=evidence)
+    purger, stage = Purger(wanted=method), Stage(target.dut.path, 0)
+    return Laboratory(target, engine, purger=purger, cache=cache, stage=stage, seed=1, evidence=evidence)
 
 
 def test_outcomes_come_one_by_one(target: Target, tmp_path: Path) -> None:

@@ -212,8 +212,8 @@ def test_a_limit_on_a_test_that_was_not_run_is_not_met() -> None:
 
 
 def test_limits_know_every_test() -> None:
-    """A limit may be on any test that there is, and on no other."""
-    assert set(get_args(TestName)) == set(SPEC_TYPES)
+    """A limit may be on any test that there is, and on a profile, and on no other."""
+    assert set(get_args(TestName)) == {*SPEC_TYPES, "profile"}
 
 
 def test_a_file_with_mistakes_is_called_what_it_is(tmp_path: Path) -> None:

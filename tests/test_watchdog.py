@@ -22,6 +22,7 @@ from snia_pts.lab.kernel import KernelLog, names, open_log
 from snia_pts.lab.laboratory import Laboratory
 from snia_pts.lab.purge import Purger
 from snia_pts.lab.safety import Target, hold
+from snia_pts.lab.stage import Stage
 from snia_pts.steps import Idle, Purge, Round, Step, Stretch
 from tests import samples
 from tests.drives import MIB, loop_device
@@ -170,7 +171,8 @@ def perform(target: Target, evidence: Path, engine: Any, step: Step = ROUND) -> 
     """Perform a step."""
     evidence.mkdir(exist_ok=True)
     cache, purger = WriteCache(target.dut, None, "disabled"), Purger(wanted="blkdiscard")
-    lab = Laboratory(target, engine, purger=purger, cache=cache, seed=1, evidence=evidence)
+    stage = Stage(target.dut.path, 0)
+    lab = Laboratory(target, engine, purger=purger, cache=cache, stage=stage, seed=1, evidence=evidence)
     return list(lab.perform(step))
 
 

@@ -12,32 +12,40 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..ceiling import Ceiling
 from ..dut import Dut
-from ..errors import UsageError
+from ..errors import TargetUnfit, UsageError
 from ..health import Health
+from ..lab.cache import WriteCache
 from ..lab.ceiling import Calibration
 from ..lab.conditions import Conditions, foreseen, put_back, settled
 from ..lab.device import read_dut
 from ..lab.engine import FioEngine, Named
 from ..lab.health import read_health
 from ..lab.laboratory import Laboratory, target_deviations
-from ..lab.probe import IO_ENGINES, choose_io_engine
+from ..lab.probe import IO_ENGINES, choose_io_engine, require_options
 from ..lab.process import Tick, find
 from ..lab.purge import Purger
 from ..lab.safety import Target, hold
+from ..procedures.profile import points
 from ..record.folder import RunFolder
 from ..runner import Performer
-from ..spec import Deviation, Spec
+from ..spec import Deviation, ProfileSpec, Spec, staged
 from ..steps import Stimulus
 from ..testplatform import HostSetting
 from ..units import parse_size
 from . import preparing
 
+if TYPE_CHECKING:
+    from ..lab.array import ArrayPurger
+    from ..lab.simulated.preset import Identity
+
 #: What a target begins with that is no path.
-SIMULATED = "sim:"
+SIMULATED, ARRAY = "sim:", "array:"
+#: A write cache that nobody wants otherwise than it is.
+AS_FOUND = "as found"
 #: The options that say something of a real target alone.
 _REAL_ONLY = {
     "size": None, "overwrite": False, "discard_data": False, "serial": None, "purge": "auto", "purge_command": None,
@@ -94,7 +102,9 @@ class Bench(Protocol):
         """Let the operator confirm that everything on it will be lost."""
         ...
 
-    def settled(self, write_cache: str, folder: RunFolder) -> AbstractContextManager[tuple[HostSetting, ...]]:
+    def settled(
+        self, spec: Spec, folder: RunFolder, write_cache: str
+    ) -> AbstractContextManager[tuple[HostSetting, ...]]:
         """Have the write cache and the host as a run in ``folder`` wants them; give the settings of the host."""
         ...
 
@@ -104,6 +114,10 @@ class Bench(Protocol):
 
     def equip(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> Equipment:
         """Return what performs a test's steps."""
+        ...
+
+    def remove(self) -> None:
+        """Remove the file that was made for the run in a directory, if there is one; while it is held."""
         ...
 
 
@@ -139,12 +153,17 @@ class RealBench:
         """See Bench."""
         dut = self.dut(spec)
         if self._conditions is None:
-            dut = foreseen(dut, spec.setup.write_cache, keep=self._arguments.keep_write_cache)
+            keep = self._arguments.keep_write_cache or spec.setup.write_cache == AS_FOUND
+            dut = foreseen(dut, spec.setup.write_cache, keep=keep)
         return target_deviations(dut, spec)
 
     def purge_deviation(self, spec: Spec) -> tuple[Deviation, ...]:
-        """See Bench."""
-        return self._purger().foreseen(self.dut(spec))
+        """See Bench; that of a profile says how, where it wants one at all, and is no difference from it."""
+        if not isinstance(spec, ProfileSpec):
+            return self._purger().foreseen(self.dut(spec))
+        if spec.purge or any(workload.fresh for workload in spec.workload):
+            self._purger().foreseen(self.dut(spec))
+        return ()
 
     def require_tools(self) -> None:
         """See Bench."""
@@ -172,14 +191,18 @@ class RealBench:
         preparing.confirmed(self._held(), self._arguments, evidence)
 
     @contextmanager
-    def settled(self, write_cache: str, folder: RunFolder) -> Iterator[tuple[HostSetting, ...]]:
+    def settled(self, spec: Spec, folder: RunFolder, write_cache: str) -> Iterator[tuple[HostSetting, ...]]:
         """See Bench."""
         asked = self._arguments
+        keep = asked.keep_write_cache or write_cache == AS_FOUND
         with settled(
-            self._held(), folder.path, folder.evidence, write_cache=write_cache, keep=asked.keep_write_cache,
-            tune=asked.tune, tell=say,
+            self._held(), folder.path, folder.evidence, write_cache=write_cache, keep=keep, tune=asked.tune,
+            tell=say, staged=staged(spec), cache=self._cache(write_cache, keep=keep),
         ) as conditions:  # fmt: skip
             self._conditions = conditions
+            if isinstance(spec, ProfileSpec):
+                cold = any(workload.cold for workload in spec.workload)
+                conditions.stage.require(sum(spec.settings(), ()), cold=cold)
             try:
                 yield conditions.settings
             finally:
@@ -189,26 +212,39 @@ class RealBench:
         """See Bench: it is the world's."""
 
     def equip(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> Equipment:
-        """Return a laboratory with fio as its engine."""
-        del spec
+        """Return a laboratory with fio as its engine; raises UsageError for options that fio does not take."""
         target, asked = self._held(), self._arguments
         wanted = IO_ENGINES if asked.engine == "auto" else (asked.engine,)
         io_engine = choose_io_engine(target.dut.path, target.dut.logical_sector_bytes, evidence, wanted)
+        if isinstance(spec, ProfileSpec):
+            stimuli = (point.stimulus for point in points(spec, target.dut))
+            require_options(stimuli, target.dut.path, io_engine, evidence)
         engine = FioEngine(
             target.dut.path, evidence, seed=seed, io_engine=io_engine, refill=asked.refill_buffers, tick=tick
         )
         if self._conditions is None:
             raise RuntimeError("the write cache is not settled")
         laboratory = Laboratory(
-            target, engine, purger=self._purger(tick), cache=self._conditions.cache, seed=seed, evidence=evidence
-        )
+            target, engine, purger=self._purger(tick), cache=self._conditions.cache,
+            stage=self._conditions.stage, seed=seed, evidence=evidence,
+        )  # fmt: skip
         calibration = Calibration(io_engine=io_engine, refill=asked.refill_buffers, seed=seed, evidence=evidence)
         return Equipment(
             laboratory=laboratory, engine=engine, now=lambda: datetime.now().astimezone(),
             examine=lambda: read_health(target.dut, evidence), calibrate=calibration.ceilings, durable=True,
         )  # fmt: skip
 
-    def _purger(self, tick: Tick | None = None) -> Purger:
+    def remove(self) -> None:
+        """See Bench; a run that can be resumed keeps its file."""
+        if getattr(self._arguments, "scratch", None) == self._path and (why := self._held().remove()):
+            say(f"{self._path} is left there: {why}")
+
+    def _cache(self, write_cache: str, *, keep: bool) -> WriteCache | None:
+        """Return what sets the write cache; None for the target's own."""
+        del write_cache, keep
+        return None
+
+    def _purger(self, tick: Tick | None = None) -> Purger | ArrayPurger:
         asked = self._arguments
         return Purger(wanted=asked.purge, command=asked.purge_command, allow_unpurged=asked.allow_unpurged, tick=tick)
 
@@ -243,12 +279,16 @@ class SimulatedBench:
         """Return what the simulated drive says of itself."""
         from ..lab.simulated.laboratory import simulated_dut
 
-        drive = dataclasses.replace(self._preset.drive, write_cache=spec.setup.write_cache)
+        drive = self._drive(spec)
         return simulated_dut(self._name, dataclasses.replace(self._preset, drive=drive))
 
     def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
-        """See Bench."""
-        return target_deviations(self.dut(spec), spec)
+        """See Bench; raises TargetUnfit for a profile that only a real host can run."""
+        dut = self.dut(spec)
+        if isinstance(spec, ProfileSpec) and (why := _not_simulated(spec)):
+            reason = f"the simulated drive has no host around it, and {spec.name} wants {why}"
+            raise TargetUnfit(path=dut.path, reason=reason, hint="Run it on a drive, a file, or in a directory.")
+        return target_deviations(dut, spec)
 
     def purge_deviation(self, spec: Spec) -> tuple[Deviation, ...]:
         """A simulated drive returns to FOB as the standard wants it."""
@@ -267,21 +307,30 @@ class SimulatedBench:
         """See Bench: nothing is lost."""
 
     @contextmanager
-    def settled(self, write_cache: str, folder: RunFolder) -> Iterator[tuple[HostSetting, ...]]:
+    def settled(self, spec: Spec, folder: RunFolder, write_cache: str) -> Iterator[tuple[HostSetting, ...]]:
         """See Bench: there is nothing to set."""
-        del write_cache, folder
+        del spec, folder, write_cache
         yield ()
+
+    def _drive(self, spec: Spec) -> Identity:
+        """Return what the drive is called, with its write cache as a test wants it."""
+        if isinstance(spec, ProfileSpec):
+            return self._preset.drive
+        return dataclasses.replace(self._preset.drive, write_cache=spec.setup.write_cache)
 
     def set_clock(self, at: datetime) -> None:
         """See Bench."""
         self._now = lambda: at
+
+    def remove(self) -> None:
+        """See Bench: there is none."""
 
     def equip(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> Equipment:
         """Return a laboratory in virtual time."""
         from ..lab.simulated.laboratory import SimulatedLaboratory
 
         del tick
-        drive = dataclasses.replace(self._preset.drive, write_cache=spec.setup.write_cache)
+        drive = self._drive(spec)
         laboratory = SimulatedLaboratory(
             dataclasses.replace(self._preset, drive=drive),
             seed=seed,
@@ -295,9 +344,33 @@ class SimulatedBench:
         )  # fmt: skip
 
 
+def scratch_name(spec: Spec) -> str:
+    """Return the name of the file that a profile's run makes in a directory; empty for a test of the standard."""
+    return f"snia-pts-{spec.name}.data" if isinstance(spec, ProfileSpec) else ""
+
+
+def _not_simulated(spec: ProfileSpec) -> str:
+    """Return what of a profile is no matter of a drive alone; nothing where all of it is."""
+    if setting := next((axis.key for axis in spec.axis if axis.setting), ""):
+        return f"to set {setting}"
+    for workload, _ in spec.cases():
+        if workload.cold:
+            return "an empty page cache"
+        if workload.fio:
+            return f"fio's {next(iter(workload.fio))}"
+        if workload.order != "forward":
+            return f"the order {workload.order}"
+    return ""
+
+
 def say(line: str) -> None:
     """Tell what the operator should know and nothing stops for: what was put back, or could not be."""
     print(f"snia-pts: {line}", file=sys.stderr)
+
+
+def is_directory(path: Path) -> bool:
+    """Whether a directory is there, as far as this process may see."""
+    return _is(path, stat.S_ISDIR)
 
 
 def _is(path: Path, kind: Callable[[int], bool]) -> bool:
@@ -310,5 +383,11 @@ def _is(path: Path, kind: Callable[[int], bool]) -> bool:
 
 def bench(arguments: argparse.Namespace) -> Bench:
     """Return what the argument TARGET names; raises UsageError or SpecError."""
+    if str(arguments.target).startswith(ARRAY) or arguments.layout is not None:
+        from .array import ArrayBench
+
+        return ArrayBench(arguments)
+    if arguments.member_run is not None:
+        raise UsageError(detail="--member-run is for arrays.", hint="Leave it out, or name an array: array:FILE.")
     simulated = str(arguments.target).startswith(SIMULATED)
     return SimulatedBench(arguments) if simulated else RealBench(arguments)

@@ -9,12 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from string import ascii_uppercase
 
-from ..comparison import Compared, Unlike, compared, unlike
+from ..comparison import Compared, Unlike, causes, compared, unlike
 from ..errors import NotComparable, RecordError, ReportError, UsageError
 from ..record.folder import RunFolder
 from ..record.suite import SuiteFolder
 from ..replay import assess
-from ..report.comparing import Entry, build_comparison
+from ..report.comparing import Entry, build_comparison, cause
+from ..report.profile.comparing import MOST_POINTS, overall_lines, points_compared
 from ..report.summary import verdict
 from ..units import number
 from .words import printable, table
@@ -89,7 +90,7 @@ def _lines(entries: Sequence[Entry], found: Sequence[Unlike], numbers: Sequence[
     yield f"{entries[0].result.facts.spec.title} test, {len(entries)} runs"
     for entry in entries:
         dut = entry.result.facts.dut
-        drive = " ".join(filter(None, (dut.model, dut.serial)))
+        drive = " ".join(filter(None, (dut.model, dut.serial))) or dut.name
         yield printable(f"  {entry.label}  {entry.place}: {drive}: {verdict(entry.result)}")
     for weight, heading in (("flagged", "Compare with care:"), ("told", "The runs differ in:")):
         listed = [each for each in found if each.weight == weight]
@@ -99,10 +100,20 @@ def _lines(entries: Sequence[Entry], found: Sequence[Unlike], numbers: Sequence[
         for each in listed:
             own = "; ".join(f"{e.label}: {value or '-'}" for e, value in zip(entries, each.values, strict=True))
             yield printable(f"  {each.what}: {own}")
+    yield ""
+    yield printable(cause(entries, found))
+    results = [entry.result for entry in entries]
+    points = points_compared(results)
+    if points is not None:
+        yield from overall_lines([entry.label for entry in entries], numbers)
+    if points is not None and points > MOST_POINTS:
+        yield f"Each of the {points} points: --json; figures and matrices: --out DIR."
+        return
     for metric in _SHOWN:
         yield from _table(entries, [each for each in numbers if each.metric == metric])
     yield ""
-    yield "In brackets: percent from A; an asterisk: outside the 95 % interval that the rounds of both windows give."
+    basis = "the rounds of both windows" if points is None else "the repeats of both runs"
+    yield f"In brackets: percent from A; an asterisk: outside the 95 % interval that {basis} give."
     yield "Each number is judged by itself: without any difference, about one in twenty has an asterisk."
 
 
@@ -133,6 +144,7 @@ def _json(entries: Sequence[Entry], found: Sequence[Unlike], numbers: Sequence[C
         "test": entries[0].result.facts.spec.test,
         "runs": [{"label": entry.label, "path": entry.place, "run": entry.result.facts.run_id,
                   "verdict": entry.result.verdict, "conformant": entry.result.conformant} for entry in entries],
+        "causes": [each.what for each in causes(found)],
         "unlike": [{"what": each.what, "weight": each.weight, "values": each.values} for each in found],
         "figures": [
             {

@@ -39,7 +39,7 @@ def device_json(listed: Listed) -> dict[str, object]:
         "usable": refusal is None,
         "refusal": refusal and {"exit_code": refusal.exit_code, "reason": _reason(refusal), "remedy": refusal.hint},
         "by_id": listed.by_id,
-        "dut": listed.dut and asdict(listed.dut),
+        "dut": listed.dut and {name: value for name, value in asdict(listed.dut).items() if name != "array"},
         "pcie": {
             which: {"gigatransfers_per_second": link.gigatransfers, "lanes": link.lanes} if link else None
             for which, link in (("current", listed.link), ("maximum", listed.link_maximum))

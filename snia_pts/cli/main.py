@@ -7,7 +7,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
@@ -24,15 +24,21 @@ def main(argv: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
     _open_streams()
     _speak_plainly()
+    afterwards: list[Callable[[], None]] = []
     with _text_alone():
-        return _run(argv)
+        try:
+            return _run(argv, afterwards)
+        finally:
+            for tell in afterwards:
+                tell()
 
 
-def _run(argv: Sequence[str]) -> int:
+def _run(argv: Sequence[str], afterwards: list[Callable[[], None]]) -> int:
+    """Call the verb, which may leave in ``afterwards`` what is to be done when all is said."""
     try:
         _require_text(argv)
         arguments = build_parser().parse_args(argv)
-        arguments.command_line = ("snia-pts", *argv)
+        arguments.command_line, arguments.afterwards = ("snia-pts", *argv), afterwards
         code = int(arguments.verb(arguments))
         sys.stdout.flush()
         return code

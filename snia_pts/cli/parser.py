@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import UsageError
+from ..raid import LINKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +82,17 @@ def build_parser() -> argparse.ArgumentParser:
     _host(add("host", help="what of this host may change the numbers; puts back what a killed run left"))
     for name, test in TESTS.items():
         _test(add(name, aliases=test.aliases, help=test.help), name, test)
+    _profile(add("profile", help="workloads beside the standard: a matrix of them, repeated, held against limits"))
     _all(add("all", help="IOPS, throughput, latency and write saturation, one after the other"))
     _assess(add("assess", help="judge a stored run again, without a device"))
     _report(add("report", help="make the report of a stored run again"))
     _compare(add("compare", help="hold stored runs of one test against each other"))
+    _import(add("import", help="make a run of the result file of another tool: TKperf"))
+    _export(add("export", help="write a stored run as a file of another tool: TKperf"))
     _resume(add("resume", help="go on with a run that was stopped, by whatever"))
     _stop(add("stop", help="let a run stop after its current point"))
     _status(add("status", help="where runs stand, from any terminal"))
+    _raid(add("raid-estimate", help="what the disks of an array must do, and what it carries: arithmetic alone"))
     return parser
 
 
@@ -148,9 +153,38 @@ def _all(parser: argparse.ArgumentParser) -> None:
     _plan(parser)
 
 
+def _profile(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Lists, shows and runs workload profiles: what is measured beside the standard (docs/profiles.rst)."
+    )
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    verbs.add_parser("list", help="the profiles that come with the suite").set_defaults(
+        verb=_verb("profile", "show_all")
+    )
+    show = verbs.add_parser("show", help="print one, to be copied and changed")
+    show.add_argument("name", metavar="NAME", help="one of the list, or the path of a file of yours")
+    show.set_defaults(verb=_verb("profile", "show"))
+    run = verbs.add_parser("run", help="run one on a drive, a file, or in a directory", allow_abbrev=False)
+    run.description = "Runs a profile on TARGET. Everything on a drive or file is lost; in a directory a file is made."
+    run.set_defaults(verb=_verb("profile", "run"), pts="none", test_class="enterprise", set=[], scratch=None)
+    run.add_argument("name", metavar="NAME", help="one of the list, or the path of a file of yours")
+    _target(run)
+    profile = run.add_argument_group("profile", "Every value that differs from the profile is told in the report.")
+    profile.add_argument("--repeats", metavar="N", help="how often each point is measured")
+    profile.add_argument("--seconds", metavar="S", help="the time of each workload that has one")
+    profile.add_argument("--ramp-seconds", metavar="S", help="what such a workload does before it is counted")
+    profile.add_argument("--range", metavar="SIZE", help="the most that a workload goes over")
+    profile.add_argument(
+        "--axis", metavar="KEY=V,V", action="append", default=[],
+        help="go through these values, for example queue_depth=1,8 or host.scheduler=none,bfq",
+    )  # fmt: skip
+    _how(run, "runs/<profile>-<model or file>-<time>")
+    _plan(run)
+
+
 def _target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="TARGET", type=Path, help="a whole drive (/dev/nvme0n1), a file, or sim:PRESET"
+        "target", metavar="TARGET", type=Path, help="a whole drive (/dev/nvme0n1), a file, sim:PRESET, or array:FILE"
     )
     target = parser.add_argument_group("target")
     target.add_argument("--size", metavar="SIZE", help="size of the file to make, for example 1G")
@@ -159,6 +193,10 @@ def _target(parser: argparse.ArgumentParser) -> None:
         "--discard-data", action="store_true", help="the drive may hold file systems or partitions that nobody uses"
     )
     target.add_argument("--serial", metavar="S", help="confirm the drive by its serial number, without a prompt")
+    target.add_argument(
+        "--member-run", metavar="RUN", type=Path, help="of an array: an IOPS run of one of its drives, to predict from"
+    )
+    parser.set_defaults(layout=None)
     way = target.add_mutually_exclusive_group()
     way.add_argument("--purge", metavar="METHOD", default="auto", help="auto (default), none, or one of docs/purge.rst")
     way.add_argument("--purge-command", metavar="CMD", help="purge with the vendor's tool, as in 'tool erase {device}'")
@@ -188,6 +226,7 @@ def _how(parser: argparse.ArgumentParser, place: str) -> None:
     _about(how)
     _to(how)
     how.add_argument("--operator", metavar="NAME", default="", help="who tests, for the report")
+    _mail(how)
     how.add_argument("--progress", choices=("auto", "line", "log", "none"), default="auto")
 
 
@@ -227,8 +266,16 @@ def _to(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
 
 def _about(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     parser.add_argument(
-        "--about", metavar="FILE", type=Path, help="operator, vendor, logo, notes: for the report (docs/usage.rst)"
+        "--about", metavar="FILE", type=Path, help="operator, device, logo, notes: for the report (docs/usage.rst)"
     )
+
+
+def _mail(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--mail-to", metavar="ADDRESS", action="append", help="mail at the end, whatever it is; as often as needed"
+    )
+    parser.add_argument("--mail-server", metavar="HOST[:PORT]", help="the server that takes it, unencrypted (port 25)")
+    parser.add_argument("--mail", metavar="FILE", type=Path, help="server, user, recipients (docs/usage.rst)")
 
 
 def _compare(parser: argparse.ArgumentParser) -> None:
@@ -240,6 +287,30 @@ def _compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="the folders of two runs or more")
     parser.add_argument("--out", metavar="DIR", type=Path, help="write the comparison there, as RST, PDF and HTML")
     parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _import(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Reads a result file of TKperf, of any version, and makes a run folder of each test in it. Steady state is "
+        "judged again; what the file does not tell stays unknown. Touches no device."
+    )
+    parser.set_defaults(verb=_verb("exchange", "import_file"))
+    parser.add_argument("file", metavar="FILE", type=Path, help="the XML file that TKperf left")
+    parser.add_argument(
+        "--run-dir", metavar="DIR", type=Path, help="default: runs/<test>-<model>-<time>; of several tests runs/all-..."
+    )
+    _to(parser)
+
+
+def _export(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Writes IOPS, latency, throughput and write saturation runs as a file that TKperf loads and plots. Tells what "
+        "such a file cannot hold."
+    )
+    parser.set_defaults(verb=_verb("exchange", "export"))
+    parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
+    parser.add_argument("--to", choices=("tkperf",), required=True, help="the tool")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="default: <model>.xml in the folder of the run")
 
 
 def _resume(parser: argparse.ArgumentParser) -> None:
@@ -263,6 +334,7 @@ def _resume(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="the file may be one that snia-pts did not make")
     parser.add_argument("--discard-data", action="store_true", help="what was put on the drive meanwhile may be lost")
     parser.add_argument("--purge-command", metavar="CMD", help="the vendor's tool, if the run was begun with one")
+    _mail(parser)
     parser.add_argument("--progress", choices=("auto", "line", "log", "none"), default="auto")
 
 
@@ -274,6 +346,28 @@ def _stop(parser: argparse.ArgumentParser) -> None:
 def _status(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=_verb("status", "status"))
     parser.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="a run, a run of all, or a folder of runs")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _raid(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Works out what the disks of an array must do for what is asked of it, what it carries, and what fabric and "
+        "disks move. Touches no device."
+    )
+    parser.set_defaults(verb=_verb("raid", "raid_estimate"))
+    parser.add_argument("--level", metavar="N", type=int, required=True, help="0, 1, 5, 6 or 10")
+    parser.add_argument("--disks", metavar="N", type=int, required=True, help="how many")
+    parser.add_argument("--iops", metavar="N", type=float, help="what is asked of the array")
+    parser.add_argument("--read-percent", metavar="P", type=float, help="the share of reads in these IOPS")
+    parser.add_argument(
+        "--cache-hit-percent", metavar="P", type=float, default=0.0, help="the share of reads from the cache (0)"
+    )
+    parser.add_argument("--disk-iops", metavar="N", type=float, help="what a disk carries")
+    parser.add_argument("--disk-mb-per-second", metavar="N", type=float, help="what a disk moves")
+    parser.add_argument("--links", metavar="N", type=int, help="how many links, or lanes, lead to the array (1)")
+    link = parser.add_mutually_exclusive_group()
+    link.add_argument("--link-gbit", metavar="N", type=float, help="the speed of a link in Gb/s, 8 bits a byte")
+    link.add_argument("--link", metavar="KIND", choices=LINKS, help=f"its kind: {', '.join(LINKS)}")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 

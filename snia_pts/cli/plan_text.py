@@ -11,7 +11,7 @@ from ..dut import Dut
 from ..plan import Estimate, Plan
 from ..spec import Deviation, Spec
 from ..units import capacity, counted, duration, number
-from .words import deviation_lines, dut_words, table
+from .words import called, deviation_lines, dut_words, table
 
 _NUMBERED = re.compile(r"\bRound \d+\b")
 
@@ -56,7 +56,7 @@ def _grouped(estimate: Estimate) -> Mapping[_Kind, _Sum]:
 def plan_lines(planned: Planned, dut: Dut) -> Iterator[str]:
     """The steps of a test with what they cost, how often they come at least and at most, and the sums."""
     spec, plan, deviations = planned
-    yield f"{spec.title} test, {spec.revision}, on {dut.path}: {dut_words(dut)}"
+    yield f"{called(spec)}, {spec.revision}, on {dut.path}: {dut_words(dut)}"
     yield ""
     shortest, longest = _grouped(plan.shortest), _grouped(plan.longest)
     yield from table(
@@ -68,7 +68,7 @@ def plan_lines(planned: Planned, dut: Dut) -> Iterator[str]:
         rounds = f"{counted(estimate.rounds, 'round')}, " if estimate.rounds else ""
         yield f"  {word}: {rounds}{_cost(estimate.seconds, estimate.written_bytes, dut)}"
     yield from _assumptions(plan)
-    yield from deviation_lines(deviations)
+    yield from deviation_lines(deviations, spec.authority)
 
 
 def _row(kind: _Kind, shortest: _Sum, longest: _Sum) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def suite_lines(tests: Sequence[Planned], dut: Dut) -> Iterator[str]:
     )
     yield ""
     yield from _assumptions(tests[0].plan)
-    yield from deviation_lines(tuple(_named(tests)))
+    yield from deviation_lines(tuple(_named(tests)), "the standard")
 
 
 def _named(tests: Sequence[Planned]) -> Iterator[Deviation]:

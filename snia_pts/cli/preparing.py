@@ -22,7 +22,7 @@ from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
 from ..spec import Spec
 from ..specfile import Specification, parse_override, read_specification, versions
 from ..units import whole_number
-from .words import destruction_lines
+from .words import called, destruction_lines
 
 #: What fio costs around the I/O of a round, and between two of its points, for plans (bench/gap.py measures it).
 _OVERHEAD_SECONDS, _BETWEEN_SECONDS = 0.3, 0.03
@@ -102,7 +102,7 @@ def plan_of(spec: Spec, dut: Dut, arguments: argparse.Namespace) -> Plan:
         )
         return plan(spec, dut, supposed)
     except TargetUnfit as unfit:
-        reason = f"{spec.title} test: {unfit.facts['reason']}"
+        reason = f"{called(spec)}: {unfit.facts['reason']}"
         raise TargetUnfit(path=dut.path, reason=reason, hint=unfit.hint) from None
 
 

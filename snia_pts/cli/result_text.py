@@ -11,25 +11,28 @@ from typing import Any
 
 from ..acceptance import judgements
 from ..measurement import METRICS, MeasuredRound, SampledRound
-from ..points import described, window_points
+from ..points import Repeated, described, repeated_points, window_points
 from ..report.building import TESTS
+from ..report.profile.pages import overview
 from ..report.summary import asked
 from ..report.tables import Table
 from ..result import Loop, Sampling, TestResult
-from ..spec import DemandSpec, Tracked, loop_rule
+from ..spec import DemandSpec, ProfileSpec, Tracked, loop_rule
 from ..steadystate import SteadyState
 from ..steps import Stimulus, mix
 from ..timeline import TimeLine
 from ..units import block_size, counted, number
-from .words import deviation_lines, dut_words, table, variable
+from .words import called, deviation_lines, dut_words, table, variable
 
 _NARROWEST_HEADING = 9
+#: Letters of a line, and those that a broken text has at least.
+_WIDEST, _LEAST_TEXT = 100, 20
 
 
 def result_lines(result: TestResult) -> Iterator[str]:
     """The verdict, the figures of the report's first page, determinations and matrices, and every deviation."""
     facts = result.facts
-    yield f"{facts.spec.title} test, {facts.spec.revision}, on {facts.dut.path}: {dut_words(facts.dut)}"
+    yield f"{called(facts.spec)}, {facts.spec.revision}, on {facts.dut.path}: {dut_words(facts.dut)}"
     yield result.verdict
     if result.ending_detail:
         yield f"  {result.ending_detail}"
@@ -37,8 +40,9 @@ def result_lines(result: TestResult) -> Iterator[str]:
         name = "Preconditioning" if result.sampling.phase == "PC" else "Stimulus"
         yield from _judged_lines(name, result.sampling)
     for loop in result.loops:
-        yield from _judged_lines(loop.part or "Test loop", loop)
-        yield from _matrix_lines(result, loop)
+        if loop_rule(facts.spec):
+            yield from _judged_lines(loop.part or "Test loop", loop)
+            yield from _matrix_lines(result, loop)
     yield from _summary_lines(result)
     for each in judgements(result):
         value = "not measured" if each.value is None else f"{number(each.value)} {each.limit.unit}"
@@ -46,7 +50,7 @@ def result_lines(result: TestResult) -> Iterator[str]:
         yield f"Limit: {each.limit.name}: {asked(each.limit)}: {value}: {told}"
     for warning in result.warnings:
         yield f"Warning: {warning.what}: {warning.detail}"
-    yield from deviation_lines(result.deviations)
+    yield from deviation_lines(result.deviations, facts.spec.authority)
 
 
 def _judged_lines(name: str, judged: Loop | Sampling) -> Iterator[str]:
@@ -125,14 +129,17 @@ def _figure(label: str, figures: Mapping[str, float | None]) -> float:
 
 
 def _summary_lines(result: TestResult) -> Iterator[str]:
-    """The tables of numbers and facts on the report's first page."""
-    for block in TESTS[result.facts.spec.test].pages(result)[0].blocks:
-        if isinstance(block, Table) and block.kind in ("numbers", "facts"):
+    """The tables of numbers and facts on the report's first page; of a profile's points all, or what comes to them."""
+    blocks = [each for each in TESTS[result.facts.spec.test].pages(result)[0].blocks if isinstance(each, Table)]
+    if isinstance(result.facts.spec, ProfileSpec):
+        blocks = [*(each for each in blocks if each.kind == "facts"), *overview(result)]
+    for block in blocks:
+        if block.kind in ("numbers", "facts"):
             yield from ("", *_table_lines(block))
 
 
 def _table_lines(shown: Table) -> Iterator[str]:
-    """A table of the report as text; long headings are broken."""
+    """A table of the report as text; long headings are broken, and the longest texts of a table that is too wide."""
     if shown.title:
         yield shown.title
     columns = list(zip(*shown.rows, strict=True)) or [()] * len(shown.columns)
@@ -140,7 +147,7 @@ def _table_lines(shown: Table) -> Iterator[str]:
     heads = [textwrap.wrap(column.heading, width) for column, width in zip(shown.columns, widths, strict=True)]
     depth = max(map(len, heads)) if shown.headed else 0
     lines = [tuple([""] * (depth - len(head)) + head) for head in heads]
-    rows = [*(list(zip_longest(*lines, fillvalue="")) if depth else []), *shown.rows]
+    rows = [*(list(zip_longest(*lines, fillvalue="")) if depth else []), *_broken(shown, widths)]
     widths = [max(map(len, cells), default=0) for cells in zip(*rows, strict=True)]
     for row in rows:
         cells = (
@@ -150,15 +157,29 @@ def _table_lines(shown: Table) -> Iterator[str]:
         yield f"  {'  '.join(cells)}".rstrip()
 
 
+def _broken(shown: Table, widths: Sequence[int]) -> Iterator[Sequence[str]]:
+    """Give the rows of a table, the widest column of texts broken where it is wider than a terminal."""
+    over = 2 + sum(widths) + 2 * (len(widths) - 1) - _WIDEST
+    texts = [place for place, column in enumerate(shown.columns) if column.align == "left"]
+    if over <= 0 or not texts:
+        yield from shown.rows
+        return
+    place = max(texts, key=lambda at: widths[at])
+    for row in shown.rows:
+        for at, line in enumerate(textwrap.wrap(row[place], max(_LEAST_TEXT, widths[place] - over)) or [""]):
+            others = row if at == 0 else [""] * len(row)
+            yield [*others[:place], line, *others[place + 1 :]]
+
+
 def result_json(result: TestResult, disagreements: Sequence[str]) -> dict[str, Any]:
     """The assessment for programs; a figure that is not to be had is null."""
-    facts = result.facts
+    facts, repeated = result.facts, tuple(repeated_points(result))
     found = {
         "format": 1, "run": facts.run_id, "test": facts.spec.test, "revision": facts.spec.revision,
         "verdict": result.verdict, "steady": result.steady, "unsteady": list(result.unsteady),
         "conformant": result.conformant, "ending": result.ending, "ending_detail": result.ending_detail,
         "written_bytes": result.written_bytes, "read_bytes": result.read_bytes,
-        "loops": [_loop_json(result, loop) for loop in result.loops],
+        "loops": [_loop_json(result, loop, repeated) for loop in result.loops],
         "sampling": {"phase": result.sampling.phase, **_judged_json(result.sampling)} if result.sampling else None,
         "time_lines": [_line_json(line) for line in result.time_lines],
         "conclusion": result.conclusion.reason if result.conclusion else None,
@@ -170,8 +191,11 @@ def result_json(result: TestResult, disagreements: Sequence[str]) -> dict[str, A
     return _finite(found)  # type: ignore[no-any-return]  # it is a dict as before
 
 
-def _loop_json(result: TestResult, loop: Loop) -> dict[str, Any]:
+def _loop_json(result: TestResult, loop: Loop, repeated: Sequence[Repeated]) -> dict[str, Any]:
     limited = result.host_limited_points(loop)
+    if isinstance(result.facts.spec, ProfileSpec):
+        points = [{**described(each.stimulus), **each.figures} for each in repeated if each.name == loop.part]
+        return {"part": loop.part, **_judged_json(loop), "points": points}
     points = [
         {**described(stimulus), **figures, "host_limited": limited[stimulus]}
         for stimulus, figures in window_points(loop)

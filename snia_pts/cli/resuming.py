@@ -18,18 +18,23 @@ from ..record.journal import is_written
 from ..record.suite import SuiteFolder
 from ..replay import Outlook, file_state, look, moment
 from ..report import USUAL
+from ..report.summary import verdict
 from ..result import RunFacts, TestResult
 from ..runner import resume as go_on
 from ..testplatform import HostSetting, TestPlatform
 from ..units import counted
 from . import preparing
-from .benches import Bench, bench, say
+from .benches import Bench, bench, say, scratch_name
+from .mail import mailed
 from .parser import build_parser
+from .post import post
 from .progress import Progress, choose_mode, standard_stream
-from .words import dut_words
+from .words import called, dut_words
 
 #: What may be otherwise than when the run began, and is told; else the measurements would not go together.
 _HARMLESS = {"path", "bus", "discard"}
+#: What is known of an array before it is made.
+_KNOWN_BEFORE = {"kind", "model", "serial", "array"}
 #: What of a host is another every moment.
 _FLEETING = {"other load", "other I/O", "swap"}
 
@@ -44,7 +49,7 @@ def resume(arguments: argparse.Namespace) -> int:
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    from .running import finish
+    from .running import finish, test_words
 
     suite = SuiteFolder.existing(arguments.run)
     if suite is not None:
@@ -56,15 +61,24 @@ def _resume(arguments: argparse.Namespace) -> int:
     asked = asked_again(outlook.facts, arguments)
     target = bench(asked)
     target.require_tools()
+    with mailed(asked, test_words(outlook.facts.spec, target), folder.path / "report.pdf") as letter:
+        result = _gone_on(folder, outlook, target, asked)
+        letter.verdict = verdict(result)
+        return finish(result, folder, asked.formats)
+
+
+def _gone_on(folder: RunFolder, outlook: Outlook, target: Bench, asked: argparse.Namespace) -> TestResult:
+    """Hold the target, let it be confirmed, and go on with the test."""
+    from .running import held
+
     try:
-        with preparing.stoppable(), target.held():
+        with preparing.stoppable(), held(target, folder):
             target.confirm(folder.evidence)
-            result = resume_test(folder, outlook, target, asked)
+            return resume_test(folder, outlook, target, asked)
     except SniaPtsError as error:
         if file_state(folder) != outlook.file:
             error.hint += f" snia-pts resume {folder.path} goes on with it."
         raise
-    return finish(result, folder, asked.formats)
 
 
 def require_resumable(folder: RunFolder, way: Way) -> Outlook:
@@ -75,6 +89,8 @@ def require_resumable(folder: RunFolder, way: Way) -> Outlook:
         reason = "its evidence/ is missing, or leads elsewhere"
         raise NotResumable(path=folder.path, reason=reason, hint="Take the folder from a backup, or begin a new run.")
     outlook = look(folder, way)
+    if outlook.facts.imported is not None:
+        raise NotResumable(path=folder.path, reason="another tool measured it", hint="Import its file once more.")
     if outlook.finished:
         raise NotResumable(path=folder.path, reason="it is finished", hint=f"snia-pts report {folder.path} reports it.")
     return outlook
@@ -83,8 +99,8 @@ def require_resumable(folder: RunFolder, way: Way) -> Outlook:
 def asked_again(facts: RunFacts, arguments: argparse.Namespace) -> argparse.Namespace:
     """Return what the run's own command line asked for, on the same target; raises NotResumable or UsageError.
 
-    Whatever lets it destroy, or run a program of the operator's, is asked for anew: who knows what was put on the drive
-    meanwhile, and who wrote the journal.
+    Whatever lets it destroy, run a program of the operator's, or mail, is asked for anew: who knows what was put on the
+    drive meanwhile, and who wrote the journal.
     """
     try:
         asked = build_parser().parse_args(facts.command_line[1:])
@@ -94,12 +110,20 @@ def asked_again(facts: RunFacts, arguments: argparse.Namespace) -> argparse.Name
     if not hasattr(asked, "target"):
         raise NotResumable(path=arguments.run, reason="its command line is none that runs a test")
     asked.formats = _formats_again(asked)
+    asked.post, asked.afterwards = post(arguments), arguments.afterwards
+    in_directory = asked.target.name != Path(facts.dut.path).name == scratch_name(facts.spec)
     asked.target = arguments.target or Path(facts.dut.path)
+    asked.scratch = asked.target if in_directory and arguments.target is None else None
     if getattr(asked, "purge_command", None) and not arguments.purge_command:
         raise NotResumable(
             path=arguments.run, reason="the command that purges is not taken from a journal",
             hint="Give it again with --purge-command.",
         )  # fmt: skip
+    if facts.dut.array is not None:
+        from .array import resumable
+
+        asked.layout = resumable(facts.dut.array, arguments) if arguments.target is None else None
+        asked.member_run = None
     asked.purge_command, asked.limits, asked.about = arguments.purge_command, facts.limits, facts.about
     asked.overwrite, asked.discard_data = arguments.overwrite, arguments.discard_data
     asked.size, asked.serial, asked.progress = None, arguments.serial, arguments.progress
@@ -119,7 +143,7 @@ def _formats_again(asked: argparse.Namespace) -> tuple[str, ...]:
 def resume_test(folder: RunFolder, outlook: Outlook, target: Bench, asked: argparse.Namespace) -> TestResult:
     """Go on with a test on a target that is held and confirmed."""
     folder.forget_stop()
-    with target.settled(outlook.facts.dut.write_cache, folder) as settings:
+    with target.settled(outlook.facts.spec, folder, outlook.facts.dut.write_cache) as settings:
         return _resume_settled(folder, outlook, target, asked, settings)
 
 
@@ -133,7 +157,7 @@ def _resume_settled(
     plan, stream = preparing.plan_of(facts.spec, facts.dut, asked), standard_stream()
     progress = Progress(facts.spec, plan, choose_mode(asked.progress, stream), stream, resumed=True)
     target.set_clock(moment(folder, facts.started))
-    equipment = target.equip(facts.spec, folder.evidence, facts.seed, progress.tick)
+    equipment = target.equip(facts.spec, folder.evidence, facts.seed or 0, progress.tick)
     changes += tuple(_platform_changes(facts.platform, replace(read_platform(equipment.engine), settings=settings)))
     if asked.progress != "none":
         print("\n".join(outlook_lines(folder, outlook)), file=sys.stderr)
@@ -155,6 +179,10 @@ def drive_changes(folder: RunFolder, before: Dut, now: Dut) -> Iterator[str]:
         if old == new or field.name in ("write_cache_source", "instance"):
             continue
         name = field.name.replace("_", " ")
+        if field.name == "array" and old and new and old.essence == new.essence:
+            continue
+        if now.array and not now.array.version and field.name not in _KNOWN_BEFORE:
+            continue
         if field.name not in _HARMLESS:
             raise NotResumable(
                 path=folder.path,
@@ -185,7 +213,7 @@ def _platform_changes(before: TestPlatform, now: TestPlatform) -> Iterator[str]:
 
 def outlook_lines(folder: RunFolder, outlook: Outlook) -> Iterator[str]:
     """Where a stopped run stands, and what resuming it would do."""
-    yield f"{outlook.facts.spec.title} test of {dut_words(outlook.facts.dut)} in {folder.path}"
+    yield f"{called(outlook.facts.spec)} of {dut_words(outlook.facts.dut)} in {folder.path}"
     yield f"  stopped {outlook.stopped.isoformat(' ', 'seconds')} at {outlook.where} ({outlook.reason})"
     if not outlook.went_on:
         yield "  everything was measured; only its end is missing"

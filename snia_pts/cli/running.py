@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -14,22 +15,32 @@ from ..acceptance import judgements, require_met
 from ..errors import Interrupted, SniaPtsError
 from ..lab.host import read_platform
 from ..record.folder import RunFolder, default_name
+from ..report.summary import verdict
 from ..result import RunFacts, RunWarning, TestResult
+from ..spec import Spec
 from ..specfile import Specification
 from ..testplatform import HostSetting
 from . import preparing
 from .benches import Bench, bench
+from .mail import mailed
 from .plan_text import Planned, plan_json, plan_lines
+from .post import post
 from .progress import Progress, choose_mode, standard_stream
 from .result_text import result_lines
+from .words import dut_words
 
 
 def run_one(arguments: argparse.Namespace) -> int:
     """Run, or plan, the test ``arguments.test``."""
-    specification = preparing.specification(arguments.test, arguments, arguments.set)
+    return run_specification(preparing.specification(arguments.test, arguments, arguments.set), arguments)
+
+
+def run_specification(specification: Specification, arguments: argparse.Namespace) -> int:
+    """Run, or plan, what is specified; ``arguments.required`` are limits that it has of itself."""
     preparing.refuse_ignored(arguments)
-    arguments.limits, arguments.about = preparing.limits(arguments), preparing.about(arguments)
-    arguments.formats = preparing.formats(arguments)
+    required = getattr(arguments, "required", ())
+    arguments.limits, arguments.about = (*required, *preparing.limits(arguments)), preparing.about(arguments)
+    arguments.formats, arguments.post = preparing.formats(arguments), post(arguments)
     target, seed = bench(arguments), preparing.seed(arguments.seed)
     if not arguments.plan:
         target.require_tools()
@@ -37,11 +48,27 @@ def run_one(arguments: argparse.Namespace) -> int:
     if arguments.plan:
         return _show(planned, target, arguments)
     name = default_name(arguments.test, target.subject, datetime.now().astimezone().isoformat())
+    about = test_words(specification.spec, target)
     folder = RunFolder.create(arguments.run_dir or Path("runs") / name)
+    with mailed(arguments, about, folder.path / "report.pdf") as letter:
+        result = _measured(specification, target, folder, arguments, seed)
+        letter.verdict = verdict(result)
+        return finish(result, folder, arguments.formats)
+
+
+def test_words(spec: Spec, target: Bench) -> str:
+    """Test and drive in a few words."""
+    return f"{spec.title} test of {dut_words(target.dut(spec))}"
+
+
+def _measured(
+    specification: Specification, target: Bench, folder: RunFolder, arguments: argparse.Namespace, seed: int
+) -> TestResult:
+    """Hold the target, let it be confirmed, and run the test; a folder in which nothing began is removed."""
     try:
-        with preparing.stoppable(), target.held():
+        with preparing.stoppable(), held(target, folder):
             target.confirm(folder.evidence)
-            result = run_test(specification, target, folder, arguments, seed=seed)
+            return run_test(specification, target, folder, arguments, seed=seed)
     except SniaPtsError as error:
         if folder.journal.exists():
             error.hint += f" snia-pts resume {folder.path} goes on with it; snia-pts report {folder.path} reports it."
@@ -49,7 +76,19 @@ def run_one(arguments: argparse.Namespace) -> int:
     finally:
         if not folder.journal.exists():
             folder.discard()
-    return finish(result, folder, arguments.formats)
+
+
+@contextmanager
+def held(target: Bench, folder: RunFolder) -> Iterator[None]:
+    """Hold a target for a run in ``folder``; what was made for that is removed unless the run can be resumed."""
+    with target.held():
+        try:
+            yield
+        except BaseException:
+            if not folder.journal.exists():
+                target.remove()
+            raise
+        target.remove()
 
 
 def run_test(
@@ -63,7 +102,7 @@ def run_test(
     command_line: tuple[str, ...] = (),
 ) -> TestResult:
     """Run a test on a target that is held and confirmed; what was asked for is kept as ``command_line``."""
-    with target.settled(specification.spec.setup.write_cache, folder) as settings:
+    with target.settled(specification.spec, folder, specification.spec.setup.write_cache) as settings:
         return _run_settled(
             specification, target, folder, arguments, seed=seed, run_id=run_id or folder.path.name,
             command_line=command_line or arguments.command_line, settings=settings,

@@ -18,6 +18,7 @@ from ..errors import Interrupted, NotResumable, ReportError, SniaPtsError, Usage
 from ..interruption import Way
 from ..lab.conditions import put_back
 from ..lab.settings import NOTE
+from ..points import amount
 from ..record.folder import RunFolder, default_name
 from ..record.recorded import Recorded
 from ..record.suite import SuiteFolder
@@ -26,15 +27,18 @@ from ..report import places
 from ..report.suite import Overview, overview
 from ..report.suite import write as write_summary
 from ..result import TestResult
+from ..spec import Spec
 from ..specfile import Specification
-from ..units import GB, number
+from ..units import GB, counted, number
 from . import preparing
 from .benches import Bench, bench, say
+from .mail import Letter, mailed
 from .parser import TESTS
 from .plan_text import suite_json, suite_lines
+from .post import post
 from .resuming import asked_again, drive_changes, require_resumable, resume_test
 from .running import planned_test, run_test
-from .words import table
+from .words import dut_words, table
 
 #: The tests without --advanced.
 BASIC = ("iops", "throughput", "latency", "wsat")
@@ -47,7 +51,7 @@ def run_all(arguments: argparse.Namespace) -> int:
     specifications = {test: preparing.specification(test, arguments, overrides[test]) for test in tests}
     preparing.refuse_ignored(arguments)
     arguments.limits, arguments.about = preparing.limits(arguments), preparing.about(arguments)
-    arguments.formats = preparing.formats(arguments)
+    arguments.formats, arguments.post = preparing.formats(arguments), post(arguments)
     target, seed = bench(arguments), preparing.seed(arguments.seed)
     if not arguments.plan:
         target.require_tools()
@@ -60,11 +64,15 @@ def run_all(arguments: argparse.Namespace) -> int:
         print(text)
         return 0
     name = default_name("all", target.subject, datetime.now().astimezone().isoformat())
+    about = _words(planned[0].spec, target, tests)
     folder = SuiteFolder.create(arguments.run_dir or Path("runs") / name, tests)
     command_line = (*arguments.command_line, *(() if arguments.seed else ("--seed", str(seed))))
-    return _run_all(
-        _Order(folder=folder, specifications=specifications, seed=seed, command_line=command_line), target, arguments
-    )
+    order = _Order(about=about, folder=folder, specifications=specifications, seed=seed, command_line=command_line)
+    return _run_all(order, target, arguments)
+
+
+def _words(spec: Spec, target: Bench, tests: Sequence[str]) -> str:
+    return f"{counted(len(tests), 'test')} of {dut_words(target.dut(spec))}"
 
 
 def resume_all(folder: SuiteFolder, arguments: argparse.Namespace) -> int:
@@ -79,7 +87,8 @@ def resume_all(folder: SuiteFolder, arguments: argparse.Namespace) -> int:
     target = bench(asked)
     target.require_tools()
     order = _Order(
-        folder=folder, specifications=specifications, seed=preparing.seed(asked.seed), command_line=facts.command_line,
+        about=_words(facts.spec, target, folder.tests), folder=folder,
+        specifications=specifications, seed=preparing.seed(asked.seed), command_line=facts.command_line,
         way=arguments.way, dut=facts.dut,
     )  # fmt: skip
     return _run_all(order, target, asked)
@@ -87,8 +96,12 @@ def resume_all(folder: SuiteFolder, arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """Several tests, run or to be run: where, what, with which seed; how and on what to go on where one was stopped."""
+    """Several tests, run or to be run: where, what, with which seed; how and on what to go on where one was stopped.
 
+    ``about`` is the same in a few words.
+    """
+
+    about: str
     folder: SuiteFolder
     specifications: Mapping[str, Specification]
     seed: int
@@ -98,12 +111,12 @@ class _Order:
 
 
 def _run_all(order: _Order, target: Bench, arguments: argparse.Namespace) -> int:
-    with order.folder.held():
+    with order.folder.held(), mailed(arguments, order.about, order.folder.path / "summary.pdf") as letter:
         order.folder.whole.forget_stop()
-        return _run_held(order, target, arguments)
+        return _run_held(order, target, arguments, letter)
 
 
-def _run_held(order: _Order, target: Bench, arguments: argparse.Namespace) -> int:
+def _run_held(order: _Order, target: Bench, arguments: argparse.Namespace, letter: Letter) -> int:
     folder = order.folder
     try:
         with preparing.stoppable(), target.held():
@@ -112,7 +125,7 @@ def _run_held(order: _Order, target: Bench, arguments: argparse.Namespace) -> in
         raise _stopped(error, folder, arguments.formats) from None
     finally:
         folder.discard()
-    _finish(folder, arguments.formats)
+    letter.verdict = _finish(folder, arguments.formats)
     if unreported:
         raise unreported[0]
     if arguments.limits:
@@ -244,7 +257,8 @@ def _results(
         yield test, change(assess(run)) if run else None
 
 
-def _finish(folder: SuiteFolder, formats: Sequence[str]) -> None:
+def _finish(folder: SuiteFolder, formats: Sequence[str]) -> str:
+    """Sum up all tests, and tell what became of them; returns the verdict."""
     try:
         told = summed_up(folder)
         written = write_summary(told, folder.path, formats)
@@ -257,6 +271,7 @@ def _finish(folder: SuiteFolder, formats: Sequence[str]) -> None:
     print(f"run folder: {folder.path}")
     for path in written.values():
         print(f"summary:    {path}")
+    return told.verdict
 
 
 def overview_lines(told: Overview) -> Iterator[str]:
@@ -268,7 +283,7 @@ def overview_lines(told: Overview) -> Iterator[str]:
         (
             (
                 line.title, line.conformance, line.duration, line.least + number(line.written_bytes / GB),
-                number(line.written_bytes / told.capacity_bytes),
+                number(told.fills(line.written_bytes)),
             )
             for line in told.lines
         ),
@@ -285,7 +300,7 @@ def overview_json(told: Overview) -> list[dict[str, object]]:
         {
             "test": line.test, "verdict": line.verdict, "ending": line.ending, "achieved": line.achieved,
             "conformance": line.conformance, "key_figures": list(line.key_figures), "started": line.started,
-            "finished": line.finished, "written_bytes": line.written_bytes, "report": line.report,
+            "finished": line.finished, "written_bytes": amount(line.written_bytes), "report": line.report,
         }
         for line in told.lines
     ]  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..dut import Dut
 from ..measurement import METRICS
-from ..spec import Deviation, Tracked
+from ..spec import Deviation, ProfileSpec, Spec, Tracked
 from ..steadystate import SteadyState
 from ..steps import Demand, mix
 from ..units import block_size, capacity, counted, number
@@ -15,7 +15,13 @@ from ..units import block_size, capacity, counted, number
 def dut_words(dut: Dut) -> str:
     """A target in a few words: model, serial, capacity."""
     serial = f", serial {dut.serial}" if dut.serial else ""
-    return f"{dut.model or 'unknown model'}{serial}, {capacity(dut.capacity_bytes)}"
+    size = capacity(dut.capacity_bytes) if dut.capacity_bytes else "unknown capacity"
+    return f"{dut.model or 'unknown model'}{serial}, {size}"
+
+
+def called(spec: Spec) -> str:
+    """What is run, in words: ``IOPS test``, or a profile's title."""
+    return spec.title if isinstance(spec, ProfileSpec) else f"{spec.title} test"
 
 
 def destruction_lines(dut: Dut, found: tuple[str, ...]) -> Iterator[str]:
@@ -54,15 +60,15 @@ def _percents(state: SteadyState) -> str:
     return f"data {state.data_excursion_percent:.1f} %, slope {state.slope_excursion_percent:.1f} %"
 
 
-def deviation_lines(deviations: Sequence[Deviation]) -> Iterator[str]:
-    """Every difference from the standard, a line each."""
+def deviation_lines(deviations: Sequence[Deviation], authority: str) -> Iterator[str]:
+    """Every difference from what a run is held against, a line each."""
     yield ""
     if not deviations:
-        yield "No deviation from the standard."
+        yield f"No deviation from {authority}."
         return
-    yield f"{counted(len(deviations), 'deviation')} from the standard:"
+    yield f"{counted(len(deviations), 'deviation')} from {authority}:"
     for deviation in deviations:
-        yield f"  {deviation.what}: {deviation.actual}; the standard: {deviation.standard} ({deviation.clause})"
+        yield f"  {deviation.what}: {deviation.actual}; {authority}: {deviation.standard} ({deviation.clause})"
 
 
 def printable(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,14 +17,20 @@ from .device import ROOT, block_directory
 from .evidence import looked_up
 from .safety import Target
 from .settable import find
-from .settings import hold, restore
+from .settings import Change, hold, restore
+from .stage import Stage
+from .tuning.mount import mount
+
+#: Where in a run folder the note of an array is that was made for the run.
+ARRAY = "array"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What a run finds and sets: the write cache, what it was told of it, and the settings of the host."""
+    """What a run finds and sets: the write cache, what it was told of it, the host's settings, and what sets those."""
 
     cache: WriteCache
+    stage: Stage
     told: Told
     settings: tuple[HostSetting, ...]
 
@@ -43,33 +49,51 @@ def settled(
     keep: bool,
     tune: bool,
     tell: Callable[[str], None],
+    staged: Sequence[str] = (),
+    cache: WriteCache | None = None,
     root: Path = ROOT,
 ) -> Iterator[Conditions]:
-    """Set what a run in ``folder`` wants for the time of the block, and put it back.
+    """Set what a run in ``folder`` wants for the time of the block, and put it back, the settings ``staged`` as well.
 
-    ``keep`` leaves the write cache as it is, ``tune`` sets the host too.  What is put back, or cannot be, is told;
-    first of all what the same run left when it was killed.  Raises HostFailed where that cannot be put back.
+    ``keep`` leaves the write cache as it is, ``tune`` sets the host too, but for what is ``staged``.  What is put back,
+    or cannot be, is told; first of all what the same run left when it was killed.  Raises HostFailed where that cannot
+    be put back, TargetUnfit where what is staged cannot be set.
     """
-    block = None if target.dut.kind == "file" else block_directory(os.fstat(target.descriptor).st_rdev, root)
+    held_file = os.fstat(target.descriptor)
+    block = None if target.dut.kind == "file" else block_directory(held_file.st_rdev, root)
+    stage = Stage(target.dut.path, held_file.st_dev if block is None else held_file.st_rdev, root=root)
     known = partial(find, root=root)
     for line in restore(folder, find=known, root=root):
         tell(line)
-    cache = WriteCache(target.dut, block, write_cache, keep=keep, root=root)
+    cache = cache or WriteCache(target.dut, block, write_cache, keep=keep, root=root)
     asked = looked_up(evidence, "write-cache")
-    before = now = tuning.look(block, root=root)
+    way = None if target.dut.array else block  # what is set of an array's own is gone when it is made again
+    before = now = tuning.look(way, root=root)
     with ExitStack() as stack:
-        troubles = stack.enter_context(tuning.placed(block, root)) if tune else {}
-        wanted = (*cache.changes(asked), *(tuning.changes(before, root) if tune else ()))
+        troubles = stack.enter_context(tuning.placed(way, root)) if tune else {}
+        gone_through = stage.changes(staged)
+        tuned = _others(tuning.changes(before, root) if tune else (), gone_through)
+        wanted = (*cache.changes(asked), *tuned, *gone_through)
         held = stack.enter_context(hold(wanted, folder, find=known, tell=tell, root=root))
+        stage.require_free(held)
         if tune:
-            now = tuning.look(block, root=root)
-        settings = tuning.told(now, before, held, troubles)
-        yield Conditions(cache=cache, told=cache.told(asked, held), settings=settings)
+            now = tuning.look(way, root=root)
+        beneath = mount(target.dut.path, root) if target.dut.kind == "file" else ()
+        settings = tuning.told((*now, *beneath), before, held, troubles)
+        yield Conditions(cache=cache, stage=stage, told=cache.told(asked, held), settings=settings)
+
+
+def _others(changes: Sequence[Change], known: Sequence[Change]) -> Iterator[Change]:
+    """Give those changes whose setting is none of those that are known."""
+    told = {(each.setting.kind, each.setting.place) for each in known}
+    return (each for each in changes if (each.setting.kind, each.setting.place) not in told)
 
 
 def put_back(folder: Path | None = None, *, root: Path = ROOT) -> tuple[str, ...]:
     """Put back what killed runs left on this host, and that in ``folder``; return what was done.  See restore."""
-    return restore(folder, find=partial(find, root=root), root=root)
+    known = partial(find, root=root)
+    arrays = () if folder is None or not (folder / ARRAY).is_dir() else restore(folder / ARRAY, find=known, root=root)
+    return (*arrays, *restore(folder, find=known, root=root))
 
 
 def foreseen(dut: Dut, write_cache: str, *, keep: bool, root: Path = ROOT) -> Dut:

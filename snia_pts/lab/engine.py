@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import stat
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from ..measurement import Clocking, Idled, Measurement, Sample, Transfers
 from ..steps import Stimulus, Stretch
 from . import fio, process
 from .clocks import Moment, read_moment
+from .device import block_directory
 from .evidence import last_number
 from .held import HeldProgram
 from .probe import fio_version
@@ -144,6 +146,7 @@ class FioEngine:
         self._ears = process.Ears()
         self._clock = clock
         self._moment = clock()
+        self._node = None if observer else _node(path)
         self._observer = observe(path) if observer is None else observer
 
     def measure(self, stimuli: Sequence[Stimulus], before: Guard = allow) -> Iterator[Measurement]:
@@ -152,6 +155,7 @@ class FioEngine:
         The next fio stands ready while one works, and is let go as soon as that one's threads say that all their I/O
         has come back.  What that one says of itself is awaited while the next one works.
         """
+        self._find_again()
         began = time.monotonic_ns()
         with ExitStack() as left:  # whatever ends this, no fio goes on
             points = (left.enter_context(self._made_ready(stimulus)) for stimulus in stimuli)
@@ -187,6 +191,7 @@ class FioEngine:
         if step.sample_seconds is None:
             yield from self.measure(step.stimuli)
             return
+        self._find_again()
         self._require_awake()
         job, seed = self._write_job(step.stimulus)
         answers, sampler = fio.Answers(), Sampler(step.samples)
@@ -220,6 +225,11 @@ class FioEngine:
         idled = time.monotonic_ns() - began
         self._pause.not_ours_ns += idled
         return Idled(started=started.isoformat(timespec="milliseconds"), seconds=idled / 1e9)
+
+    def _find_again(self) -> None:
+        """Watch the target anew where it went away, and came back, since it was looked at: an array, or in a purge."""
+        if self._node is not None and (node := _node(self._path)) != self._node:
+            self._node, self._observer = node, observe(self._path)
 
     def _at_work(self, seconds: float, written_bytes: int) -> None:
         """What is done about once a second while fio runs."""
@@ -301,7 +311,7 @@ class FioEngine:
         if point.program.fell_short:
             raise fio.Refused("host", "not all of fio's threads did their work")
         around_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns
-        around_ns -= max(read.runtime_ms, write.runtime_ms) * 1_000_000
+        around_ns -= max(read.runtime_ms, write.runtime_ms) * 1_000_000 + round(1e9 * point.stimulus.ramp_seconds)
         measurement = Measurement(
             stimulus=point.stimulus,
             seed=point.seed,
@@ -314,10 +324,35 @@ class FioEngine:
             evidence=point.job.stem,
             evidence_sha256=hashlib.sha256(raw).hexdigest(),
             engine_cpu_percent=fio.engine_cpu_percent(answer),
+            sync=fio.sync_times(answer) if point.stimulus.options else None,
             vitals=vitals,
         )
         self._moment, self._around_ns = moment, around_ns
         return measurement
+
+
+def side_by_side(engines: Sequence[FioEngine], stimuli: Sequence[Stimulus]) -> tuple[Measurement, ...]:
+    """Run a stimulus on the target of each engine, all at the same time; raises fio.Refused for the first refused."""
+    with ExitStack() as left:  # whatever ends this, no fio goes on
+        points = []
+        for engine, stimulus in zip(engines, stimuli, strict=True):
+            engine._ears = engines[0]._ears  # there is one for all, as there is one SIGCHLD
+            points.append((engine, left.enter_context(engine._made_ready(stimulus))))
+        for engine, point in points:
+            engine._let_go(point, allow)
+        for engine, point in points:
+            point.program.work(fio.timeout_seconds(point.stimulus), engine._at_work)
+        return tuple(engine._collected(point, engine._observer.whole()) for engine, point in points)
+
+
+def _node(path: str) -> tuple[int, ...]:
+    """Return what tells a target, and what the kernel has of it, from one that took its place."""
+    try:
+        status = Path(path).stat()
+        kernels = block_directory(status.st_rdev).stat().st_ino if stat.S_ISBLK(status.st_mode) else 0
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, kernels
 
 
 def _accepted(stimulus: Stimulus, finished: process.Finished, answer: str) -> tuple[Transfers, Transfers]:

@@ -9,12 +9,22 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
+from typing import Protocol
 
 from ..dut import Dut
 from ..errors import DeviceFailed, HostFailed, PurgeFailed, SniaPtsError
 from ..measurement import Outcome, Purged
-from ..spec import DemandSpec, Deviation, IopsSpec, LatencySpec, PatternSpec, Spec, WriteSaturationSpec
-from ..steps import Idle, Purge, Round, Step, Stretch
+from ..spec import (
+    DemandSpec,
+    Deviation,
+    IopsSpec,
+    LatencySpec,
+    PatternSpec,
+    ProfileSpec,
+    Spec,
+    WriteSaturationSpec,
+)
+from ..steps import Idle, Prepare, Purge, Round, Step, Stretch
 from ..units import block_size
 from .cache import CLAUSE, WriteCache
 from .device import attribute, block_directory
@@ -22,17 +32,30 @@ from .engine import Engine
 from .evidence import last_number, looked_up
 from .fio import Refused
 from .kernel import KernelLog, names, open_log
-from .purge import Purger
 from .safety import Target
+from .stage import Stage
+
+
+class Purging(Protocol):
+    """The way a target is purged: ``wanted`` is how it is asked for."""
+
+    @property
+    def wanted(self) -> str: ...
+
+    def purge(self, target: Target, seed: int, evidence: Path) -> Purged:
+        """Purge a held target and prove it; see Purger."""
+        ...
 
 
 class Laboratory:
     """A held target, the engine that does I/O on it, the way it is purged, and its write cache."""
 
     def __init__(
-        self, target: Target, engine: Engine, *, purger: Purger, cache: WriteCache, seed: int, evidence: Path
-    ) -> None:
+        self, target: Target, engine: Engine, *, purger: Purging, cache: WriteCache, stage: Stage, seed: int,
+        evidence: Path,
+    ) -> None:  # fmt: skip
         self._target = target
+        self._stage = stage
         self._cache = cache
         self._engine = engine
         self._purger = purger
@@ -112,6 +135,8 @@ class Laboratory:
                 yield self._purger.wanted
             case Idle():
                 yield "no I/O"
+            case Prepare():
+                yield "the host"
             case Stretch():
                 yield from repeat(step.stimulus.label, step.samples + 1)
             case Round():
@@ -123,6 +148,8 @@ class Laboratory:
                 yield self._purged(self._evidence / self._purge_name())
             case Idle():
                 yield self._engine.idle(step.seconds)
+            case Prepare():
+                yield self._stage.prepare(step)
             case Stretch():
                 yield from self._engine.stretch(step)
             case Round():
@@ -147,6 +174,8 @@ def target_deviations(dut: Dut, spec: Spec) -> tuple[Deviation, ...]:
 
     That is a solid state drive, raw, its write cache as asked, its sectors small enough for every block size.
     """
+    if isinstance(spec, ProfileSpec):  # the standard says nothing of it
+        return ()
     setup, found = spec.setup, []
     if dut.kind != "drive":
         found.append(

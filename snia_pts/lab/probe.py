@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ..errors import TargetUnfit, ToolMissing
+from ..errors import TargetUnfit, ToolMissing, UsageError
 from ..steps import Stimulus
 from . import fio, process
 from .evidence import looked_up
@@ -55,6 +55,21 @@ def choose_io_engine(path: str, sector_bytes: int, evidence: Path, wanted: Seque
         reason="fio cannot read it with direct I/O: " + "; ".join(complaints),
         hint="A file must lie on a file system with O_DIRECT (not tmpfs before Linux 6.6); try --engine libaio.",
     )
+
+
+def require_options(stimuli: Iterable[Stimulus], path: str, io_engine: fio.IoEngine, evidence: Path) -> None:
+    """Raise UsageError, with fio's own words, for options of stimuli that fio does not take.  Does no I/O."""
+    told = {stimulus.options: stimulus for stimulus in stimuli if stimulus.options}
+    for number, (options, stimulus) in enumerate(told.items(), start=1):
+        job = looked_up(evidence, f"options-{number}.fio")
+        job.write_text(fio.job_file(stimulus, path, io_engine, 1 << 61), encoding="utf-8")
+        finished = process.run(("fio", "--parse-only", str(job)), evidence=job, timeout_seconds=60)
+        if finished.exit_code != 0:
+            given = ", ".join(f"{key}={value}" for key, value in options)
+            raise UsageError(
+                detail=f"fio does not take {given} ({finished.complaint}).",
+                hint="Correct the profile's options of fio; fio --cmdhelp=OPTION tells what each may be.",
+            )
 
 
 def parse_version(text: str) -> tuple[int, int]:

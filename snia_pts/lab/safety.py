@@ -42,11 +42,12 @@ _ELSE = "leads to something else than when it was checked"
 class Target:
     """A target that is held for the whole run: nobody else can mount it, wipe it or test it.
 
-    ``traits`` are what tells a device from every other, file by file of sysfs.
+    ``traits`` are what tells a device from every other, file by file of sysfs.  ``ours`` is a file that the suite made.
     """
 
     dut: Dut
     descriptor: int
+    ours: bool = False
     traits: tuple[tuple[Path, bytes], ...] = ()
 
     def require_same(self, step: str, what: str) -> None:
@@ -60,6 +61,18 @@ class Target:
         if changed:
             failed = DeviceFailed if changed == _GONE and self.dut.kind != "file" else HostFailed
             raise failed(step=step, what=what, reason=f"{self.dut.path} {changed}")
+
+    def remove(self) -> str:
+        """Remove a file that the suite made; return why it is left there, nothing when it is gone."""
+        path = Path(self.dut.path)
+        changed = _changed(path, os.fstat(self.descriptor))
+        if changed or not self.ours:
+            return "" if changed == _GONE else f"it {changed}" if changed else "snia-pts did not make it"
+        try:
+            path.unlink()
+        except OSError as error:
+            return error.strerror or str(error)
+        return ""
 
     def _file_changed(self, held: os.stat_result) -> str:
         beyond = held.st_size - self.dut.capacity_bytes  # less than a sector: a file need not end with one
@@ -97,7 +110,7 @@ def hold(
     """
     real = Path(speakable(os.path.realpath(path)))
     read_dut(real, size_bytes=size_bytes, root=root)  # refuses what is no target at all
-    device = real.is_block_device()
+    device, new = real.is_block_device(), not os.path.lexists(real)
     descriptor = _hold_device(real, root) if device else _hold_file(real, size_bytes, overwrite, root)
     try:
         _lock(descriptor, real)
@@ -108,7 +121,8 @@ def hold(
             if size_bytes is not None:
                 _resize(descriptor, real, size_bytes)
         marks = traits(block_directory(os.fstat(descriptor).st_rdev, root), root) if device else ()
-        target = Target(dut=read_dut(real, root=root), descriptor=descriptor, traits=marks)
+        ours = not device and (new or _is_ours(descriptor))
+        target = Target(dut=read_dut(real, root=root), descriptor=descriptor, traits=marks, ours=ours)
         changed = _changed(real, os.fstat(descriptor))
         if changed:
             raise TargetBusy(path=real, reason=f"it {changed}")

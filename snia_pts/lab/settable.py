@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .array import controller as arrays
 from .cache import CACHES
 from .device import ROOT, attribute
 from .settings import Setting
@@ -111,6 +112,8 @@ def find(kind: str, place: str, root: Path = ROOT) -> Setting | None:
     for each in CACHES:
         if kind == each.KIND:
             return each(place=place, root=root) if re.fullmatch(each.PLACES, place) else None
+    if kind == arrays.KIND:
+        return arrays.find(place, root)
     known = KINDS.get(kind)
     return FileSetting(kind=kind, place=place, root=root) if known and re.fullmatch(known.places, place) else None
 

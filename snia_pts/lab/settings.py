@@ -74,10 +74,14 @@ Find = Callable[[str, str], Setting | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A setting and the value that it is to have; without one it is only put back, as others may take it along."""
+    """A setting and the value that it is to have; without one it is only put back, as others may take it along.
+
+    One that is ``alone`` cannot be what another run keeps, or goes through.
+    """
 
     setting: Setting
     value: str = ""
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,8 +173,9 @@ def _due(changes: Iterable[Change], others: Sequence[Noted]) -> tuple[list[Held]
             cannot.append(Held(change=change, before="", trouble="it cannot be read"))
         elif not change.setting.takes(now):
             cannot.append(Held(change=change, before=now, trouble=f"it is {now}, which could not be put back"))
-        elif other is not None and change.value not in ("", other.value):
-            cannot.append(Held(change=change, before=now, trouble=f"another run keeps it at {other.value}"))
+        elif other is not None and (change.alone or change.value not in ("", other.value)):
+            does = f"keeps it at {other.value}" if other.value else "goes through its values"
+            cannot.append(Held(change=change, before=now, trouble=f"another run {does}"))
         elif other is not None:
             due.append(Held(change=change, before=other.before))
         elif now != change.value:
@@ -343,7 +348,7 @@ def _read(descriptor: int, find: Find) -> Note:
         raise ValueError("it is no note of this suite") from None
     for each in note.changes:
         setting = find(each.kind, each.place)
-        if setting is None or not setting.takes(each.before) or not setting.takes(each.value):
+        if setting is None or not setting.takes(each.before) or not (each.value == "" or setting.takes(each.value)):
             raise ValueError(f"it tells of something that this suite does not set ({each.kind[:40]!a})")
     return note
 

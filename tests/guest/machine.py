@@ -21,7 +21,10 @@ from typing import Any
 from tests.guest.image import Unavailable, cached_image
 
 _QEMU = "qemu-system-x86_64"
-_NEEDED = {_QEMU: "qemu-system-x86", "nvme": "nvme-cli", "hdparm": "hdparm", "sg_format": "sg3-utils", "fio": "fio"}
+_NEEDED = {
+    _QEMU: "qemu-system-x86", "nvme": "nvme-cli", "hdparm": "hdparm", "sg_format": "sg3-utils", "mdadm": "mdadm",
+    "fio": "fio",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,14 @@ LOST_AND_FOUND = (
 )
 
 
+#: The drives that arrays are made of, one array after the other.
+MEMBERS = ("RED", "GREEN", "BLUE")
+#: An array of somebody else's on two of them, and what ends it.
+OTHERS = (
+    "mdadm", "--create", "/dev/md/other", "--run", "--quiet", "--level=1", "--bitmap=none", "--raid-devices=2",
+    "--assume-clean", "RED", "GREEN",
+)  # fmt: skip
+
 #: How long the machine may take, wanted for sure or not: the processor that runs it is emulated.
 _LONGEST_SECONDS = {True: 1500, False: 600}
 
@@ -71,6 +79,10 @@ DRIVES = (
     Drive(serial="SATA", size_bytes=SIZE, devices=("ide-hd,bus=sata.0,serial={serial},drive={node}",)),
     Drive(serial="SCSI", size_bytes=SIZE, devices=("scsi-hd,bus=scsi.0,serial={serial},drive={node}",)),
     Drive(serial="SHY", size_bytes=SIZE, devices=("scsi-hd,bus=scsi.0,serial={serial},drive={node}",)),
+    *(
+        Drive(serial=serial, size_bytes=SIZE // 2, devices=("nvme,id={serial},serial={serial},drive={node}",))
+        for serial in MEMBERS
+    ),
 )
 
 
@@ -88,6 +100,24 @@ def runs() -> Iterator[dict[str, object]]:
     ):
         argv = ["wsat" if name == "pulled" else "iops", "DEVICE", "--serial", serial, *options]
         yield {"name": name, "serial": serial, "argv": argv, "until": until, "reports": name == "format"}
+    yield from array_runs()
+
+
+def array_runs() -> Iterator[dict[str, object]]:
+    """Runs on arrays of the members: of each level, one that is killed, the same resumed, one that is refused."""
+    serials, chunk = ",".join(MEMBERS), 'chunk = "64 KiB"'
+    test = ["iops", "DEVICE", "--serial", serials, *SHORT, "--purge", "nvme-format", "--to", "none"]
+    for name, argv, keys, changes in (
+        ("raid 0", test, ("level = 0", chunk, "measured = {disk_iops = 1000}"), {}),
+        ("raid 1", test, ("level = 1",), {}),
+        ("raid 5", test, ("level = 5", chunk), {"until": '"number":2,', "killed": True}),
+        ("raid 5 resumed", ["resume", "/run/guest/raid 5/run", "--serial", serials, "--progress", "log"], (), {}),
+        ("in use", test, ("level = 0", chunk), {"before": [OTHERS]}),
+    ):
+        yield {
+            "name": name, "serial": "", "members": MEMBERS, "argv": argv, "until": "", "reports": False,
+            "array": "\n".join(("format = 1", 'controller = "mdadm"', *keys, "")), **changes,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,3 +278,62 @@ def test_a_drive_that_goes_away_while_it_is_purged_is_held_again(machine: Machin
     assert run.code == 130, run.said
     (purged, *_) = run.outcomes
     assert (purged["samples"], purged["survivors"]) == (64, 0)
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def left(run: Ran) -> dict[str, list[str]]:
+    """Return which arrays were left after a run, and which members had a superblock."""
+    found: dict[str, list[str]] = json.loads((run.folder / "arrays").read_text())
+    return found
+
+
+@pytest.mark.parametrize("level", [0, 1, 5])
+def test_an_array_is_made_of_purged_members_tested_and_taken_apart(machine: Machine, level: int) -> None:
+    """Each member by NVMe Format, proven; a measurement window; nothing of the array is left."""
+    run = ran(machine, "raid 5 resumed" if level == 5 else f"raid {level}")
+    assert run.code == 0, run.said
+    place = ran(machine, f"raid {level}").folder / "run"
+    root = etree.parse(place / "result.xml")
+    (purged,) = root.xpath("//*[local-name()='purge']")
+    (array,) = root.xpath("//*[local-name()='dut']/*[local-name()='array']")
+
+    assert purged.get("method") == "NVMe Format, SES 1, each of 3 members, then 2 x SEQ writes"
+    assert (purged.get("samples"), purged.get("survivors")) == ("192", "0")
+    assert root.xpath("//*[local-name()='deviation'][@what='purge']") == []
+    assert [each.get("serial") for each in array if each.get("serial")] == list(MEMBERS)
+    assert (array.get("level"), array.get("controller")) == (str(level), "mdadm")
+    assert root.xpath("string(//*[local-name()='run']/@ending)") == "finished"
+    assert root.xpath("string(//*[local-name()='dut']/@write_cache)") == "disabled"
+    assert left(run) == {"standing": [], "marked": []}
+    assert not (place / "array").exists()
+
+
+def test_the_sizes_of_arrays_are_those_of_their_data(machine: Machine) -> None:
+    """Three members hold three, one and two times what one holds, but for the superblocks."""
+    sizes = [
+        int(etree.parse(ran(machine, f"raid {level}").folder / "run/result.xml").xpath("string(//@capacity_bytes)"))
+        for level in (0, 1, 5)
+    ]
+    assert [round(size / (SIZE // 2), 1) for size in sizes] == pytest.approx([3, 1, 2], abs=0.15)
+
+
+def test_an_array_that_a_killed_run_left_is_taken_apart_by_the_next(machine: Machine) -> None:
+    """After SIGKILL it stands; resume makes it again, synced, and goes on with the rounds that were measured."""
+    killed, resumed = ran(machine, "raid 5"), ran(machine, "raid 5 resumed")
+    assert killed.code == -9
+    assert len(left(killed)["standing"]) == 1
+    assert left(killed)["marked"] == list(MEMBERS)
+    assert "put back what the run" in resumed.said
+    assert [each["kind"] for each in killed.outcomes].count("purged") == 1
+
+
+def test_members_of_another_array_are_refused_and_it_stays(machine: Machine) -> None:
+    """One of somebody else's on two of the members: refused as in use, and untouched."""
+    run = ran(machine, "in use")
+    assert run.code == 7, run.said
+    assert "(RAID) is made of it" in run.said
+    assert len(left(run)["standing"]) == 1
+    assert left(run)["marked"] == list(MEMBERS[:2])
+    assert not (run.folder / "run").exists()

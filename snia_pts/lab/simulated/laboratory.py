@@ -103,6 +103,8 @@ class SimulatedLaboratory:
     def _whole(self, step: Step, stimulus: Stimulus) -> Measurement:
         began_ns = self._clock_ns
         self._drive.begin(stimulus)
+        if stimulus.ramp_seconds:
+            self._run(step, stimulus, stimulus.ramp_seconds, float("inf"))
         seconds = stimulus.seconds if stimulus.seconds is not None else float("inf")
         most = stimulus.amount_bytes or stimulus.limit_bytes
         done = self._run(step, stimulus, seconds, float("inf") if most is None else most)

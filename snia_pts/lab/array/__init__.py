@@ -1,0 +1,19 @@
+"""Arrays that the suite makes of drives, tests, and takes apart again: by the kernel's md, or by a hardware controller.
+
+An array stands only while a test needs it.  A purge takes it apart, purges its members one by one, and makes it again;
+at the end nothing is left of it.  What a killed run leaves is found by a name of its own (docs/array.rst).
+"""
+
+from __future__ import annotations
+
+from .caches import MemberCaches
+from .controller import Controller, controller_of
+from .members import Drives, Members, Slots
+from .programs import Unmade
+from .purger import ArrayPurger
+from .standing import Standing, predicted_dut
+
+__all__ = [
+    "ArrayPurger", "Controller", "Drives", "MemberCaches", "Members", "Slots", "Standing", "Unmade", "controller_of",
+    "predicted_dut",
+]  # fmt: skip

@@ -1,0 +1,57 @@
+"""Preconditions the members of an array: sequential writes over each, all of them side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import DeviceFailed, HostFailed
+from ...steps import Stimulus
+from ...units import KIB
+from .. import fio
+from ..engine import FioEngine, side_by_side, stimulus_seed
+from ..probe import choose_io_engine
+from ..process import Tick
+from ..safety import Target
+
+_BLOCK_BYTES = 128 * KIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preconditioning:
+    """How each member is written over, ``passes`` times, and by which of fio's engines."""
+
+    passes: int
+    thread_count: int
+    queue_depth: int
+    io_engines: Sequence[fio.IoEngine]
+    refill: bool = False
+
+    def write(self, members: Sequence[Target], seed: int, evidence: Path, tick: Tick | None) -> None:
+        """Write over all members at once; each one's evidence is in a folder beside the base name ``evidence``.
+
+        Raises DeviceFailed or HostFailed where fio's answer is not believed.
+        """
+        engines, stimuli = [], []
+        for number, target in enumerate(members, start=1):
+            folder = evidence.with_name(f"{evidence.name}-member{number}-wipc")
+            folder.mkdir(exist_ok=True)
+            path, sector = target.dut.path, target.dut.logical_sector_bytes
+            io_engine = choose_io_engine(path, sector, folder, self.io_engines)
+            own = stimulus_seed(seed, number)
+            engines.append(FioEngine(path, folder, seed=own, io_engine=io_engine, refill=self.refill, tick=tick))
+            stimuli.append(self._stimulus(target))
+        what = ", ".join(target.dut.path for target in members)
+        try:
+            side_by_side(engines, stimuli)
+        except fio.Refused as refusal:
+            failed = DeviceFailed if refusal.blame == "device" else HostFailed
+            raise failed(step="preconditioning of the members", what=what, reason=refusal.reason) from refusal
+
+    def _stimulus(self, target: Target) -> Stimulus:
+        return Stimulus(
+            access="SEQ", read_percent=0, block_size_bytes=_BLOCK_BYTES, thread_count=self.thread_count,
+            queue_depth=self.queue_depth, range_offset_bytes=0,
+            range_bytes=target.dut.capacity_bytes // _BLOCK_BYTES * _BLOCK_BYTES, passes=self.passes,
+        )  # fmt: skip

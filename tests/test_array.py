@@ -1,0 +1,790 @@
+"""Arrays that the suite makes: what is asked for, the programs that make them, a purge of their members, the report.
+
+What storcli says is written here after its documented JSON, and after fixtures of other projects' tests that were
+recorded from a controller; none was there.  Arrays of the kernel are made in ``tests/guest/test_guest.py``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree
+
+from snia_pts.array import BuiltArray, Layout, Measured, Member, Speeds
+from snia_pts.cli.array import _speeds, _unsynced
+from snia_pts.cli.main import main
+from snia_pts.errors import HostFailed, PurgeFailed, SpecError, TargetBusy
+from snia_pts.lab import settable
+from snia_pts.lab.array import ArrayPurger, Drives, MemberCaches, Slots, Standing, mdadm, predicted_dut, storcli
+from snia_pts.lab.array.controller import MadeArray, find
+from snia_pts.lab.array.mdadm import Mdadm
+from snia_pts.lab.array.preconditioning import Preconditioning
+from snia_pts.lab.array.programs import Unmade
+from snia_pts.lab.array.storcli import Storcli
+from snia_pts.lab.conditions import put_back
+from snia_pts.lab.process import Tick
+from snia_pts.lab.purge import Purger
+from snia_pts.lab.settings import Change, hold, restore
+from snia_pts.record.resultxml import result_xml
+from snia_pts.report import array as pages
+from snia_pts.report.pages import Page
+from snia_pts.report.tables import Table
+from snia_pts.spec import Deviation
+from snia_pts.tomlfile import read_file
+from tests import samples
+from tests.drives import MIB, content, filled, loop_device, mounted, need_root
+from tests.purge.playing import Rule, Stage, staged
+
+UUID = "01234567:89abcdef:01234567:89abcdef"
+OTHER = "ffffffff:89abcdef:01234567:89abcdef"
+NAME = "pts0123456789ab"
+THREE = ("/dev/sdb", "/dev/sdc", "/dev/sdd")
+
+
+def layout(**changes: Any) -> Layout:
+    """Return a RAID 5 of three drives by mdadm."""
+    known: dict[str, Any] = {"format": 1, "controller": "mdadm", "level": 5, "members": THREE, "chunk": "64 KiB"}
+    return Layout(**{**known, **changes})
+
+
+def slots(**changes: Any) -> Layout:
+    """Return a RAID 5 of three drives by storcli."""
+    known: dict[str, Any] = {
+        "controller": "storcli", "members": ("252:0", "252:1", "252:2"), "device": "/dev/sdb",
+    }  # fmt: skip
+    return layout(**{**known, **changes})
+
+
+def member(path: str) -> Member:
+    """Return a drive of 960 GB."""
+    name = path.rpartition("/")[2]
+    return Member(
+        path=path, model="EXAMPLE", serial=f"S{name}", firmware="F1", capacity_bytes=960_197_124_096, rotational=False
+    )
+
+
+# -- the file --------------------------------------------------------------------------------------------------------
+
+
+def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
+    """Wrong types are told one by one, and what does not go together all at once."""
+    path = tmp_path / "array.toml"
+    path.write_text("format = 2\ncontroller = 'lvm'\nlevel = 3\nmembers = [1]\nbitmap = 'maybe'\nlevle = 1\n")
+    with pytest.raises(SpecError) as refused:
+        read_file(path, Layout, "The array")
+    for key in ("format", "controller", "level", "members.0", "bitmap", "levle"):
+        assert f"{key}:" in str(refused.value)
+
+    path.write_text(
+        "format = 1\ncontroller = 'mdadm'\nlevel = 5\nmembers = ['/dev/sdb', '/dev/sdb', 'sdc']\nchunk = '48 KiB'\n"
+        "device = '/dev/sda'\nwrite_policy = 'write back'\n"
+    )
+    with pytest.raises(SpecError) as refused:
+        read_file(path, Layout, "The array")
+    for told in ("'/dev/sdb' is there 2 times", "'sdc': expected", "'48 KiB': expected", "device:", "write_policy:"):
+        assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"members": THREE[:2]}, "RAID 5 is not made of 2 disks"),
+        ({"level": 10, "members": (*THREE, "/dev/sde", "/dev/sdf")}, "RAID 10 is made of pairs"),
+        ({"level": 1}, "RAID 1 has none"),
+        ({"chunk": ""}, "expected this key"),
+        ({"chunk": "2 KiB"}, "power of two"),
+        ({"device": "/dev/md/../sda"}, "device:"),
+        ({"device": "/dev/md127", "members": ("/dev/sdb", "/dev/sdc", "/dev/md127")}, "is one of the members"),
+        ({"controller": "storcli"}, "enclosure and slot"),
+    ],
+)
+def test_what_is_no_array_is_told(changes: dict[str, Any], told: str) -> None:
+    """Members, chunk and names that do not go together are refused, with the key."""
+    with pytest.raises(ValueError, match=told):
+        layout(**changes)
+
+
+def test_what_an_array_should_carry() -> None:
+    """RAID 5 of four disks of 180 IOPS: 720 reads or 180 writes; with speeds by mix those of the members' own mix."""
+    four = BuiltArray(
+        layout=layout(members=(*THREE, "/dev/sde")),
+        version="",
+        members=(),
+        speeds=Speeds(iops=((50, 180.0),), source=""),
+    )
+    assert (four.predicted_iops(100), four.predicted_iops(0)) == (720, 180)
+    mixed = dataclasses.replace(four, speeds=Speeds(iops=((100, 100.0), (0, 300.0)), source=""))
+    assert mixed.predicted_iops(100) == 400
+    assert mixed.predicted_iops(0) == pytest.approx(150)  # of 50/50: an I/O takes the mean of both times
+    assert dataclasses.replace(four, speeds=None).predicted_iops(0) is None
+
+
+def test_what_an_array_will_be_is_known_before() -> None:
+    """The serial numbers of all members, in their order, tell it; its capacity is that of its data."""
+    dut = predicted_dut(layout(), [*map(member, THREE)], sector_bytes=512)
+    assert (dut.serial, dut.model) == ("Ssdb,Ssdc,Ssdd", "RAID 5 of 3 x EXAMPLE")
+    assert (dut.capacity_bytes, dut.kind) == (2 * 960_197_124_096, "virtual device")
+    assert dut.rotational is False  # whatever the kernel says of the array
+
+    spinning = dataclasses.replace(member("/dev/sdb"), rotational=True)
+    assert predicted_dut(layout(), [spinning, *map(member, THREE[1:])], sector_bytes=512).rotational
+
+
+# -- mdadm ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """Programs that play."""
+    with staged(tmp_path, monkeypatch, "sdx") as made:
+        for module in (mdadm, storcli):
+            monkeypatch.setattr(module, "_PAUSE_SECONDS", (0.001, 0.002))
+            monkeypatch.setattr(module, "_APPEARING_SECONDS", 0.2)
+        monkeypatch.setattr(mdadm, "_STOPPING_SECONDS", 0.2)
+        yield made
+
+
+def exported(uuid: str) -> str:
+    """Return what mdadm exports of an array or a superblock."""
+    return f"MD_LEVEL=raid5\nMD_DEVICES=3\nMD_UUID={uuid}\nMD_NAME=host:snia-pts\n"
+
+
+def an_md(root: Path, **files: str) -> Path:
+    """Make md127 in a root."""
+    known = {
+        "sync_action": "idle",
+        "degraded": "0",
+        "resync_start": "none",
+        "level": "raid5",
+        "metadata_version": "1.2",
+    }
+    folder = root / "sys/devices/virtual/block/md127"
+    for name, text in {**known, **files}.items():
+        path = folder / "md" / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    for place in ("sys/block", "sys/class/block", "dev"):
+        (root / place).mkdir(parents=True, exist_ok=True)
+    for place in ("sys/block", "sys/class/block"):
+        if not (root / place / "md127").exists():
+            (root / place / "md127").symlink_to(folder)
+    (root / "dev/md127").touch()
+    return folder / "md"
+
+
+@pytest.mark.parametrize(
+    ("changes", "clean", "words"),
+    [
+        ({}, False, ["--level=5", "--raid-devices=3", "--chunk=64K", "--bitmap=none"]),
+        ({"bitmap": "internal"}, True, ["--level=5", "--chunk=64K", "--bitmap=internal", "--assume-clean"]),
+        ({"level": 0}, True, ["--level=0", "--chunk=64K"]),
+        ({"level": 1, "chunk": ""}, False, ["--level=1", "--bitmap=none"]),
+    ],
+)
+def test_mdadm_makes_what_is_asked_for(stage: Stage, changes: dict[str, Any], clean: bool, words: list[str]) -> None:
+    """Level, chunk, metadata, UUID and members are those of the layout; what is new is found by its UUID."""
+    an_md(stage.root)
+    stage.play("mdadm", Rule(when=("--create",)), Rule(when=("--detail",), says=exported(UUID)))
+    made = Mdadm(layout(device="/dev/md127", **changes), UUID, root=stage.root)
+    (stage.root / "dev/md127").unlink()
+    with pytest.raises(Unmade, match="did not appear"):
+        Mdadm(layout(**changes), UUID, root=stage.root).create(THREE, stage.evidence / "array", clean=clean)
+    assert made.create(THREE, stage.evidence / "array", clean=clean) == stage.root / "dev/md127"
+    command = [each for each in stage.commands if "--create" in each][-1]
+
+    assert {"--metadata=1.2", f"--uuid={UUID}", *words} <= set(command)
+    assert command[-3:] == [*THREE]
+    assert ("--assume-clean" in command) == ("--assume-clean" in words)
+    assert ("--chunk=64K" in command) == ("--chunk=64K" in words)
+    assert (stage.evidence / "array-create.process.json").is_file()
+
+
+def test_an_array_that_is_made_again_has_its_number_again(stage: Stage) -> None:
+    """What the kernel called it the first time is asked for the second: the path under test stays."""
+    an_md(stage.root)
+    (stage.root / "dev/md127").unlink()
+    (stage.root / "dev/md").mkdir()
+    (stage.root / "dev/md/snia-pts").symlink_to("../md127")
+    stage.play("mdadm", Rule(when=("--create",)), Rule(when=("--detail",), says=exported(UUID)))
+    made = Mdadm(layout(), UUID, root=stage.root)
+    for name in ("first", "second"):
+        made.create(THREE, stage.evidence / name, clean=True)
+    assert [each[2] for each in stage.commands if "--create" in each] == ["/dev/md/snia-pts", "/dev/md127"]
+
+
+def test_a_name_that_is_taken_is_left_alone(stage: Stage) -> None:
+    """Where something has the array's name already, nothing is made."""
+    an_md(stage.root)
+    stage.play("mdadm")
+    with pytest.raises(Unmade, match="is there already"):
+        Mdadm(layout(device="/dev/md127"), UUID, root=stage.root).create(THREE, stage.evidence / "a", clean=True)
+    assert stage.commands == []
+
+
+def test_only_what_has_the_uuid_is_taken_apart(stage: Stage) -> None:
+    """An array or a superblock with another UUID stays, though it has the suite's name."""
+    an_md(stage.root)
+    ours = Rule(when=("--examine", "/dev/sdb"), says=exported(UUID))
+    others = Rule(when=("--examine", "/dev/sdc"), says=exported(OTHER))
+    none = Rule(when=("--examine", "/dev/sdd"), exits=1, complains="mdadm: No md superblock detected")
+    zero = Rule(when=("--zero-superblock",))
+    stage.play("mdadm", Rule(when=("--detail",), says=exported(OTHER)), ours, others, none, zero)
+    Mdadm(layout(), UUID, root=stage.root).delete(THREE)
+    assert stage.acted("--detail", "--examine") == [["mdadm", "--zero-superblock", "/dev/sdb"]]
+
+    stop = Rule(when=("--stop",))
+    stage.play("mdadm", Rule(when=("--detail",), says=exported(UUID)), stop, ours, others, none, zero)
+    Mdadm(layout(), UUID, root=stage.root).delete(THREE)
+    assert ["mdadm", "--stop", str(stage.root / "dev/md127")] in stage.commands
+
+
+def test_what_a_killed_run_left_is_found_wherever_it_is(stage: Stage) -> None:
+    """By its UUID alone, from mdadm's own list of all superblocks, under whatever names the drives have by now."""
+    (stage.root / "sys/block").mkdir(parents=True)
+    listed = (
+        f"ARRAY /dev/md/other  level=raid1 metadata=1.2 num-devices=2 UUID={OTHER} name=host:snia-pts\n"
+        "   devices=/dev/sdx,/dev/sdy\n"
+        f"ARRAY /dev/md/snia-pts  level=raid5 metadata=1.2 num-devices=3 UUID={UUID} name=host:snia-pts\n"
+        "   devices=/dev/sdq,/dev/sdp\n"
+    )
+    scan = Rule(when=("--scan",), says=listed)
+    stage.play("mdadm", scan, Rule(when=("--examine",), says=exported(UUID)), Rule(when=("--zero-superblock",)))
+    found = find(f"mdadm {UUID}", stage.root)
+    assert found is not None
+    assert found.read() == "made"
+    found.write("none")
+    assert stage.acted("--scan", "--examine") == [
+        ["mdadm", "--zero-superblock", "/dev/sdp"], ["mdadm", "--zero-superblock", "/dev/sdq"],
+    ]  # fmt: skip
+    stage.play("mdadm", Rule(when=("--scan",), says=""))
+    assert found.read() == "none"
+
+
+@pytest.mark.parametrize("place", ["mdadm", f"mdadm {UUID} ", f"lvm {UUID}", "mdadm --stop", "storcli 0 photos"])
+def test_a_note_of_something_else_is_not_followed(place: str) -> None:
+    """Only a UUID, or a name that the suite could have drawn, is one of an array of the suite."""
+    assert find(place) is None
+    assert settable.find("array", place) is None
+
+
+def test_a_note_that_a_killed_run_left_is_followed(stage: Stage) -> None:
+    """The next run, or host --restore with the folder, takes the array apart; a run that goes on keeps its own."""
+    for name in ("run", "sys/block", "proc/sys/kernel/random"):
+        (stage.root / name).mkdir(parents=True)
+    (stage.root / "proc/sys/kernel/random/boot_id").write_text("1\n")
+    folder = stage.root / "runs/1"
+    (folder / "array").mkdir(parents=True)
+    stage.play("mdadm", Rule(when=("--scan",), says=""))
+    known = partial(settable.find, root=stage.root)
+    change = Change(setting=MadeArray(place=f"mdadm {UUID}", root=stage.root))
+    with ExitStack() as stack:
+        stack.enter_context(hold((change,), folder / "array", find=known, tell=print, root=stage.root))
+        kept = {path: path.read_bytes() for path in stage.root.rglob("*.json")}
+        assert restore(None, find=known, root=stage.root) == ()
+    assert len(kept) == 2
+    assert not [*stage.root.rglob("*.json")]
+
+    for which in sorted(kept):
+        which.write_bytes(kept[which])
+        an_md(stage.root)
+        gone = Rule(when=("--stop",), then="gone")
+        stage.state = ""
+        scan = Rule(when=("--scan",), says="")
+        stage.play(
+            "mdadm", Rule(when=("--detail",), state="", says=exported(UUID)), gone, scan, Rule(when=("--detail",))
+        )
+        (said,) = put_back(folder if which.is_relative_to(folder) else None, root=stage.root)
+        assert f"array {UUID} none" in said
+        assert stage.state == "gone"
+        assert not which.exists()
+
+
+def test_the_first_sync_is_waited_for(stage: Stage) -> None:
+    """Until nothing is synced, no member is missing, and all of it was synced; at the members' speed."""
+    md = an_md(stage.root, sync_action="recover", degraded="1", resync_start="0", sync_speed_max="200000 (system)")
+    ticks = []
+
+    def later(seconds: float, _: int) -> None:
+        ticks.append(seconds)
+        states = (("sync_action", "idle"), ("degraded", "0"), ("resync_start", "none"))
+        (md / states[len(ticks) - 1][0]).write_text(states[len(ticks) - 1][1])
+
+    Mdadm(layout(), UUID, root=stage.root).wait(Path("/dev/md127"), later)
+    assert len(ticks) == 3
+    assert int((md / "sync_speed_max").read_text()) > 200000
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [({"dev-sdb__state": "faulty"}, "dev-sdb failed"), ({"sync_action": "recover"}, "stands still")],
+)
+def test_a_sync_that_fails_ends_the_wait(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], told: str
+) -> None:
+    """A member that fails, or a sync that does not move, is a failure."""
+    monkeypatch.setattr(mdadm, "_STILL_SECONDS", 0.01)
+    an_md(stage.root, **files)
+    with pytest.raises(Unmade, match=told):
+        Mdadm(layout(), UUID, root=stage.root).wait(Path("/dev/md127"))
+
+
+# -- storcli ----------------------------------------------------------------------------------------------------------
+
+
+def answer(data: object = None, *, status: str = "Success", **more: object) -> str:
+    """Return what storcli says with J."""
+    said = {"CLI Version": "007.2705.0000.0000", "Controller": 0, "Status": status, "Description": "None", **more}
+    return json.dumps({"Controllers": [{"Command Status": said, **({} if data is None else {"Response Data": data})}]})
+
+
+def a_drive(slot: int, **listed: object) -> str:
+    """Return the answer about a drive, by default a free one."""
+    name = f"Drive /c0/e252/s{slot}"
+    row = {
+        "EID:Slt": f"252:{slot}",
+        "DID": 4,
+        "State": "UGood",
+        "DG": "-",
+        "Size": "111.281 GB",
+        "Model": "VK0120GEFJE",
+    }
+    told = {
+        "SN": f"  BTWL{slot}  ", "Model Number": "VK0120GEFJE", "Firmware Revision": "4IWEHPG1",
+        "Raw size": "111.790 GB [0xdf94bb0 Sectors]", "Logical Sector Size": "512B",
+    }  # fmt: skip
+    detail = {f"{name} State": {"Media Error Count": 0}, f"{name} Device attributes": told}
+    return answer({name: [{**row, **listed}], f"{name} - Detailed Information": detail})
+
+
+def virtual(name: str = NAME, state: str = "Optl") -> str:
+    """Return the answer about all virtual drives: one of somebody else's, and one."""
+    row: dict[str, Any] = {"TYPE": "RAID5", "Access": "RW", "Consist": "Yes", "Cache": "NRWTD", "Size": "222.5 GB"}
+    properties: dict[str, Any] = {"Strip Size": "64 KB", "SCSI NAA Id": "600605B00cb1675024eec01419e46751"}
+    said: dict[str, Any] = {
+        "/c0/v0": [{**row, "DG/VD": "0/0", "State": "Optl", "Name": "photos"}], "PDs for VD 0": [],
+        "VD0 Properties": {"SCSI NAA Id": "600605b00cb167500000000000000000"},
+        "/c0/v3": [{**row, "DG/VD": "1/3", "State": state, "Name": name}], "PDs for VD 3": [],
+        "VD3 Properties": {**properties, "Write Cache(initial setting)": "WriteThrough"},
+    }  # fmt: skip
+    return answer(said)
+
+
+def operation(status: str, what: str = "INIT", progress: object = "-") -> str:
+    """Return the answer about an operation of a virtual drive."""
+    return answer([{"VD": 3, "Operation": what, "Progress%": progress, "Status": status}])
+
+
+def a_disk(root: Path, wwid: str = "naa.600605b00cb1675024eec01419e46751") -> None:
+    """Let sdb be there."""
+    device = root / "sys/class/block/sdb/device"
+    device.mkdir(parents=True)
+    (device / "wwid").write_text(wwid + "\n")
+    (root / "dev").mkdir()
+    (root / "dev/sdb").touch()
+
+
+def test_a_virtual_drive_is_made_as_asked_for(stage: Stage) -> None:
+    """Level, slots, name, policies, strip; background work off, initialized in full; found by its number."""
+    a_disk(stage.root)
+    stage.play(
+        "storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(when=("add",), says=answer()),
+        Rule(when=("/c0/v3", "autobgi=off"), says=answer()), Rule(when=("/c0/v3", "init", "full"), says=answer()),
+    )  # fmt: skip
+    asked = slots(write_policy="write through", read_policy="no read ahead", io_policy="direct")
+    made = Storcli(asked, NAME, root=stage.root)
+    assert made.create(asked.members, stage.evidence / "array", clean=False) == stage.root / "dev/sdb"
+    assert stage.acted("show") == [
+        ["storcli64", "/c0", "add", "vd", "type=raid5", f"name={NAME}", "drives=252:0,252:1,252:2", "wt", "nora",
+         "direct", "strip=64", "J"],
+        ["storcli64", "/c0/v3", "set", "autobgi=off", "J"],
+        ["storcli64", "/c0/v3", "start", "init", "full", "force", "J"],
+    ]  # fmt: skip
+    assert ("Strip Size", "64 KB") in made.told(Path("/dev/sdb"))
+
+
+def test_another_drive_under_the_name_is_not_the_array(stage: Stage) -> None:
+    """The kernel's device must have the number that the controller tells."""
+    a_disk(stage.root, "naa.600605b00cb167500000000000000000")
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(says=answer()))
+    with pytest.raises(Unmade, match=r"did not appear as /dev/sdb \(/dev/sdb is naa"):
+        Storcli(slots(), NAME, root=stage.root).create(("252:0",), stage.evidence / "array", clean=True)
+
+
+def test_only_the_virtual_drive_of_that_name_is_deleted(stage: Stage) -> None:
+    """By the name that was drawn; where there is none of it, nothing is deleted."""
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(when=("del",), says=answer()))
+    Storcli(slots(), NAME).delete(())
+    assert stage.acted("show") == [["storcli64", "/c0/v3", "del", "force", "J"]]
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual("ptsffffffffffff")))
+    Storcli(slots(), NAME).delete(())
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=answer(Description="No VDs have been configured")))
+    found = find(f"storcli 0 {NAME}")
+    assert found is not None
+    assert found.read() == "none"
+
+
+def test_what_the_controller_refuses_is_told_in_its_words(stage: Stage) -> None:
+    """Status Failure is a failure whatever the exit code is, with description and detail; so is what is no JSON."""
+    detail = [{"Ctrl": 0, "Status": "Failed", "ErrCd": 255, "ErrMsg": "physical disk does not exist"}]
+    failure = answer(status="Failure", **{"Description": "Add VD Failed", "Detailed Status": detail})
+    stage.play("storcli64", Rule(when=("add",), says=failure))
+    with pytest.raises(Unmade, match=r"add vd .* failed: Add VD Failed; physical disk does not exist"):
+        Storcli(slots(), NAME).create(("252:0",), stage.evidence / "array", clean=True)
+    stage.play("storcli64", Rule(says="Controller = 0\nStatus = Failure\n", exits=1))
+    with pytest.raises(Unmade, match="gave no answer that can be read"):
+        Storcli(slots(), NAME).version()
+    found = find(f"storcli 0 {NAME}")
+    assert found is not None
+    assert found.read() is None  # not "none": nobody knows
+
+
+def test_members_of_a_controller_are_free_or_refused(stage: Stage) -> None:
+    """Unconfigured good, in no group; serial, model, firmware and size are the drive's own."""
+    answers = [Rule(when=(f"/c0/e252/s{slot}",), says=a_drive(slot)) for slot in range(3)]
+    stage.play("storcli64", *answers)
+    found = Slots(slots()).look()
+    assert [each.serial for each in found] == ["BTWL0", "BTWL1", "BTWL2"]
+    assert (found[0].path, found[0].firmware, found[0].capacity_bytes) == ("252:0", "4IWEHPG1", 0xDF94BB0 * 512)
+    for wrong in ({"State": "Onln", "DG": 0}, {"State": "UGood", "DG": "F"}, {"State": "JBOD"}):
+        stage.play("storcli64", *answers[:2], Rule(when=("/c0/e252/s2",), says=a_drive(2, **wrong)))
+        with pytest.raises(TargetBusy, match="the drive in slot 252:2 is not free"):
+            Slots(slots()).look()
+
+
+def test_members_of_a_controller_stay_the_same(stage: Stage) -> None:
+    """A slot with another drive than the one that was confirmed ends the run before anything is made."""
+    answers = [Rule(when=(f"/c0/e252/s{slot}",), says=a_drive(slot)) for slot in range(3)]
+    stage.play("storcli64", *answers)
+    members = Slots(slots())
+    with members.free(confirmed=False):
+        pass
+    with members.free(confirmed=True):
+        pass
+    stage.play("storcli64", *answers[:2], Rule(when=("/c0/e252/s2",), says=a_drive(2).replace("BTWL2", "BTWL9")))
+    with pytest.raises(HostFailed, match="other drives"), members.free(confirmed=True):
+        pass
+
+
+def test_an_initialization_is_waited_for(stage: Stage) -> None:
+    """Until nothing goes on; a virtual drive that is not optimal then is a failure."""
+    going = Rule(when=("init",), state="", then="done", says=operation("In progress", progress=5))
+    idle = (Rule(when=("init",), says=operation("Not in progress")), Rule(when=("bgi",), says=operation("Disabled")))
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), going, *idle)
+    ticks: list[float] = []
+    Storcli(slots(), NAME).wait(Path("/dev/sdb"), lambda seconds, _: ticks.append(seconds))
+    assert len(ticks) == 1
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual(state="Dgrd")), *idle)
+    with pytest.raises(Unmade, match="is Dgrd, not optimal"):
+        Storcli(slots(), NAME).wait(Path("/dev/sdb"))
+
+
+def test_the_controller_tells_its_version(stage: Stage) -> None:
+    """Program, controller and firmware; perccli answers as storcli does, under its own name."""
+    says = answer({"Product Name": "PERC H740P Mini", "FW Version": "5.160.02-3552"})
+    stage.play("perccli64", Rule(when=("/c0", "show"), says=says))
+    told = Storcli(slots(controller="perccli")).version()
+    assert told == "perccli 007.2705.0000.0000; PERC H740P Mini, firmware 5.160.02-3552"
+
+
+# -- a purge of all members -------------------------------------------------------------------------------------------
+
+
+class Playing:
+    """A controller whose array is a loop device; it wants its members free, as mdadm does."""
+
+    place = f"mdadm {UUID}"
+
+    def __init__(self, device: Path) -> None:
+        self.device = device
+        self.did: list[str] = []
+
+    def version(self) -> str:
+        return "mdadm v4.2"
+
+    def create(self, members: Sequence[str], evidence: Path, *, clean: bool) -> Path:
+        for name in members:
+            os.close(os.open(name, os.O_RDWR | os.O_EXCL))
+        self.did.append(f"create {evidence.name} {clean}")
+        return self.device
+
+    def wait(self, device: Path, tick: Tick | None = None) -> None:
+        del device, tick
+        self.did.append("wait")
+
+    def told(self, device: Path) -> tuple[tuple[str, str], ...]:
+        del device
+        return (("Layout", "2"),)
+
+    def delete(self, members: Sequence[str], evidence: Path | None = None) -> None:
+        del members, evidence
+        os.close(os.open(self.device, os.O_RDWR | os.O_EXCL))  # nobody may hold it
+        self.did.append("delete")
+
+    def exists(self) -> bool:
+        return True
+
+    def clean_up(self) -> None:
+        self.did.append("clean up")
+
+
+@contextmanager
+def loops(folder: Path, *sizes: int) -> Iterator[list[Path]]:
+    """Loop devices with somebody's data."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(loop_device(filled(folder / f"disk{number}.img", MIB // 4), size))
+            for number, size in enumerate(sizes)
+        ]
+
+
+@contextmanager
+def standing(folder: Path, **how: Any) -> Iterator[tuple[ArrayPurger, Playing]]:
+    """An array of three loop devices that stands, and its purger."""
+    need_root()
+    (folder / "evidence").mkdir()
+    with loops(folder, 4 * MIB, 4 * MIB, 4 * MIB, 8 * MIB) as (*members, device):
+        asked = layout(members=tuple(map(str, members)))
+        drives, made = Drives(asked, discard_data=False), Playing(device)
+        with drives.free(confirmed=False) as held:
+            assert len(held) == 3
+        known = Standing(asked, made)
+        known.make(drives.look(), folder / "evidence/00000-array", clean=True)
+        wipc = Preconditioning(passes=2, thread_count=1, queue_depth=4, io_engines=("libaio",))
+        each = Purger(wanted=how.pop("wanted", "blkdiscard"), **how)
+        try:
+            yield ArrayPurger(standing=known, members=drives, each=each, preconditioning=wipc), made
+        finally:
+            known.close()
+
+
+def test_each_member_is_purged_proven_and_written_over(tmp_path: Path) -> None:
+    """The array is let go, each member purged with its own proof, written twice over, and the array made again."""
+    evidence = tmp_path / "evidence"
+    with standing(tmp_path) as (purger, made):
+        target = purger.standing.target
+        purged = purger.purge(target, 7, evidence / "00000-purge")
+        assert purged.method == "blkdiscard, each of 3 members, then 2 x SEQ writes"
+        assert (purged.samples, purged.survivors) == (3 * 64, 0)
+        assert [each.actual for each in purged.deviations] == ["blkdiscard"]
+        assert made.did == ["create 00000-array True", "delete", "create 00000-purge-after False", "wait"]
+        target.require_same("Round 1", "RND 4 KiB")
+        with pytest.raises(OSError, match="busy"):
+            os.open(target.dut.path, os.O_RDWR | os.O_EXCL)
+        assert target.dut.array is not None
+        for number in (1, 2, 3):
+            (job,) = (evidence / f"00000-purge-member{number}-wipc").glob("00001-*-r0.json")
+            (done,) = json.JSONDecoder().raw_decode(job.read_text().partition("\n{")[2].join(("{", "")))[0]["jobs"]
+            assert done["write"]["total_ios"] == 2 * 4 * MIB // (128 * 1024)
+        assert len({content(tmp_path / f"disk{number}.img") for number in range(3)}) == 3
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_member_that_is_not_purged_is_told(tmp_path: Path, allowed: bool) -> None:
+    """It fails the purge of the array, or with --allow-unpurged the whole is not proven, and says of which."""
+    lie = "sh -c 'case $0 in */loop*) test $0 = $(ls $0) && blkdiscard --force --length 4096 $0;; esac' {device}"
+    with standing(tmp_path, wanted="auto", command=lie, allow_unpurged=allowed) as (purger, made):
+        evidence = tmp_path / "evidence/00000-purge"
+        if not allowed:
+            with pytest.raises(PurgeFailed, match="is a lie"):
+                purger.purge(purger.standing.target, 7, evidence)
+            assert made.did[-1] == "delete"
+            return
+        purged = purger.purge(purger.standing.target, 7, evidence)
+        assert purged.survivors
+        assert all("NOT PROVEN" in each.actual for each in purged.deviations)
+        assert "not proven" in purged.label
+
+
+def test_an_array_that_comes_back_as_another_one_ends_the_run(tmp_path: Path) -> None:
+    """Another size or name of the array voids all that was planned for it."""
+    with standing(tmp_path) as (purger, made), loop_device(filled(tmp_path / "other.img", 6 * MIB)) as other:
+        made.device = other
+        purger.standing.let_go()
+        with pytest.raises(HostFailed, match="made again, its path is"):
+            purger.standing.make(purger.members.look(), tmp_path / "evidence/00001-array", clean=True)
+
+
+def test_the_write_caches_of_all_members_are_one(tmp_path: Path) -> None:
+    """Where all say the same that is told once; where not, each is told, and the whole is not known."""
+    kinds: list[Mapping[str, Any]] = [{"write_cache": "enabled"}, {"write_cache": "enabled"}]
+    duts = [samples.dut(path=f"/dev/none{number}", kind="loop device", **each) for number, each in enumerate(kinds)]
+    told = MemberCaches(duts, "disabled").foreseen()
+    assert told.state == "enabled"
+    assert told.source.startswith("each member: ")
+    mixed = MemberCaches([duts[0], dataclasses.replace(duts[1], write_cache="disabled")], "disabled")
+    assert mixed.foreseen().state == "unknown"
+    assert "none0 enabled" in mixed.foreseen().source
+    assert mixed.after_purge(tmp_path / "evidence") == ((), ())
+
+
+# -- the command line -------------------------------------------------------------------------------------------------
+
+
+def written(folder: Path, made_of: Sequence[Path] = tuple(map(Path, THREE)), **keys: object) -> str:
+    """Write a file of an array, and return the target."""
+    known = {"format": 1, "controller": "mdadm", "level": 5, "chunk": "64 KiB", "members": [*map(str, made_of)]}
+    lines = (f"{key} = {json.dumps(value)}" for key, value in {**known, **keys}.items())
+    (folder / "array.toml").write_text("\n".join(lines))
+    return f"array:{folder}/array.toml"
+
+
+def run(*argv: str) -> int:
+    """Run a command line."""
+    return main(["iops", *argv, "--progress", "none", "--to", "none", "--purge", "blkdiscard"])
+
+
+def test_a_plan_of_an_array(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is made its size is known, and that it is no drive."""
+    with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
+        assert run(written(tmp_path, members), "--plan", "--json", "--discard-data") == 0
+        plan = json.loads(capsys.readouterr().out)
+    assert plan["dut"]["capacity_bytes"] == 2 * 8 * MIB
+    assert plan["dut"]["model"].startswith("RAID 5 of 3 x loop device")
+    assert {"device under test", "purge"} <= {each["what"] for each in plan["deviations"]}
+
+
+def test_a_member_that_is_refused_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A member that is mounted, twice the same, a file, or that nobody confirmed: refused, and all stay as they are."""
+    options = ("--serial", "no", "--discard-data", "--run-dir", str(tmp_path / "run"))
+    with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members, ExitStack() as stack:
+        before = [content(each) for each in members]
+        again = Path(f"/dev/shm/{tmp_path.parent.name}-{os.getpid()}")  # noqa: S108 - names begin with /dev
+        again.symlink_to(members[0])
+        stack.callback(again.unlink)
+        assert run(written(tmp_path, [*members[:2], again]), *options) == 2
+        assert f"{members[0]} and {again} are the same drive" in capsys.readouterr().err
+        assert run(written(tmp_path, members), *options) == 9
+        assert "'no' are not the serial numbers or names of its members" in capsys.readouterr().err
+        assert [content(each) for each in members] == before
+        subprocess.run(["mkfs.ext4", "-q", members[2]], check=True)
+        with mounted(str(members[2]), tmp_path / "mnt"):
+            assert run(written(tmp_path, members), *options) == 7
+        assert f"{members[2]} is in use: it is mounted on" in capsys.readouterr().err
+        assert [content(each) for each in members[:2]] == before[:2]
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_array_that_cannot_be_made_leaves_its_members_free(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: Stage
+) -> None:
+    """mdadm's refusal is told, nothing was measured, and neither a note nor a hold is left."""
+    refused = "mdadm: Fail to create md when using /sys/module/md_mod/parameters/new_array"
+    stage.play("mdadm", Rule(when=("--create",), exits=1, complains=refused), Rule(when=("--scan",)), Rule())
+    with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
+        serials = ",".join(each.name for each in members)
+        options = ("--serial", serials, "--discard-data", "--run-dir", str(tmp_path / "run"))
+        assert run(written(tmp_path, members), *options) == 13
+        assert "mdadm --create failed: mdadm: Fail to create md" in capsys.readouterr().err
+        for each in members:
+            os.close(os.open(each, os.O_RDWR | os.O_EXCL))
+    assert not (tmp_path / "run/array").exists()
+
+
+@pytest.mark.parametrize(
+    ("keys", "options", "code"),
+    [
+        ({"level": 3}, (), 3),
+        ({}, ("--size", "1G"), 2),
+        ({}, ("--member-run", "nowhere"), 14),
+        ({"controller": "storcli", "members": ["252:0", "252:1", "252:2"], "device": "/dev/sdb"}, (), 10),
+    ],
+)
+def test_what_no_array_can_be_is_refused(
+    tmp_path: Path, keys: dict[str, Any], options: tuple[str, ...], code: int
+) -> None:
+    """A file with mistakes, an option of files, a purge that the controller hides the members from."""
+    assert run(written(tmp_path, **keys), *options) == code
+
+
+# -- what is told -----------------------------------------------------------------------------------------------------
+
+
+def result(test: str = "iops", **changes: Any) -> Any:
+    """Return a result on an array of three."""
+    made = BuiltArray(
+        layout=layout(measured=Measured(disk_mb_per_second=500.0)), version="mdadm v4.2; md of Linux 6.1",
+        members=tuple(map(member, THREE)), told=(("Layout", "2"),),
+        speeds=Speeds(iops=((0, 8000.0), (100, 82000.0)), source="run 1"),
+    )  # fmt: skip
+    device = samples.dut(kind="virtual device", array=made, model="RAID 5 of 3 x EXAMPLE")
+    return samples.result_of(test, device=device, **changes)
+
+
+def _table(page: Page) -> Table:
+    """Return the table that a page begins with."""
+    table = page.blocks[0]
+    assert isinstance(table, Table)
+    return table
+
+
+def test_the_array_is_in_the_result() -> None:
+    """result.xml has layout, version and members, and is valid; one of a single drive has none of it."""
+    root = etree.fromstring(result_xml(result()))
+    (found,) = root.iterfind("dut/array")
+    assert (found.get("level"), found.get("chunk_bytes"), found.get("controller")) == ("5", "65536", "mdadm")
+    assert [each.get("serial") for each in found.iterfind("member")] == ["Ssdb", "Ssdc", "Ssdd"]
+    assert etree.fromstring(result_xml(samples.iops_result())).find("dut/array") is None
+
+
+def test_the_report_tells_what_was_predicted() -> None:
+    """Every mix of the 4 KiB row beside its prediction, with the ratio; of throughput the largest blocks."""
+    shown = result()
+    loop = shown.loop()
+    (page,) = pages.predicted_iops_page(shown, loop)
+    rows = {row[0]: row[1:] for row in _table(page).rows}
+    assert set(rows) == {"100/0", "95/5", "65/35", "50/50", "35/65", "5/95", "0/100"}
+    predicted = shown.facts.dut.array.predicted_iops(0)
+    assert predicted == pytest.approx(3 / 4 * 2 / (1 / 8000 + 1 / 82000))
+    small = [
+        each.iops for window in loop.window_rounds for each in window.measurements
+        if (each.stimulus.block_size_bytes, each.stimulus.read_percent) == (4096, 0)
+    ]  # fmt: skip
+    assert rows["0/100"][2] == f"{sum(small) / len(small) / predicted:.2f}"
+    assert [table.title for table in pages.array_tables(shown)] == ["Array", "Members, in their order"]
+
+    throughput = result("throughput")
+    loops_ = [each for each in throughput.loops if each.window]
+    (page,) = pages.predicted_throughput_page(throughput, loops_)
+    assert {row[1] for row in _table(page).rows} == {"1\N{NARROW NO-BREAK SPACE}000"}
+
+
+def test_what_a_member_does_is_taken_from_a_run_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--member-run takes the means of 4 KiB over the window, by R/W mix; other tests have none, nor have drives one."""
+    points = ("rounds.read_percents=[100, 0]", "rounds.block_sizes_kib=[4]", "rounds.point_seconds=1")
+    tracked = 'steady_state.tracked=[{metric="iops",block_size_kib=4,read_percent=0}]'
+    short = [word for each in (*points, tracked) for word in ("--set", each)]
+    there = ("--run-dir", str(tmp_path / "run"), "--progress", "none", "--to", "none")
+    assert main(["iops", "sim:enterprise-sata", *short, *there]) == 0
+    found = _speeds(Measured(disk_iops=1.0), "array.toml", tmp_path / "run")
+    root = etree.parse(tmp_path / "run/result.xml")
+    told = {int(each.attrib["read_percent"]): float(each.attrib["iops"]) for each in root.iterfind("loop/window/point")}
+    assert found is not None
+    assert dict(found.iops) == pytest.approx(told)
+    assert _speeds(Measured(disk_iops=1.0), "array.toml", None) == Speeds(
+        iops=((50, 1.0),), source="array.toml: disk_iops"
+    )
+    assert main(["iops", "sim:enterprise-sata", "--member-run", str(tmp_path / "run"), "--plan"]) == 2
+    assert "--member-run is for arrays" in capsys.readouterr().err
+
+
+def test_a_single_drive_has_no_such_page() -> None:
+    """Nothing of it is in the report of a drive."""
+    alone = samples.iops_result()
+    assert [*pages.array_tables(alone), *pages.predicted_iops_page(alone, alone.loop())] == []  # type: ignore[arg-type]
+
+
+def test_a_sync_that_is_left_out_is_a_deviation() -> None:
+    """sync = "skip" is told wherever the array is tested."""
+    (found,) = _unsynced(layout(sync="skip"))
+    assert isinstance(found, Deviation)
+    assert not [*_unsynced(layout())]
+    assert not [*_unsynced(layout(level=0, sync="skip"))]
