@@ -111,7 +111,12 @@ def array_runs() -> Iterator[dict[str, object]]:
         ("raid 0", test, ("level = 0", chunk, "measured = {disk_iops = 1000}"), {}),
         ("raid 1", test, ("level = 1",), {}),
         ("raid 5", test, ("level = 5", chunk), {"until": '"number":2,', "killed": True}),
-        ("raid 5 resumed", ["resume", "/run/guest/raid 5/run", "--serial", serials, "--progress", "log"], (), {}),
+        (
+            "raid 5 resumed",
+            ["resume", "/run/guest/raid 5/run", "--continue", "--serial", serials, "--progress", "log"],
+            (),
+            {},
+        ),
         ("in use", test, ("level = 0", chunk), {"before": [OTHERS]}),
     ):
         yield {
