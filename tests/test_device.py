@@ -44,8 +44,10 @@ def told(root: Path, place: str, attributes: Mapping[str, str | bytes]) -> dict[
     """Return what the device of a made-up tree says of itself; of nothing that is not in the tree."""
     tree(root, place, attributes)
     dut = block_dut(Path("/dev/sdx"), block_directory(os.makedev(8, 16), root), root)
-    assert dut.instance is None
-    return {name: getattr(dut, name) for name in dut.__slots__ if name not in ("write_cache_source", "instance")}
+    assert (dut.instance, dut.array) == (None, None)
+    return {
+        name: getattr(dut, name) for name in dut.__slots__ if name not in ("write_cache_source", "instance", "array")
+    }
 
 
 def test_nvme(tmp_path: Path) -> None:

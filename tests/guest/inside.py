@@ -105,29 +105,26 @@ def perform(run: dict[str, Any], folder: Path) -> None:
 
 
 def main() -> None:
-    """Do the runs: those on arrays, and those without a report, beside those with one."""
+    """Do the runs: those without a report, those on arrays last, beside those with one."""
     folder = Path(sys.argv[1])
     os.chdir(os.environ["HOME"])
     sys.path.insert(0, str(Path(__file__).parents[2]))
     runs = json.loads((folder / "runs.json").read_text())
     import snia_pts.cli.running
 
-    beside = []
-    for on_arrays in (False, True):
-        beside.append(os.fork())
-        if beside[-1] == 0:
-            for run in runs:
-                if not run["reports"] and bool(run.get("members")) == on_arrays:
-                    perform(run, folder)
-            os._exit(0)
+    beside = os.fork()
+    if beside == 0:
+        for run in sorted(runs, key=lambda run: bool(run.get("members"))):
+            if not run["reports"]:
+                perform(run, folder)
+        os._exit(0)
     import snia_pts.report.building
     import snia_pts.report.writing  # noqa: F401
 
     for run in runs:
         if run["reports"]:
             perform(run, folder)
-    for each in beside:
-        os.waitpid(each, 0)
+    os.waitpid(beside, 0)
 
 
 try:

@@ -43,7 +43,10 @@ class TooSlow(Exception):
 
 
 class Machine:
-    """A machine that runs ``inside.py`` with a list of runs, and leaves what came of them in ``folder``."""
+    """A machine that runs ``inside.py`` with a list of runs, and leaves what came of them in ``folder``.
+
+    ``slow`` says why not all of them were done, if so.
+    """
 
     def __init__(self, folder: Path, drives: Sequence[Drive]) -> None:
         self.folder = folder / "guest"
@@ -51,6 +54,7 @@ class Machine:
         self._images = folder
         self._drives = drives
         self._process: subprocess.Popen[bytes] | None = None
+        self.slow = ""
 
     def image(self, serial: str) -> Path:
         """Return the file of a drive's content."""
@@ -86,7 +90,7 @@ class Machine:
             if over:
                 raise AssertionError(f"it is off, waiting for {path}: {last}")
             if time.monotonic() > end:
-                raise TooSlow(f"the machine is too slow for {path or 'its end'}: {last}")
+                raise TooSlow(f"the machine is too slow for {path.name if path else 'its end'}")
             time.sleep(0.1)
 
     def remove(self, serial: str) -> None:
