@@ -17,6 +17,7 @@ from .procedures.settling import Settled
 from .record.folder import RunFolder
 from .record.journal import is_written
 from .record.recorded import Recorded, is_answered, passing
+from .record.resultxml import result_xml
 from .result import RunFacts, TestResult
 from .spec import WriteSaturationSpec
 from .steps import Step, place
@@ -51,8 +52,6 @@ def assess(folder: RunFolder) -> TestResult:
 
 def store(folder: RunFolder) -> TestResult:
     """Make result.xml from the journal, so that the first report and every later one come from the same source."""
-    from .record.resultxml import result_xml  # a run holds its libraries only at its end
-
     result = assess(folder)
     replace_file(folder.result, result_xml(result))
     return result
