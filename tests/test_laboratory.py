@@ -267,6 +267,23 @@ def test_what_is_no_failure_of_the_laboratory_goes_on(target: Target, tmp_path: 
 
 
 @pytest.mark.root
+def test_what_waits_in_the_page_cache_keeps_nobody_from_a_purge(tmp_path: Path) -> None:
+    """After writes through the page cache, as profiles do, a drive that is held is discarded all the same."""
+    (tmp_path / "evidence").mkdir()
+    with (
+        loop_device(filled(tmp_path / "disk.img", 64 * MIB)) as device,
+        hold(device, size_bytes=None, overwrite=False) as target,
+    ):
+        lab = laboratory(target, Scripted(), tmp_path / "evidence", "blkdiscard")
+        with device.open("r+b") as file:
+            file.write(b"x" * 48 * MIB)
+        (proof,) = lab.perform(Purge())
+
+    assert isinstance(proof, Purged)
+    assert (proof.method, proof.survivors) == ("blkdiscard", 0)
+
+
+@pytest.mark.root
 def test_a_whole_line_on_a_loop_device(tmp_path: Path) -> None:
     """Purge, preconditioning and a round on a real block device with real fio."""
     (tmp_path / "evidence").mkdir()

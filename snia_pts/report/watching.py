@@ -30,6 +30,8 @@ _OF: Mapping[str, Callable[[Vitals], float | None]] = {
 }
 #: Stretches of these phases are short, and other things happen between them.
 _SINGLE = ("access A", "pre-write")
+#: More phases and parts than this are not marked.
+_MOST_MARKS = 40
 #: An axis of temperatures shows so many degrees at least.
 _LEAST_CELSIUS = 10.0
 _NOTE = (
@@ -141,7 +143,7 @@ def _began(measurement: Measurement) -> float:
 
 
 def _marks(result: TestResult) -> list[Mark]:
-    """Return where each phase, and each part of the rounds, begins."""
+    """Return where each phase, and each part of the rounds, begins; nothing where lines would hide the points."""
     clock, found = _Clock(result), list[Mark]()
     for line in result.time_lines:
         if len(line) and line.phase not in ("access C", "pre-write"):
@@ -152,7 +154,7 @@ def _marks(result: TestResult) -> list[Mark]:
         if points:
             begin = min(clock.ended(each) - each.runtime_ms / 1000 for each in points)
             found.append(Mark(x=begin, name=f"rounds, {loop.part}" if loop.part else "rounds", short="rounds"))
-    return sorted(found, key=lambda mark: mark.x)
+    return sorted(found, key=lambda mark: mark.x) if len(found) <= _MOST_MARKS else []
 
 
 # -- the drive's own log ----------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ class Proof:
 
     def lay_out(self) -> None:
         """Write the pattern, and read it back; raises DeviceFailed (where it is not there, too) or HostFailed."""
+        _flush(self._target)
         with _direct(self._target) as descriptor:
             for offset in self.places:
                 _write(descriptor, self._target.dut, offset, self._pattern)
@@ -72,6 +73,14 @@ def _direct(target: Target) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _flush(target: Target) -> None:
+    """Let nothing wait in the host's page cache, from writes through it: the kernel would not discard below that."""
+    try:
+        os.fsync(target.descriptor)
+    except OSError as error:
+        raise _failed(target.dut, f"what waits in the page cache: {error.strerror}", error.errno) from None
 
 
 def _write(descriptor: int, dut: Dut, offset: int, pattern: bytes) -> None:
