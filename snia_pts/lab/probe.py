@@ -37,7 +37,7 @@ def choose_io_engine(path: str, sector_bytes: int, evidence: Path, wanted: Seque
     for io_engine in wanted:
         probe = Stimulus(
             access="RND", read_percent=100, block_size_bytes=max(4096, sector_bytes), thread_count=1, queue_depth=1,
-            range_offset_bytes=0, range_bytes=max(4096, sector_bytes), seconds=0.05,
+            range_offset_bytes=0, range_bytes=max(4096, sector_bytes), passes=1,
         )  # fmt: skip
         job = looked_up(evidence, f"probe-{io_engine}.fio")
         job.write_text(fio.job_file(probe, path, io_engine, 1 << 61), encoding="utf-8")
