@@ -68,6 +68,8 @@ def read_profile(name: str, changes: Changes | None = None) -> Specification:
         mistake = "name: expected this key, of a-z, 0-9 and -, as the file's own name has others"
         raise mistaken(str(path), [mistake], _WHAT, remedy=_REMEDY)
     table = {"name": path.stem, **table}
+    if isinstance(limits := table.get("limit"), list):
+        table["limit"] = [{"test": "profile", **each} if isinstance(each, dict) else each for each in limits]
     spec, mistakes = checked(ProfileSpec, table)
     if spec is None:
         raise mistaken(str(path), mistakes, _WHAT, remedy=_REMEDY)

@@ -84,7 +84,7 @@ def result(
         return told[-1][1]
 
     drive(procedure(made, device), answer)
-    asked = tuple(each.limit for each in made.limit) if limits else ()
+    asked = made.limit if limits else ()
     plain = samples.run_facts(made, device=device, host=facts.pop("host", None))
     return fold(
         dataclasses.replace(plain, limits=asked, **facts), told[:stop_after], ending=ending, ending_detail="",

@@ -12,8 +12,9 @@ from docutils.core import publish_doctree
 
 from snia_pts import errors
 from snia_pts.cli.parser import build_parser
+from snia_pts.limits import Limit
 from snia_pts.profilefile import shipped
-from snia_pts.spec import Axis, ProfileSpec, Requirement, Workload
+from snia_pts.spec import Axis, ProfileSpec, Workload
 from snia_pts.spec.fio_options import ALLOWED
 
 ROOT = Path(__file__).parent.parent
@@ -82,6 +83,6 @@ def test_profiles_tell_every_option_of_fio() -> None:
     text = (ROOT / "docs/profiles.rst").read_text()
     listed = text.split("Options of fio\n---")[1].split("Values have")[0]
     assert sorted(re.findall(r"``(\w+)``", listed)) == sorted(ALLOWED)
-    keys = {each.name for kind in (ProfileSpec, Workload, Axis, Requirement) for each in fields(kind)} - {"test"}
+    keys = {each.name for kind in (ProfileSpec, Workload, Axis, Limit) for each in fields(kind)} - {"test"}
     assert [key for key in keys if f"``{key}``" not in text and f"[[{key}]]" not in text] == []
     assert [name for name in shipped() if f"``{name}``" not in text] == []

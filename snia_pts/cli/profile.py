@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not isinstance(spec, ProfileSpec):
         raise TypeError(spec.test)
     arguments.test = spec.name
-    arguments.required = tuple(requirement.limit for requirement in spec.limit)
+    arguments.required = spec.limit
     if is_directory(arguments.target):
         _use_directory(spec, arguments)
     return run_specification(specification, arguments)

@@ -21,7 +21,7 @@ from .kinds import (
     settling_rule,
     staged,
 )
-from .profile import HOST_SETTINGS, WHOLE, Axis, ProfileSpec, Requirement, Scalar, Workload
+from .profile import HOST_SETTINGS, WHOLE, Axis, ProfileSpec, Scalar, Workload
 from .sections import (
     AccessGroups,
     Choice,
@@ -73,7 +73,6 @@ __all__ = [
     "PatternSpec",
     "Preconditioning",
     "ProfileSpec",
-    "Requirement",
     "ResponseHistogram",
     "Rounds",
     "RoundsSpec",

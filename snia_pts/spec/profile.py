@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, MaxLen, MinLen, Predicate
 
 from ..errors import UsageError
-from ..limits import Limit, Text
+from ..limits import Limit
 from ..tomlfile import checked
 from ..units import parse_size
 from .fio_options import WAITING, refused
@@ -146,30 +146,6 @@ class Axis:
         return not self.workloads or workload.name in self.workloads
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requirement:
-    """What a profile asks of one of its numbers; see ``limits.Limit``."""
-
-    __pydantic_config__ = STRICT
-    metric: Text
-    at: Text
-    unit: Text
-    minimum: float | None = None
-    maximum: float | None = None
-    tolerance_percent: Annotated[float, Ge(0), Le(100)] = 0.0
-
-    def __post_init__(self) -> None:
-        _ = self.limit  # checks itself
-
-    @property
-    def limit(self) -> Limit:
-        """The requirement as a limit of a profile's run."""
-        return Limit(
-            test="profile", metric=self.metric, at=self.at, unit=self.unit, minimum=self.minimum,
-            maximum=self.maximum, tolerance_percent=self.tolerance_percent,
-        )  # fmt: skip
-
-
 WriteCacheState = Literal["as found", "enabled", "disabled"]
 
 
@@ -203,11 +179,13 @@ class ProfileSpec:
     write_cache: WriteCacheState = "as found"
     workload: Annotated[tuple[Workload, ...], MinLen(1)]
     axis: tuple[Axis, ...] = ()
-    limit: tuple[Requirement, ...] = ()
+    limit: tuple[Limit, ...] = ()
 
     def __post_init__(self) -> None:
         names = [each.name for each in self.workload]
         unrepeated(workload=names, axis=[each.key for each in self.axis])
+        if any(each.test != self.test for each in self.limit):
+            raise ValueError("limit of the profile, not of a test")
         for axis in self.axis:
             if unknown := [name for name in axis.workloads if name not in names]:
                 raise ValueError(f"axis {axis.key} of workloads that there are, not {unknown[0]}")
