@@ -113,7 +113,7 @@ def test_sigterm_leaves_text_before_a_whole_answer(tmp_path: Path) -> None:
     command = ["fio", "--name=x", "--output-format=json+", f"--output={output}", *OPTIONS]
     options = [f"--filename={target}", "--rw=randread", "--bs=4k", "--time_based", "--runtime=30"]
     with subprocess.Popen([*command, *options], stderr=subprocess.DEVNULL) as running:
-        time.sleep(0.7)
+        time.sleep(2)
         running.send_signal(signal.SIGTERM)
         code = running.wait(timeout=20)
     text = output.read_text()
@@ -129,8 +129,11 @@ def test_sigkill_of_a_threaded_fio_leaves_nothing_running(tmp_path: Path) -> Non
     target = filled(tmp_path / "x")
     options = [f"--filename={target}", "--rw=randwrite", "--bs=4k", "--time_based", "--runtime=30", "--numjobs=2"]
     with subprocess.Popen(["fio", "--name=x", *OPTIONS, *options], stdout=subprocess.DEVNULL) as running:
-        time.sleep(0.7)
-        assert len(list(Path(f"/proc/{running.pid}/task").iterdir())) > 2
+        until = time.monotonic() + 20
+        while len(list(Path(f"/proc/{running.pid}/task").iterdir())) < 3:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        time.sleep(0.3)
         running.kill()
         running.wait(timeout=20)
     before = content(target)
@@ -311,10 +314,10 @@ def test_running_totals_come_at_the_interval(tmp_path: Path) -> None:
     runtimes = [each["jobs"][0]["write"]["runtime"] for each in found]
 
     assert 8 <= len(found) <= 9
-    assert 0 < runtimes[0] <= 260
-    assert [after - before for before, after in itertools.pairwise(runtimes[:7])] == pytest.approx([250] * 6, abs=100)
-    assert runtimes[6] - runtimes[0] == pytest.approx(6 * 250, abs=100)
-    assert 2000 <= runtimes[-1] < 2100
+    assert 0 < runtimes[0] < 500
+    late = [(each - runtimes[0]) - 250 * number for number, each in enumerate(runtimes[:-1])]
+    assert sorted(map(abs, late))[4] < 60  # one that comes late makes no other late
+    assert 2000 <= runtimes[-1] < 3000
 
 
 def test_running_totals_only_grow(tmp_path: Path) -> None:
@@ -506,9 +509,9 @@ def test_options_are_looked_at_without_io(tmp_path: Path) -> None:
 
 def test_a_flush_at_the_end_is_in_the_time(tmp_path: Path) -> None:
     """end_fsync is done before the time of the writes ends, fsync_on_close after it."""
-    target, ran = sparse(tmp_path / "x"), {}
-    for option in ("end_fsync=1", "fsync_on_close=1"):
-        options = ("--direct=0", "--ioengine=psync", "--rw=write", "--bs=1m", "--size=64m", f"--{option}")
+    target, ran = sparse(tmp_path / "x"), dict[str, list[float]](end_fsync=[], fsync_on_close=[])
+    for option, found in 3 * list(ran.items()):
+        options = ("--direct=0", "--ioengine=psync", "--rw=write", "--bs=1m", "--size=64m", f"--{option}=1")
         assert fio(tmp_path, f"--filename={target}", *options).returncode == 0
-        ran[option] = job(tmp_path)["write"]["runtime"] - job(tmp_path)["write"]["lat_ns"]["mean"] * 64 / 1e6
-    assert ran["end_fsync=1"] > ran["fsync_on_close=1"]
+        found.append(job(tmp_path)["write"]["runtime"] - job(tmp_path)["write"]["lat_ns"]["mean"] * 64 / 1e6)
+    assert min(ran["end_fsync"]) > min(ran["fsync_on_close"])
