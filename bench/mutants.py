@@ -51,12 +51,12 @@ RULES: Mapping[str, Rule] = {
     "window": Rule(path="snia_pts/window.py", tests=("tests/test_window.py",)),
     "interruption": Rule(path="snia_pts/interruption.py", tests=("tests/test_interruption.py",)),
     "recorded": Rule(path="snia_pts/record/recorded.py", tests=("tests/test_journal.py",)),
-    "fio": Rule(path="snia_pts/lab/fio.py", tests=(
+    "fio": Rule(path="snia_pts/lab/fio/answer.py", tests=(
         "tests/test_acceptance.py", "tests/test_fio.py", "-k",
         "not junk and not changed and not real and not share and not spoiled and not sequential and not smuggled",
     ), within=(
         "accept", "_document", "_ended", "_no_error", "_side", "_transfers", "_measurable", "_amounts", "_runtime",
-        "_thread_limit", "blame", "totals", "Answers", "parse_version",
+        "blame", "totals", "sync_times", "Answers",
     )),
     "engine": Rule(
         path="snia_pts/lab/engine.py", tests=("tests/test_acceptance.py",),
