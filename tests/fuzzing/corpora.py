@@ -181,6 +181,7 @@ def limits() -> tuple[bytes, ...]:
     return (f"format = 1\n[[limit]]\n{bound}[[limit]]\nminimum = 1\n{bound}".encode(),)
 
 
+@cache
 def profiles() -> tuple[bytes, ...]:
     """A workload profile with every key, then those that come with the suite."""
     workload = (

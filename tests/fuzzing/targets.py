@@ -150,8 +150,9 @@ def spec(data: bytes, folder: Path) -> None:
 def limits(data: bytes, folder: Path) -> None:
     """A file of limits; one that is taken judges a result."""
     (folder / "limits.toml").write_bytes(data)
+    wanted = read_limits(folder / "limits.toml")
     result = samples.result_of("latency", stop_after=3, ending="interrupted")
-    asked = replace(result, facts=replace(result.facts, limits=read_limits(folder / "limits.toml")))
+    asked = replace(result, facts=replace(result.facts, limits=wanted))
     judgements(asked)
     result_xml(asked)
 
@@ -177,7 +178,8 @@ def about(data: bytes, folder: Path) -> None:
     """What people say of a test; what is taken can be journaled, and stands in a valid result.xml."""
     (folder / "about.toml").write_bytes(data)
     (folder / "logo.png").write_bytes(corpora.logo())
-    _written(replace(_facts(), about=read_about(folder / "about.toml")))
+    told = read_about(folder / "about.toml")
+    _written(replace(_facts(), about=told))
 
 
 def plans(data: bytes, folder: Path) -> None:
