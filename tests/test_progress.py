@@ -18,7 +18,7 @@ from snia_pts.spec import Spec
 from snia_pts.specfile import read_specification
 from snia_pts.steps import Round, Step
 from snia_pts.units import duration
-from tests import samples
+from tests import profiles, samples
 
 Overrides = Sequence[tuple[str, Any]]
 NINE_ROUNDS: Overrides = [("rounds.maximum", 9)]
@@ -43,6 +43,11 @@ def follow(
 ) -> str:  # fmt: skip
     """Return what progress writes of a whole run, each outcome of which takes ``seconds``."""
     spec = read_specification(test, "2.0.2", "enterprise", overrides=overrides).spec
+    return followed(spec, folder, mode, seconds, **how)
+
+
+def followed(spec: Spec, folder: RunFolder, mode: str, seconds: float, **how: Any) -> str:
+    """Return what progress writes of a whole run of what is specified."""
     facts = samples.run_facts(spec)
     answered, _ = samples.answers(spec, facts.dut, **how)
     now, stream, told = [0.0], io.StringIO(), iter(answered)
@@ -165,6 +170,26 @@ def test_thousands_of_steps_are_few_lines(folder: RunFolder) -> None:
     beats = [line for line in lines if "/360" in line]
     assert beats
     assert any("access C" in line and "IOPS" in line for line in lines)
+
+
+def test_each_point_of_a_profile_is_a_line(folder: RunFolder) -> None:
+    """Which point, which time, and what it came to."""
+    text = followed(profiles.shipped("queue-depth", repeats=2), folder, "log", 60.0)
+    points = [line.partition("] ")[2] for line in text.splitlines() if "random read, Q8" in line]
+
+    assert [line.partition(":")[0] for line in points] == ["random read, Q8, time 1", "random read, Q8, time 2"]
+    assert all(" IOPS, " in line and " MB/s, ART " in line for line in points)
+
+
+def test_a_profile_tells_what_is_left_of_it(folder: RunFolder) -> None:
+    """On a terminal the point that runs is shown, which step of how many it is, and the time until all are over."""
+    spec = profiles.shipped("queue-depth", repeats=1)
+    steps = plan(spec, samples.dut(), Assumptions(mb_per_second=500, overhead_seconds=0.25)).shortest.steps
+    text = followed(spec, folder, "line", steps[-1].seconds)
+    shown = [line.strip() for line in text.split("\r") if "step" in line]
+
+    assert f"step {len(steps)}/{len(steps)}, {duration(steps[-1].seconds)} left" in shown[-3]
+    assert shown[-1].endswith(", 0 s left")
 
 
 @pytest.mark.parametrize("test", ["iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth"])

@@ -12,7 +12,7 @@ from typing import TextIO
 from ..measurement import Measurement, Outcome, Purged, Sample
 from ..plan import Plan
 from ..runner import Event, OutcomeCame, RoundJudged, StepBegun, WentOn
-from ..spec import DemandSpec, HostIdleSpec, Spec, loop_rule, most_rounds
+from ..spec import DemandSpec, HostIdleSpec, ProfileSpec, Spec, loop_rule, most_rounds
 from ..steps import Idle, Purge, Round, Step, Stretch
 from ..units import capacity, duration, number
 from .words import excursions, valued
@@ -42,7 +42,7 @@ class Progress:
         self._times = Counter(step.label for step in plan.shortest.steps)
         self._seen: Counter[str] = Counter()
         self._step: Step = Purge()
-        self._came = 0
+        self._steps_begun = self._came = 0
         self._latest: Outcome | None = None
         self._points = 0
         self._recalled_points = self._rounds_before = 0
@@ -98,6 +98,7 @@ class Progress:
         self._step, self._came, self._latest, self._step_began = step, 0, None, self._clock()
         times = self._repeats(step)
         self._seen[step.label] += 1
+        self._steps_begun += 1
         if isinstance(step, Round):
             if step.number == 1:
                 self._loop_began, self._points, self._steadiness = self._clock(), 0, ""
@@ -117,6 +118,8 @@ class Progress:
             self._line(f"{step.label}: purged by {outcome.label}")
         elif isinstance(step, Round):
             self._points += 1
+            if isinstance(outcome, Measurement) and isinstance(self._spec, ProfileSpec):
+                self._line(f"{self._point(step)}: {_rates(outcome)}")
         elif isinstance(outcome, Measurement) and self._seen[step.label] >= self._repeats(step):
             times = self._repeats(step)
             name = f"{step.label}, time {times}" if times > 1 else step.label
@@ -147,10 +150,14 @@ class Progress:
         """What goes on now, in a line."""
         step = self._step
         steadiness = f" | {self._steadiness}" if self._steadiness else ""
+        if isinstance(step, Round) and isinstance(self._spec, ProfileSpec):
+            steps = self._plan.shortest.steps
+            return f"{self._point(step)}: step {self._steps_begun}/{len(steps)}{self._remainder()}"
         if isinstance(step, Round):
-            coming = step.stimuli[min(self._came, len(step.stimuli) - 1)]
+            place = min(self._came + 1, len(step.stimuli))
+            coming = step.stimuli[place - 1]
             demand = f" {coming.demand.label}" if isinstance(self._spec, DemandSpec) else ""
-            where = f"{_where(step)}round {step.number}/{self._most(step)} point {self._came + 1}/{len(step.stimuli)}"
+            where = f"{_where(step)}round {step.number}/{self._most(step)} point {place}/{len(step.stimuli)}"
             return f"{where} {coming.label}{demand}{self._last()}{self._left(step)}{steadiness}"
         if isinstance(step, Idle):
             return f"{step.label}{self._count(step)}"
@@ -158,6 +165,16 @@ class Progress:
             sample = f" sample {min(self._came + 1, step.samples)}/{step.samples}" if step.samples else ""
             return f"{step.label}{self._count(step)}{sample}{self._last()}{self._rest(step)}{steadiness}"
         return f"{step.label} ..."
+
+    def _point(self, step: Round) -> str:
+        """What a profile's point is called, and which time it is measured."""
+        repeats = self._spec.repeats if isinstance(self._spec, ProfileSpec) else 1
+        return f"{step.part}, time {step.number}" if repeats > 1 else step.part
+
+    def _remainder(self) -> str:
+        """Time until a profile ends, which takes its planned steps one after the other."""
+        planned = sum(step.seconds for step in self._plan.shortest.steps[self._steps_begun - 1 :])
+        return f", {duration(max(0.0, planned - (self._clock() - self._step_began)))} left"
 
     def _count(self, step: Step) -> str:
         times = self._repeats(step)
