@@ -21,7 +21,7 @@ _LEAST_CHUNK, _MOST_CHUNK = 4 * KIB, 64 * MIB
 #: A device that mdadm makes is named; a member is named by its path, or by enclosure and slot of a controller.
 _MD = re.compile(r"/dev/md/[A-Za-z0-9][A-Za-z0-9._-]{0,30}|/dev/md[0-9]{1,3}")
 _BLOCK = re.compile(r"/dev/[A-Za-z0-9][A-Za-z0-9!:+._/-]{0,200}")
-_SLOT = re.compile(r"[0-9]{1,4}:[0-9]{1,4}")
+_SLOT = re.compile(r"[0-9]{0,4}:[0-9]{1,4}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +94,12 @@ class Layout:
             yield f"members: {error} {error.hint}"
         for name in dict.fromkeys(self.members):
             if not (_BLOCK if self.software else _SLOT).fullmatch(name):
-                form = "a path as /dev/sdb" if self.software else "enclosure and slot as 252:0"
+                form = "a path as /dev/sdb" if self.software else "enclosure and slot as 252:0, without an enclosure :0"
                 yield f"members: {name[:80]!r}: expected {form}"
             elif self.members.count(name) > 1:
                 yield f"members: {name!r} is there {self.members.count(name)} times"
+        if len({name.startswith(":") for name in self.members}) > 1:  # "252:1,3" would be two slots of one enclosure
+            yield "members: expected all with an enclosure, or all without"
         if not (_MD if self.software else _BLOCK).fullmatch(self.device):
             form = "/dev/md/NAME or /dev/mdN" if self.software else "the path of the virtual drive, as /dev/sdb"
             yield f"device: {self.device[:80]!r}: expected {form}"

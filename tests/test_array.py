@@ -1,7 +1,11 @@
 """Arrays that the suite makes: what is asked for, the programs that make them, a purge of their members, the report.
 
-What storcli says is written here after its documented JSON, and after fixtures of other projects' tests that were
-recorded from a controller; none was there.  Arrays of the kernel are made in ``tests/guest/test_guest.py``.
+No controller was there.  What storcli and perccli say here has the names, kinds and order of what other projects
+recorded from theirs: storcli 7.0606 to 7.3703 on MegaRAID 9270CV, 9361 and 9560, SAS3108 and Intel RS3DC080, perccli
+7.2110 and 7.2616 on PERC H755 and H730P; of a controller, drives, virtual drives, ``add``, ``set``, ``del`` and
+refusals.  Of ``start init``, ``show init``, ``show bgi`` and ``set autobgi`` no JSON was found: these have the
+documented form.  Serial numbers, names and sizes are ours.  Arrays of the kernel are made in
+``tests/guest/test_guest.py``.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from snia_pts.cli.main import main
 from snia_pts.errors import HostFailed, PurgeFailed, SpecError, TargetBusy
 from snia_pts.lab import settable
 from snia_pts.lab.array import ArrayPurger, Drives, MemberCaches, Slots, Standing, mdadm, predicted_dut, storcli
+from snia_pts.lab.array.answers import size_bytes
 from snia_pts.lab.array.controller import MadeArray, find
 from snia_pts.lab.array.mdadm import Mdadm
 from snia_pts.lab.array.preconditioning import Preconditioning
@@ -340,54 +345,119 @@ def test_a_sync_that_fails_ends_the_wait(
 # -- storcli ----------------------------------------------------------------------------------------------------------
 
 
-def answer(data: object = None, *, status: str = "Success", **more: object) -> str:
-    """Return what storcli says with J."""
-    said = {"CLI Version": "007.2705.0000.0000", "Controller": 0, "Status": status, "Description": "None", **more}
+def answer(
+    data: object = None,
+    *details: Mapping[str, object],
+    status: str = "Success",
+    description: str = "None",
+    number: int = 0,
+) -> str:
+    """Return what storcli says with J: of each part, if anything is to be told of one."""
+    said: dict[str, object] = {
+        "CLI Version": "007.2705.0000.0000 Aug 24, 2023", "Operating system": "Linux 6.1.0-18-amd64",
+        "Controller": number, "Status": status, "Description": description,
+    }  # fmt: skip
+    if details:
+        said["Detailed Status"] = details
     return json.dumps({"Controllers": [{"Command Status": said, **({} if data is None else {"Response Data": data})}]})
 
 
-def a_drive(slot: int, **listed: object) -> str:
-    """Return the answer about a drive, by default a free one."""
-    name = f"Drive /c0/e252/s{slot}"
-    row = {
-        "EID:Slt": f"252:{slot}",
-        "DID": 4,
-        "State": "UGood",
-        "DG": "-",
-        "Size": "111.281 GB",
-        "Model": "VK0120GEFJE",
-    }
+def refusal(description: str, **detail: object) -> str:
+    """Return a failure; with what is told of the part that failed."""
+    return answer(None, *([detail] if detail else []), status="Failure", description=description)
+
+
+ADDED, DELETED = answer(description="Add VD Succeeded."), answer(description="Delete VD succeeded")
+STARTED = answer(description="Start INIT Operation Success")
+SET = answer(
+    None, {"VD": 3, "Property": "AutoBGI", "Value": "Off", "Status": "Success", "ErrCd": 0, "ErrMsg": "-"}
+)  # fmt: skip
+
+
+def in_slot(name: str, **changes: object) -> dict[str, object]:
+    """Return the row of a drive in a list, by default a free one."""
+    known = {
+        "EID:Slt": name, "DID": 4, "State": "UGood", "DG": "-", "Size": "893.750 GB", "Intf": "SATA", "Med": "SSD",
+        "SED": "N", "PI": "N", "SeSz": "512B", "Model": "EXAMPLE 960 ", "Sp": "U", "Type": "-",
+    }  # fmt: skip
+    return {**known, **changes}
+
+
+def a_drive(slot: str, attributes: Mapping[str, object] | None = None, **listed: object) -> str:
+    """Return the answer about a drive."""
+    enclosure, _, number = slot.strip().partition(":")
+    name = f"Drive /c0/e{enclosure}/s{number}" if enclosure else f"Drive /c0/s{number}"
     told = {
-        "SN": f"  BTWL{slot}  ", "Model Number": "VK0120GEFJE", "Firmware Revision": "4IWEHPG1",
-        "Raw size": "111.790 GB [0xdf94bb0 Sectors]", "Logical Sector Size": "512B",
+        "SN": f"      SN0{number}", "Manufacturer Id": "ATA     ", "Model Number": "EXAMPLE 960 ", "NAND Vendor": "NA",
+        "WWN": f"5000C500A1B2C30{number}", "Firmware Revision": "FW01    ", "Firmware Release Number": "N/A",
+        "Raw size": "894.252 GB [0x6fc81ab0 Sectors]", "Coerced size": "893.750 GB [0x6fb80000 Sectors]",
+        "Non Coerced size": "893.752 GB [0x6fb81ab0 Sectors]", "Device Speed": "6.0Gb/s", "Link Speed": "6.0Gb/s",
+        "NCQ setting": "Enabled", "Write Cache": "N/A", "Logical Sector Size": "512B", "Physical Sector Size": "4 KB",
+        "Connector Name": "Port 0 - 3 ", **(attributes or {}),
     }  # fmt: skip
-    detail = {f"{name} State": {"Media Error Count": 0}, f"{name} Device attributes": told}
-    return answer({name: [{**row, **listed}], f"{name} - Detailed Information": detail})
+    detail = {
+        f"{name} State": {"Shield Counter": 0, "Media Error Count": 0, "Drive Temperature": " 28C (82.40 F)"},
+        f"{name} Device attributes": told,
+        f"{name} Policies/Settings": {"Enclosure position": "1", "Sequence Number": 2, "Port Information": []},
+        "Inquiry Data": "40 00 ff 3f ",
+    }
+    data = {name: [in_slot(slot, **listed)], f"{name} - Detailed Information": detail}
+    return answer(data, description="Show Drive Information Succeeded.")
 
 
-def virtual(name: str = NAME, state: str = "Optl") -> str:
+def a_virtual(
+    number: int, name: str, naa: str, *, slots: Sequence[str] = (), doing: str = "None", **row: object
+) -> Any:
+    """Return the three parts that an answer has for each virtual drive."""
+    group = number // 2
+    known = {
+        "DG/VD": f"{group}/{number}", "TYPE": "RAID5", "State": "Optl", "Access": "RW", "Consist": "Yes",
+        "Cache": "NRWTD", "Cac": "-", "sCC": "ON", "Size": "1.745 TB", "Name": name,
+    }  # fmt: skip
+    properties = {
+        "Strip Size": "64 KB", "Number of Blocks": 3749183488, "VD has Emulated PD": "Yes", "Span Depth": 1,
+        "Number of Drives Per Span": len(slots), "Write Cache(initial setting)": "WriteThrough",
+        "Disk Cache Policy": "Disk's Default", "Encryption": "None", "Data Protection": "None",
+        "Active Operations": doing, "Exposed to OS": "Yes", "OS Drive Name": "/dev/sdb",
+        "Creation Date": "01-02-2026", "Creation Time": "10:11:12 AM", "Emulation type": "default",
+        "Is LD Ready for OS Requests": "Yes", "SCSI NAA Id": naa, "Unmap Enabled": "N/A",
+    }  # fmt: skip
+    return {
+        f"/c0/v{number}": [{**known, **row}],
+        f"PDs for VD {number}": [in_slot(each, State="Onln", DG=group) for each in slots],
+        f"VD{number} Properties": properties,
+    }
+
+
+OURS, THEIRS = "6000000000000000a1b2c3d4e5f60718", "6000000000000000ffffffffffffffff"
+SLOTS = ("252:0", "252:1", "252:2")
+
+
+def virtual(name: str = NAME, **how: Any) -> str:
     """Return the answer about all virtual drives: one of somebody else's, and one."""
-    row: dict[str, Any] = {"TYPE": "RAID5", "Access": "RW", "Consist": "Yes", "Cache": "NRWTD", "Size": "222.5 GB"}
-    properties: dict[str, Any] = {"Strip Size": "64 KB", "SCSI NAA Id": "600605B00cb1675024eec01419e46751"}
-    said: dict[str, Any] = {
-        "/c0/v0": [{**row, "DG/VD": "0/0", "State": "Optl", "Name": "photos"}], "PDs for VD 0": [],
-        "VD0 Properties": {"SCSI NAA Id": "600605b00cb167500000000000000000"},
-        "/c0/v3": [{**row, "DG/VD": "1/3", "State": state, "Name": name}], "PDs for VD 3": [],
-        "VD3 Properties": {**properties, "Write Cache(initial setting)": "WriteThrough"},
-    }  # fmt: skip
-    return answer(said)
+    slots = how.pop("slots", SLOTS[::-1])  # a controller has them in an order of its own
+    return answer({
+        **a_virtual(0, "photos", THEIRS, slots=("252:6", "252:7")), **a_virtual(3, name, OURS, slots=slots, **how),
+    })  # fmt: skip
 
 
 def operation(status: str, what: str = "INIT", progress: object = "-") -> str:
     """Return the answer about an operation of a virtual drive."""
-    return answer([{"VD": 3, "Operation": what, "Progress%": progress, "Status": status}])
+    row = {"VD": 3, "Operation": what, "Progress%": progress, "Status": status, "Estimated Time Left": "-"}
+    return answer({"VD Operation Status": [row]})
 
 
-def a_disk(root: Path, wwid: str = "naa.600605b00cb1675024eec01419e46751") -> None:
-    """Let sdb be there."""
-    device = root / "sys/class/block/sdb/device"
-    device.mkdir(parents=True)
-    (device / "wwid").write_text(wwid + "\n")
+def a_disk(root: Path, naa: str = OURS, **files: str) -> None:
+    """Let sdb be there; a file's name has __ for /."""
+    block = root / "sys/devices/pci0/host0/block/sdb"
+    known = {"dev": "8:16", "size": "2048", "device__wwid": f"naa.{naa}", **files}
+    for name, text in known.items():
+        path = block / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode("latin-1"))
+    for place in ("sys/block/sdb", "sys/class/block/sdb", "sys/dev/block/8:16"):
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (root / place).symlink_to(block)
     (root / "dev").mkdir()
     (root / "dev/sdb").touch()
 
@@ -396,8 +466,8 @@ def test_a_virtual_drive_is_made_as_asked_for(stage: Stage) -> None:
     """Level, slots, name, policies, strip; background work off, initialized in full; found by its number."""
     a_disk(stage.root)
     stage.play(
-        "storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(when=("add",), says=answer()),
-        Rule(when=("/c0/v3", "autobgi=off"), says=answer()), Rule(when=("/c0/v3", "init", "full"), says=answer()),
+        "storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(when=("add",), says=ADDED),
+        Rule(when=("/c0/v3", "autobgi=off"), says=SET), Rule(when=("/c0/v3", "init", "full"), says=STARTED),
     )  # fmt: skip
     asked = slots(write_policy="write through", read_policy="no read ahead", io_policy="direct")
     made = Storcli(asked, NAME, root=stage.root)
@@ -411,88 +481,220 @@ def test_a_virtual_drive_is_made_as_asked_for(stage: Stage) -> None:
     assert ("Strip Size", "64 KB") in made.told(Path("/dev/sdb"))
 
 
+def test_a_virtual_drive_without_redundancy_is_not_initialized(stage: Stage) -> None:
+    """RAID 0 has nothing to make consistent; drives without an enclosure go by their slots alone."""
+    a_disk(stage.root)
+    listed = virtual(slots=(" :1", " :0"), TYPE="RAID0")
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=listed), Rule(when=("add",), says=ADDED))
+    asked = slots(level=0, members=(":0", ":1"), chunk="")
+    Storcli(asked, NAME, root=stage.root).create(asked.members, stage.evidence / "array", clean=False)
+    assert stage.acted("show") == [["storcli64", "/c0", "add", "vd", "type=raid0", f"name={NAME}", "drives=0,1", "J"]]
+    with pytest.raises(ValueError, match="all with an enclosure, or all without"):
+        slots(level=0, members=("252:1", ":3"))
+
+
+def test_other_drives_than_those_asked_for_are_not_initialized(stage: Stage) -> None:
+    """Where the controller made the virtual drive of other slots, nothing more is done to it."""
+    a_disk(stage.root)
+    listed = virtual(slots=("252:0", "252:1", "252:6"))
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=listed), Rule(when=("add",), says=ADDED))
+    with pytest.raises(Unmade, match="is made of 252:0, 252:1, 252:6, not of 252:0, 252:1, 252:2"):
+        Storcli(slots(), NAME, root=stage.root).create(SLOTS, stage.evidence / "array", clean=False)
+    assert [each[2] for each in stage.acted("show")] == ["add"]
+
+
 def test_another_drive_under_the_name_is_not_the_array(stage: Stage) -> None:
     """The kernel's device must have the number that the controller tells."""
-    a_disk(stage.root, "naa.600605b00cb167500000000000000000")
-    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(says=answer()))
+    a_disk(stage.root, THEIRS)
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(says=ADDED))
     with pytest.raises(Unmade, match=r"did not appear as /dev/sdb \(/dev/sdb is naa"):
-        Storcli(slots(), NAME, root=stage.root).create(("252:0",), stage.evidence / "array", clean=True)
+        Storcli(slots(), NAME, root=stage.root).create(SLOTS, stage.evidence / "array", clean=True)
 
 
 def test_only_the_virtual_drive_of_that_name_is_deleted(stage: Stage) -> None:
-    """By the name that was drawn; where there is none of it, nothing is deleted."""
-    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(when=("del",), says=answer()))
-    Storcli(slots(), NAME).delete(())
+    """By the name that was drawn; where there is none of it, nothing is deleted, and of two neither."""
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(when=("del",), says=DELETED))
+    Storcli(slots(), NAME, root=stage.root).delete(())
     assert stage.acted("show") == [["storcli64", "/c0/v3", "del", "force", "J"]]
-    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual("ptsffffffffffff")))
-    Storcli(slots(), NAME).delete(())
-    stage.play("storcli64", Rule(when=("/c0/vall",), says=answer(Description="No VDs have been configured")))
-    found = find(f"storcli 0 {NAME}")
+    none = ("No VDs have been configured", "No VD's have been configured.")
+    for says in (virtual("ptsffffffffffff"), *(answer(description=each) for each in none), refusal(none[1])):
+        stage.play("storcli64", Rule(when=("/c0/vall",), says=says))
+        Storcli(slots(), NAME, root=stage.root).delete(())
+        found = find(f"storcli 0 {NAME}", stage.root)
+        assert found is not None
+        assert found.read() == "none"
+    twice = answer({**a_virtual(0, NAME, THEIRS), **a_virtual(3, NAME, OURS)})
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=twice))
+    with pytest.raises(Unmade, match=f"virtual drives 0 and 3 are both {NAME}"):
+        Storcli(slots(), NAME, root=stage.root).delete(())
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        answer({"Virtual Drives": [{"VD Info": {"DG/VD": "0/1", "Name": NAME}}]}),
+        answer(a_virtual(3, NAME, OURS), number=1),
+        answer(a_virtual(3, NAME, OURS)).replace("/c0/v3", "/c1/v3"),
+        answer(),
+    ],
+)
+def test_a_list_of_virtual_drives_that_is_not_understood_is_not_taken_for_none(stage: Stage, says: str) -> None:
+    """Another form, that of another controller, or nothing: whether the virtual drive is there, nobody knows."""
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=says))
+    with pytest.raises(Unmade):
+        Storcli(slots(), NAME, root=stage.root).delete(())
+    found = find(f"storcli 0 {NAME}", stage.root)
     assert found is not None
-    assert found.read() == "none"
+    assert found.read() is None
 
 
-def test_what_the_controller_refuses_is_told_in_its_words(stage: Stage) -> None:
-    """Status Failure is a failure whatever the exit code is, with description and detail; so is what is no JSON."""
-    detail = [{"Ctrl": 0, "Status": "Failed", "ErrCd": 255, "ErrMsg": "physical disk does not exist"}]
-    failure = answer(status="Failure", **{"Description": "Add VD Failed", "Detailed Status": detail})
-    stage.play("storcli64", Rule(when=("add",), says=failure))
-    with pytest.raises(Unmade, match=r"add vd .* failed: Add VD Failed; physical disk does not exist"):
+def test_a_virtual_drive_in_use_is_not_deleted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a killed run left, and somebody mounted since, stays; the kernel's device is known by its number."""
+    monkeypatch.setattr(storcli, "_PASSING_SECONDS", 0.01)
+    a_disk(stage.root)
+    mounts = stage.root / "proc/self/mountinfo"
+    mounts.parent.mkdir(parents=True)
+    mounts.write_text("30 1 8:16 / /srv rw - ext4 /dev/sdb rw\n")
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(when=("del",), says=DELETED))
+    with pytest.raises(Unmade, match=r"virtual drive 3 is not deleted: .*mounted on /srv"):
+        Storcli(slots(), NAME, root=stage.root).delete(())
+    assert stage.acted("show") == []
+    mounts.write_text("")
+    Storcli(slots(), NAME, root=stage.root).delete(())
+    assert len(stage.acted("show")) == 1
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        (refusal("Add VD Failed", Ctrl=0, Status="Failed", ErrCd=255, ErrMsg="Drive not found"),
+         "add vd .* failed: Add VD Failed; Drive not found"),
+        (refusal("no space", VD="0 KB", ErrCd=13, Status="Failed", Description="no space"), "add vd .*: no space$"),
+        (refusal("None", Drive="/c0/e252/s0", Status="Failure", ErrCd=45, ErrMsg="-"), "add vd .* failed: error 45"),
+        (answer(None, {"VD": 3, "Status": "Failed", "ErrCd": 255, "ErrMsg": "no"}), "failed: no$"),
+        (refusal("Controller 0 not found"), "failed: Controller 0 not found"),
+        ("syntax error, unexpected TOKEN_COLON\n", "gave no answer that can be read"),
+        ('{"Controllers": []}', "gave no answer that can be read"),
+    ],
+)  # fmt: skip
+def test_what_the_controller_refuses_is_told_in_its_words(stage: Stage, says: str, told: str) -> None:
+    """A failure, of the whole or of a part, is one whatever the exit code is, with description and detail."""
+    stage.play("storcli64", Rule(when=("add",), says=says))
+    with pytest.raises(Unmade, match=told):
         Storcli(slots(), NAME).create(("252:0",), stage.evidence / "array", clean=True)
-    stage.play("storcli64", Rule(says="Controller = 0\nStatus = Failure\n", exits=1))
-    with pytest.raises(Unmade, match="gave no answer that can be read"):
-        Storcli(slots(), NAME).version()
-    found = find(f"storcli 0 {NAME}")
-    assert found is not None
-    assert found.read() is None  # not "none": nobody knows
+
+
+def test_an_answer_is_read_whatever_stands_around_it(stage: Stage) -> None:
+    """Lines before and after the JSON, and control characters in names, are passed over."""
+    says = a_drive("252:0").replace("EXAMPLE 960 ", "EXAMPLE\t960 ")
+    stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=f"Generating detailed summary.\n{says}\nbye\n"),
+               Rule(when=("/c0/e252/s1",), says=a_drive("252:1")))  # fmt: skip
+    first, _ = Storcli(slots(level=1, members=SLOTS[:2], chunk=""), root=stage.root).members()
+    assert first.model == "EXAMPLE\t960"
 
 
 def test_members_of_a_controller_are_free_or_refused(stage: Stage) -> None:
     """Unconfigured good, in no group; serial, model, firmware and size are the drive's own."""
-    answers = [Rule(when=(f"/c0/e252/s{slot}",), says=a_drive(slot)) for slot in range(3)]
+    answers = [Rule(when=(f"/c0/e252/s{slot}",), says=a_drive(f"252:{slot}")) for slot in range(3)]
     stage.play("storcli64", *answers)
-    found = Slots(slots()).look()
-    assert [each.serial for each in found] == ["BTWL0", "BTWL1", "BTWL2"]
-    assert (found[0].path, found[0].firmware, found[0].capacity_bytes) == ("252:0", "4IWEHPG1", 0xDF94BB0 * 512)
-    for wrong in ({"State": "Onln", "DG": 0}, {"State": "UGood", "DG": "F"}, {"State": "JBOD"}):
-        stage.play("storcli64", *answers[:2], Rule(when=("/c0/e252/s2",), says=a_drive(2, **wrong)))
-        with pytest.raises(TargetBusy, match="the drive in slot 252:2 is not free"):
-            Slots(slots()).look()
+    found = Slots(slots(), root=stage.root).look()
+    assert [each.serial for each in found] == ["SN00", "SN01", "SN02"]
+    assert (found[0].path, found[0].firmware, found[0].capacity_bytes) == ("252:0", "FW01", 0x6FC81AB0 * 512)
+    assert (found[0].model, found[0].rotational) == ("EXAMPLE 960", False)
+    taken = (
+        {"State": "Onln", "DG": 0}, {"DG": "F"}, {"DG": 0}, {"State": "JBOD"}, {"State": "GHS"}, {"State": "UGUnsp"},
+        {"State": "UBad"},
+    )  # fmt: skip
+    for says in (*(a_drive("252:0", **each) for each in taken), a_drive("252:0").replace('"DG": "-", ', "")):
+        stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=says))
+        with pytest.raises(TargetBusy, match="the drive in slot 252:0 is not free"):
+            Slots(slots(), root=stage.root).look()
+    stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=a_drive("252:0", None, **{"EID:Slt": "252:3"})))
+    with pytest.raises(TargetBusy, match="does not tell what is in slot 252:0"):
+        Slots(slots(), root=stage.root).look()
+
+
+@pytest.mark.parametrize("files", [{"device__vpd_pg80": "\0\x80\0\x04SN00"}, {"device__wwid": "naa.5000c500a1b2c300"}])
+def test_a_drive_that_the_kernel_sees_too_is_refused(stage: Stage, files: dict[str, str]) -> None:
+    """Controllers with IR firmware call a drive free that the host has as a disk, and may have mounted."""
+    a_disk(stage.root, **files)
+    stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=a_drive("252:0")))
+    with pytest.raises(TargetBusy, match=r"slot 252:0 is not free \(it is .*/dev/sdb too"):
+        Slots(slots(), root=stage.root).look()
+
+
+@pytest.mark.parametrize(
+    ("told", "size"),
+    [
+        ("894.252 GB [0x6fc81ab0 Sectors]", 0x6FC81AB0 * 512), ("5.457 TB [0x575428000 Sectors]", None),
+        ("894.252 GB [0xdf90356 Sectors]", 0xDF90356 * 4096), ("9.095 TiB [0x48c400000 Sectors]", 0x48C400000 * 512),
+        ("Unknown", None),
+    ],
+)  # fmt: skip
+def test_the_size_of_a_drive_is_what_both_its_figures_say(told: str, size: int | None) -> None:
+    """Sectors are of the size that makes them the figure beside them; where none does, the size is not known."""
+    assert size_bytes(told) == size
+
+
+def test_a_drive_without_a_serial_number_has_none(stage: Stage) -> None:
+    """What stands for nothing is no serial number that an operator could confirm; a slot may have no enclosure."""
+    stage.play("storcli64", *(
+        Rule(when=(f"/c0/s{slot}",), says=a_drive(f" :{slot}", {"SN": "N/A", "WWN": "NA"})) for slot in range(2)
+    ))  # fmt: skip
+    found = Slots(slots(level=0, members=(":0", ":1")), root=stage.root).look()
+    assert [(each.serial, each.identity) for each in found] == [("", ":0"), ("", ":1")]
 
 
 def test_members_of_a_controller_stay_the_same(stage: Stage) -> None:
     """A slot with another drive than the one that was confirmed ends the run before anything is made."""
-    answers = [Rule(when=(f"/c0/e252/s{slot}",), says=a_drive(slot)) for slot in range(3)]
+    answers = [Rule(when=(f"/c0/e252/s{slot}",), says=a_drive(f"252:{slot}")) for slot in range(3)]
     stage.play("storcli64", *answers)
-    members = Slots(slots())
+    members = Slots(slots(), root=stage.root)
     with members.free(confirmed=False):
         pass
     with members.free(confirmed=True):
         pass
-    stage.play("storcli64", *answers[:2], Rule(when=("/c0/e252/s2",), says=a_drive(2).replace("BTWL2", "BTWL9")))
+    stage.play("storcli64", *answers[:2], Rule(when=("/c0/e252/s2",), says=a_drive("252:2", {"SN": "SN09"})))
     with pytest.raises(HostFailed, match="other drives"), members.free(confirmed=True):
         pass
 
 
-def test_an_initialization_is_waited_for(stage: Stage) -> None:
-    """Until nothing goes on; a virtual drive that is not optimal then is a failure."""
-    going = Rule(when=("init",), state="", then="done", says=operation("In progress", progress=5))
-    idle = (Rule(when=("init",), says=operation("Not in progress")), Rule(when=("bgi",), says=operation("Disabled")))
-    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), going, *idle)
+def test_an_initialization_is_waited_for(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until nothing goes on, and the controller calls it consistent; one that is not optimal then is a failure."""
+    idle = (Rule(when=("init",), says=operation("Not in progress")), Rule(when=("bgi",), says=operation("-", "BGI")))
+    stage.state = "made"
+    stage.play(
+        "storcli64",
+        Rule(when=("/c0/vall",), state="made", says=virtual(Consist="No")),  # what was started does not show yet
+        Rule(when=("bgi",), state="made", then="init", says=operation("-", "BGI")),
+        Rule(when=("/c0/vall",), state="init", says=virtual(Consist="No")),
+        Rule(when=("init",), state="init", then="check", says=operation("In progress", progress=5)),
+        Rule(when=("/c0/vall",), state="check", then="done", says=virtual(doing="Consistency Check (36%)")),
+        Rule(when=("/c0/vall",), says=virtual()), *idle,
+    )  # fmt: skip
     ticks: list[float] = []
     Storcli(slots(), NAME).wait(Path("/dev/sdb"), lambda seconds, _: ticks.append(seconds))
-    assert len(ticks) == 1
-    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual(state="Dgrd")), *idle)
+    assert len(ticks) == 3
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual(State="Dgrd")), *idle)
     with pytest.raises(Unmade, match="is Dgrd, not optimal"):
+        Storcli(slots(), NAME).wait(Path("/dev/sdb"))
+    monkeypatch.setattr(storcli, "_STARTING_SECONDS", 0.01)
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual(Consist="No")), *idle)
+    with pytest.raises(Unmade, match="is not consistent, and nothing goes on"):
         Storcli(slots(), NAME).wait(Path("/dev/sdb"))
 
 
 def test_the_controller_tells_its_version(stage: Stage) -> None:
     """Program, controller and firmware; perccli answers as storcli does, under its own name."""
-    says = answer({"Product Name": "PERC H740P Mini", "FW Version": "5.160.02-3552"})
+    says = answer(
+        {"Product Name": "PERC H740P Mini ", "FW Package Build": "51.16.0-4076", "FW Version": "5.160.02-3552"}
+    )
     stage.play("perccli64", Rule(when=("/c0", "show"), says=says))
-    told = Storcli(slots(controller="perccli")).version()
-    assert told == "perccli 007.2705.0000.0000; PERC H740P Mini, firmware 5.160.02-3552"
+    made = Storcli(slots(controller="perccli"))
+    assert made.version() == "perccli 007.2705.0000.0000; PERC H740P Mini, firmware 5.160.02-3552"
+    foreign = refusal("None", Ctrl=0, Status="Failed", ErrCd=59, ErrMsg="Incomplete foreign configuration")
+    stage.play("perccli64", Rule(when=("/c0", "show"), says=foreign))
+    assert made.version().startswith("perccli version unknown")
 
 
 # -- a purge of all members -------------------------------------------------------------------------------------------

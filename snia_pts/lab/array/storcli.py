@@ -5,21 +5,23 @@ A virtual drive of the suite has a name that the suite drew for it; by it alone 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...array import Layout, Member
-from ...errors import ToolMissing
+from ...errors import TargetBusy, TargetUnfit, ToolMissing
 from ...units import KIB
 from .. import process
-from ..device import ROOT, attribute
+from ..device import ROOT, attribute, block_dut
+from ..guard import require_free
+from ..occupancy import device_path, look
 from ..process import Tick
+from .answers import Refused, Virtual, decoded, details, failed, reasons, rows, size_bytes, virtual, word
 from .programs import Programs, Unmade
 
 IDENTITY = r"pts[0-9a-f]{12}"
@@ -31,12 +33,13 @@ _POLICIES = {
 }  # fmt: skip
 #: The state of a physical drive that belongs to nothing.
 _FREE = "UGood"
-_OPTIMAL = "Optl"
 _APPEARING_SECONDS = 60.0
+_STARTING_SECONDS = 60.0
 _STILL_SECONDS = 3600.0
+#: Who looks into a device in passing, as udev does, is gone by then.
+_PASSING_SECONDS = 10.0
 _PAUSE_SECONDS = (0.5, 30.0)
-_SECTORS = re.compile(r"\[0x([0-9a-f]+) Sectors\]", re.IGNORECASE)
-_SECTOR_BYTES = {"512B": 512, "4 KB": 4096, "4KB": 4096}
+_NO_DRIVES = re.compile(r"No VD'?s have been configured\.?")
 
 
 class Storcli:
@@ -62,12 +65,15 @@ class Storcli:
         return f"{self._kind} {self._index} {self.identity}"
 
     def version(self) -> str:
-        """Return program, controller and firmware."""
-        answer = self._ask("show", "show")
-        tool = answer["Command Status"].get("CLI Version", "version unknown")
-        said = answer["Response Data"]
-        firmware = said.get("FW Version") or said.get("FW Package Build") or "unknown"
-        return f"{self._kind} {tool}; {said.get('Product Name', 'unknown controller')}, firmware {firmware}"
+        """Return program, controller and firmware; some answer with a failure while any drive has a foreign part."""
+        try:
+            answer = self._ask("show", "show")
+        except Refused as why:
+            return f"{self._kind} version unknown ({why.description})"
+        tool = word(answer["Command Status"].get("CLI Version")).partition(" ")[0] or "version unknown"
+        said = answer["Response Data"] if isinstance(answer["Response Data"], dict) else {}
+        firmware = word(said.get("FW Version")) or word(said.get("FW Package Build")) or "unknown"
+        return f"{self._kind} {tool}; {word(said.get('Product Name')) or 'unknown controller'}, firmware {firmware}"
 
     def members(self, evidence: Path | None = None) -> tuple[Member, ...]:
         """Return the physical drives of the layout; raises Unmade for one that is not free, or not there."""
@@ -79,26 +85,27 @@ class Storcli:
         It is made consistent by a full initialization, which ``clean`` leaves out.
         """
         self._ask("add", "add", "vd", *self._creation(members), evidence=evidence)
-        number, _, _ = self._found(evidence)
-        self._ask("autobgi", "set", "autobgi=off", place=f"/v{number}", evidence=evidence)
-        if self._layout.redundant and not clean:
-            self._ask("init", "start", "init", "full", "force", place=f"/v{number}", evidence=evidence)
+        made = self._found(evidence)
+        if sorted(made.slots) != sorted(members):
+            raise Unmade(f"virtual drive {made.number} is made of {', '.join(made.slots)}, not of {', '.join(members)}")
+        if self._layout.redundant:
+            self._ask("autobgi", "set", "autobgi=off", place=f"/v{made.number}", evidence=evidence)
+            if not clean:
+                self._ask("init", "start", "init", "full", "force", place=f"/v{made.number}", evidence=evidence)
         return self._appeared(evidence)
 
     def wait(self, device: Path, tick: Tick | None = None) -> None:
-        """Wait until no initialization goes on, and the virtual drive is optimal; raises Unmade."""
+        """Wait until no operation goes on, and the virtual drive is optimal and consistent; raises Unmade."""
         del device
         began = moved = time.monotonic()
         pause, before = _PAUSE_SECONDS[0], ""
         while True:
-            number, said, _ = self._found(None)
-            going = [each for what in ("init", "bgi") for each in self._operations(number, what)]
-            if not going:
-                if said.get("State") != _OPTIMAL:
-                    raise Unmade(f"virtual drive {number} is {said.get('State')}, not optimal")
-                return
+            found = self._found(None)
+            going = [*found.operations, *(each for what in ("init", "bgi") for each in self._going(found.number, what))]
             if str(going) != before:
                 moved, before = time.monotonic(), str(going)
+            if not going and found.settled(patient=time.monotonic() - moved < _STARTING_SECONDS):
+                return
             if time.monotonic() - moved > _STILL_SECONDS:
                 raise Unmade(f"its initialization stands still ({before})")
             if tick is not None:
@@ -109,18 +116,20 @@ class Storcli:
     def told(self, device: Path) -> tuple[tuple[str, str], ...]:
         """Return what the controller says of the virtual drive."""
         del device
-        number, said, properties = self._found(None)
-        rows = [("Virtual drive", f"/c{self._index}/v{number}"), ("Level", said.get("TYPE", ""))]
+        found = self._found(None)
+        said, properties = found.row, found.properties
+        rows = [("Virtual drive", f"/c{self._index}/v{found.number}"), ("Level", said.get("TYPE", ""))]
         rows += [("Cache policy", said.get("Cache", "")), ("Consistent", said.get("Consist", ""))]
         rows += [(name, properties.get(name, "")) for name in ("Strip Size", "Disk Cache Policy")]
         rows.append(("Write Cache", properties.get("Write Cache(initial setting)", "")))
         return tuple((name, str(value)) for name, value in rows if value)
 
     def delete(self, members: Sequence[str], evidence: Path | None = None) -> None:
-        """Delete the virtual drive, if it is there; raises Unmade."""
+        """Delete the virtual drive, if it is there and nobody uses it; raises Unmade."""
         del members
         if (found := self._find(evidence)) is not None:
-            self._ask("del", "del", "force", place=f"/v{found[0]}", evidence=evidence)
+            self._require_unused(found)
+            self._ask("del", "del", "force", place=f"/v{found.number}", evidence=evidence)
 
     def exists(self) -> bool:
         """Whether there is a virtual drive of our name."""
@@ -132,7 +141,9 @@ class Storcli:
 
     def _creation(self, members: Sequence[str]) -> Iterator[str]:
         layout = self._layout
-        yield from (f"type=raid{layout.level}", f"name={self.identity}", f"drives={','.join(members)}")
+        # without an enclosure a drive goes by its slot alone, as the program does not take ":0"
+        drives = ",".join(each.removeprefix(":") for each in members)
+        yield from (f"type=raid{layout.level}", f"name={self.identity}", f"drives={drives}")
         if layout.level == 10:
             yield "PDperArray=2"
         yield from (_POLICIES[each] for each in (layout.write_policy, layout.read_policy, layout.io_policy) if each)
@@ -145,72 +156,113 @@ class Storcli:
         done = Programs(evidence).ask(name, *argv)
         said = " ".join(argv[1:-1])
         try:
-            answer = json.loads(done.stdout)["Controllers"][0]
-            status = answer["Command Status"]["Status"]
-        except (ValueError, LookupError, TypeError):
+            answer = decoded(done.stdout)["Controllers"][0]
+            status = answer["Command Status"]
+            succeeded, which = status["Status"] == "Success", status.get("Controller", self._index)
+        except (ValueError, LookupError, TypeError, AttributeError):
             raise Unmade(f"{self._kind} {said} gave no answer that can be read: {done.complaint}") from None
-        if status != "Success":
-            raise Unmade(f"{self._kind} {said} failed: {_reasons(answer['Command Status'])}")
-        answer.setdefault("Response Data", {})
-        return dict(answer)
+        if not succeeded or any(failed(each) for each in details(status)):
+            raise Refused(f"{self._kind} {said} failed: {reasons(status)}", str(status.get("Description", "")))
+        if str(which) != str(self._index):
+            raise Unmade(f"{self._kind} {said} was answered by controller {which}")
+        return {"Response Data": {}, **answer}
 
     def _member(self, slot: str, evidence: Path | None) -> Member:
         enclosure, _, number = slot.partition(":")
-        place = f"/e{enclosure}/s{number}"
+        place = f"/e{enclosure}/s{number}" if enclosure else f"/s{number}"
         data = self._ask(f"drive-{enclosure}-{number}", "show", "all", place=place, evidence=evidence)["Response Data"]
         try:
             name = f"Drive /c{self._index}{place}"
-            listed, told = data[name][0], data[f"{name} - Detailed Information"][f"{name} Device attributes"]
-        except (LookupError, TypeError):
-            raise Unmade(f"{self._kind} does not tell what is in slot {slot}") from None
-        if listed.get("State") != _FREE or listed.get("DG", "-") != "-":
-            state = f"{listed.get('State')}, drive group {listed.get('DG', '-')}"
+            listed, told = dict(data[name][0]), data[f"{name} - Detailed Information"][f"{name} Device attributes"]
+            where, told = str(listed["EID:Slt"]).strip(), dict(told)
+        except (LookupError, TypeError, ValueError):
+            where = ""
+        if where != slot:
+            raise Unmade(f"{self._kind} does not tell what is in slot {slot}")
+        if listed.get("State") != _FREE or listed.get("DG") != "-":
+            state = f"{listed.get('State')}, drive group {listed.get('DG')}"
             raise Unmade(f"the drive in slot {slot} is not free ({state}; only {_FREE} without a group is)")
-        sectors = _SECTORS.search(str(told.get("Raw size", "")))
-        if sectors is None:
+        if (size := size_bytes(str(told.get("Raw size", "")))) is None:
             raise Unmade(f"the drive in slot {slot} does not tell its size")
+        serial = word(told.get("SN"))
+        if seen := self._seen(serial, word(told.get("WWN")).lower()):
+            raise Unmade(f"the drive in slot {slot} is not free (it is {seen} too, where anybody may use it)")
         return Member(
             path=slot,
-            model=str(told.get("Model Number", listed.get("Model", ""))).strip(),
-            serial=str(told.get("SN", "")).strip(),
-            firmware=str(told.get("Firmware Revision", "")).strip(),
-            capacity_bytes=int(sectors[1], 16) * _SECTOR_BYTES.get(str(told.get("Logical Sector Size")), 512),
+            model=word(told.get("Model Number")) or word(listed.get("Model")),
+            serial=serial,
+            firmware=word(told.get("Firmware Revision")),
+            capacity_bytes=size,
             rotational={"SSD": False, "HDD": True}.get(str(listed.get("Med"))),
         )
 
-    def _find(self, evidence: Path | None) -> tuple[int, Mapping[str, Any], Mapping[str, Any]] | None:
-        """Return number, row and properties of the virtual drive of our name; None where there is none."""
-        data = self._ask("drives", "show", "all", place="/vall", evidence=evidence)["Response Data"]
-        for key, rows in data.items():
-            known = re.fullmatch(rf"/c{self._index}/v([0-9]{{1,4}})", key)
-            if known and rows and rows[0].get("Name") == self.identity:
-                number = int(known[1])
-                return number, rows[0], data.get(f"VD{number} Properties", {})
-        return None
+    def _seen(self, serial: str, number: str) -> str:
+        """Return the kernel's device of a drive that the controller also passes on, as those with IR firmware do."""
+        for block in sorted((self._root / "sys/block").glob("*")):
+            path = device_path(block, self._root)
+            try:
+                own = block_dut(path, block.resolve(), self._root).serial
+            except TargetUnfit:  # it has no size
+                continue
+            if (serial and own == serial) or (number and _number(block) == number):
+                return str(path)
+        return ""
 
-    def _found(self, evidence: Path | None) -> tuple[int, Mapping[str, Any], Mapping[str, Any]]:
+    def _require_unused(self, found: Virtual) -> None:
+        """Refuse to delete what the host uses by now, whoever it was that began to; raises Unmade."""
+        until = time.monotonic() + _PASSING_SECONDS
+        for block in sorted((self._root / "sys/block").glob("*")):
+            while found.naa and _number(block) == found.naa:
+                try:
+                    require_free(device_path(block, self._root), block.resolve(), look(self._root))
+                    break
+                except (TargetBusy, TargetUnfit) as why:
+                    if time.monotonic() > until:
+                        raise Unmade(f"virtual drive {found.number} is not deleted: {why}") from None
+                    time.sleep(_PAUSE_SECONDS[0])
+
+    def _find(self, evidence: Path | None) -> Virtual | None:
+        """Return the virtual drive of our name, None where there is none; raises Unmade where that cannot be told."""
+        try:
+            answer = self._ask("drives", "show", "all", place="/vall", evidence=evidence)
+        except Refused as none:
+            if _NO_DRIVES.fullmatch(none.description):
+                return None
+            raise
+        try:
+            known = [*virtual(answer["Response Data"], self._index)]
+        except (LookupError, TypeError, ValueError, AttributeError):
+            known = []
+        if not known and not _NO_DRIVES.fullmatch(str(answer["Command Status"].get("Description"))):
+            raise Unmade(f"{self._kind} does not tell what virtual drives controller {self._index} has")
+        ours = [each for each in known if each.row.get("Name") == self.identity]
+        if len(ours) > 1:
+            raise Unmade(f"virtual drives {' and '.join(str(each.number) for each in ours)} are both {self.identity}")
+        return ours[0] if ours else None
+
+    def _found(self, evidence: Path | None) -> Virtual:
         found = self._find(evidence)
         if found is None:
             raise Unmade(f"there is no virtual drive {self.identity}")
         return found
 
-    def _operations(self, number: int, what: str) -> list[str]:
+    def _going(self, number: int, what: str) -> list[str]:
         """Return what goes on of an operation, with its progress."""
         data = self._ask(f"show-{what}", "show", what, place=f"/v{number}")["Response Data"]
-        found = [each for each in _rows(data) if "Status" in each]
+        found = [each for each in rows(data) if "Status" in each]
         return [str(each) for each in found if str(each["Status"]).lower().startswith("in progress")]
 
     def _appeared(self, evidence: Path) -> Path:
         """Return the kernel's device of the virtual drive: the one that the layout names, if its number is right."""
         until, device = time.monotonic() + _APPEARING_SECONDS, Path(self._layout.device)
         while True:
-            wanted = str(self._found(evidence)[2].get("SCSI NAA Id", "")).lower()
+            wanted = self._found(evidence).naa
             real = Path(os.path.realpath(self._root / str(device).lstrip("/")))
-            wwid = attribute(self._root / "sys/class/block" / real.name / "device/wwid").lower()
-            if wanted and wwid == f"naa.{wanted}":
+            number = _number(self._root / "sys/class/block" / real.name)
+            if wanted and number == wanted:
                 return real
             if time.monotonic() > until:
-                there = f"{device} is {wwid}" if wwid else f"there is no {device}"
+                there = f"{device} is naa.{number}" if number else f"there is no {device}"
                 raise Unmade(f"the virtual drive naa.{wanted} did not appear as {device} ({there})")
             time.sleep(_PAUSE_SECONDS[0])
 
@@ -229,21 +281,6 @@ def _program(kind: str) -> str:
     )  # fmt: skip
 
 
-def _reasons(status: Mapping[str, Any]) -> str:
-    """Return why a command failed, in the controller's words."""
-    detail = status.get("Detailed Status")
-    told = (
-        [str(each["ErrMsg"]) for each in detail if each.get("ErrMsg", "-") != "-"] if isinstance(detail, list) else []
-    )
-    return "; ".join([str(status.get("Description", "no reason given")), *told])
-
-
-def _rows(data: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield every row of an answer, however deep it is."""
-    if isinstance(data, Mapping):
-        yield data
-        for each in data.values():
-            yield from _rows(each)
-    elif isinstance(data, list):
-        for each in data:
-            yield from _rows(each)
+def _number(block: Path) -> str:
+    """Return the NAA number of a SCSI device; empty where it has none."""
+    return attribute(block / "device/wwid").lower().removeprefix("naa.")
