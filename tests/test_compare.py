@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from snia_pts.cli.comparing import _table
 from snia_pts.cli.main import main
-from snia_pts.comparison import causes, compared, difference, unlike, welch
+from snia_pts.comparison import Compared, causes, compared, difference, unlike, welch
 from snia_pts.errors import NotComparable, RecordError, UsageError
 from snia_pts.keyfigures import KeyFigure, key_figures
 from snia_pts.record.folder import RunFolder
 from snia_pts.report import rst
-from snia_pts.report.comparing import Entry, build_comparison, cause
+from snia_pts.report.comparing import Entry, _tables, build_comparison, cause
 from snia_pts.report.drawing import settings
 from snia_pts.report.pages import Figure
 from snia_pts.report.profile.comparing import overall_lines
@@ -166,6 +167,21 @@ def test_texts_of_devices_stay_texts_in_a_comparison() -> None:
 
 
 # -- the verb ---------------------------------------------------------------------------------------------------------
+
+
+def test_asterisks_stand_beside_the_numbers() -> None:
+    """Where there is none there is no room for one, and what is compared stands below each other all the same."""
+    sure, chance = ((100, 101, 102), (147, 148, 149)), ((100, 120, 140), (101, 121, 141))
+    rows = [
+        Compared(metric="iops", at=at, unit="IOPS", better="more", figures=tuple(map(figure, both)))
+        for at, both in (("x", sure), ("y", chance))
+    ]
+    pair = entries(samples.iops_result(), samples.iops_result())
+    head, *lines = [line for line in _table(pair, rows) if line]
+    assert [line.split("  ")[-1].strip() for line in lines] == ["148.0 (+46.5)*", "121.0 (+0.8)"]
+    assert {line.index(")") for line in lines} == {len(head) - 1}
+    (shown,) = _tables(pair, rows)
+    assert [row[3] for row in shown.rows] == ["* +46.5", "+0.8"]
 
 
 @pytest.fixture(scope="module")

@@ -243,7 +243,7 @@ def test_an_effect_is_of_one_setting_alone() -> None:
     ]  # fmt: skip
     assert [each.factor for each in found] == pytest.approx([0.5, 0.25], rel=0.01)
     each, both = tables(page(result, "Effect of CPU governor"))
-    assert [row[5] for row in each.rows] == ["-49.9*", "-75.0*"]
+    assert [row[5] for row in each.rows] == ["* -49.9", "* -75.0"]
     assert both.rows[0][:4] == ("governor powersave", "2", "0.376", "0.250")
     alone = tables(page(staged_result(repeats=1), "Effect of CPU governor"))
     assert alone[0].rows[0][5:7] == ("-50.0", "n/a"), "one repeat tells nothing of chance"

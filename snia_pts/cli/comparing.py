@@ -120,8 +120,16 @@ def _lines(entries: Sequence[Entry], found: Sequence[Unlike], numbers: Sequence[
 def _table(entries: Sequence[Entry], rows: Sequence[Compared]) -> Iterator[str]:
     if not rows:
         return
+    lines = [(f"{rows[0].metric} at", *(entry.label for entry in entries)), *map(_cells, rows)]
+    head, *others = zip(*map(_hung, zip(*lines, strict=True)), strict=True)
     yield ""
-    yield from table((f"{rows[0].metric} at", *(entry.label for entry in entries)), map(_cells, rows))
+    yield from table(head, others)
+
+
+def _hung(column: Sequence[str]) -> list[str]:
+    """Let the asterisks of a column stand beside it, so that its numbers stay below each other."""
+    starred = any(cell.endswith("*") for cell in column)
+    return [cell + " " if starred and not cell.endswith("*") else cell for cell in column]
 
 
 def _cells(each: Compared) -> tuple[str, ...]:
@@ -134,7 +142,7 @@ def _cells(each: Compared) -> tuple[str, ...]:
 
 def _difference(each: Compared, place: int) -> str:
     found = each.differences[place]
-    return "" if found is None else f" ({found.percent:+.1f}{'*' if found.certain else ' '})"
+    return "" if found is None else f" ({found.percent:+.1f}){'*' if found.certain else ''}"
 
 
 def _json(entries: Sequence[Entry], found: Sequence[Unlike], numbers: Sequence[Compared]) -> dict[str, object]:

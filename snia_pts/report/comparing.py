@@ -235,7 +235,7 @@ def _columns(entries: Sequence[Entry], each: Compared, shown: Sequence[int], las
     found = [(entries[0].label, values[0])]
     for place in shown:
         label, change = entries[place].label, each.differences[place]
-        percent = NOT_APPLICABLE if change is None else f"{change.percent:+.1f}{'*' if change.certain else ''}"
+        percent = NOT_APPLICABLE if change is None else f"{'* ' if change.certain else ''}{change.percent:+.1f}"
         found += [(label, values[place]), (f"{label} (%)", percent)]
         if len(entries) == 2:
             found.append(("Interval (%)", _interval(change)))

@@ -150,7 +150,7 @@ class Effect:
         if found is None:
             return (NOT_APPLICABLE,) * 3
         sure = f"{found.low:+.1f} .. {found.high:+.1f}" if found.low is not None and found.high is not None else ""
-        percent = f"{found.percent:+.1f}{'*' if found.certain else ''}"
+        percent = f"{'* ' if found.certain else ''}{found.percent:+.1f}"
         return thousands(self.factor, 3), percent, sure or NOT_APPLICABLE
 
 
