@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from array import array
@@ -20,7 +21,7 @@ from snia_pts.report.pages import Figure, Page
 from snia_pts.report.tables import Table
 from snia_pts.result import TestResult
 from snia_pts.timeline import VITALS, TimeLine
-from tests import samples
+from tests import profiles, samples
 from tests.strategies import block_statistics, vitals
 from tests.test_report_figures import check
 
@@ -160,6 +161,29 @@ def test_the_temperature_is_where_the_iops_are() -> None:
     assert len({each.get_xlim() for each in axes}) == 1
     curves = [next(line for line in each.lines if len(line.get_xdata()) > 2) for each in axes]  # type: ignore[arg-type]
     assert len({tuple(curve.get_xdata()) for curve in curves}) == 1  # type: ignore[arg-type]
+
+
+def test_a_sampled_point_is_drawn_once() -> None:
+    """As a line for each repeat, which leads across nothing else that ran; a point of a profile without samples as one.
+
+    A single sample goes from its beginning to its end.
+    """
+    made = profiles.spec(
+        *(profiles.workload(name, seconds=10.0, sample_seconds=each) for name, each in (("a", 1.0), ("b", 10.0))),
+        profiles.workload("c", seconds=10.0), repeats=3,
+    )  # fmt: skip
+    found = page(watched(profiles.result(made)), COURSE)
+    assert found
+    (figure,) = (block for block in found.blocks if isinstance(block, Figure))
+    with drawing.settings():
+        iops, *_ = figure.draw().axes
+    sampled, single, plain = ((line.get_linestyle(), line.get_xydata().tolist()) for line in iops.lines[:3])  # type: ignore[union-attr]
+
+    assert (plain[0], len(plain[1])) == ("None", 3)
+    for (style, drawn), length in ((sampled, 10), (single, 2)):
+        pieces = [[*piece] for known, piece in itertools.groupby(drawn, lambda at: not math.isnan(at[1])) if known]
+        assert (style, [len(piece) for piece in pieces]) == ("-", [length] * 3)
+        assert all(60 * (piece[-1][0] - piece[0][0]) < 10.1 for piece in pieces)
 
 
 def test_times_of_an_interruption_are_left_out() -> None:

@@ -6,6 +6,7 @@ taken together, a rate over all their time (or I/Os), with a light band from the
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -208,11 +209,44 @@ def points(x: Sequence[float], values: Sequence[float], quantity: Quantity) -> S
     return Series(curve=drawn, label=quantity.label, colour=quantity.colour, quantity=quantity, points=True)
 
 
-def over_all(line: TimeLine, quantity: Quantity, *, shift: float = 0.0) -> Series:
-    """Return a quantity of all of a line, which was not cut into samples, from its beginning to its end."""
-    end, value = shift + line.ended_seconds[-1], mean(line, quantity)
-    drawn = points([end - line.seconds[-1], end], [value, value], quantity)
-    return Series(curve=drawn.curve, label=drawn.label, colour=drawn.colour, quantity=quantity)
+def broken(line: TimeLine, quantity: Quantity, *, shift: float = 0.0) -> Series:
+    """Return a line's samples, moved by ``shift``, with a break where something else ran between two.
+
+    A sample by itself is drawn from its beginning to its end.
+    """
+    import numpy
+
+    ends = places(line, "time") + shift
+    pieces = [_piece(ends, line, quantity, rows) for rows in _unbroken(ends, column(line, "seconds"))]
+
+    def joined(name: str) -> Numbers:
+        parts = [numpy.append(getattr(each, name), each.x[-1] if name == "x" else math.nan) for each in pieces]
+        together: Numbers = numpy.concatenate(parts)[:-1]
+        return together
+
+    x, values, low, high = map(joined, ("x", "values", "low", "high"))
+    drawn = Curve(x=x, values=values, low=low, high=high, samples=sum(each.samples for each in pieces))
+    return Series(curve=drawn, label=quantity.label, colour=quantity.colour, quantity=quantity)
+
+
+def _piece(ends: Numbers, line: TimeLine, quantity: Quantity, rows: slice) -> Curve:
+    import numpy
+
+    drawn = curve(ends, line, quantity, rows)
+    if len(drawn.x) > 1:
+        return drawn
+    begin = drawn.x - line.seconds[rows.start]
+    twice = {name: numpy.repeat(getattr(drawn, name), 2) for name in ("values", "low", "high")}
+    return Curve(x=numpy.append(begin, drawn.x), **twice, samples=1)
+
+
+def _unbroken(ends: Numbers, seconds: Numbers) -> list[slice]:
+    """Return the rows of the samples that followed each other, each within half of its time."""
+    import numpy
+
+    gaps = ends[1:] - seconds[1:] - ends[:-1]
+    edges = [0, *(int(row) + 1 for row in numpy.flatnonzero(gaps > seconds[1:] / 2)), len(ends)]
+    return [slice(first, last) for first, last in itertools.pairwise(edges)]
 
 
 def series(

@@ -82,20 +82,28 @@ def _course(result: TestResult) -> Iterator[Page]:
 
 
 def _series(result: TestResult, quantity: Quantity) -> list[Series]:
-    """Return a quantity of all that was measured: lines of samples, and points of rounds."""
-    clock = _Clock(result)
+    """Return a quantity of all that was measured: lines of samples, and points of what was not cut into any."""
+    clock, sampled = _Clock(result), _sampled(result)
     found = [
-        timelines.over_all(line, quantity, shift=clock.begin(line))
-        if len(line) == 1
-        else timelines.series(line, quantity, shift=clock.begin(line), points=line.phase in _SINGLE)
+        timelines.series(line, quantity, shift=clock.begin(line), points=True)
+        if line.phase in _SINGLE
+        else timelines.broken(line, quantity, shift=clock.begin(line))
         for line in result.time_lines
         if len(line)
     ]
-    measured = [each for loop in result.loops for turn in loop.rounds for each in turn.measurements]
+    measured = [
+        each for loop in result.loops if loop.part not in sampled for turn in loop.rounds for each in turn.measurements
+    ]
     if measured:
         x = [clock.ended(each) for each in measured]
         found.append(timelines.points(x, [_value(each, quantity) for each in measured], quantity))
     return found
+
+
+def _sampled(result: TestResult) -> set[str]:
+    """Return the parts of a profile that were cut into samples: these are time lines, and loops too."""
+    apart = {(each.phase, each.part) for each in result.lines_apart}
+    return {each.part for each in result.time_lines if len(each) and (each.phase, each.part) not in apart}
 
 
 def _around(shown: list[Series]) -> tuple[float, ...]:
@@ -144,14 +152,14 @@ def _began(measurement: Measurement) -> float:
 
 def _marks(result: TestResult) -> list[Mark]:
     """Return where each phase, and each part of the rounds, begins; nothing where lines would hide the points."""
-    clock, found = _Clock(result), list[Mark]()
+    clock, sampled, found = _Clock(result), _sampled(result), list[Mark]()
     for line in result.time_lines:
         if len(line) and line.phase not in ("access C", "pre-write"):
-            name = f"{line.phase}, {line.part}" if line.part else line.phase
+            name = f"{line.phase}, {line.part}" if line.part and line.part not in sampled else line.part or line.phase
             found.append(Mark(x=clock.begin(line), name=name, short=line.part or line.phase))
     for loop in result.loops:
         points = [each for turn in loop.rounds for each in turn.measurements]
-        if points:
+        if points and loop.part not in sampled:
             begin = min(clock.ended(each) - each.runtime_ms / 1000 for each in points)
             found.append(Mark(x=begin, name=f"rounds, {loop.part}" if loop.part else "rounds", short="rounds"))
     return sorted(found, key=lambda mark: mark.x) if len(found) <= _MOST_MARKS else []
