@@ -3,7 +3,7 @@
 ``python bench/days.py [--test wsat|xsr] [--hours 1 24 168]`` lets a scripted device answer a test of that length, each
 time in a process of its own: ``run`` journals it and makes its result, ``assess`` makes the result again from the
 journal, ``draw`` that and all figures and tables of its report.  ``xsr`` has all samples in one stretch, ``wsat`` in
-stretches of half an hour.
+stretches of half an hour.  ``--ios 1e3 1e6 1e9`` gives a test of the first length so many I/Os instead.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def facts(test: str, hours: float) -> RunFacts:
 class Scripted:
     """Answers steps at once, with noise that never gets steady; its clock goes as asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, iops: float = _IOPS) -> None:
+        self.iops = iops
         self.noise = random.Random(0)
         self.now_ns = 10**9
         self.sampled = 0
@@ -92,7 +93,7 @@ class Scripted:
         """Return one second of writes."""
         self.sampled += 1
         level = 2 if self.sampled // 1024 % 2 else 1
-        ios = round(_IOPS * level * self.noise.uniform(0.9, 1.1))
+        ios = max(1, round(self.iops * level * self.noise.uniform(0.9, 1.1)))
         mean_us = 1e6 * 32 / ios
         return Sample(
             number=number, ended_seconds=float(number), seconds=1.0, read_ios=0, write_ios=ios, read_bytes=0,
@@ -115,11 +116,12 @@ class Scripted:
         """Return the measurement of a whole stretch."""
         seconds = step.stimulus.seconds or 0.0
         began_ns, self.now_ns = self.now_ns, self.now_ns + round(1e9 * seconds)
-        ios = round(_IOPS * seconds)
+        ios = max(1, round(self.iops * seconds))
+        bins = min(1000, ios)
         write = Transfers(
             ios=ios, transferred_bytes=4096 * ios, runtime_ms=round(1000 * seconds), response_min_ns=10_000,
             response_mean_ns=160_000.0, response_max_ns=3_000_000,
-            histogram=Histogram.of((100_000 + 1000 * edge, ios // 1000) for edge in range(1000)),
+            histogram=Histogram.of((100_000 + 1000 * edge, (ios + edge) // bins) for edge in range(bins)),
         )  # fmt: skip
         clocking = Clocking(
             started=_STARTED, started_monotonic_ns=began_ns, ended_monotonic_ns=self.now_ns, own_gap_us=1000.0,
@@ -136,11 +138,11 @@ class Scripted:
         )
 
 
-def perform_phase(phase: str, test: str, hours: float, folder: RunFolder) -> None:
+def perform_phase(phase: str, test: str, hours: float, ios: float, folder: RunFolder) -> None:
     """Do one phase in this process, and say how long it took without the imports."""
     began = time.monotonic()
     if phase == "run":
-        run(facts(test, hours), Scripted().perform, folder, lambda _: None)
+        run(facts(test, hours), Scripted(ios / hours / 3600).perform, folder, lambda _: None)
     else:
         result = assess(folder)
         if phase == "draw":
@@ -148,28 +150,31 @@ def perform_phase(phase: str, test: str, hours: float, folder: RunFolder) -> Non
     print(time.monotonic() - began)
 
 
-def cost(phase: str, test: str, hours: float, folder: RunFolder) -> tuple[float, float]:
+def cost(phase: str, test: str, hours: float, folder: RunFolder, ios: float | None = None) -> tuple[float, float]:
     """Return seconds (nan where it failed) and peak resident memory (MiB) of a phase in a process of its own."""
+    many = 3600 * hours * _IOPS if ios is None else ios
     command = [sys.executable, __file__, "--test", test, "--phase", phase, "--folder", str(folder.path)]
-    with subprocess.Popen([*command, "--hours", str(hours)], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*command, "--hours", str(hours), "--ios", str(many)], stdout=subprocess.PIPE, text=True
+    ) as process:
         said = process.stdout.read() if process.stdout else ""
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     return float(said) if process.returncode == 0 else math.nan, usage.ru_maxrss / 1024
 
 
-def compare(test: str, lengths: Iterable[float], phases: Iterable[str], memory: Path | None) -> None:
-    """Measure and print a line a length and phase, with the ratio to the first length's."""
+def compare(test: str, cases: Iterable[tuple[float, float | None]], memory: Path | None) -> None:
+    """Measure and print a line a case of hours and I/Os, and a phase, with the ratio to the first case."""
     first: dict[str, tuple[float, float]] = {}
-    print(f"{test:8} {'hours':>6} {'samples':>8}   {'seconds':>8} {'ratio':>6}   {'peak MiB':>8} {'ratio':>6}")
-    for hours in lengths:
+    print(f"{test:8} {'hours':>6} {'I/Os':>8}   {'seconds':>8} {'ratio':>6}   {'peak MiB':>8} {'ratio':>6}")
+    for hours, ios in cases:
         with tempfile.TemporaryDirectory(dir=memory) as parent:
             folder = RunFolder.create(Path(parent) / "run")
-            for phase in phases:
-                seconds, peak = cost(phase, test, hours, folder)
+            for phase in PHASES:
+                seconds, peak = cost(phase, test, hours, folder, ios)
                 base = first.setdefault(phase, (seconds, peak))
                 ratios = f"{seconds:8.2f} {seconds / base[0]:6.1f}   {peak:8.0f} {peak / base[1]:6.2f}"
-                print(f"{phase:8} {hours:6g} {3600 * hours:8.0f}   {ratios}", flush=True)
+                print(f"{phase:8} {hours:6g} {ios or 3600 * hours * _IOPS:8.0e}   {ratios}", flush=True)
 
 
 def main() -> None:
@@ -177,15 +182,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--test", choices=("wsat", "xsr"), action="append")
     parser.add_argument("--hours", type=float, nargs="+", default=[1, 24, 168])
+    parser.add_argument("--ios", type=float, nargs="+")
     parser.add_argument("--phase", choices=PHASES, help="do this in this process, in --folder")
     parser.add_argument("--folder", type=Path)
     arguments = parser.parse_args()
     if arguments.phase:
-        perform_phase(arguments.phase, arguments.test[0], arguments.hours[0], RunFolder(path=arguments.folder))
+        folder = RunFolder(path=arguments.folder)
+        perform_phase(arguments.phase, arguments.test[0], arguments.hours[0], arguments.ios[0], folder)
         return
     memory = Path("/dev/shm")  # noqa: S108  # durable writes cost nothing there
+    cases = [(hours, None) for hours in arguments.hours]
+    if arguments.ios:
+        cases = [(arguments.hours[0], ios) for ios in arguments.ios]
     for test in arguments.test or ("wsat", "xsr"):
-        compare(test, arguments.hours, PHASES, memory if memory.is_dir() else None)
+        compare(test, cases, memory if memory.is_dir() else None)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
-"""The time between two points: the suite's own, and the device's idle time as the block layer sees it.
+"""The time between two points, and what the suite takes while they are measured; beside others in the same run.
 
 ``python bench/gap.py [--folder DIR] [--point-seconds 1] [--rounds 2]`` (root) makes a loop device on a file in DIR, and
-runs rounds of 56 points on it: with the suite, and as a plain loop that starts fio with its defaults for each point, as
-the peers do.  A process of its own watches /sys/block/loopN/stat all the while.
-``--tkperf CHECKOUT --tkperf-python PYTHON`` lets TKperf do its IOPS test too, for as long as the plain loop took.
+runs rounds of 56 points on it: with the suite, and as a plain loop that starts fio with its defaults for each point.  A
+process of its own watches /sys/block/loopN/stat all the while.
+``--tkperf CHECKOUT --tkperf-python PYTHON`` and ``--cloudharmony CHECKOUT`` (block-storage, with php) let these do
+their IOPS tests too, for as long as the plain loop took and as much as they sleep before.
+``--alone`` runs nobody but the suite, ``--mixes`` and ``--sizes`` (KiB) fewer points: ``--alone --point-seconds 60
+--mixes 100 65 0 --sizes 1024 64 4`` takes 18 minutes.
 """
 
 from __future__ import annotations
@@ -11,26 +14,37 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import multiprocessing
-import os
-import signal
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from bench.peers import Reading, cloudharmony, readings, started, tkperf
 
 #: A pause from its beginning to its end, in ms of the monotonic clock.
 Idle = tuple[float, float]
 
 SHORTEST_IDLE_MS = 0.5
 MIXES = (100, 95, 65, 50, 35, 5, 0)
-SIZES_KIB = (1024, 128, 64, 32, 16, 8, 4, 0.5)
+SIZES_KIB = (1024.0, 128.0, 64.0, 32.0, 16.0, 8.0, 4.0, 0.5)
+#: What fio sleeps at least before it begins: who starts one for each point leaves the device alone for longer.
+FIO_MS = 100.0
+#: What others sleep before their points.
+SLEPT_SECONDS = 15.0
+#: Of a window.
+LEAST_ROUNDS = 2
 #: What lies around the moments that the suite tells may belong to its pause.
 AROUND_MS = 100.0
 MOMENTS = ("started_monotonic_ns", "ended_monotonic_ns")
@@ -54,6 +68,20 @@ def sample(stat: Path, stop: Event, idles: multiprocessing.Queue[list[Idle]]) ->
 
 
 @contextmanager
+def loop_device(folder: Path) -> Iterator[str]:
+    """A loop device on a file of its own in ``folder``."""
+    image = folder / "drive.img"
+    with image.open("wb") as file:
+        file.truncate(128 << 20)
+    argv = ["losetup", "--find", "--show", str(image)]
+    device = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        yield device
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+@contextmanager
 def watched(device: str) -> Iterator[list[Idle]]:
     """Watch ``device`` and fill the list with its idle times."""
     stop = multiprocessing.Event()
@@ -70,21 +98,27 @@ def watched(device: str) -> Iterator[list[Idle]]:
         watcher.join()
 
 
-def ours(device: str, run: Path, seconds: float, rounds: int) -> None:
-    """Run the suite on ``device``."""
-    argv = [
-        sys.executable, "-m", "snia_pts", "iops", device, "--serial", Path(device).name, "--run-dir", str(run),
-        "--point-seconds", str(seconds), "--set", f"steady_state.window_rounds={rounds}", "--max-rounds", str(rounds),
-        "--to", "none",
+def ours(device: str, run: Path, arguments: argparse.Namespace) -> list[Reading]:
+    """Run the suite on ``device``; returns what it took, time after time."""
+    values = {
+        "steady_state.window_rounds": arguments.rounds, "rounds.maximum": arguments.rounds,
+        "rounds.point_seconds": arguments.point_seconds, "rounds.read_percents": arguments.mixes,
+        "rounds.block_sizes_kib": arguments.sizes,
+    }  # fmt: skip
+    argv: list[str | Path] = [
+        sys.executable, "-m", "snia_pts", "iops", device, "--serial", Path(device).name, "--run-dir", run, "--to",
+        "none", *(f"--set={key}={json.dumps(value)}" for key, value in values.items()),
     ]  # fmt: skip
-    done = subprocess.run(argv, check=False, capture_output=True, text=True)
-    if done.returncode not in (0, 10):
-        raise SystemExit(done.stderr)
+    process = started(argv, run.parent)
+    found = list(readings(process, math.inf))
+    if process.returncode not in (0, 10):
+        raise SystemExit(f"the suite ended with {process.returncode}: {' '.join(map(str, argv))}")
+    return found
 
 
-def plain(device: str, seconds: float) -> None:
+def plain(device: str, seconds: float, mixes: Sequence[int], sizes_kib: Sequence[float]) -> None:
     """Measure the points of a round as the peers do."""
-    for mix, size in itertools.product(MIXES, SIZES_KIB):
+    for mix, size in itertools.product(mixes, sizes_kib):
         plain_point(device, mix, size, seconds)
 
 
@@ -97,23 +131,6 @@ def plain_point(device: str, mix: int, size_kib: float, seconds: float) -> None:
         "--output-format=json",
     ]  # fmt: skip
     json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
-
-
-def tkperf(device: str, seconds: float, limit_seconds: float, checkout: Path, python: Path, folder: Path) -> None:
-    """Let TKperf test ``device`` for a while, and end it."""
-    argv = [
-        str(python), str(checkout / "scripts" / "tkperf"), "ssd", "gap", device, "-rt", str(max(1, round(seconds))),
-        "-nj", "4", "-iod", "32", "-ft", "-ssdt", "iops",
-    ]  # fmt: skip
-    environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "MPLBACKEND": "agg"}
-    with subprocess.Popen(
-        argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, start_new_session=True,
-    ) as process:  # fmt: skip
-        try:
-            process.wait(limit_seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def between(idles: Sequence[Idle], points: Sequence[dict[str, Any]]) -> list[float]:
@@ -139,61 +156,106 @@ def spread(name: str, values: Sequence[float]) -> float:
 
 
 def rounds_of(journal: Path) -> list[list[dict[str, Any]]]:
-    """Return the clockings of the points of each round of a journal."""
+    """Return the clockings of the points of each round of a journal, each with its runtime."""
     rounds: list[list[dict[str, Any]]] = []
     for entry in (json.loads(line)["entry"] for line in journal.read_text().splitlines()):
         if entry["kind"] == "asked":
             rounds.append([])
         elif "clocking" in entry.get("outcome", {}):
-            rounds[-1].append(entry["outcome"]["clocking"])
+            outcome = entry["outcome"]
+            runtime = max(outcome[side]["runtime_ms"] for side in ("read", "write"))
+            rounds[-1].append({**outcome["clocking"], "runtime_ms": runtime})
     return [each for each in rounds if len(each) > 1]
+
+
+def taken(name: str, found: Sequence[Reading], first: float, last: float) -> None:
+    """Print what a process took between two moments of the monotonic clock, in seconds."""
+    during = [each for each in found if first <= each.at <= last]
+    if len(during) < 2:
+        print(f"{name:46} was not seen twice")
+        return
+    one, other = during[0], during[-1]
+    cpu = 100 * (other.cpu_seconds - one.cpu_seconds) / (other.at - one.at)
+    print(f"{name:46} {other.peak_mib:8.1f} {other.shared_mib:8.1f} {other.own_mib:8.1f} MiB {cpu:8.2f} %")
+
+
+def peers_of(device: str, arguments: argparse.Namespace, folder: Path) -> Mapping[str, Callable[[], Any]]:
+    """Return how each of the others that were asked for is started."""
+    seconds, found = arguments.point_seconds, dict[str, Callable[[], Any]]()
+    if arguments.tkperf:
+        found["TKperf"] = partial(tkperf, device, seconds, arguments.tkperf, arguments.tkperf_python, folder)
+    if arguments.cloudharmony:
+        found["CloudHarmony"] = partial(cloudharmony, device, seconds, arguments.cloudharmony, folder)
+    return found
+
+
+def wall_times(rounds: Sequence[Sequence[dict[str, Any]]], seconds: float) -> None:
+    """Print how long rounds took, first I/O to last, to the runtimes of their points and to what was asked."""
+
+    def line(name: str, points: Sequence[dict[str, Any]]) -> None:
+        wall = (points[-1]["ended_monotonic_ns"] - points[0]["started_monotonic_ns"]) / 1e9
+        ran, asked = sum(point["runtime_ms"] for point in points) / 1000, len(points) * seconds
+        told = f"{wall / ran:.4f} of its points' runtimes, {wall / asked:.4f} of what was asked"
+        print(f"{name} of {len(points)} points of {seconds:g} s: {wall:.3f} s, {told}")
+
+    for points in rounds:
+        line("a round", points)
+    line("all rounds", list(itertools.chain(*rounds)))
+
+
+def parsed() -> argparse.Namespace:
+    """Read the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--point-seconds", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--mixes", type=int, nargs="+", default=MIXES, metavar="PERCENT")
+    parser.add_argument("--sizes", type=float, nargs="+", default=SIZES_KIB, metavar="KIB")
+    parser.add_argument("--alone", action="store_true")
+    parser.add_argument("--tkperf", type=Path, metavar="CHECKOUT")
+    parser.add_argument("--tkperf-python", type=Path, metavar="PYTHON", default=Path(sys.executable))
+    parser.add_argument("--cloudharmony", type=Path, metavar="CHECKOUT")
+    arguments = parser.parse_args()
+    if arguments.rounds < LEAST_ROUNDS:
+        parser.error(f"the suite makes {LEAST_ROUNDS} rounds at least")
+    if arguments.cloudharmony and not shutil.which("php"):
+        parser.error("CloudHarmony's program needs php (php-cli)")
+    return arguments
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, default=None)
-    parser.add_argument("--point-seconds", type=float, default=1.0)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--tkperf", type=Path, metavar="CHECKOUT")
-    parser.add_argument("--tkperf-python", type=Path, metavar="PYTHON", default=Path(sys.executable))
-    arguments = parser.parse_args()
-    seconds, peers = arguments.point_seconds, dict[str, list[Idle]]()
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
+    arguments = parsed()
+    seconds, idles, took = arguments.point_seconds, dict[str, list[Idle]](), dict[str, list[Reading]]()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as name, loop_device(Path(name)) as device:
         folder = Path(name)
-        with (folder / "drive.img").open("wb") as file:
-            file.truncate(128 << 20)
-        argv = ["losetup", "--find", "--show", str(folder / "drive.img")]
-        device = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
-        try:
-            with watched(device) as suite:
-                ours(device, folder / "run", seconds, arguments.rounds)
-            with watched(device) as peers["plain loop"]:
-                began = time.monotonic()
-                plain(device, seconds)
-                took = time.monotonic() - began
-            if arguments.tkperf:
-                with watched(device) as peers["TKperf"]:
-                    tkperf(device, seconds, took, arguments.tkperf, arguments.tkperf_python, folder)
-        finally:
-            subprocess.run(["losetup", "--detach", device], check=True)
+        with watched(device) as suite:
+            mine = ours(device, folder / "run", arguments)
         rounds = rounds_of(folder / "run" / "journal.jsonl")
-    within = [gap for points in rounds for gap in points[1:]]
+        if not arguments.alone:
+            began = time.monotonic()
+            with watched(device) as idles["plain loop"]:
+                plain(device, seconds, arguments.mixes, arguments.sizes)
+            limit = time.monotonic() - began + SLEPT_SECONDS
+            for peer, start in peers_of(device, arguments, folder).items():
+                with watched(device) as idles[peer]:
+                    took[peer] = list(readings(start(), limit))
     print(f"{'':46}   median      p90    worst")
-    spread("the suite's own time before a point", [gap["own_gap_us"] / 1000 for gap in within])
-    spread("idle before a point, as the suite records it", [gap["idle_gap_ms"] for gap in within])
-    ours_ms = spread(
-        "idle between points, block layer: suite", [g for points in rounds for g in between(suite, points)]
-    )
+    within = [point for points in rounds for point in points[1:]]
+    spread("the suite's own time before a point", [point["own_gap_us"] / 1000 for point in within])
+    spread("idle before a point, as the suite records it", [point["idle_gap_ms"] for point in within])
+    median_ms = spread("idle between points: suite", [gap for points in rounds for gap in between(suite, points)])
     spread("the same between two rounds", [points[0]["idle_gap_ms"] for points in rounds[1:]])
-    count = len(MIXES) * len(SIZES_KIB) - 1
-    for peer, idles in peers.items():
-        theirs_ms = spread(f"idle between points, block layer: {peer}", longest(idles, count))
-        print(f"ratio of the medians, suite to {peer}: {ours_ms / theirs_ms:.3f}")
-    for points in rounds:
-        wall = (points[-1]["ended_monotonic_ns"] - points[0]["started_monotonic_ns"]) / 1e9
-        asked = len(points) * seconds
-        print(f"wall time of a round of {len(points)} points: {wall:.3f} s, {wall / asked:.4f} of what was asked")
+    for peer, found in idles.items():
+        known = len(arguments.mixes) * len(arguments.sizes) - 1 if peer == "plain loop" else len(found)
+        count = min(known, sum(end - start > FIO_MS for start, end in found))
+        theirs_ms = spread(f"idle between points: {peer}", longest(found, count))
+        print(f"ratio of the medians, suite to {peer}: {median_ms / theirs_ms:.3f}")
+    wall_times(rounds, seconds)
+    print(f"{'while points were measured':46} peak RSS  its Pss  its Uss       CPU of one core")
+    taken("the suite", mine, rounds[0][0]["started_monotonic_ns"] / 1e9, rounds[-1][-1]["ended_monotonic_ns"] / 1e9)
+    for peer, theirs in took.items():
+        taken(peer, theirs, theirs[len(theirs) // 2].at, theirs[-1].at)
 
 
 if __name__ == "__main__":

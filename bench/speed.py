@@ -2,19 +2,20 @@
 
 ``python bench/speed.py [--seconds 2] [--turns 5]`` (root) measures random reads and writes of 4 KiB on a loop device in
 memory, in turns: with the suite, alone and while the next point is made ready; with fio tuned by hand; and with the
-settings of TKperf and of CloudHarmony's block-storage.  Prints the least, middle and
-greatest IOPS, the ratio to the suite in the same turn, and that of the best of all turns.
+settings of TKperf and of CloudHarmony's block-storage.  Prints the least, middle and greatest IOPS; the ratio of the
+suite to each in the same turn, the median with the interval that holds it with 95 %; and that of the best of all turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -55,6 +56,15 @@ def by_fio(device: Path, asked: Stimulus, options: tuple[str, ...]) -> float:
     return float(job["read"]["iops"] + job["write"]["iops"])
 
 
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return what the median of all there could be lies between with 95 %: the rule of signs, no law of errors."""
+    ordered, beyond, rank = sorted(values), 0.0, 0
+    while (beyond := beyond + math.comb(len(ordered), rank) / 2 ** len(ordered)) <= 0.025:
+        rank += 1
+    least = max(0, rank - 1)
+    return ordered[least], ordered[-1 - least]
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -82,11 +92,12 @@ def main() -> None:
             print(f"{asked.label}, T{threads} Q{depth}")
             for way in ways:
                 iops = [turn[way] for turn in turns]
-                ratio = statistics.median(turn["the suite"] / turn[way] for turn in turns)
+                ratios = [turn["the suite"] / turn[way] for turn in turns]
+                low, high = interval(ratios)
                 best = max(turn["the suite"] for turn in turns) / max(iops)
                 print(
                     f"  {way:32} {min(iops):9.0f} {statistics.median(iops):9.0f} {max(iops):9.0f} IOPS   "
-                    f"suite : this {ratio:5.2f}, of the best {best:5.2f}"
+                    f"suite : this {statistics.median(ratios):5.2f} ({low:.2f} to {high:.2f}), of the best {best:5.2f}"
                 )
 
 

@@ -1,7 +1,8 @@
-"""What telemetry costs: the CPU time of a reading, and IOPS with and without it, in turns.
+"""What telemetry costs: CPU time of a reading, of the suite beside its fio, and IOPS with and without it, in turns.
 
-``python bench/telemetry.py [--folder DIR] [--seconds 3] [--turns 5]`` (root) makes a loop device on a file in DIR, and
-runs the same stimulus on it with one-second samples, once with readings at every sample and tick, once without any.
+``python bench/telemetry.py [--folder DIR] [--seconds 4] [--turns 20]`` (root) makes a loop device on a file in DIR, and
+runs the same stimulus on it with one-second samples: with readings at every sample and tick, without any, and without
+any once more, which tells what the same differs from itself by.  A ratio's interval holds its median with 95 %.
 """
 
 from __future__ import annotations
@@ -9,13 +10,18 @@ from __future__ import annotations
 import argparse
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from bench.speed import interval
 from snia_pts.lab.engine import FioEngine
 from snia_pts.lab.telemetry import Observer, observe
 from snia_pts.measurement import Measurement
@@ -23,6 +29,7 @@ from snia_pts.steps import Stimulus, Stretch
 
 MIB = 1 << 20
 READINGS = 2000
+WAYS = ("with", "without", "without again")
 
 
 class Blind(Observer):
@@ -61,42 +68,62 @@ def microseconds(act: Callable[[], object]) -> tuple[float, float]:
     return statistics.median(times), (time.process_time_ns() - began) / READINGS / 1000
 
 
-def iops(device: str, evidence: Path, seconds: float, observer: Observer) -> float:
-    """Return the IOPS of a stretch of one-second samples."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a stretch came to: IOPS, and what the suite and a thread of its fio used of a core meanwhile, in percent."""
+
+    iops: float
+    suite_percent: float
+    fio_percent: float
+
+
+def stretch(device: str, evidence: Path, seconds: float, observer: Observer) -> Seen:
+    """Run a stretch of one-second samples; CPU time counts from the first sample to the last."""
     evidence.mkdir()
     engine = FioEngine(device, evidence, seed=1, io_engine="libaio", observer=observer)
     stimulus = Stimulus(
         access="RND", read_percent=0, block_size_bytes=4096, thread_count=1, queue_depth=16, range_offset_bytes=0,
         range_bytes=256 * MIB, seconds=seconds,
     )  # fmt: skip
-    outcomes = list(engine.stretch(Stretch(phase="stimulus", stimulus=stimulus, sample_seconds=1.0)))
-    whole = outcomes[-1]
-    if not isinstance(whole, Measurement):
-        raise TypeError("a stretch ends with its measurement")
-    return whole.iops
+    marks: list[tuple[float, float]] = []
+    for outcome in engine.stretch(Stretch(phase="stimulus", stimulus=stimulus, sample_seconds=1.0)):
+        if isinstance(outcome, Measurement):
+            (began, used), (ended, used_at_last) = marks[0], marks[-1]
+            percent = 100 * (used_at_last - used) / (ended - began)
+            return Seen(iops=outcome.iops, suite_percent=percent, fio_percent=outcome.engine_cpu_percent or 0.0)
+        marks.append((time.monotonic(), time.process_time()))
+    raise ValueError("a stretch ends with its measurement")
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=None)
-    parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--turns", type=int, default=20)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name, loop_device(Path(name)) as device:
         watching, blind = observe(device), Blind(Path("/sys/block") / Path(device).name)
         for what, act in (("lap (at each outcome)", watching.lap), ("tick (about once a second)", watching.tick)):
             took, used = microseconds(act)
             print(f"{what:28} {took:8.1f} us median   {used:8.1f} us CPU")
-        found: dict[str, list[float]] = {"with": [], "without": []}
-        for turn in range(2 * arguments.turns):
-            how = ("with", "without")[(turn + turn // 2) % 2]  # with without without with ...
-            observer = watching if how == "with" else blind
-            found[how].append(iops(device, Path(name) / f"{turn}", arguments.seconds, observer))
-    for how, values in found.items():
-        print(f"IOPS {how:23} {statistics.median(values):8.0f} median   {min(values):8.0f} - {max(values):.0f}")
-    ratio = statistics.median(map(lambda one, other: one / other, found["with"], found["without"]))
-    print(f"ratio of the IOPS, with to without, median of pairs: {ratio:.3f}")
+        found: dict[str, list[Seen]] = {way: [] for way in WAYS}
+        for turn in range(arguments.turns):
+            for place in range(len(WAYS)):
+                way = WAYS[(turn + place) % len(WAYS)]  # each goes first in its turn
+                observer = watching if way == "with" else blind
+                found[way].append(stretch(device, Path(name) / f"{turn}{place}", arguments.seconds, observer))
+    for way, seen in found.items():
+        iops = [each.iops for each in seen]
+        suite, fio = (
+            statistics.median(getattr(each, who) for each in seen) for who in ("suite_percent", "fio_percent")
+        )
+        print(f"{way:14} {statistics.median(iops):8.0f} IOPS, median   {min(iops):8.0f} - {max(iops):.0f}", end="")
+        print(f"   suite {suite:5.2f} % of a core, fio {fio:6.2f} %")
+    for way in ("with", "without again"):
+        ratios = [one.iops / other.iops for one, other in zip(found[way], found["without"], strict=True)]
+        low, high = interval(ratios)
+        print(f"IOPS {way} to without, of each turn: median {statistics.median(ratios):.3f}   {low:.3f} to {high:.3f}")
 
 
 if __name__ == "__main__":

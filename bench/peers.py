@@ -1,0 +1,108 @@
+"""Others that test drives, as ``bench/gap.py`` lets them test beside the suite, and what each takes meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+#: What CloudHarmony's program asks of a point's time at least.
+CLOUDHARMONY_SECONDS = 10
+SAMPLE_SECONDS = 0.5
+MIB = 1024.0  # of the kernel's kB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a process took so far, its children apart.
+
+    Seconds of CPU time at a moment of the monotonic clock, and MiB: the most that was resident, and of what is resident
+    its share, and what is its alone.
+    """
+
+    at: float
+    cpu_seconds: float
+    peak_mib: float
+    shared_mib: float
+    own_mib: float
+
+
+def readings(process: subprocess.Popen[bytes], limit_seconds: float) -> Iterator[Reading]:
+    """Read what a process takes until it ends; kill it and all of its session when it has had so long."""
+    until = time.monotonic() + limit_seconds
+    while process.poll() is None:
+        if time.monotonic() > until:
+            end(process)
+            return
+        try:
+            yield read(Path("/proc") / str(process.pid))
+        except OSError:  # it ended meanwhile
+            process.wait()
+            return
+        time.sleep(SAMPLE_SECONDS)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and all of its session: what timeout starts is in no group of its parent."""
+    process.kill()
+    process.wait()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it ended meanwhile
+            if int(stat.read_text().rpartition(")")[2].split()[3]) == process.pid:
+                os.kill(int(stat.parent.name), signal.SIGKILL)
+
+
+def read(process: Path) -> Reading:
+    """Read what the process of a folder of /proc took; raises OSError when there is none."""
+    fields = (process / "stat").read_text().rpartition(")")[2].split()
+    held = _sizes(process / "smaps_rollup")
+    return Reading(
+        at=time.monotonic(), cpu_seconds=(int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"),
+        peak_mib=_sizes(process / "status")["VmHWM"] / MIB, shared_mib=held["Pss"] / MIB,
+        own_mib=(held["Private_Clean"] + held["Private_Dirty"]) / MIB,
+    )  # fmt: skip
+
+
+def _sizes(file: Path) -> Mapping[str, int]:
+    """Return what a file of /proc gives in kB, by its names."""
+    lines = (line.split() for line in file.read_text().splitlines())
+    return {words[0].removesuffix(":"): int(words[1]) for words in lines if words[-1] == "kB"}
+
+
+def started(argv: Sequence[str | Path], folder: Path, **environment: str) -> subprocess.Popen[bytes]:
+    """Start a program in ``folder``, in a session of its own, with nobody to ask."""
+    return subprocess.Popen(
+        list(map(str, argv)), cwd=folder, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+
+
+def tkperf(device: str, seconds: float, checkout: Path, python: Path, folder: Path) -> subprocess.Popen[bytes]:
+    """Let TKperf do its IOPS test."""
+    argv: list[str | Path] = [
+        python, checkout / "scripts" / "tkperf", "ssd", "gap", device, "-rt", str(max(1, round(seconds))), "-nj", "4",
+        "-iod", "32", "-ft", "-ssdt", "iops",
+    ]  # fmt: skip
+    return started(argv, folder, PYTHONPATH=str(checkout / "src"), MPLBACKEND="agg")
+
+
+def cloudharmony(device: str, seconds: float, checkout: Path, folder: Path) -> subprocess.Popen[bytes]:
+    """Let CloudHarmony's block-storage do its IOPS test without purge and preconditioning, as its run.sh calls it.
+
+    It asks for points of ten seconds at least; for shorter ones its fio is a shell that becomes fio with another time.
+    """
+    fio, output = folder / "fio", folder / "cloudharmony"
+    output.mkdir(exist_ok=True)
+    fio.write_text(f'#!/bin/sh\nexec fio "$@" --runtime={max(1, round(seconds))}\n')
+    fio.chmod(0o755)
+    argv: list[str | Path] = [
+        "php", checkout / "lib" / "run.php", f"--target={device}", "--test=iops", "--nopurge", "--noprecondition",
+        "--noreport", "--threads=4", "--oio_per_thread=32", f"--output={output}", f"--fio={fio}",
+        f"--wd_test_duration={max(CLOUDHARMONY_SECONDS, round(seconds))}",
+    ]  # fmt: skip
+    return started(argv, folder)
