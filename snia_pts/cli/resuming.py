@@ -18,7 +18,6 @@ from ..record.journal import is_written
 from ..record.suite import SuiteFolder
 from ..replay import Outlook, file_state, look, moment
 from ..report import USUAL
-from ..report.summary import verdict
 from ..result import RunFacts, TestResult
 from ..runner import resume as go_on
 from ..testplatform import HostSetting, TestPlatform
@@ -63,8 +62,7 @@ def _resume(arguments: argparse.Namespace) -> int:
     target.require_tools()
     with mailed(asked, test_words(outlook.facts.spec, target), folder.path / "report.pdf") as letter:
         result = _gone_on(folder, outlook, target, asked)
-        letter.verdict = verdict(result)
-        return finish(result, folder, asked.formats)
+        return finish(result, folder, asked.formats, letter)
 
 
 def _gone_on(folder: RunFolder, outlook: Outlook, target: Bench, asked: argparse.Namespace) -> TestResult:

@@ -15,18 +15,16 @@ from ..acceptance import judgements, require_met
 from ..errors import Interrupted, SniaPtsError
 from ..lab.host import read_platform
 from ..record.folder import RunFolder, default_name
-from ..report.summary import verdict
 from ..result import RunFacts, RunWarning, TestResult
 from ..spec import Spec
 from ..specfile import Specification
 from ..testplatform import HostSetting
 from . import preparing
 from .benches import Bench, bench
-from .mail import mailed
+from .mail import Letter, mailed
 from .plan_text import Planned, plan_json, plan_lines
 from .post import post
 from .progress import Progress, choose_mode, standard_stream
-from .result_text import result_lines
 from .words import dut_words
 
 
@@ -52,8 +50,7 @@ def run_specification(specification: Specification, arguments: argparse.Namespac
     folder = RunFolder.create(arguments.run_dir or Path("runs") / name)
     with mailed(arguments, about, folder.path / "report.pdf") as letter:
         result = _measured(specification, target, folder, arguments, seed)
-        letter.verdict = verdict(result)
-        return finish(result, folder, arguments.formats)
+        return finish(result, folder, arguments.formats, letter)
 
 
 def test_words(spec: Spec, target: Bench) -> str:
@@ -160,12 +157,15 @@ def _host_warnings(settings: Sequence[HostSetting]) -> Iterator[RunWarning]:
             yield RunWarning(what=f"host: {setting.name}", detail=f"{setting.value}{better}: {setting.reason}")
 
 
-def finish(result: TestResult, folder: RunFolder, formats: Sequence[str]) -> int:
+def finish(result: TestResult, folder: RunFolder, formats: Sequence[str], letter: Letter) -> int:
     """Make the report of a finished test in ``formats``, and tell what came of it; raises LimitsMissed."""
-    from ..report import write
-
     folder.forget_stop()  # one that came too late
     try:
+        from ..report import write  # what makes a report is not held while a test runs
+        from ..report.summary import verdict
+        from .result_text import result_lines
+
+        letter.verdict = verdict(result)
         written = write(result, folder.path, formats)
     except KeyboardInterrupt:
         hint = f"The test is finished and its result safe; snia-pts report {folder.path} makes the report."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -53,6 +52,8 @@ class Listed:
 
 def read_inventory(root: Path = ROOT) -> tuple[Listed, ...]:
     """Return the disks of this host, and the loop devices that are bound, in the order of their names."""
+    from concurrent.futures import ThreadPoolExecutor  # for who lists devices, and not for every test
+
     occupancy = _lasting(look(root), root)
     blocks = sorted((each for each in (root / "sys/block").glob("*") if _is_there(each)), key=_natural)
     disks = {device_path(block, root): block.resolve() for block in blocks}
