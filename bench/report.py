@@ -3,7 +3,10 @@
 ``python bench/report.py RUN [--repeats 3]`` makes the report of RUN again, each time in a process of its own.
 ``--tkperf CHECKOUT --tkperf-python PYTHON`` lets TKperf plot the rounds of RUN, an IOPS run of the whole matrix, and
 rst2pdf make its PDF, in turns with ours: PYTHON is an interpreter that has what both need, which is Python 3.10 with
-matplotlib 3.5.3, numpy below 1.25, lxml, simplejson, docutils 0.20.1 and rst2pdf.
+matplotlib 3.5.3, numpy below 1.25, lxml, simplejson, docutils 0.20.1 and rst2pdf.  In the same turns stand what the
+libraries alone take: matplotlib for as many figures of one line, rst2pdf for the report's text without figures.
+
+Every program finds its bytecode, as an installed one does: the first turn makes it, and does not count.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -79,44 +83,72 @@ def tkperf_xml(result: TestResult) -> str:
     return f"<run>{elements(dict(head))}<iops>{elements(told)}</iops></run>"
 
 
+#: Makes figures of one line in both forms: their number is its argument.
+_PLOTTED = """
+import io, sys
+from matplotlib.figure import Figure
+for _ in range(int(sys.argv[1])):
+    figure = Figure(figsize=(6.9, 4.3))
+    figure.subplots().plot(range(11))
+    for form in ("svg", "pdf"):
+        figure.savefig(io.BytesIO(), format=form)
+"""
+_TYPESET = "import sys; from rst2pdf.createpdf import main; main(sys.argv[1:])"
+
+
+def by_tkperf(document: str, checkout: Path, python: Path) -> Cost:
+    """Let TKperf plot the rounds of ``document``, and rst2pdf make its PDF."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "run.xml").write_text(document)
+        plots = (python, checkout / "scripts" / "tkperf", "ssd", "run", "none", "-xml", "-ssdt", "iops")
+        found = cost(
+            plots, (python.parent / "rst2pdf", "run.rst"), folder=folder, PYTHONPATH=str(checkout / "src"),
+            MPLBACKEND="agg",
+        )  # fmt: skip
+        if not (folder / "run.pdf").exists():
+            raise SystemExit("rst2pdf made no PDF of TKperf's report")
+    return found
+
+
+def by_libraries(run: Path) -> tuple[Cost, Cost]:
+    """Return what matplotlib takes for as many figures as ``run`` has, and rst2pdf for its text."""
+    figures = len(list((run / "figures").glob("*.svg")))
+    text = re.sub(r"(?m)^\.\. (figure|header)::.*\n(?:(?: .*)?\n)*", "\n", (run / "report.rst").read_text())
+    with tempfile.TemporaryDirectory() as name:
+        source = Path(name) / "text.rst"
+        source.write_text(text)
+        return (
+            cost((sys.executable, "-c", _PLOTTED, str(figures))),
+            cost((sys.executable, "-c", _TYPESET, str(source), "-o", f"{name}/text.pdf")),
+        )
+
+
 def beside_tkperf(run: Path, checkout: Path, python: Path, suite: Sequence[str], repeats: int) -> None:
     """Let both make a report of the same rounds in turns, and print what each took."""
     from snia_pts.record.folder import RunFolder
     from snia_pts.replay import assess
 
     document = tkperf_xml(assess(RunFolder.existing(run)))
-    ours, theirs = list[Cost](), list[Cost]()
-    for _ in range(repeats):
-        ours.append(cost([*suite, "report", str(run), "--to", "pdf,html,xlsx"]))
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            (folder / "run.xml").write_text(document)
-            plots: list[str | Path] = [
-                python,
-                checkout / "scripts" / "tkperf",
-                "ssd",
-                "run",
-                "none",
-                "-xml",
-                "-ssdt",
-                "iops",
-            ]
-            theirs.append(
-                cost(
-                    plots, [python.parent / "rst2pdf", "run.rst"], folder=folder, PYTHONPATH=str(checkout / "src"),
-                    MPLBACKEND="agg",
-                )
-            )  # fmt: skip
-            if not (folder / "run.pdf").exists():
-                raise SystemExit("rst2pdf made no PDF of TKperf's report")
-    print(f"{'':34} seconds CPU seconds peak MiB")
-    for name, found in (("TKperf's four plots, rst2pdf", theirs), ("ours: PDF, HTML, XLSX", ours)):
-        middle = (statistics.median(each.seconds for each in found), statistics.median(c.cpu_seconds for c in found))
-        print(f"{name:34} {middle[0]:7.2f} {middle[1]:11.2f} {max(each.mib for each in found):8.0f}")
-    pairs = list(zip(theirs, ours, strict=True))
-    ratios = [statistics.median(t.seconds / o.seconds for t, o in pairs)]
-    ratios.append(statistics.median(t.cpu_seconds / o.cpu_seconds for t, o in pairs))
-    print(f"{'TKperf : ours, median of pairs':34} {ratios[0]:7.2f} {ratios[1]:11.2f}")
+    costs: dict[str, list[Cost]] = {}
+    for _ in range(1 + repeats):
+        ours = cost([*suite, "report", str(run), "--to", "rst,pdf,html,xlsx"])
+        theirs = by_tkperf(document, checkout, python)
+        plotted, typeset = by_libraries(run)
+        for name, found in (
+            ("TKperf's four plots, rst2pdf", theirs), ("ours: PDF, HTML, XLSX", ours),
+            ("matplotlib: figures of a line", plotted), ("rst2pdf: the text alone", typeset),
+        ):  # fmt: skip
+            costs.setdefault(name, []).append(found)
+    print(f"{'medians, the largest':34} seconds CPU seconds peak MiB   TKperf : this, and of CPU seconds")
+    theirs_first, *_ = costs.values()
+    for name, each in costs.items():
+        counted = each[1:]
+        seconds, cpu = statistics.median(c.seconds for c in counted), statistics.median(c.cpu_seconds for c in counted)
+        pairs = list(zip(theirs_first[1:], counted, strict=True))
+        ratio = statistics.median(t.seconds / o.seconds for t, o in pairs)
+        of_cpu = statistics.median(t.cpu_seconds / o.cpu_seconds for t, o in pairs)
+        print(f"{name:34} {seconds:7.2f} {cpu:11.2f} {max(c.mib for c in counted):8.0f}   {ratio:.2f} {of_cpu:.2f}")
 
 
 def main() -> None:
@@ -127,23 +159,30 @@ def main() -> None:
     parser.add_argument("--tkperf", type=Path, metavar="CHECKOUT")
     parser.add_argument("--tkperf-python", type=Path, metavar="PYTHON", default=Path(sys.executable))
     arguments = parser.parse_args()
-    suite = [sys.executable, "-m", "snia_pts"]
-    if arguments.tkperf:
-        beside_tkperf(arguments.run, arguments.tkperf, arguments.tkperf_python, suite, arguments.repeats)
-        return
+    with tempfile.TemporaryDirectory() as prefix:
+        os.environ |= {"PYTHONPYCACHEPREFIX": prefix, "PYTHONDONTWRITEBYTECODE": ""}
+        suite = [sys.executable, "-m", "snia_pts"]
+        if arguments.tkperf:
+            beside_tkperf(arguments.run, arguments.tkperf, arguments.tkperf_python, suite, arguments.repeats)
+        else:
+            alone(arguments.run, suite, arguments.repeats)
+
+
+def alone(run: Path, suite: Sequence[str], repeats: int) -> None:
+    """Print what the suite's commands take that need no device."""
     commands = {
         "interpreter alone": [sys.executable, "-c", "pass"],
         "--help": [*suite, "iops", "--help"],
         "--plan": [*suite, "iops", "no-such.img", "--size", "1G", "--plan"],
-        "assess": [*suite, "assess", str(arguments.run)],
-        "report (RST, PDF, HTML, XLSX)": [*suite, "report", str(arguments.run)],
+        "assess": [*suite, "assess", str(run)],
+        "report (RST, PDF, HTML, XLSX)": [*suite, "report", str(run)],
     }
-    print(f"{'':30} seconds CPU seconds peak MiB (medians, the largest)")
+    print(f"{'':30} {'seconds':>7} {'CPU seconds':>11} {'peak MiB':>8} (medians, the largest)")
     for name, argv in commands.items():
-        costs = [cost(argv) for _ in range(arguments.repeats)]
+        costs = [cost(argv) for _ in range(1 + repeats)][1:]
         seconds = statistics.median(each.seconds for each in costs)
         cpu_seconds = statistics.median(each.cpu_seconds for each in costs)
-        print(f"{name:30} {seconds:7.3f} {cpu_seconds:11.3f} {max(each.mib for each in costs):8.0f}")
+        print(f"{name:30} {seconds:7.2f} {cpu_seconds:11.2f} {max(each.mib for each in costs):8.0f}", flush=True)
 
 
 if __name__ == "__main__":

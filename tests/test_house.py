@@ -22,7 +22,7 @@ PACKAGE = ROOT / "snia_pts"
 FLOORS = (
     {"__init__"},
     {"errors"},
-    {"units", "files"},
+    {"units", "files", "aside"},
     {"histogram", "vitals", "tomlfile", "raid", "told"},
     {"limits", "array"},
     {"spec", "dut", "testplatform", "health", "about"},
@@ -63,7 +63,7 @@ WORLD = {
     "signal", "datetime", "sys", "io", "fcntl", "ctypes", "asyncio", "pathlib",
 }  # fmt: skip
 SPAWNING = {
-    "system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "execl", "execle", "execlp", "execlpe",
+    "system", "popen", "forkpty", "posix_spawn", "posix_spawnp", "execl", "execle", "execlp", "execlpe",
     "execv", "execve", "execvp", "execvpe", "spawnl", "spawnle", "spawnlp", "spawnlpe", "spawnv", "spawnve", "spawnvp",
     "spawnvpe", "startfile",
 }  # fmt: skip
@@ -179,10 +179,22 @@ def test_one_module_starts_programs() -> None:
     assert spawners == []
 
 
+def test_one_module_copies_the_process() -> None:
+    """Only aside.py forks, and only its copy leaves without the end that a process has: nobody else does either."""
+    copiers = {
+        (str(path.relative_to(PACKAGE)), name)
+        for path in FILES
+        for _, name in [*called(tree_of(path)), *imported(path)]
+        if name in ("os.fork", "posix.fork", "os._exit", "posix._exit")
+    }
+
+    assert copiers == {("aside.py", "os.fork"), ("aside.py", "os._exit")}
+
+
 @each(*(path for path in FILES if room(path) not in ("cli", "__main__")))
 def test_only_the_cli_speaks_and_exits(path: Path) -> None:
     """print, input and exit are for the room that talks to people; everybody else returns, raises or tells an event."""
-    speaking = {"print", "input", "exit", "quit", "breakpoint", "sys.exit", "os._exit", "SystemExit"}
+    speaking = {"print", "input", "exit", "quit", "breakpoint", "sys.exit", "SystemExit"}
     streams = {"sys.stdout", "sys.stderr", "sys.stdin", "sys.exit"}
     names = {name for _, name in [*called(tree_of(path)), *imported(path)]}
     named = {ast.unparse(node) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}

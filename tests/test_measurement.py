@@ -88,7 +88,7 @@ def test_histograms_end_at_what_can_be_measured() -> None:
 @pytest.mark.parametrize("counted", ["-2 1", "2 1,1 1", "1 1,1 1", "1 -1", "1 1,2", "one 1", "1.5 1"])
 def test_histograms_ascend_and_count_up(counted: str) -> None:
     """Bins out of order, twice, without or with a negative count, or of anything but whole numbers are refused."""
-    with pytest.raises(ValueError, match=r"bins must ascend|without its count|invalid literal"):
+    with pytest.raises(ValueError, match=r"bins must ascend|without its count|whole numbers"):
         Histogram(counted=counted)
 
 

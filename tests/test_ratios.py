@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import sys
 import time
@@ -106,11 +107,11 @@ def test_a_report_costs_little_more_than_its_typesetting(tmp_path: Path) -> None
     (tmp_path / "bare.rst").write_text(f"Bare\n====\n\n.. list-table::\n\n{table}\n")
     program = "import sys; from rst2pdf.createpdf import main; main(sys.argv[1:])"
     bare = cost((sys.executable, "-c", program, str(tmp_path / "bare.rst"), "-o", str(tmp_path / "bare.pdf")))
-    began = time.process_time()
+    before = os.times()[:4]  # of this process and of those that ended: figures are drawn in a second one
     write(samples.result_of("iops"), tmp_path / "run", ("pdf", "html", "xlsx"))
 
     assert (tmp_path / "bare.pdf").stat().st_size
-    assert time.process_time() - began < 6 * bare.cpu_seconds
+    assert sum(os.times()[:4]) - sum(before) < 6 * bare.cpu_seconds
 
 
 def test_a_rehearsal_is_much_faster_than_the_test(tmp_path: Path) -> None:

@@ -11,18 +11,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from ..about import About, read_about
 from ..dut import Dut
 from ..errors import NotConfirmed, TargetUnfit, UsageError
-from ..lab.safety import Target, confirm, contents
 from ..limits import Limit, read_limits
-from ..plan import Assumptions, Plan, plan
 from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
 from ..spec import Spec
 from ..specfile import Specification, parse_override, read_specification, versions
 from ..units import whole_number
 from .words import called, destruction_lines
+
+if TYPE_CHECKING:
+    from ..lab.safety import Target
+    from ..plan import Plan
 
 #: What fio costs around the I/O of a round, and between two of its points, for plans (bench/gap.py measures it).
 _OVERHEAD_SECONDS, _BETWEEN_SECONDS = 0.3, 0.03
@@ -90,6 +93,8 @@ def seed(text: str | None) -> int:
 
 def plan_of(spec: Spec, dut: Dut, arguments: argparse.Namespace) -> Plan:
     """Return what a test would cost; raises UsageError for a speed that is none, TargetUnfit for what cannot run."""
+    from ..plan import Assumptions, plan
+
     try:
         speed = float(arguments.assume)
     except ValueError:
@@ -108,6 +113,8 @@ def plan_of(spec: Spec, dut: Dut, arguments: argparse.Namespace) -> Plan:
 
 def confirmed(target: Target, arguments: argparse.Namespace, evidence: Path) -> None:
     """Let the operator confirm the destruction of a drive; a file was confirmed by being ours or by --overwrite."""
+    from ..lab.safety import confirm, contents
+
     dut = target.dut
     if dut.kind == "file":
         return

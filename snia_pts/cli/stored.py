@@ -1,4 +1,7 @@
-"""The verbs that need no device: assess and report, of a run or of all."""
+"""The verbs that need no device: assess and report, of a run or of all.
+
+What a run of all tests needs, the laboratory with it, is loaded for such a run alone.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,6 @@ from ..report.suite import write as write_summary
 from ..result import TestResult
 from . import preparing
 from .result_text import result_json, result_lines
-from .suite import overview_json, overview_lines, summed_up
 
 #: How many disagreements are told one by one.
 _TOLD = 10
@@ -38,6 +40,8 @@ def assess(arguments: argparse.Namespace) -> int:
     """
     limits = read_limits(arguments.limits) if arguments.limits else None
     suite = SuiteFolder.existing(arguments.run)
+    if suite:
+        from .suite import overview_json, overview_lines, summed_up
     folders = _runs(suite) if suite else [RunFolder.existing(arguments.run)]
     documents, judged, disagreed = [], list[Judgement](), False
     for folder in folders:
@@ -96,6 +100,8 @@ def report(arguments: argparse.Namespace) -> int:
         for line in _report_again(folder, formats, change):
             print(line)
     if suite:
+        from .suite import summed_up
+
         with _writing(suite.path):
             written = write_summary(summed_up(suite, change), suite.path, formats)
         for path in written.values():
@@ -111,12 +117,15 @@ def _report_again(
     result = assess_run(folder)
     if result.running:
         raise RecordError(path=folder.path, reason="the run still goes on", hint="Wait for its end, or stop it.")
-    made = result_xml(result)
-    for line in _told(_disagreements(folder, result, made)):
-        print(line, file=sys.stderr)
-    with _writing(folder.path):
+
+    def store() -> None:
+        made = result_xml(result)
+        for line in _told(_disagreements(folder, result, made)):
+            print(line, file=sys.stderr)
         replace_file(folder.result, made)
-        written = write(with_given(result), folder.path, formats)
+
+    with _writing(folder.path):
+        written = write(with_given(result), folder.path, formats, meanwhile=store)
     yield from map(str, written.values())
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
+from ..aside import aside
 from .pages import Report
 from .style import SETTINGS
 
@@ -14,6 +16,41 @@ _METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn(Mapping[str, bytes]):
+    """A report's figures in one form, by name; they may still be drawn, and whoever asks for one waits for all.
+
+    ``first`` is where they begin in what ``brought`` returns.
+    """
+
+    names: Sequence[str]
+    brought: Callable[[], Sequence[bytes]]
+    first: int
+
+    def __getitem__(self, name: str) -> bytes:
+        return self.brought()[self.first + self.names.index(name)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@contextmanager
+def drawn(report: Report, forms: Sequence[str]) -> Iterator[dict[str, Drawn]]:
+    """Give every figure by form and name, drawn aside: matplotlib is loaded and works while others typeset."""
+    names = [figure.name for figure in report.figures]
+
+    def work() -> list[bytes]:
+        made = draw(report, forms)
+        return [made[form][name] for form in forms for name in names]
+
+    with aside(work) as brought:
+        places = {form: place * len(names) for place, form in enumerate(forms)}
+        yield {form: Drawn(names=names, brought=brought, first=first) for form, first in places.items()}
 
 
 def draw(report: Report, forms: Sequence[str]) -> dict[str, dict[str, bytes]]:

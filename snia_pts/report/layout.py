@@ -14,16 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import yaml
 from docutils import nodes
 from reportlab import rl_config
 from reportlab.pdfbase import pdfmetrics
 from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, Paragraph
-from rst2pdf.basenodehandler import NodeHandler
-from rst2pdf.createpdf import RstToPdf
-from rst2pdf.flowables import Heading, MyPageBreak
-from rst2pdf.styles import StyleSheet
 
 from ..errors import ReportError
 from . import letterhead
@@ -31,12 +26,12 @@ from .header import short, width_em
 from .pages import Figure, Report
 from .rst import TEMPLATES, described
 from .sheet import POINTS, Placement, Sheet
+from .typesetter import FONTS, Heading, MyPageBreak, NodeHandler, RstToPdf, StyleSheet
 
 #: Points that a table's title, its head and three rows take.
 _FIRST_ROWS = 75
 #: Lines that a table's cell may take, and em that a hundredth of a table's width holds at least.
 _CELL_LINES, _EM_PER_PERCENT = 30, 0.6
-FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 
 
 class page_title(nodes.General, nodes.Element):

@@ -12,12 +12,12 @@ from typing import Any
 
 from docutils import nodes
 from reportlab.platypus import Flowable, Paragraph
-from rst2pdf.basenodehandler import NodeHandler
 
 from ..errors import ReportError
 from .header import PAGE_OF_TOTAL
 from .rst import described
 from .sheet import Sheet
+from .typesetter import NodeHandler
 
 _FORM = "letterhead"
 _STYLE = "standard-center"

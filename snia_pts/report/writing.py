@@ -93,9 +93,9 @@ def _interactive(result: TestResult) -> dict[str, bytes]:
     return {_PLACES["interactive"]: interactive.make(result)}
 
 
-#: How each output of pages is made, by the name of its form; the file is ``report.`` with that name.  What takes most
-#: memory comes last.
-OUTPUTS: Mapping[str, Callable[[Material], bytes]] = {"rst": _rst, "html": _html, "pdf": _pdf}
+#: How each output of pages is made, by the name of its form; the file is ``report.`` with that name.  What can be done
+#: before the figures are drawn comes first.
+OUTPUTS: Mapping[str, Callable[[Material], bytes]] = {"rst": _rst, "pdf": _pdf, "html": _html}
 #: How each output of data is made: files by their places in the run folder.
 DATA_OUTPUTS: Mapping[str, Callable[[TestResult], Mapping[str, bytes]]] = {
     "xlsx": _xlsx,
@@ -120,12 +120,14 @@ _PLACES = {
 USUAL = ("rst", "pdf", "html", "xlsx")
 
 
-def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> dict[str, Path]:
+def write(
+    result: TestResult, folder: Path, formats: Sequence[str] = USUAL, *, meanwhile: Callable[[], None] = lambda: None
+) -> dict[str, Path]:
     """Write the report on ``result`` into ``folder``; return what was written by format: a file, or a folder of tables.
 
     Pages bring their figures, in ``figures/``.  The same result gives the same bytes.  Raises ReportError when a format
     is unknown, a file cannot be written, or a page would not look as planned; files that were there before are then as
-    they were.
+    they were.  ``meanwhile`` does what else is to be done, while the figures are drawn.
     """
     unknown = [name for name in formats if name not in OUTPUTS and name not in DATA_OUTPUTS]
     if unknown:
@@ -133,11 +135,13 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
         raise ReportError(reason=f"no output {', '.join(unknown)}; there are {known}")
     from .building import build
 
-    files: dict[str, bytes] = {}
-    for name in (each for each in DATA_OUTPUTS if each in formats):  # before the pages, whose libraries stay in memory
-        files |= DATA_OUTPUTS[name](result)
-    if pages := [name for name in formats if name in OUTPUTS]:
-        files |= made(build(result), pages) | {PLACE: sums(result)}
+    def data() -> dict[str, bytes]:
+        meanwhile()
+        made = (DATA_OUTPUTS[name](result) for name in DATA_OUTPUTS if name in formats)
+        return {place: content for files in made for place, content in files.items()}
+
+    pages = [name for name in formats if name in OUTPUTS]
+    files = made(build(result), pages, meanwhile=data) | {PLACE: sums(result)} if pages else data()
     replace_files(folder, files)
     if pages or "csv" in formats:
         _tidy(folder, kept=files)
@@ -184,13 +188,25 @@ def _remove(*paths: Path) -> None:
         raise ReportError(reason=f"{error.filename or 'a file'}: {error.strerror}") from error
 
 
-def made(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str = "report") -> dict[str, bytes]:
-    """Return a report's files by their places: pages in ``formats``, and the figures.  Raises ReportError."""
-    material = prepare(report)
-    pages = sorted(formats, key=list(OUTPUTS).index)
-    files = {f"{stem}.{name}": OUTPUTS[name](material) for name in pages}
-    for form in FIGURE_FORMS:
-        files |= {f"figures/{name}.{form}": drawn for name, drawn in material.figures[form].items()}
+def made(
+    report: Report,
+    formats: Sequence[str] = tuple(OUTPUTS),
+    *,
+    stem: str = "report",
+    meanwhile: Callable[[], dict[str, bytes]] = dict,
+) -> dict[str, bytes]:
+    """Return a report's files by their places: pages in ``formats``, and the figures.  Raises ReportError.
+
+    ``meanwhile`` makes others while the figures are drawn, before the pages, whose libraries stay in memory.
+    """
+    from . import drawing
+
+    with drawing.drawn(report, FIGURE_FORMS) as figures:
+        files, material = meanwhile(), prepare(report, figures)
+        for name in sorted(formats, key=list(OUTPUTS).index):
+            files[f"{stem}.{name}"] = OUTPUTS[name](material)
+        for form, drawn in figures.items():
+            files |= {f"figures/{name}.{form}": content for name, content in drawn.items()}
     return files
 
 
@@ -211,8 +227,8 @@ def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
         raise ReportError(reason=f"{error.filename or 'a file'}: {error.strerror}") from error
 
 
-def prepare(report: Report) -> Material:
-    """Return what every output of ``report`` is made of."""
-    from . import drawing, rst
+def prepare(report: Report, figures: Mapping[str, Mapping[str, bytes]]) -> Material:
+    """Return what every output of ``report`` is made of; ``figures`` are those by form and name."""
+    from . import rst
 
-    return Material(report=report, text=rst.render(report), figures=drawing.draw(report, FIGURE_FORMS))
+    return Material(report=report, text=rst.render(report), figures=figures)

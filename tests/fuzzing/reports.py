@@ -132,7 +132,7 @@ def journaled(data: bytes, folder: Path) -> None:
 def report(data: bytes, folder: Path) -> None:
     """A text in every field, as RST and as HTML."""
     text = _text(data)
-    material = prepare(build(_said(text)))
+    material = prepare(build(_said(text)), {})
     found = {getattr(node, "tagname", "") for node in _parsed(material).findall()}
     _require(found <= _NODES, f"RST with {found - _NODES}")
     page = markup.document_fromstring(make_html(material.report, _parsed(material), {}).decode())
@@ -162,12 +162,12 @@ def _elements(page: Any) -> Iterator[tuple[str, ...]]:
 
 @cache
 def _plain_elements() -> frozenset[tuple[str, ...]]:
-    material = prepare(build(_said("plain")))
+    material = prepare(build(_said("plain")), {})
     return frozenset(_elements(markup.document_fromstring(make_html(material.report, material.document, {}).decode())))
 
 
 def _pdf(text: str) -> bytes:
-    material = prepare(build(_said(text)))
+    material = prepare(build(_said(text)), {})
     try:
         return make_pdf(material.report, _parsed(material), {})
     except ReportError as error:
