@@ -131,7 +131,7 @@ class Axis:
                 raise ValueError(f"host.{' or host.'.join(HOST_SETTINGS)}, not {self.key}")
             if self.workloads or not all(isinstance(each, str) and _SETTING.fullmatch(each) for each in self.values):
                 raise ValueError(f"{self.key} for all workloads, with names as the kernel has them")
-        elif room != "fio" and self.key not in WORKLOAD_KEYS:
+        elif self.key not in WORKLOAD_KEYS and not (room == "fio" and name):
             raise ValueError(f"key of {', '.join(WORKLOAD_KEYS)}, fio.<option> or host.<setting>, not {self.key}")
         elif room != "fio" and (mistakes := [each for value in self.values for each in _mistakes(self.key, value)]):
             raise ValueError("; ".join(mistakes))
