@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 from datetime import datetime
@@ -87,6 +88,16 @@ def test_a_command_begins_at_once() -> None:
 
     assert cost((*SUITE, "--help")).cpu_seconds < 10 * bare
     assert cost((*SUITE, "iops", "sim:enterprise-nvme", "--plan")).cpu_seconds < 50 * bare
+
+
+def test_what_makes_a_report_is_not_held_while_a_test_runs() -> None:
+    """What runs a test loads neither tables nor figures of reports, nor the libraries that draw and typeset them."""
+    program = "import sys; import snia_pts.cli.main, snia_pts.cli.running; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    late = {"matplotlib", "numpy", "docutils", "rst2pdf", "smtplib", "snia_pts.report.building", "snia_pts.report.rst"}
+
+    assert late.isdisjoint(loaded)
+    assert "lxml.etree" in loaded  # the end of a run needs it
 
 
 def test_a_long_test_costs_no_more_memory_than_a_short_one(tmp_path: Path) -> None:
