@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 _KERNEL, _BUSYBOX = "linux-image-amd64", "busybox-static"
 _MODULES = (
     "virtio_pci", "9p", "9pnet_virtio", "overlay", "nvme", "ahci", "sd_mod", "sg", "virtio_scsi", "md_mod", "raid0",
-    "raid1", "crc32c_generic", "raid456",
+    "raid1", "crc32c_generic", "raid456", "raid10", "loop",
 )  # fmt: skip
 _INIT = """#!/bin/busybox sh
 b=/bin/busybox
@@ -41,7 +41,7 @@ $b mount -t 9p -o $nine,cache=none guest /root/run/guest
 exec $b switch_root /root /bin/sh /run/guest/start
 """
 #: Changes whenever the files are made in another way.
-_RECIPE = "2"
+_RECIPE = "3"
 
 
 class Unavailable(Exception):

@@ -2,7 +2,9 @@
 
 A run is one command line of snia-pts; its output and exit code go to a folder of its name.  What all of them need is
 imported once: the emulated processor is slow.  A run may have an array: a file of these is written for it, and what is
-left of arrays after it is noted.
+left of arrays after it is noted.  Runs of one lane are done one after the other, the lanes side by side.
+
+The console tells when each began and ended, in seconds since the boot.
 """
 
 from __future__ import annotations
@@ -19,11 +21,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_RESTART = 0x01234567
+_RESTART, _NEW_MOUNTS = 0x01234567, 0x00020000
+_LIBC = ctypes.CDLL(None, use_errno=True)
+#: Loop devices on files in memory, by name, and their size.
+_LOOPS, _LOOP_BYTES = ("loop0", "loop1", "loop2", "loop3"), 16 << 20
+
+
+def tell(words: str) -> None:
+    """Tell the console where the time goes."""
+    print(f"{time.monotonic():7.1f} s  {words}", flush=True)
 
 
 def device(serial: str) -> Path:
-    """Return the disk with a serial number, as the kernel tells it."""
+    """Return the disk with a serial number, as the kernel tells it; a loop device has none, and goes by its name."""
+    if serial in _LOOPS:
+        return Path("/dev", serial)
     for block in sorted(Path("/sys/block").iterdir()):
         for name in ("device/serial", "serial", "device/vpd_pg80"):
             try:
@@ -57,6 +69,15 @@ def arrays(members: list[str]) -> str:
     return json.dumps({"standing": standing, "marked": marked})
 
 
+def make_loops() -> None:
+    """Let every loop device have a file of its own, in memory."""
+    for name in _LOOPS:
+        file = Path("/run", name)
+        file.touch()
+        os.truncate(file, _LOOP_BYTES)
+        subprocess.run(["losetup", f"/dev/{name}", file], check=True)
+
+
 def prepared(run: dict[str, Any], place: Path) -> list[str]:
     """Return the command line of a run, once what it needs is there."""
     members = {serial: str(device(serial)) for serial in run.get("members", ())}
@@ -73,6 +94,7 @@ def perform(run: dict[str, Any], folder: Path) -> None:
     """Do a run in a process of its own, until its journal holds a text if one is given, and keep its exit code."""
     place = folder / run["name"]
     place.mkdir()
+    tell(f"{run['name']} begins")
     argv = prepared(run, place)
     child = os.fork()
     if child == 0:
@@ -99,32 +121,52 @@ def perform(run: dict[str, Any], folder: Path) -> None:
     status = os.waitpid(child, 0)[1]
     if run.get("members"):
         (place / "arrays").write_text(arrays(run["members"]))
-    with suppress(LookupError):
-        (place / "cache").write_text(cache(device(run["serial"])))
+    elif run["serial"]:
+        with suppress(LookupError):
+            (place / "cache").write_text(cache(device(run["serial"])))
     (place / "code").write_text(str(os.waitstatus_to_exitcode(status)))
+    tell(f"{run['name']} ended")
+
+
+def lane(runs: list[dict[str, Any]], folder: Path) -> int:
+    """Do runs in a process of their own, with notes of their own of what killed runs left; return its number."""
+    child = os.fork()
+    if child == 0:
+        try:
+            notes = Path("/run/snia-pts")
+            notes.mkdir(exist_ok=True)
+            if _LIBC.unshare(_NEW_MOUNTS) or _LIBC.mount(b"notes", bytes(notes), b"tmpfs", 0, b"mode=0700"):
+                raise OSError(ctypes.get_errno(), "no mounts of its own")
+            for run in runs:
+                perform(run, folder)
+        except BaseException:  # noqa: BLE001 - a child that does not end would do its parent's work
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    return child
 
 
 def main() -> None:
-    """Do the runs: those without a report, those on arrays last, beside those with one."""
+    """Do all runs, once what they need is there."""
     folder = Path(sys.argv[1])
     os.chdir(os.environ["HOME"])
     sys.path.insert(0, str(Path(__file__).parents[2]))
     runs = json.loads((folder / "runs.json").read_text())
-    import snia_pts.cli.running
+    tell("booted")
+    make_loops()
+    import snia_pts.cli.array
+    import snia_pts.cli.main
+    import snia_pts.cli.profile
+    import snia_pts.cli.result_text
+    import snia_pts.cli.resuming  # noqa: F401
+    from snia_pts.record.entries import adapter
 
-    beside = os.fork()
-    if beside == 0:
-        for run in sorted(runs, key=lambda run: bool(run.get("members"))):
-            if not run["reports"]:
-                perform(run, folder)
-        os._exit(0)
-    import snia_pts.report.building
-    import snia_pts.report.writing  # noqa: F401
-
-    for run in runs:
-        if run["reports"]:
-            perform(run, folder)
-    os.waitpid(beside, 0)
+    adapter()
+    tell("imported")
+    lanes = dict.fromkeys(run["lane"] for run in runs)
+    for child in [lane([run for run in runs if run["lane"] == name], folder) for name in lanes]:
+        os.waitpid(child, 0)
+    tell("all done")
 
 
 try:
@@ -132,4 +174,4 @@ try:
 except BaseException:  # noqa: BLE001 - whatever it is, the machine has to go off
     traceback.print_exc()
 os.sync()
-ctypes.CDLL(None).reboot(_RESTART)
+_LIBC.reboot(_RESTART)
