@@ -342,7 +342,7 @@ def test_over_a_point_the_numbers_are_those_of_diskstats_and_of_fio(tmp_path: Pa
     assert found.host_cpu_percent == vitals.cpu_percent
     assert vitals.cpu_percent is not None
     assert vitals.busiest_cpu_percent is not None
-    assert 0 < vitals.cpu_percent <= vitals.busiest_cpu_percent <= 100
+    assert 0 < vitals.cpu_percent < vitals.busiest_cpu_percent + 1 <= 101  # the kernel counts all, and each, in ticks
 
 
 def test_iostat_tells_the_same(tmp_path: Path) -> None:
