@@ -107,6 +107,11 @@ def test_a_slow_drive_is_not_blamed_on_the_host(tmp_path: Path) -> None:
                 assert share.limited is not True, (found.stimulus.label, share)
 
 
+def stolen() -> float:
+    """Return the CPU seconds that a hypervisor took since the start of this machine."""
+    return int(Path("/proc/stat").read_text().split()[8]) / os.sysconf("SC_CLK_TCK")
+
+
 def test_a_drive_that_is_all_host_is_found(tmp_path: Path) -> None:
     """On a file in memory, threads enough for all CPUs find no drive to wait for."""
     asked = [stimulus(percent, thread_count=2 * CPUS, queue_depth=32, seconds=0.5) for percent in (0, 100)]
@@ -117,7 +122,11 @@ def test_a_drive_that_is_all_host_is_found(tmp_path: Path) -> None:
             os.close(os.open(target, os.O_RDONLY | os.O_DIRECT))
         except OSError as error:
             pytest.skip(f"this kernel has no direct I/O on files in memory: {error.strerror}")
+        before = stolen()
         alone = [found for each in asked for found in measured(target, tmp_path, each)]  # no other fio begins meanwhile
+        taken = 100 * (stolen() - before) / sum(CPUS * found.runtime_ms / 1000 for found in alone)
+        if taken > 5:  # which docs/host-limits.rst names among what is not seen
+            pytest.skip(f"a hypervisor took {taken:.0f} % of the CPU time")
         shares = [host_share(found, read_dut(target), CPUS, null) for found in alone]
 
     assert [share and share.limited for share in shares] == [True, True], shares

@@ -60,7 +60,7 @@ def test_a_copy_is_the_shipped_one(name: str, tmp_path: Path) -> None:
         ('fio = { rate = "1m\\nfilename=/x" }', "a value of letters"),
         ('fio = { rate = "${HOME}" }', "a value of letters"),
         ("fio = { direct = 2 }", "0 or 1, not 2"),
-        ("fio = { fsync_on_close = 1 }", "end_fsync is within it"),
+        ("fio = { fsync_on_close = 1 }", "end_fsync does the same"),
         ('fio = { bssplit = "4k/50:8k/50" }', "a workload has one block size"),
         ('queue_depth = 8\nfio = { ioengine = "psync" }', "which waits for each I/O"),
         ('[[axis]]\nkey = "zones"\nvalues = [1]', "not zones"),

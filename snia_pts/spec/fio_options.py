@@ -40,7 +40,7 @@ _INSTEAD = {
     "ramp_time": "the workload's ramp_seconds tell it",
     "filename": "the target is told on the command line", "directory": "the target is told on the command line",
     "ioscheduler": "an axis with the key host.scheduler sets it, looks whether it took, and puts it back",
-    "fsync_on_close": "it comes after the time that is measured; end_fsync is within it",
+    "fsync_on_close": "end_fsync does the same",
     "latency_target": "fio would change the queue depth, which the workload tells",
     "gtod_reduce": "without response times there is nothing to judge", "verify": "the suite measures, and verifies not",
     "group_reporting": "the suite always reports all threads together",
