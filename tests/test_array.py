@@ -564,6 +564,23 @@ def test_a_virtual_drive_in_use_is_not_deleted(stage: Stage, monkeypatch: pytest
     assert len(stage.acted("show")) == 1
 
 
+@pytest.mark.parametrize(("told", "wwid"), [(OURS, "t10.LSI foo"), ("N/A", f"naa.{OURS}"), ("N/A", "")])
+def test_a_virtual_drive_of_no_number_is_not_deleted_in_use(
+    told: str, wwid: str, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one of controller and kernel tells no number, the layout's device must be free, or nothing is done."""
+    monkeypatch.setattr(storcli, "_PASSING_SECONDS", 0.01)
+    a_disk(stage.root, device__wwid=wwid)
+    mounts = stage.root / "proc/self/mountinfo"
+    mounts.parent.mkdir(parents=True)
+    mounts.write_text("30 1 8:16 / /srv rw - ext4 /dev/sdb rw\n")
+    known = virtual().replace(OURS, told)
+    stage.play("storcli64", Rule(when=("/c0/vall",), says=known), Rule(when=("del",), says=DELETED))
+    with pytest.raises(Unmade, match="virtual drive 3 is not deleted"):
+        Storcli(slots(), NAME, root=stage.root).delete(())
+    assert stage.acted("show") == []
+
+
 @pytest.mark.parametrize(
     ("says", "told"),
     [

@@ -96,7 +96,7 @@ def size_bytes(told: str) -> int | None:
         return None
     about = float(found[1]) * KIB ** ("KMGTP".index(found[2].upper()) + 1)
     fits = (int(found[3], 16) * each for each in _SECTOR_BYTES)
-    return next((size for size in fits if abs(size - about) <= about / 100), None)
+    return next((size for size in fits if size and abs(size - about) <= about / 100), None)
 
 
 def virtual(data: Any, index: int) -> Iterator[Virtual]:

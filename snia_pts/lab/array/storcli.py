@@ -211,8 +211,16 @@ class Storcli:
     def _require_unused(self, found: Virtual) -> None:
         """Refuse to delete what the host uses by now, whoever it was that began to; raises Unmade."""
         until = time.monotonic() + _PASSING_SECONDS
-        for block in sorted((self._root / "sys/block").glob("*")):
-            while found.naa and _number(block) == found.naa:
+        if not found.naa:
+            raise Unmade(f"virtual drive {found.number} is not deleted: the controller does not tell its number")
+        blocks = sorted((self._root / "sys/block").glob("*"))
+        named = Path(os.path.realpath(self._root / self._layout.device.lstrip("/"))).name
+        # where the kernel has no such number, the device that the layout names may be it by another
+        ours = [each for each in blocks if _number(each) == found.naa] or [
+            each for each in blocks if each.name == named
+        ]
+        for block in ours:
+            while True:
                 try:
                     require_free(device_path(block, self._root), block.resolve(), look(self._root))
                     break
