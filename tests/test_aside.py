@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -84,11 +86,13 @@ def _no_fork() -> int:
     raise BlockingIOError("Resource temporarily unavailable")
 
 
-@pytest.mark.parametrize("lacking", ["a process", "a processor", "a single thread"])
+@pytest.mark.parametrize("lacking", ["a process", "descriptors", "a processor", "a single thread"])
 def test_one_process_does_all_where_two_cannot_be(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no room for a second process, for a processor of its own, or other threads run, there is none."""
     if lacking == "a process":
         monkeypatch.setattr(os, "fork", _no_fork)
+    if lacking == "descriptors":
+        monkeypatch.setattr(socket, "socketpair", _no_fork)
     if lacking == "a processor":
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     if lacking == "a single thread":
@@ -112,6 +116,46 @@ def test_nobody_works_for_nobody() -> None:
 
     assert children() == []
     assert time.monotonic() - began < 300
+
+
+def test_what_it_holds_is_let_go(tmp_path: Path) -> None:
+    """Ended in the midst of its work, it still removes what its libraries hold meanwhile, as a lock on a file."""
+    lock = tmp_path / "lock"
+
+    def holds() -> list[bytes]:
+        try:
+            lock.touch()
+            time.sleep(600)
+        finally:
+            lock.unlink()
+        return []
+
+    with suppress(KeyboardInterrupt), aside(holds):
+        while not lock.exists():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    assert not lock.exists()
+
+
+def test_what_is_left_to_the_end_is_done(tmp_path: Path) -> None:
+    """What its libraries clear away at the end of a process is gone when it has brought its part; ours stays."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours.touch()
+    atexit.register(ours.unlink)
+
+    def leaves() -> list[bytes]:
+        theirs.touch()
+        atexit.register(theirs.unlink)
+        return who()
+
+    try:
+        with aside(leaves) as brought:
+            assert brought() != who()
+    finally:
+        atexit.unregister(ours.unlink)
+
+    assert (ours.exists(), theirs.exists()) == (True, False)
 
 
 @pytest.fixture
@@ -144,8 +188,9 @@ def test_a_stop_is_for_the_first(program: subprocess.Popen[str]) -> None:
     assert program.stdout
     second = int(program.stdout.readline())
     os.kill(second, signal.SIGINT)
-    os.kill(second, signal.SIGTERM)
-    assert Path(f"/proc/{second}").exists()
+    os.kill(second, signal.SIGHUP)
+    time.sleep(0.3)
+    assert Path(f"/proc/{second}/stat").read_text().rpartition(")")[2].split()[0] == "S"
     program.send_signal(signal.SIGINT)
 
     assert program.stdout.read() == ""

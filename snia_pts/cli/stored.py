@@ -118,14 +118,12 @@ def _report_again(
     if result.running:
         raise RecordError(path=folder.path, reason="the run still goes on", hint="Wait for its end, or stop it.")
 
-    def store() -> None:
-        made = result_xml(result)
-        for line in _told(_disagreements(folder, result, made)):
-            print(line, file=sys.stderr)
-        replace_file(folder.result, made)
-
+    made = result_xml(result)
+    for line in _told(_disagreements(folder, result, made)):
+        print(line, file=sys.stderr)
     with _writing(folder.path):
-        written = write(with_given(result), folder.path, formats, meanwhile=store)
+        replace_file(folder.result, made)
+        written = write(with_given(result), folder.path, formats)
     yield from map(str, written.values())
 
 

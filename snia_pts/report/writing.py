@@ -120,14 +120,12 @@ _PLACES = {
 USUAL = ("rst", "pdf", "html", "xlsx")
 
 
-def write(
-    result: TestResult, folder: Path, formats: Sequence[str] = USUAL, *, meanwhile: Callable[[], None] = lambda: None
-) -> dict[str, Path]:
+def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> dict[str, Path]:
     """Write the report on ``result`` into ``folder``; return what was written by format: a file, or a folder of tables.
 
     Pages bring their figures, in ``figures/``.  The same result gives the same bytes.  Raises ReportError when a format
     is unknown, a file cannot be written, or a page would not look as planned; files that were there before are then as
-    they were.  ``meanwhile`` does what else is to be done, while the figures are drawn.
+    they were.
     """
     unknown = [name for name in formats if name not in OUTPUTS and name not in DATA_OUTPUTS]
     if unknown:
@@ -136,7 +134,6 @@ def write(
     from .building import build
 
     def data() -> dict[str, bytes]:
-        meanwhile()
         made = (DATA_OUTPUTS[name](result) for name in DATA_OUTPUTS if name in formats)
         return {place: content for files in made for place, content in files.items()}
 
