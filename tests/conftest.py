@@ -18,13 +18,20 @@ DEVICES = {
     "test_calibration", "test_engine", "test_fio_contract", "test_kills", "test_process", "test_ratios",
     "test_simulated_device", "test_watchdog",
 }  # fmt: skip
+#: Theirs let fio run too, side by side.
+LIVELY = {
+    "test_cli", "test_devices_cli", "test_end_to_end", "test_end_to_end_of_all", "test_laboratory", "test_privilege",
+    "test_profile_cli", "test_resuming", "test_sampling", "test_stage", "test_telemetry", "test_tuning",
+}  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that must not run side by side."""
+    """Mark the tests that must not run side by side, and those that a machine spoils that stands still for a moment."""
     for item in items:
         if item.path.stem in DEVICES:
             item.add_marker("device")
+        if item.path.stem in DEVICES | LIVELY:
+            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=3))
 
 
 def pytest_configure(config: pytest.Config) -> None:

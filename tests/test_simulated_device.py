@@ -152,7 +152,7 @@ def test_a_drive_becomes_slow_and_a_purge_makes_it_fast_again(loop: SimulatedDri
     fresh, worn, purged = rates
     assert amplifications[0] == amplifications[2] == 1.0
     assert amplifications[1] > 1.6
-    assert max(fresh, purged) > worn  # 1.9 times where nobody else uses the machine
+    assert min(fresh, purged) > worn  # 1.9 times where nobody else uses the machine
 
 
 @pytest.mark.root
