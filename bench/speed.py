@@ -1,6 +1,6 @@
 """What a drive does by the suite, beside what it does by fio commands: the drive's number, not the tool's.
 
-``python bench/speed.py [--seconds 2] [--turns 5]`` (root) measures random reads and writes of 4 KiB on a loop device in
+``python bench/speed.py [--seconds 2] [--turns 6]`` (root) measures random reads and writes of 4 KiB on a loop device in
 memory, in turns: with the suite, alone and while the next point is made ready; with fio tuned by hand; and with the
 settings of TKperf and of CloudHarmony's block-storage.  Prints the least, middle and greatest IOPS; the ratio of the
 suite to each in the same turn, the median with the interval that holds it with 95 %; and that of the best of all turns.
@@ -69,7 +69,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=6)
     arguments = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(dir=MEMORY) as name,

@@ -117,7 +117,7 @@ def test_without_plotly_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(interactive, "files", lambda name: (_ for _ in ()).throw(ModuleNotFoundError(name)))
     with pytest.raises(ReportError, match="plotly") as raised:
         interactive.make(samples.iops_result(stop_after=1, ending="interrupted"))
-    assert "snia-pts[interactive]" in raised.value.hint
+    assert "pip install 'plotly>=6'" in raised.value.hint
 
 
 def test_a_run_that_could_not_be_reported_does_not_begin(

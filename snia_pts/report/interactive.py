@@ -71,7 +71,7 @@ def require_plotly() -> None:
     except ImportError:
         found = False
     if not found:
-        hint = "Install it: pip install 'snia-pts[interactive]'."
+        hint = "Install it: pip install 'plotly>=6'."
         raise ReportError(reason="figures to turn and zoom need plotly", hint=hint)
 
 
