@@ -94,6 +94,8 @@ def test_a_folder_without_a_journal_is_no_run(tmp_path: Path) -> None:
     """Reading needs a journal."""
     with pytest.raises(RecordError, match=r"no journal\.jsonl"):
         RunFolder.existing(tmp_path)
+    with pytest.raises(RecordError, match="there is no such folder"):
+        RunFolder.existing(tmp_path / "no")
 
 
 @given(st.text(), st.text(max_size=200))

@@ -111,7 +111,8 @@ class RunFolder:
         """Return the run folder at ``path``; raises RecordError when there is none."""
         folder = cls(path=path.resolve())
         if not folder.journal.is_file():
-            raise RecordError(path=path, reason="there is no journal.jsonl in it")
+            reason = "there is no journal.jsonl in it" if path.exists() else "there is no such folder"
+            raise RecordError(path=path, reason=reason)
         return folder
 
 
