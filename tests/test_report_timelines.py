@@ -146,6 +146,15 @@ def test_the_caption_says_when_samples_are_taken_together() -> None:
     assert "percentiles" in timelines.reduction([timelines.series(repeated(line_of([5]), 86_400), MRT)])
 
 
+def test_the_caption_says_so_of_a_line_with_breaks_too() -> None:
+    """A long piece is drawn in columns, whatever number of single samples stands beside it, each with two ends."""
+    line = repeated(line_of([5]), 5 * MOST_COLUMNS)
+    for row in range(2 * MOST_COLUMNS, len(line)):
+        line.ended_seconds[row] += 9.0 * (row - 2 * MOST_COLUMNS + 1)
+
+    assert "Up to 2 samples are drawn as one" in timelines.reduction([timelines.broken(line, IOPS)])
+
+
 def test_a_log_axis_says_what_it_cannot_show() -> None:
     """Samples in which nothing was done have no place on a log axis, and the caption says so."""
     shown = [timelines.series(line_of([5, 0, 5]), IOPS)]

@@ -50,18 +50,18 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """A quantity as it is drawn: a value for every column, and the band where columns are of more than one sample."""
+    """A quantity as it is drawn: a value for every column, of ``together`` samples at most, and the band of these."""
 
     x: Numbers
     values: Numbers
     low: Numbers
     high: Numbers
-    samples: int
+    together: int = 1
 
     @property
     def banded(self) -> bool:
         """Whether samples were taken together."""
-        return self.samples > len(self.x)
+        return self.together > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,15 +173,16 @@ def curve(x: Numbers, line: TimeLine, quantity: Quantity, rows: slice = slice(No
 
     amounts, weights = (each[rows] for each in _columns(line, quantity))
     x, single = x[rows], _by(amounts, weights)
-    starts = numpy.arange(0, len(x), max(1, math.ceil(len(x) / MOST_COLUMNS)))
-    if len(starts) == len(x):
-        return Curve(x=x, values=single, low=single, high=single, samples=len(x))
+    together = max(1, math.ceil(len(x) / MOST_COLUMNS))
+    if together == 1:
+        return Curve(x=x, values=single, low=single, high=single)
+    starts = numpy.arange(0, len(x), together)
     low, high = numpy.fmin.reduceat(single, starts), numpy.fmax.reduceat(single, starts)
     values = high
     if quantity.weights is not None:
         values = _by(numpy.add.reduceat(amounts, starts), numpy.add.reduceat(weights, starts))
     middle = numpy.add.reduceat(x, starts) / numpy.diff([*starts, len(x)])
-    return Curve(x=middle, values=values, low=low, high=high, samples=len(x))
+    return Curve(x=middle, values=values, low=low, high=high, together=together)
 
 
 def _columns(line: TimeLine, quantity: Quantity) -> tuple[Numbers, Numbers]:
@@ -205,7 +206,7 @@ def points(x: Sequence[float], values: Sequence[float], quantity: Quantity) -> S
     import numpy
 
     y = numpy.array(values, dtype=float)
-    drawn = Curve(x=numpy.array(x, dtype=float), values=y, low=y, high=y, samples=len(y))
+    drawn = Curve(x=numpy.array(x, dtype=float), values=y, low=y, high=y)
     return Series(curve=drawn, label=quantity.label, colour=quantity.colour, quantity=quantity, points=True)
 
 
@@ -221,11 +222,11 @@ def broken(line: TimeLine, quantity: Quantity, *, shift: float = 0.0) -> Series:
 
     def joined(name: str) -> Numbers:
         parts = [numpy.append(getattr(each, name), each.x[-1] if name == "x" else math.nan) for each in pieces]
-        together: Numbers = numpy.concatenate(parts)[:-1]
-        return together
+        whole: Numbers = numpy.concatenate(parts)[:-1]
+        return whole
 
     x, values, low, high = map(joined, ("x", "values", "low", "high"))
-    drawn = Curve(x=x, values=values, low=low, high=high, samples=sum(each.samples for each in pieces))
+    drawn = Curve(x=x, values=values, low=low, high=high, together=max(each.together for each in pieces))
     return Series(curve=drawn, label=quantity.label, colour=quantity.colour, quantity=quantity)
 
 
@@ -236,8 +237,8 @@ def _piece(ends: Numbers, line: TimeLine, quantity: Quantity, rows: slice) -> Cu
     if len(drawn.x) > 1:
         return drawn
     begin = drawn.x - line.seconds[rows.start]
-    twice = {name: numpy.repeat(getattr(drawn, name), 2) for name in ("values", "low", "high")}
-    return Curve(x=numpy.append(begin, drawn.x), **twice, samples=1)
+    values, low, high = (numpy.repeat(each, 2) for each in (drawn.values, drawn.low, drawn.high))
+    return Curve(x=numpy.append(begin, drawn.x), values=values, low=low, high=high)
 
 
 def _unbroken(ends: Numbers, seconds: Numbers) -> list[slice]:
@@ -286,7 +287,7 @@ def reduction(shown: Sequence[Series], *, log: bool = False) -> str:
     told = ""
     banded = [each for each in shown if each.curve.banded]
     if banded:
-        most = max(math.ceil(each.curve.samples / len(each.curve.x)) for each in banded)
+        most = max(each.curve.together for each in banded)
         peaks = any(each.quantity.weights is None for each in banded)
         means = any(each.quantity.weights is not None for each in banded)
         kinds = " ".join(
