@@ -214,12 +214,11 @@ class Storcli:
         if not found.naa:
             raise Unmade(f"virtual drive {found.number} is not deleted: the controller does not tell its number")
         blocks = sorted((self._root / "sys/block").glob("*"))
-        named = Path(os.path.realpath(self._root / self._layout.device.lstrip("/"))).name
-        # where the kernel has no such number, the device that the layout names may be it by another
-        ours = [each for each in blocks if _number(each) == found.naa] or [
-            each for each in blocks if each.name == named
-        ]
-        for block in ours:
+        # where the kernel has no such number, the device that the layout or the controller names may be it by another
+        told = (self._layout.device, word(found.properties.get("OS Drive Name")))
+        named = {Path(os.path.realpath(self._root / each.lstrip("/"))).name for each in told}
+        numbered = [each for each in blocks if _number(each) == found.naa]
+        for block in numbered or [each for each in blocks if each.name in named]:
             while True:
                 try:
                     require_free(device_path(block, self._root), block.resolve(), look(self._root))
