@@ -45,7 +45,6 @@ def make(result: TestResult) -> bytes:
     output = io.BytesIO()
     book = Workbook(output, {"in_memory": True, "strings_to_numbers": False, "strings_to_formulas": False,
                              "strings_to_urls": False, "nan_inf_to_errors": False})  # fmt: skip
-    book.worksheet_class = _plain_sheet()
     facts = result.facts
     book.set_properties(
         {"title": plain(f"{facts.spec.title} Test: {facts.dut.model or facts.dut.name}")[:255],
@@ -54,18 +53,6 @@ def make(result: TestResult) -> bytes:
     _Book(book, result).fill()
     book.close()
     return output.getvalue()
-
-
-def _plain_sheet() -> type[Worksheet]:
-    """Return a sheet that takes formulas as they are: ours use no function that needs a prefix, so none is sought."""
-    from xlsxwriter.worksheet import Worksheet
-
-    class Sheet(Worksheet):  # type: ignore[misc]  # xlsxwriter has no types
-        def _prepare_formula(self, formula: str, expand_future_functions: bool = False) -> str:
-            del expand_future_functions
-            return formula.removeprefix("=")
-
-    return Sheet
 
 
 def _dated(result: TestResult) -> datetime.datetime:
