@@ -32,6 +32,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.peers import Reading, cloudharmony, readings, started, tkperf
+from tests.drives import MIB, loop_device
 
 #: A pause from its beginning to its end, in ms of the monotonic clock.
 Idle = tuple[float, float]
@@ -65,20 +66,6 @@ def sample(stat: Path, stop: Event, idles: multiprocessing.Queue[list[Idle]]) ->
                 before, since = state, now
             time.sleep(0.0001)
     idles.put(found)
-
-
-@contextmanager
-def loop_device(folder: Path) -> Iterator[str]:
-    """A loop device on a file of its own in ``folder``."""
-    image = folder / "drive.img"
-    with image.open("wb") as file:
-        file.truncate(128 << 20)
-    argv = ["losetup", "--find", "--show", str(image)]
-    device = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
-    try:
-        yield device
-    finally:
-        subprocess.run(["losetup", "--detach", device], check=True)
 
 
 @contextmanager
@@ -227,7 +214,11 @@ def main() -> None:
     """Measure and print."""
     arguments = parsed()
     seconds, idles, took = arguments.point_seconds, dict[str, list[Idle]](), dict[str, list[Reading]]()
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as name, loop_device(Path(name)) as device:
+    with (
+        tempfile.TemporaryDirectory(dir=arguments.folder) as name,
+        loop_device(Path(name) / "drive.img", 128 * MIB) as made,
+    ):
+        device = str(made)
         folder = Path(name)
         with watched(device) as suite:
             mine = ours(device, folder / "run", arguments)

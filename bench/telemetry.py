@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +24,8 @@ from snia_pts.lab.engine import FioEngine
 from snia_pts.lab.telemetry import Observer, observe
 from snia_pts.measurement import Measurement
 from snia_pts.steps import Stimulus, Stretch
+from tests.drives import MIB, loop_device
 
-MIB = 1 << 20
 READINGS = 2000
 WAYS = ("with", "without", "without again")
 
@@ -41,21 +39,6 @@ class Blind(Observer):
 
     def tick(self) -> None:
         """Ask for nothing."""
-
-
-@contextmanager
-def loop_device(folder: Path) -> Iterator[str]:
-    """A loop device on a file of its own."""
-    image = folder / "drive.img"
-    image.touch()
-    with image.open("r+b") as file:
-        file.truncate(256 * MIB)
-    argv = ["losetup", "--find", "--show", str(image)]
-    device = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
-    try:
-        yield device
-    finally:
-        subprocess.run(["losetup", "--detach", device], check=True)
 
 
 def microseconds(act: Callable[[], object]) -> tuple[float, float]:
@@ -102,7 +85,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--turns", type=int, default=20)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as name, loop_device(Path(name)) as device:
+    if arguments.seconds < 2:
+        parser.error("--seconds: at least 2, for CPU time counts from the first sample to the last")
+    with (
+        tempfile.TemporaryDirectory(dir=arguments.folder) as name,
+        loop_device(Path(name) / "drive.img", 256 * MIB) as made,
+    ):
+        device = str(made)
         watching, blind = observe(device), Blind(Path("/sys/block") / Path(device).name)
         for what, act in (("lap (at each outcome)", watching.lap), ("tick (about once a second)", watching.tick)):
             took, used = microseconds(act)
