@@ -48,7 +48,7 @@ def test_a_drive_is_left_alone_for_a_fraction_of_what_fio_needs(tmp_path: Path) 
 
     assert 0 < mine < 0.5 * statistics.median(gap.longest(theirs, POINTS - 1))
     told = statistics.median(each.idle_gap_ms or 0 for each in found[1:])
-    assert told + 5 > 0.5 * mine  # what is told is what was; whoever watches comes late by milliseconds himself
+    assert told > 0.5 * mine - 1  # what is told is what was; fio counts whole milliseconds
 
 
 def test_the_suite_costs_next_to_nothing_beside_a_point(tmp_path: Path) -> None:
