@@ -14,6 +14,8 @@ from .vitals import Vitals
 #: The block layer's bytes beyond the engine's: so large a share of these, and so much, is more than the kernel's own
 #: looks at a drive that was just closed.
 _FOREIGN_SHARE, _FOREIGN_BYTES = 0.02, 8 * MB
+#: So much less of each CPU is as much as a drive's number may be off without a word (docs/host-limits.rst).
+_STOLEN_PERCENT = 10.0
 #: A wall clock that was set by less is as good as any.
 _CLOCK_SECONDS = 0.5
 #: A stimulus may end late by the time its outstanding I/Os take; more than this share of it is worth a word.
@@ -32,6 +34,7 @@ def disturbances(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
             f"test did; {capacity(most)} more at the most, in {point.stimulus.label} ({point.evidence})"
         )
         yield "others used the drive", detail
+    yield from _stolen(points)
     yield from _counted(points, "CPU throttling", "the CPU was slowed down for its heat", lambda each: each.throttlings)
     yield from _counted(points, "PCIe errors", "the drive's PCIe link reported errors", lambda each: each.link_errors)
 
@@ -57,6 +60,19 @@ def _counted(
     counts = [found for point in points if point.vitals and (found := count(point.vitals))]
     if counts:
         yield what, f"{sentence}: {counted(sum(counts), 'time')}, in {len(counts)} of {counted(len(points), 'point')}"
+
+
+def _stolen(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+    """Give that a hypervisor let others use so much of the host's CPU time that any point may bear it."""
+    taken = [(point.vitals.stolen_percent or 0.0, point) for point in points if point.vitals]
+    robbed = [each for each in taken if each[0] > _STOLEN_PERCENT]
+    if robbed:
+        most, point = max(robbed, key=lambda each: each[0])
+        detail = (
+            f"a hypervisor took more than {_STOLEN_PERCENT:.0f} % of the host's CPU time in {len(robbed)} of "
+            f"{counted(len(points), 'point')}; {most:.0f} % at the most, in {point.stimulus.label} ({point.evidence})"
+        )
+        yield "stolen CPU time", detail
 
 
 def clock_set(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:

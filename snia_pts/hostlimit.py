@@ -29,6 +29,8 @@ _PRESENT_PERCENT = 10.0
 _CPU_PERCENT = 98.0
 #: With so many of its I/Os in the drive, no host could raise the number by more than a ninth.
 _FULL_PERCENT = 90.0
+#: A hypervisor that took more may have kept from its CPU what the drive had done; with less that is a ninth at most.
+_STOLEN_PERCENT = 100.0 - _FULL_PERCENT
 #: With fewer of its I/Os in the drive, an I/O is longer in the host than in the drive.
 _THIN_PERCENT = 50.0
 #: A sentence names so many points; the matrix marks all.
@@ -41,8 +43,10 @@ class HostShare:
 
     ``engine_percent`` is what the engine used of the CPU time that its threads could get, ``ceiling_percent`` the IOPS
     in percent of those on a null target, ``host_percent`` how busy all CPUs were together, by whatever.
-    ``drive_percent`` is how many of the outstanding I/Os were in the drive, in the mean.  ``reasons`` are sentences
-    without numbers, so that they can be counted.
+    ``drive_percent`` is how many of the outstanding I/Os were in the drive, in the mean.  ``stolen_percent`` is what a
+    hypervisor took, in percent of the CPU time that the threads could get: all of it, though others may have borne
+    some.
+    ``reasons`` are sentences without numbers, so that they can be counted.
     """
 
     limited: bool | None
@@ -51,6 +55,7 @@ class HostShare:
     ceiling_percent: Quantity | None
     host_percent: Quantity | None
     drive_percent: Quantity | None
+    stolen_percent: Quantity
 
 
 def host_share(measurement: Measurement, dut: Dut, cpus: int, ceilings: Sequence[Ceiling] = ()) -> HostShare | None:
@@ -67,6 +72,7 @@ def host_share(measurement: Measurement, dut: Dut, cpus: int, ceilings: Sequence
         ceiling_percent=100 * measurement.iops / ceiling if ceiling else None,
         host_percent=measurement.host_cpu_percent,
         drive_percent=_drive_percent(measurement, dut),
+        stolen_percent=_stolen_percent(measurement, cpus),
     )  # fmt: skip
     limited, reasons = _judged(found, measurement, cpus)
     return replace(found, limited=limited, reasons=reasons)
@@ -111,6 +117,12 @@ def _engine_percent(measurement: Measurement, cpus: int) -> float | None:
     return measurement.engine_cpu_percent * max(1.0, measurement.stimulus.thread_count / cpus)
 
 
+def _stolen_percent(measurement: Measurement, cpus: int) -> float:
+    """As many CPUs as there are threads may have borne all of it."""
+    stolen = measurement.vitals.stolen_percent if measurement.vitals else None
+    return min(100.0, (stolen or 0.0) * max(1.0, cpus / measurement.stimulus.thread_count))
+
+
 def _drive_percent(measurement: Measurement, dut: Dut) -> float | None:
     """Return how many of the outstanding I/Os were in the drive, by Little's law; None of what is itself the host.
 
@@ -126,11 +138,14 @@ def _drive_percent(measurement: Measurement, dut: Dut) -> float | None:
 
 
 def _judged(found: HostShare, measurement: Measurement, cpus: int) -> tuple[bool | None, tuple[str, ...]]:
-    evidence = tuple(_evidence(found, balance_percent(measurement, cpus)))
+    balance = balance_percent(measurement, cpus)
+    evidence = tuple(_evidence(found, balance))
     if found.drive_percent is not None and found.drive_percent >= _FULL_PERCENT:
-        return _kept_full(measurement)
+        return _kept_full(found, measurement)
     if evidence:
         return True, evidence
+    if any(_evidence(_unrobbed(found), balance)):
+        return None, ("a hypervisor took CPU time that the engine may have wanted",)
     if found.engine_percent is None and found.ceiling_percent is None:
         return None, ("nothing is known of the engine's CPU time",)
     if found.host_percent is not None and found.host_percent >= _HOST_PERCENT * _wanted(found, measurement, cpus):
@@ -159,10 +174,22 @@ def _evidence(found: HostShare, balance: float) -> Iterator[str]:
         yield "the host's CPUs were busy, with the engine among others"
 
 
-def _kept_full(measurement: Measurement) -> tuple[bool | None, tuple[str, ...]]:
+def _unrobbed(found: HostShare) -> HostShare:
+    """Return the share of an engine that was near its end for as long as it may have waited for the hypervisor, too."""
+    engine, ceiling, stolen = found.engine_percent, found.ceiling_percent, found.stolen_percent
+    return replace(
+        found,
+        engine_percent=None if engine is None else engine + stolen,
+        ceiling_percent=None if ceiling is None else 100 * ceiling / max(1.0, 100 - stolen),
+    )
+
+
+def _kept_full(found: HostShare, measurement: Measurement) -> tuple[bool | None, tuple[str, ...]]:
     """Judge a point whose I/Os were in the drive: or done by it, and waiting for the CPU that takes its interrupts."""
     busiest = measurement.vitals.busiest_cpu_percent if measurement.vitals else None
     engine = measurement.engine_cpu_percent
     if busiest is not None and busiest >= _CPU_PERCENT and engine is not None and engine < _ENGINE_PERCENT:
         return None, ("one CPU was busy all the time, and not by the engine; it may take the drive's interrupts",)
+    if found.stolen_percent > _STOLEN_PERCENT:
+        return None, ("a hypervisor took CPU time, for which I/Os that the drive had done may have waited",)
     return False, ("nearly all outstanding I/Os were in the drive",)

@@ -29,9 +29,10 @@ class Vitals:
     """Drive and host between two readings, ``seconds`` apart, which enclose what was measured.
 
     ``cpu_percent`` is how busy all CPUs of the host were together, by whatever, ``busiest_cpu_percent`` the one that
-    was busiest.  ``celsius`` is the drive's greatest temperature that was seen, ``throttlings`` how often a core or
-    package was slowed down for its heat, ``link_errors`` how many errors the drive's PCIe function reported.  None
-    where the kernel does not say; ``block`` also where there is no block device.
+    was busiest.  ``stolen_percent`` is how much of the time of all CPUs together a hypervisor gave to others while they
+    had something to do; that time counts as busy.  ``celsius`` is the drive's greatest temperature that was seen,
+    ``throttlings`` how often a core or package was slowed down for its heat, ``link_errors`` how many errors the
+    drive's PCIe function reported.  None where the kernel does not say; ``block`` also where there is no block device.
     """
 
     seconds: Quantity
@@ -41,3 +42,4 @@ class Vitals:
     celsius: float | None
     throttlings: Amount | None
     link_errors: Amount | None
+    stolen_percent: Quantity | None = None

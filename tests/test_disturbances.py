@@ -62,6 +62,34 @@ def test_io_of_others_is_a_warning_of_the_result() -> None:
     assert RunWarning(what="others used the drive", detail=told) in warned
 
 
+def test_cpu_time_that_a_hypervisor_took_is_a_warning() -> None:
+    """Where it took more than a tenth of all CPUs: how often, how much, and in which point most."""
+    quiet = [point(1, 1, (1, 1)), point(1, 1, (1, 1), stolen_percent=0.0), point(1, 1, (1, 1), stolen_percent=10.0)]
+    assert list(disturbances(quiet)) == []
+
+    worst = replace(point(1, 1, (1, 1), stolen_percent=33.3), evidence="evidence/00007-rnd.json")
+    assert list(
+        disturbances(
+            [
+                *quiet,
+                worst,
+                point(
+                    1,
+                    1,
+                    None,
+                ),
+                point(1, 1, (1, 1), stolen_percent=11.0),
+            ]
+        )
+    ) == [
+        (
+            "stolen CPU time",
+            "a hypervisor took more than 10 % of the host's CPU time in 2 of 6 points; 33 % at the most, in "
+            f"{worst.stimulus.label} (evidence/00007-rnd.json)",
+        )
+    ]
+
+
 def test_heat_of_the_cpu_and_errors_of_the_link_are_warnings() -> None:
     """Counted over all points; where nothing was counted nothing is said, whether or not the kernel tells."""
     quiet = [point(1, 1, (1, 1)), point(1, 1, (1, 1), throttlings=0, link_errors=0)]

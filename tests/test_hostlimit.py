@@ -28,13 +28,14 @@ def measured(
     host: float | None = 10.0,
     busiest: float | None = 20.0,
     in_drive: float | None = None,
+    stolen: float | None = None,
     read_percent: int = 0,
 ) -> Measurement:
     """Return a point of a second, with ``in_drive`` percent of its outstanding I/Os in the block layer all the time."""
     asked = stimulus(read_percent, thread_count=threads, queue_depth=depth)
     queue = None if in_drive is None else in_drive / 100 * asked.total_oio
     block = None if queue is None else block_statistics(write_ios=iops, queue=queue)
-    seen = vitals(cpu_percent=host, busiest_cpu_percent=busiest, block=block)
+    seen = vitals(cpu_percent=host, busiest_cpu_percent=busiest, block=block, stolen_percent=stolen)
     found = measurement(asked, write=transfers(iops))
     return replace(found, engine_cpu_percent=engine, vitals=seen)
 
@@ -129,6 +130,13 @@ CASES: dict[str, tuple[dict[str, Any], bool | None]] = {
     "the same with most of it in the drive": (
         {"threads": 1, "depth": 1, "engine": 40.0, "host": 12.0, "in_drive": 55.0}, False,
     ),
+    "a hypervisor took what the engine did not use": ({"engine": 70.0, "stolen": 10.0, "host": 50.0}, None),
+    "a hypervisor took some, the engine has more": ({"engine": 70.0, "stolen": 9.0, "host": 50.0}, False),
+    "a hypervisor took some, the engine used the rest": ({"engine": 91.0, "stolen": 5.0}, True),
+    "a hypervisor took all, nothing known of the engine": ({"engine": None, "stolen": 100.0}, None),
+    "full queue, a hypervisor took a little": ({"engine": 20.0, "in_drive": 95.0, "stolen": 4.0}, False),
+    "full queue, a hypervisor took more": ({"engine": 20.0, "in_drive": 95.0, "stolen": 6.0}, None),
+    "one I/O at a time, a hypervisor took two of eight": ({"threads": 1, "depth": 1, "stolen": 7.0}, None),
     "an old journal": ({"engine": None, "host": None}, None),
 }  # fmt: skip
 
@@ -149,6 +157,29 @@ def test_a_point_near_its_ceiling_is_the_host_s(iops: int, limited: bool) -> Non
 
     assert found.limited is limited
     assert found.ceiling_percent == pytest.approx(iops / 5000)
+
+
+@pytest.mark.parametrize(
+    ("stolen", "limited"), [(None, False), (0.0, False), (20.0, False), (50.0, None), (100.0, None)]
+)
+def test_a_ceiling_is_lower_where_a_hypervisor_takes_cpu_time(stolen: float | None, limited: bool | None) -> None:
+    """Two fifths of a ceiling are four fifths of what half of the CPU time allows: whose they are cannot be told."""
+    found = judged(measured(200_000, engine=None, stolen=stolen), ceiling(500_000), cpus=4)
+
+    assert found.limited is limited
+    assert found.ceiling_percent == pytest.approx(40)
+
+
+@given(
+    engine=st.floats(0, 100), host=st.floats(0, 100), busiest=st.floats(0, 100), in_drive=st.none() | st.floats(0, 100),
+    threads=st.integers(1, 32), depth=st.integers(1, 32), stolen=st.floats(0, 100),
+)  # fmt: skip
+def test_what_a_hypervisor_took_may_leave_a_verdict_open_and_turns_none(stolen: float, **facts: Any) -> None:
+    """Whatever else is known: with stolen CPU time the verdict is the same as without, or it cannot be told."""
+    without, found = judged(measured(**facts)), judged(measured(**facts, stolen=stolen))
+
+    assert found.limited in {without.limited, None}
+    assert stolen or found == without
 
 
 def test_one_i_o_at_a_time_may_come_no_nearer_to_the_ceiling_than_half() -> None:

@@ -152,7 +152,20 @@ def test_cpus_together_and_the_busiest(drive: Drive, clock: Clock) -> None:
     drive.cpus((1200, 1000), (0, 5200))
     found = observer.lap()
 
-    assert (found.cpu_percent, found.busiest_cpu_percent) == (50.0, 100.0)
+    assert (found.cpu_percent, found.busiest_cpu_percent, found.stolen_percent) == (50.0, 100.0, 0.0)
+
+
+def test_what_a_hypervisor_took_is_told_of_all_cpus_together(drive: Drive, clock: Clock) -> None:
+    """The eighth column is the kernel's steal: a tenth of the time of two CPUs; it is busy, too."""
+    drive.host.write("proc/stat", "cpu  0 0 0 50 0 0 0 50 0 0\ncpu0 0 0 0 50 0 0 0 50 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\n")
+    observer = observed(drive)
+    observer.begin()
+    drive.host.write(
+        "proc/stat", "cpu  30 0 10 190 0 0 0 70 0 0\ncpu0 30 0 10 90 0 0 0 70 0 0\ncpu1 0 0 0 100 0 0 0 0 0 0\n"
+    )
+    found = observer.lap()
+
+    assert (found.stolen_percent, found.cpu_percent, found.busiest_cpu_percent) == (10.0, 30.0, 60.0)
 
 
 def test_laps_follow_one_another_and_the_whole_is_all_of_them(drive: Drive, clock: Clock) -> None:
@@ -242,7 +255,7 @@ def test_what_the_kernel_does_not_say_is_none(tmp_path: Path) -> None:
 
     assert told == Vitals(
         seconds=told.seconds, cpu_percent=None, busiest_cpu_percent=None, block=None, celsius=None, throttlings=None,
-        link_errors=None,
+        link_errors=None, stolen_percent=None,
     )  # fmt: skip
 
 
@@ -288,7 +301,7 @@ def test_whatever_the_kernel_says_is_a_value_that_can_be_kept(stat: bytes, cpus:
     told = telemetry._between(before, after, telemetry._celsius(sensor))
 
     queue = told.block.queue if told.block else None
-    for value in (told.cpu_percent, told.throttlings, told.link_errors, queue):
+    for value in (told.cpu_percent, told.stolen_percent, told.throttlings, told.link_errors, queue):
         assert value is None or 0 <= value <= MOST
 
 

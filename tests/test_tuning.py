@@ -20,6 +20,7 @@ from snia_pts.lab import tuning
 from snia_pts.lab.conditions import settled
 from snia_pts.lab.settable import find
 from snia_pts.lab.settings import hold
+from snia_pts.lab.telemetry import CpuTimes
 from snia_pts.lab.tuning import processors, queue
 from snia_pts.lab.tuning.seen import Seen, numbers
 from snia_pts.lab.tuning.way import beside
@@ -206,10 +207,12 @@ def test_a_sata_link_that_sleeps(host: FakeHost, policy: str, judgement: str) ->
 
 def test_other_load() -> None:
     """A tenth of all processors is what others may take."""
-    assert processors.load((0, 0), (11, 100)).setting.judgement == "matters"
-    assert processors.load((100, 1000), (110, 1100)).setting.value == "10 % of all CPUs"
-    assert processors.load((100, 1000), (110, 1100)).setting.judgement == "good"
-    assert processors.load((5, 5), (5, 5)).setting.judgement == "not told"
+    before, after = CpuTimes(100, 1000, 0), CpuTimes(110, 1100, 0)
+
+    assert processors.load(CpuTimes(0, 0, 0), CpuTimes(11, 100, 0)).setting.judgement == "matters"
+    assert processors.load(before, after).setting.value == "10 % of all CPUs"
+    assert processors.load(before, after).setting.judgement == "good"
+    assert processors.load(before, before).setting.judgement == "not told"
 
 
 def test_others_io_is_seen() -> None:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter, sub
 from pathlib import Path
+from typing import NamedTuple
 
 from ..units import MOST
 from ..vitals import BlockStatistics, Vitals
@@ -27,7 +28,7 @@ _SECTOR_BYTES = 512
 #: Room for the lines of /proc/stat about CPUs, with so much for each.
 _CPU_LINE_BYTES = 160
 #: The columns of a CPU's line in /proc/stat that are counted (guests' time is in user and nice), and those not busy.
-_CPU_COLUMNS, _IDLE, _WAITING = 8, 3, 4
+_CPU_COLUMNS, _IDLE, _WAITING, _STOLEN = 8, 3, 4, 7
 #: How often a drive is asked for its temperature.  Asking costs an NVMe drive an admin command; a SATA drive finishes
 #: all queued I/Os first.
 _TEMPERATURE_SECONDS = {"nvme": 10.0, "drivetemp": 60.0}
@@ -38,6 +39,18 @@ _ERRORS = ("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal")
 _COLUMNS, _LEAST_COLUMNS = itemgetter(0, 2, 4, 6, 9, 10), 11
 #: Where the kernel lets a count of milliseconds begin again at 0: with 512 I/Os in flight after two hours.
 _WRAP_MS = 1 << 32
+
+
+class CpuTimes(NamedTuple):
+    """What a CPU's time was spent on, in the kernel's units since it began; what a hypervisor took is busy, too."""
+
+    busy: int
+    whole: int
+    stolen: int
+
+
+#: The times of a CPU that the kernel does not tell of.
+NEVER = CpuTimes(0, 0, 0)
 
 
 class Counter:
@@ -84,10 +97,10 @@ class _Statistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """What the counters said at a moment; ``cpus`` are the busy and the whole time of each CPU, and of all (cpu)."""
+    """What the counters said at a moment; ``cpus`` are the times of each CPU, and of all together (cpu)."""
 
     at_ns: int
-    cpus: Mapping[bytes, tuple[int, int]]
+    cpus: Mapping[bytes, CpuTimes]
     block: tuple[int, ...]
     throttlings: int | None
     link_errors: int | None
@@ -240,8 +253,8 @@ def _celsius(text: bytes) -> float | None:
     return None
 
 
-def cpu_times(text: bytes) -> dict[bytes, tuple[int, int]]:
-    """Return the busy and the whole time of each CPU in the kernel's units; waiting for I/O is not busy."""
+def cpu_times(text: bytes) -> dict[bytes, CpuTimes]:
+    """Return the times of each CPU; waiting for I/O is not busy, waiting for the hypervisor is."""
     times = {}
     for line in text.split(b"\n"):
         if not line.startswith(b"cpu"):
@@ -250,7 +263,7 @@ def cpu_times(text: bytes) -> dict[bytes, tuple[int, int]]:
         columns = _numbers(rest)[:_CPU_COLUMNS]
         if len(columns) == _CPU_COLUMNS:
             whole = sum(columns)
-            times[name] = whole - columns[_IDLE] - columns[_WAITING], whole
+            times[name] = CpuTimes(whole - columns[_IDLE] - columns[_WAITING], whole, columns[_STOLEN])
     return times
 
 
@@ -259,7 +272,7 @@ def _greater(one: float | None, other: float | None) -> float | None:
 
 
 def _between(before: _Reading, after: _Reading, celsius: float | None) -> Vitals:
-    busy = {name: busy_percent(before.cpus.get(name, (0, 0)), times) for name, times in after.cpus.items()}
+    busy = {name: busy_percent(before.cpus.get(name, NEVER), times) for name, times in after.cpus.items()}
     single = [percent for name, percent in busy.items() if name != b"cpu" and percent is not None]
     seconds = (after.at_ns - before.at_ns) / 1e9
     return Vitals(
@@ -270,13 +283,21 @@ def _between(before: _Reading, after: _Reading, celsius: float | None) -> Vitals
         celsius=celsius,
         throttlings=_grown(before.throttlings, after.throttlings),
         link_errors=_grown(before.link_errors, after.link_errors),
+        stolen_percent=_stolen_percent(before.cpus.get(b"cpu", NEVER), after.cpus.get(b"cpu", NEVER)),
     )
 
 
-def busy_percent(before: tuple[int, int], after: tuple[int, int]) -> float | None:
+def busy_percent(before: CpuTimes, after: CpuTimes) -> float | None:
     """Return how busy a CPU was between two of its times; None where no time passed."""
-    busy, whole = after[0] - before[0], after[1] - before[1]
-    return min(100.0, 100 * max(0, busy) / whole) if whole > 0 else None
+    return _percent(after.busy - before.busy, after.whole - before.whole)
+
+
+def _stolen_percent(before: CpuTimes, after: CpuTimes) -> float | None:
+    return _percent(after.stolen - before.stolen, after.whole - before.whole)
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return min(100.0, 100 * max(0, part) / whole) if whole > 0 else None
 
 
 def _grown(before: int | None, after: int | None) -> int | None:

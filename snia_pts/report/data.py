@@ -235,6 +235,7 @@ def _measured(result: TestResult, measurement: Measurement) -> dict[str, Value]:
         "started": measurement.clocking.started, "idle_gap_ms": measurement.clocking.idle_gap_ms,
         "interruptions": measurement.clocking.interruptions, "host_cpu_percent": measurement.host_cpu_percent,
         "engine_cpu_percent": measurement.engine_cpu_percent, "host_limited": share.limited if share else None,
+        "stolen_cpu_percent": vitals.stolen_percent if vitals else None,
         "celsius": vitals.celsius if vitals else None,
         "queue": vitals.block.queue if vitals and vitals.block else None,
         "evidence": measurement.evidence or None, "evidence_sha256": measurement.evidence_sha256 or None,

@@ -10,7 +10,7 @@ from pathlib import Path
 from ...testplatform import Judgement
 from ...units import capacity, whole_number
 from ..device import attribute
-from ..telemetry import busy_percent, cpu_times
+from ..telemetry import NEVER, CpuTimes, busy_percent, cpu_times
 from .seen import Seen, Wanted, counted, seen, untold
 
 #: The longest that --tune lets a processor take to wake up, in microseconds.
@@ -108,7 +108,7 @@ def _virtual(root: Path) -> Seen:
     return seen("virtual machine", "no", "good", "nothing stands between host and drive")
 
 
-def load(before: tuple[int, int], after: tuple[int, int]) -> Seen:
+def load(before: CpuTimes, after: CpuTimes) -> Seen:
     """How busy the host was with something else, by ``times`` before and after a moment without I/O of the suite."""
     percent = busy_percent(before, after)
     if percent is None:
@@ -118,9 +118,9 @@ def load(before: tuple[int, int], after: tuple[int, int]) -> Seen:
     return seen("other load", f"{percent:.0f} % of all CPUs", judgement, reason, wish=f"at most {_BUSY_PERCENT:.0f} %")
 
 
-def times(root: Path) -> tuple[int, int]:
-    """Return the busy and the whole time of all processors so far, in the kernel's units; (0, 0) where it is untold."""
-    return cpu_times(attribute(root / "proc/stat").encode()).get(b"cpu", (0, 0))
+def times(root: Path) -> CpuTimes:
+    """Return the times of all processors together so far; ``NEVER`` where they are untold."""
+    return cpu_times(attribute(root / "proc/stat").encode()).get(b"cpu", NEVER)
 
 
 def swap(root: Path) -> Seen:
