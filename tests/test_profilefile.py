@@ -49,14 +49,14 @@ def test_a_copy_is_the_shipped_one(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("queue_depth = 0", "greater than or equal to 1"),
-        ('range = "all"', "'all' is not a size"),
+        ("queue_depth = 0", "a number of at least 1"),
+        ('range = "all"', ": workload.0.range: 'all': expected a size like 4 KiB"),
         ("seconds = nan", "finite"),
         ("ramp_seconds = 5", "ramp_seconds for a workload with seconds"),
         ('order = "stride"', "one thread of sequential reads or writes"),
-        ('fio = { filename = "/etc/passwd" }', "fio.filename: the target is told on the command line"),
+        ('fio = { filename = "/etc/passwd" }', ": workload.0.fio.filename: the target is told on the command line"),
         ('fio = { exec_prerun = "rm" }', "no option that a profile may set"),
-        ('fio = { ioengine = "exec" }', "an I/O engine of"),
+        ('fio = { ioengine = "exec" }', ": workload.0.fio.ioengine: expected an I/O engine of"),
         ('fio = { rate = "1m\\nfilename=/x" }', "a value of letters"),
         ('fio = { rate = "${HOME}" }', "a value of letters"),
         ("fio = { direct = 2 }", "0 or 1, not 2"),
@@ -64,16 +64,20 @@ def test_a_copy_is_the_shipped_one(name: str, tmp_path: Path) -> None:
         ('fio = { bssplit = "4k/50:8k/50" }', "a workload has one block size"),
         ('queue_depth = 8\nfio = { ioengine = "psync" }', "which waits for each I/O"),
         ('[[axis]]\nkey = "zones"\nvalues = [1]', "not zones"),
-        ('[[axis]]\nkey = "queue_depth"\nvalues = [99999]', "less than or equal to 1024"),
-        ('[[axis]]\nkey = "read_percent"\nvalues = [150]', "less than or equal to 100"),
-        ('[[axis]]\nkey = "seconds"\nvalues = [0]', "greater than or equal to 0.1"),
-        ('[[axis]]\nkey = "thread_count"\nvalues = [true]', "another kind than True"),
+        ('[[axis]]\nkey = "queue_depth"\nvalues = [99999]', ": axis.0.queue_depth: 99999: expected a number"),
+        ('[[axis]]\nkey = "read_percent"\nvalues = [150]', "a number of at most 100"),
+        ('[[axis]]\nkey = "seconds"\nvalues = [0]', "a number of at least 0.1"),
+        ('[[axis]]\nkey = "thread_count"\nvalues = [true]', ": axis.0.thread_count: True: expected neither"),
         ('[[axis]]\nkey = "thread_count"\nvalues = [1, 1]', "without repetition"),
         ('[[axis]]\nkey = "queue_depth"\nvalues = [1]\nworkloads = ["x"]', "workloads that there are"),
         ('[[axis]]\nkey = "host.turbo"\nvalues = ["on"]', "host.governor or host.scheduler"),
         ('[[axis]]\nkey = "host.governor"\nvalues = ["../x"]', "names as the kernel has them"),
         ('[[limit]]\nmetric = "iops"\nat = "w"\nunit = "IOPS"', "minimum, maximum, or both"),
         ("colour = 1", "expected no such key"),
+        ("queue_depth = 1.5", ": workload.0.queue_depth: 1.5: expected a whole number"),
+        ("range = 5", ": workload.0.range: 5: expected a text"),
+        ('[[axis]]\nkey = "queue_depth"\nvalues = 1', ": axis.0.values: 1: expected a list"),
+        (f'[[axis]]\nkey = "queue_depth"\nvalues = {[*range(1025)]}', ": axis.0.values: expected at most 1024 entries"),
     ],
 )
 def test_a_mistake_is_one_sentence(line: str, why: str, tmp_path: Path) -> None:
@@ -102,6 +106,16 @@ def test_too_many_points_are_refused(tmp_path: Path) -> None:
     """More than a hundred thousand would not end in anybody's time."""
     with pytest.raises(SpecError, match="at most 100000 points"):
         profile(written(tmp_path, "zones = 1024"), Changes(repeats=1000))
+
+
+def test_a_workload_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None:
+    """Block sizes above the range are left out; where all are, there is nothing to measure, and no range to fill."""
+    axis = '[[axis]]\nkey = "block_size"\nvalues = ["4K", "8K"]'
+    with pytest.raises(SpecError, match="a range that holds a block of some size for workload w"):
+        profile(written(tmp_path, 'range = "1K"', axis))
+
+    kept = [workload.block_size_bytes for workload, _ in profile(written(tmp_path, 'range = "4K"', axis)).cases()]
+    assert kept == [4096]
 
 
 def test_changes_are_made_and_told() -> None:

@@ -11,7 +11,7 @@ from annotated_types import Ge, Le, MaxLen, MinLen, Predicate
 
 from ..errors import UsageError
 from ..limits import Limit
-from ..tomlfile import checked
+from ..tomlfile import Mistakes, checked
 from ..units import parse_size
 from .fio_options import WAITING, refused
 from .sections import MOST_POINTS, STRICT, Count, Line, Name, Percent, Seconds, bounded, unrepeated
@@ -70,9 +70,8 @@ class Workload:
             raise ValueError("ramp_seconds for a workload with seconds, and without samples")
         if self.sample_seconds is not None and (self.seconds or 0) < self.sample_seconds:
             raise ValueError("seconds of at least sample_seconds")
-        for option, value in self.fio.items():
-            if why := refused(option, value):
-                raise ValueError(f"fio.{option}: {why}")
+        if mistakes := [f"fio.{each}: {why}" for each, value in self.fio.items() if (why := refused(each, value))]:
+            raise Mistakes(*mistakes)
         if self.queue_depth > 1 and (engine := self.fio.get("ioengine")) in WAITING:
             raise ValueError(f"queue_depth 1 with ioengine {engine}, which waits for each I/O")
 
@@ -134,7 +133,7 @@ class Axis:
         elif self.key not in WORKLOAD_KEYS and not (room == "fio" and name):
             raise ValueError(f"key of {', '.join(WORKLOAD_KEYS)}, fio.<option> or host.<setting>, not {self.key}")
         elif room != "fio" and (mistakes := [each for value in self.values for each in _mistakes(self.key, value)]):
-            raise ValueError("; ".join(mistakes))
+            raise Mistakes(*mistakes)
 
     @property
     def setting(self) -> str:
@@ -193,8 +192,9 @@ class ProfileSpec:
         for axis in self.axis:
             count *= len(axis.values)
         bounded(count, MOST_POINTS, "points in all repeats")
-        for _ in self.cases():  # raises ValueError where an axis does not go with a workload
-            pass
+        left = {workload.name for workload, _ in self.cases()}  # ValueError where an axis does not go with a workload
+        if lost := [name for name in names if name not in left]:
+            raise ValueError(f"a range that holds a block of some size for workload {lost[0]}")
 
     @property
     def authority(self) -> str:
@@ -260,12 +260,12 @@ def _product(axes: tuple[Axis, ...]) -> Iterator[tuple[Scalar, ...]]:
 def _mistakes(key: str, value: Scalar) -> list[str]:
     """Return what forbids a value of an axis over a key of workloads."""
     if isinstance(value, bool):
-        return [f"{key} of another kind than {value!r}"]
+        return [f"{key}: {value!r}: expected neither true nor false"]
     return checked(_Axial, {key: value})[1]
 
 
 def _size(key: str, text: str) -> None:
     try:
         parse_size(text)
-    except UsageError as error:
-        raise ValueError(f"{key}: {error}") from None
+    except UsageError:
+        raise Mistakes(f"{key}: {text!r}: expected a size like 4 KiB") from None
