@@ -126,7 +126,7 @@ def read_about(path: Path) -> About:
     try:
         about = About(**texts, notes=told.notes, features=features)
     except UsageError:
-        mistake = f"capacity = {told.capacity!r}: expected a size like 960 GB"
+        mistake = f"capacity: {told.capacity!r}: expected a size like 960 GB"
         raise mistaken(str(path), [mistake], _WHAT, remedy=_REMEDY) from None
     return replace(about, logo=_logo(path, told.logo)) if told.logo else about
 
@@ -136,8 +136,8 @@ def _logo(path: Path, place: str) -> str:
         logo = base64.b64encode(read_regular(path.parent / place, _LONGEST_LOGO_BYTES)).decode("ascii")
         About(logo=logo).image()
     except OSError as error:
-        raise mistaken(str(path), [f"logo = {place!r}: {error.strerror}"], _WHAT, remedy=_REMEDY) from None
+        raise mistaken(str(path), [f"logo: {place!r}: {error.strerror}"], _WHAT, remedy=_REMEDY) from None
     except ValueError as error:
         told = "no file has such a name" if "\0" in place else f"expected {error}"
-        raise mistaken(str(path), [f"logo = {place!r}: {told}"], _WHAT, remedy=_REMEDY) from None
+        raise mistaken(str(path), [f"logo: {place!r}: {told}"], _WHAT, remedy=_REMEDY) from None
     return logo

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
+from .dut import Dut
 from .errors import LimitsMissed
-from .keyfigures import KeyFigure, key_figures
+from .folding import Folding
+from .keyfigures import KeyFigure, key_figures, units
 from .limits import Limit
-from .result import TestResult
+from .plan import Assumptions, go_through
+from .result import RunFacts, TestResult
+from .spec import Spec
+from .testplatform import TestPlatform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +74,39 @@ def require_met(found: Sequence[Judgement]) -> None:
     if missed:
         told = "; ".join(f"{judgement.limit.name}: {judgement.reason}" for judgement in missed)
         raise LimitsMissed(missed=len(missed), total=len(found), told=told)
+
+
+def expected(spec: Spec, dut: Dut, assumptions: Assumptions) -> Mapping[str, str]:
+    """Return the names that a test may have a number by, whatever the drive does, and their units."""
+    unknown = TestPlatform(
+        hostname="", motherboard="", cpu="", cpus=0, memory_bytes=0, operating_system="", kernel="", python="",
+        suite_version="", engine="", engine_version="", io_engine="",
+    )  # fmt: skip
+    facts = RunFacts(
+        run_id="", started="", command_line=(), seed=None, test_class="enterprise", spec=spec, dut=dut,
+        platform=unknown, deviations=(),
+    )  # fmt: skip
+    names: dict[str, str] = {}
+    for steady in (True, False):
+        folding = Folding(facts)
+        go_through(spec, dut, assumptions, folding.passing, steady=steady)
+        names |= units(folding.result(ending="finished", ending_detail="", finished=""))
+    return names
+
+
+def unmeasurable(limits: Sequence[Limit], names: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Give what is wrong with limits, each with its place, where tests have ``names`` of numbers with their units.
+
+    A limit on another test is left to that one, but where there are several.
+    """
+    for place, limit in enumerate(limits):
+        known = names.get(limit.test)
+        if known is None:
+            if len(names) > 1:
+                yield f"limit.{place}.test: {limit.test!r}: expected a test that is run, {', '.join(names)}"
+        elif limit.name not in known:
+            near = get_close_matches(limit.name, known, n=1)
+            like = f", as {near[0]!r}" if near else ""
+            yield f"limit.{place}: {limit.name!r}: expected a number that {limit.test} measures{like}"
+        elif limit.unit != known[limit.name]:
+            yield f"limit.{place}.unit: {limit.unit!r}: expected {known[limit.name]!r} for {limit.name!r}"

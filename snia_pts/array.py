@@ -11,6 +11,7 @@ from annotated_types import Ge, Gt, Le
 
 from . import raid
 from .errors import UsageError
+from .tomlfile import Mistakes
 from .units import KIB, MIB, MOST, Amount, block_size, parse_size
 
 Controller = Literal["mdadm", "storcli", "perccli"]
@@ -59,7 +60,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         if mistakes := [*self._mistakes()]:
-            raise ValueError("; ".join(mistakes))
+            raise Mistakes(*mistakes)
 
     @property
     def software(self) -> bool:

@@ -84,7 +84,14 @@ def clock_set(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
 
 
 def otherwise(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Give what the engine did otherwise than asked: points that took longer, or did not keep to their mix."""
+    """Give what the engine did otherwise than asked: points begun twice, too long, or off their mix."""
+    again = [point for point in points if point.clocking.begun_again]
+    if again:
+        detail = (
+            f"fio stood ready for {len(again)} of {counted(len(points), 'point')}, ended before its first I/O, and was "
+            f"begun once more, so that the gap before is longer: {again[0].stimulus.label} ({again[0].evidence})"
+        )
+        yield "begun again", detail + (" was the first" if len(again) > 1 else "")
     late = [
         point.runtime_ms / 1000 / point.stimulus.seconds
         for point in points

@@ -73,7 +73,7 @@ class TargetMissing(SniaPtsError, FileNotFoundError):
     """{path} does not exist."""
 
     exit_code = 6
-    hint = "Check the name with snia-pts devices; for a test file give its size, for example --size 1G."
+    hint = "Check the name with snia-pts devices."
 
 
 class TargetBusy(SniaPtsError, OSError):

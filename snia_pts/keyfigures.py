@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -57,16 +57,31 @@ class KeyFigure:
 
 def key_figures(result: TestResult) -> tuple[KeyFigure, ...]:
     """Return the numbers of a result that are finite, in the order of the test; names are not repeated."""
+    return tuple(_named(figure for figure in _figures(result) if math.isfinite(figure.value)).values())
+
+
+def units(result: TestResult) -> Mapping[str, str]:
+    """Return every name that a result like this one may have a number by, finite or not here, and its unit."""
+    return {name: figure.unit for name, figure in _named(_figures(result)).items()}
+
+
+def _named(figures: Iterable[KeyFigure]) -> Mapping[str, KeyFigure]:
+    """Return the first of each name."""
+    found: dict[str, KeyFigure] = {}
+    for figure in figures:
+        found.setdefault(figure.name, figure)
+    return found
+
+
+def _figures(result: TestResult) -> tuple[KeyFigure, ...]:
     steady = not result.unsteady
-    found = (
+    return (
         *(each for loop in result.loops for each in _loop(result, loop)),
         *_operating_points(result),
         *(_sampling(result.sampling) if result.sampling else ()),
         *(each for line in result.lines_apart if line.phase in _MEASURED_PHASES for each in _line(line, steady)),
         KeyFigure(metric="written_gb", at="the whole test", unit="GB", value=result.written_bytes / GB, better=None),
     )
-    named = {figure.name: figure for figure in reversed(found) if math.isfinite(figure.value)}
-    return tuple(reversed(named.values()))
 
 
 def _loop(result: TestResult, loop: Loop) -> Iterator[KeyFigure]:

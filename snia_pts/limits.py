@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MinLen
 
-from .tomlfile import read_file
+from .errors import SpecError
+from .tomlfile import mistaken, read_file
 
 _WHAT = "The file of limits"
 _REMEDY = "Correct the file; docs/usage.rst shows one."
+_UNMET_REMEDY = "Correct the file; metric, at and unit are those of snia-pts compare RUN RUN --json."
 Text = Annotated[str, MinLen(1)]
 TestName = Literal["iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth", "profile"]
 
@@ -69,3 +72,8 @@ class _File:
 def read_limits(path: Path) -> tuple[Limit, ...]:
     """Return the limits of a TOML file; raises SpecError, naming every mistake at once with key and value."""
     return read_file(path, _File, _WHAT, remedy=_REMEDY).limit
+
+
+def unmet(path: Path, mistakes: Sequence[str]) -> SpecError:
+    """Return the error of limits that nothing can meet, in a file of theirs or a profile."""
+    return mistaken(str(path), mistakes, "The file", remedy=_UNMET_REMEDY)

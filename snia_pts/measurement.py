@@ -83,7 +83,7 @@ class Clocking:
 
     ``own_gap_us`` is the suite's own time since the program before, ``idle_gap_ms`` the time without host I/O: that and
     the engine's around its I/O (``bench/gap.py`` asks the block layer); None where no stimulus came before.  The run
-    had been resumed ``interruptions`` times; the wall clock was set by ``clock_set_seconds`` since the last stimulus.
+    had been resumed ``interruptions`` times, the clock set by ``clock_set_seconds``, a fallen engine ``begun_again``.
     """
 
     started: str
@@ -93,6 +93,7 @@ class Clocking:
     idle_gap_ms: Difference | None
     interruptions: int = 0
     clock_set_seconds: Difference = 0.0
+    begun_again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +184,7 @@ def average_response_us(measurements: Sequence[Measurement]) -> float:
 def percentile_response_us(measurements: Sequence[Measurement], percent: float) -> float | None:
     """Return a percentile of the response times of all ``measurements`` together in us; None when they are too few.
 
-    It comes from merged bins, and is never above the greatest response time, which is known exactly: a bin's value
-    stands for all in it.
+    It comes from merged bins, and is never above the greatest response time, which alone is known exactly.
     """
     return percentiles_response_us(measurements, (percent,))[0]
 

@@ -9,14 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Literal
 
 from .dut import Dut
 from .histogram import Histogram
-from .measurement import NOTHING, Clocking, Idled, Measurement, Outcome, Prepared, Purged, Sample, Transfers
+from .measurement import (
+    NOTHING,
+    Clocking,
+    Idled,
+    Measurement,
+    Outcome,
+    Prepared,
+    Purged,
+    Sample,
+    SyncTimes,
+    Transfers,
+)
 from .procedures import drive, procedure
 from .spec import Settling, Spec, settling_rule
 from .steps import Idle, Prepare, Purge, Round, Step, Stimulus, Stretch
 from .units import MB
+
+#: What sees a course: each step with what is supposed to come of it, which it gives on.
+Watch = Callable[[Step, Iterator[Outcome]], Iterable[Outcome]]
+
+#: What a purge is: the drive's own, which takes the time that it takes; an overwrite of all of it; or left out.
+Purging = Literal["own", "overwrite", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +49,15 @@ class Assumptions:
     overhead_seconds: float
     between_seconds: float = 0.0
     eager: bool = True
+    purging: Purging = "own"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStep:
-    """A step with its time and the bytes it writes at most."""
+    """A step with its time and the bytes it writes at most; of a ``part`` of the test, if it has several."""
 
+    kind: Literal["purge", "stretch", "round", "idle", "prepare"]
+    part: str
     label: str
     stimuli: int
     seconds: float
@@ -45,7 +66,10 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """All steps of one course a test may take.  A purge's time is the device's own and counted as 0."""
+    """All steps of one course a test may take.
+
+    The time of a purge that is the device's own, and of what prepares the host, is not known, and counted as 0.
+    """
 
     steps: tuple[PlannedStep, ...]
     rounds: int
@@ -74,37 +98,55 @@ def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
 
     stimuli: dict[Stimulus, None] = {}
 
-    def estimate(level_of: Callable[[int], int], assumptions: Assumptions) -> Estimate:
+    def estimate(*, steady: bool) -> Estimate:
         asked: list[Step] = []
-        supposing = _Supposing(assumptions, settling_rule(spec), level_of)
 
-        def suppose(step: Step) -> Iterable[Outcome]:
+        def watch(step: Step, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
             asked.append(step)
-            return supposing.answer(step)
+            return outcomes
 
-        drive(procedure(spec, dut), suppose)
+        go_through(spec, dut, assumptions, watch, steady=steady)
         measured = (step for step in asked if not (isinstance(step, Stretch) and step.phase == "WIPC"))
         stimuli.update(dict.fromkeys(stimulus for step in measured for stimulus in step.stimuli))
         return Estimate(
-            steps=tuple(_cost(step, assumptions) for step in asked),
+            steps=tuple(_cost(step, dut, replace(assumptions, eager=steady)) for step in asked),
             rounds=sum(isinstance(step, Round) for step in asked),
         )
 
-    never_steady = 1000
-    shortest = estimate(lambda _: 1, assumptions)
-    longest = estimate(lambda number: 1 if number % 2 else never_steady, replace(assumptions, eager=False))
+    shortest, longest = estimate(steady=True), estimate(steady=False)
     return Plan(assumptions=assumptions, stimuli=tuple(stimuli), shortest=shortest, longest=longest)
 
 
-def _cost(step: Step, assumptions: Assumptions) -> PlannedStep:
+def go_through(spec: Spec, dut: Dut, assumptions: Assumptions, watch: Watch, *, steady: bool) -> None:
+    """Let ``watch`` see the shortest course of a test, that of a device which is ``steady`` at once, or the longest."""
+    never_steady = 1000
+
+    def level(number: int) -> int:
+        return 1 if steady or number % 2 else never_steady
+
+    supposing = _Supposing(replace(assumptions, eager=steady), settling_rule(spec), level)
+    drive(procedure(spec, dut), lambda step: watch(step, supposing.answer(step)))
+
+
+def _cost(step: Step, dut: Dut, assumptions: Assumptions) -> PlannedStep:
     seconds = [_ramped(stimulus, assumptions) for stimulus in step.stimuli]
     moved = (_moved(stimulus, time, assumptions) for time, stimulus in zip(seconds, step.stimuli, strict=True))
     written = sum(_written(stimulus, amount) for amount, stimulus in zip(moved, step.stimuli, strict=True))
-    lost = assumptions.overhead_seconds + (len(seconds) - 1) * assumptions.between_seconds if seconds else 0.0
-    rest = step.seconds if isinstance(step, Idle) else lost
+    rest = assumptions.overhead_seconds + (len(seconds) - 1) * assumptions.between_seconds if seconds else 0.0
+    if isinstance(step, Idle):
+        rest = step.seconds
+    if isinstance(step, Purge) and assumptions.purging == "overwrite":
+        written = _overwritten(dut)
+        rest = written / (assumptions.mb_per_second * MB)
     return PlannedStep(
-        label=step.label, stimuli=len(seconds), seconds=sum(seconds) + rest, written_bytes=round(written)
-    )
+        kind=step.kind, part=step.part, label=step.label, stimuli=len(seconds), seconds=sum(seconds) + rest,
+        written_bytes=round(written),
+    )  # fmt: skip
+
+
+def _overwritten(dut: Dut) -> int:
+    """Return what is written where a purge writes over all of the device; over each member of an array."""
+    return sum(each.capacity_bytes for each in dut.array.members) if dut.array else dut.capacity_bytes
 
 
 def _seconds(stimulus: Stimulus, assumptions: Assumptions) -> float:
@@ -201,5 +243,11 @@ class _Supposing:
         return Measurement(
             stimulus=stimulus, seed=0, read=side(moved - written) if moved > written else NOTHING,
             write=side(written) if written or not moved else NOTHING, clocking=clocking, evidence="",
-            evidence_sha256="",
+            evidence_sha256="", sync=_synchronized(stimulus),
         )  # fmt: skip
+
+
+def _synchronized(stimulus: Stimulus) -> SyncTimes | None:
+    """Return what is supposed of the calls of a stimulus that may synchronize."""
+    asked = any("sync" in option for option, _ in stimulus.options)
+    return SyncTimes(calls=1, mean_ns=1, max_ns=1, histogram=Histogram()) if asked else None

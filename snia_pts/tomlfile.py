@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +22,33 @@ SPECIFICATION = "The specification"
 #: No file that people write is longer.
 _LONGEST_BYTES = 1024 * 1024
 _UNFIT = "expected numbers of fewer digits, lists nested less deep, texts of valid characters"
+#: What a value was expected to be, by what pydantic calls it.
+_KINDS = {
+    "a valid string": "a text",
+    "a valid number": "a number",
+    "a valid integer": "a whole number",
+    "a valid boolean": "true or false",
+    "a valid array": "a list",
+    "an object": "a table",
+}
+_BOUNDS = {
+    "greater than or equal to": "a number of at least",
+    "less than or equal to": "a number of at most",
+    "greater than": "a number greater than",
+}
+_LONGEST_VALUE = 80
+
+
+class Mistakes(ValueError):
+    """What is wrong with a table, sentence by sentence, each with its key and what was expected.
+
+    Any other ValueError of a table says only what was expected, as ``a logo of at most 64 bytes``.
+    """
+
+    def __init__(self, *sentences: str) -> None:
+        """Keep the sentences, each beginning with a key of the table."""
+        super().__init__("; ".join(sentences))
+        self.sentences = sentences
 
 
 def read_file(path: Path, kind: type[Kind], what: str = SPECIFICATION, *, remedy: str | None = None) -> Kind:
@@ -56,7 +83,7 @@ def checked(kind: type[Kind], plain: Mapping[str, Any]) -> tuple[Kind | None, li
         text = json.dumps(plain, ensure_ascii=False, default=lambda date: [str(date)])
         return _adapter(kind).validate_json(text, strict=True), []  # type: ignore[arg-type]  # a class is hashable
     except ValidationError as error:
-        return None, [_sentence(detail) for detail in error.errors() if not _follows(detail)]
+        return None, [told for detail in error.errors() if not _follows(detail) for told in _sentences(detail)]
     except (ValueError, RecursionError):
         return None, [_UNFIT]
 
@@ -84,9 +111,18 @@ def _follows(detail: ErrorDetails) -> bool:
     return detail["type"] == "too_short" and bool(detail["input"])
 
 
+def _sentences(detail: ErrorDetails) -> Iterator[str]:
+    """Give what pydantic found as sentences: key, value, what was expected."""
+    found = detail.get("ctx", {}).get("error")
+    if isinstance(found, Mistakes):
+        yield from (".".join((*map(str, detail["loc"]), sentence)) for sentence in found.sentences)
+    else:
+        yield _sentence(detail)
+
+
 def _sentence(detail: ErrorDetails) -> str:
-    """Return a mistake that pydantic found as one sentence: key, value, what was expected."""
-    key = ".".join(str(part) for part in detail["loc"])
+    place = detail["loc"][:-2] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
+    key = ".".join(map(str, place))
     if detail["type"] in ("json_invalid", "string_unicode"):
         return _UNFIT
     if detail["type"] == "missing":
@@ -95,8 +131,13 @@ def _sentence(detail: ErrorDetails) -> str:
         return f"{key}: expected no such key"
     if detail["type"] == "too_short":
         return f"{key}: expected at least one entry"
+    if detail["type"] == "too_long":
+        return f"{key}: expected at most {detail['ctx']['max_length']} entries"
     if detail["type"] in ("string_too_short", "string_too_long", "predicate_failed"):
-        return f"{key}: {detail['input'][:80]!r}: expected a short line of printable letters"
-    message = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    shown = "" if isinstance(detail["input"], dict) else f" {detail['input']!r}:"
-    return f"{key}:{shown} expected {message}".removeprefix(":").strip()
+        return f"{key}: {detail['input'][:_LONGEST_VALUE]!r}: expected a short line of printable letters"
+    message = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ").partition(", got ")[0]
+    for bound, words in _BOUNDS.items():
+        message = message.replace(bound, words)
+    wanted = _KINDS.get(message, message)
+    shown = "" if isinstance(detail["input"], dict) else f" {repr(detail['input'])[:_LONGEST_VALUE]}:"
+    return f"{key}:{shown} expected {wanted}".removeprefix(":").strip()

@@ -84,10 +84,12 @@ def test_nothing_has_to_be_said(tmp_path: Path) -> None:
         ("format = 2", "format: 2: expected 1"),
         ("format = 1\nvendor = ''\nnand = 'TLC'", "nand: expected no such key"),
         ("format = 1\nvendor = ''\nnand = 'TLC'", "vendor: '': expected a short line"),
-        ("format = 1\nnotes = 'one'", "notes: 'one': expected"),
-        ("format = 1\nlogo = 'none.png'", "logo = 'none.png': No such file"),
-        ("format = 1\nlogo = '.'", "logo = '.': it is no regular file"),
-        ("format = 1\nlogo = 'about.toml'", "logo = 'about.toml': expected a PNG as the logo"),
+        ("format = 1\nnotes = 'one'", "notes: 'one': expected a list"),
+        (f"format = 1\nnotes = {['n'] * 21}", ": notes: expected at most 20 entries"),
+        ("format = 1\n[features]\n'' = 'x'", ": features: '': expected a short line"),
+        ("format = 1\nlogo = 'none.png'", "logo: 'none.png': No such file"),
+        ("format = 1\nlogo = '.'", "logo: '.': it is no regular file"),
+        ("format = 1\nlogo = 'about.toml'", "logo: 'about.toml': expected a PNG as the logo"),
     ],
 )
 def test_every_mistake_of_the_file_is_told(tmp_path: Path, text: str, says: str) -> None:
@@ -244,8 +246,8 @@ def test_a_device_that_does_not_tell_is_described(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("capacity = 'large'", "capacity = 'large': expected a size like 960 GB"),
-        ("capacity = '0.5 B'", "capacity = '0.5 B': expected a size like 960 GB"),
+        ("capacity = 'large'", "capacity: 'large': expected a size like 960 GB"),
+        ("capacity = '0.5 B'", "capacity: '0.5 B': expected a size like 960 GB"),
         ("model = ''", "model: '': expected a short line"),
         ("features = 'many'", "features: 'many': expected"),
         ("[features]\nplp = true", "features.plp: True: expected"),

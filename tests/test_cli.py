@@ -53,7 +53,9 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
         ((), 2, "required"),
         (("fly",), 2, "invalid choice"),
         (("iops",), 2, "TARGET"),
-        (("iops", "x.img", "--size", "1G", "--colour", "red"), 2, "--colour"),
+        (("iops", "x.img", "--size", "1G", "--colour", "red"), 2, "--colour red.\n  See snia-pts iops --help."),
+        (("profile", "run", "etcd-fsync", "x", "--colour"), 2, "--colour.\n  See snia-pts profile run --help."),
+        (("--colour", "devices"), 2, "--colour.\n  See snia-pts --help."),
         (("iops", "x.img", "--size", "1G", "--class", "toy"), 2, "toy"),
         (("iops", "x.img", "--size", "huge"), 2, "huge"),
         (("iops", "x.img", "--size", "1G", "--pts", "3.0"), 2, "2.0.2"),
@@ -71,7 +73,8 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
         (("iops", "x.img", "--size", "1G", "--thread-count", "many"), 3, "setup.thread_count: 'many'"),
         (("iops", "x.img", "--size", "1G", "--max-rounds", "3"), 3, "window_rounds"),
         (("iops", "x.img", "--size", "1G", "--spec", "none.toml"), 3, "none.toml"),
-        (("iops", "x.img"), 6, "does not exist"),
+        (("iops", "x.img"), 6, "with snia-pts devices. For a test file give its size, for example --size"),
+        (("host", "x.img"), 6, "does not exist.\n  Check the name with snia-pts devices.\n"),
         (("iops", "/dev/nvme77n1", "--size", "1G"), 6, "does not exist"),
         (("iops", "none/x.img", "--size", "1M"), 6, "none"),
         (("iops", ".", "--size", "1G"), 10, "neither a block device nor a regular file"),
@@ -97,8 +100,6 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
         (("all", "x.img", "--size", "100K"), 10, "IOPS test:"),
         (("iops", "x.img", "--size", "100000T"), 10, "no room"),
         (("iops", "x.img", "--size", "1G", "--purge", "magic"), 10, "punch-hole"),
-        (("assess", "nowhere"), 14, "journal.jsonl"),
-        (("report", "."), 14, "journal.jsonl"),
     ],
 )
 def test_bad_input_is_refused(argv: tuple[str, ...], code: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,7 +200,7 @@ def test_every_verb_plans(verb: str, pts: str, capsys: pytest.CaptureFixture[str
         out = capsys.readouterr().out
         assert "shortest: " in out
         assert "longest: " in out
-        assert "drive fills" in out
+        assert " fills)" in out
         assert len(out.splitlines()) < 45
     assert list(Path().iterdir()) == []
 
@@ -281,6 +282,31 @@ def store_run(path: Path, test: str = "iops", **how: Any) -> RunFolder:
 
     run(facts, perform, folder, lambda event: None)
     return folder
+
+
+@pytest.mark.parametrize("verb", ["assess", "compare", "export", "report", "resume", "status", "stop", "host"])
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nowhere", "there is no such folder.\n  Name the folder of a run"),
+        ("file", "it is no folder.\n  Name the folder of a run"),
+        ("file/x", "there is no such folder.\n  Name the folder of a run"),
+        ("empty", "in it.\n  Name the folder of a run"),
+    ],
+)
+def test_what_is_no_run_is_told(verb: str, name: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every verb of stored runs says in one sentence what is wrong with a place, and what to name."""
+    Path("file").write_text("no run")
+    Path("empty").mkdir()
+    more = {"compare": ["other"], "export": ["--to", "tkperf"]}.get(verb, [])
+    if (verb, name) == ("host", "empty"):
+        return
+    code, err = refused(capsys, verb, *(["--restore"] if verb == "host" else []), name, *more)
+
+    assert code == 14
+    assert f"snia-pts: The stored run {name} cannot be read: " in err
+    assert told in err
+    assert len(err.splitlines()) == 2
 
 
 @pytest.fixture

@@ -10,7 +10,9 @@ import struct
 import subprocess
 import sys
 import termios
+import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,41 @@ def test_a_drives_name_commands_no_terminal(found: tuple[Listed, ...]) -> None:
 
     assert "\x1b" not in text
     assert "BTYF?[2J7" in text
+
+
+def documented(host: FakeHost) -> Iterator[Listed]:
+    """Give the drives that docs/usage.rst shows, as a host with such drives would list them."""
+    sizes = {"nvme0n1": 960_197_124_096, "sda": 480_103_981_056, "sdb": 3_840_755_982_336}
+    traits: dict[str, dict[str, Any]] = {
+        "sda": {"model": "INTEL SSDSC2KB48", "serial": "BTYF9382047Q48", "firmware": "XCV10132"},
+        "sdb": {"model": "SAMSUNG MZ7L33T8", "serial": "S6KMNE0T400002", "firmware": "JXTC104Q"},
+    }
+    purges = {
+        "nvme0n1": ("nvme-format", "nvme-sanitize-block", "nvme-sanitize-crypto", "blkdiscard"),
+        "sda": ("ata-sanitize-block", "ata-security-erase", "blkdiscard"),
+        "sdb": ("ata-security-erase", "ata-sanitize-crypto", "blkdiscard"),
+    }
+    host.nvme()
+    ids = host.root / "dev/disk/by-id"
+    ids.mkdir(parents=True)
+    (ids / "nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001").symlink_to("../../nvme0n1")
+    usual = {"queue__rotational": "0\n", "queue__write_cache": "write back\n", "queue__physical_block_size": "4096\n"}
+    host.mount_block(host.partition(host.disk("sda", **usual), 2), "/")
+    host.partition(host.disk("sdb", **usual), 1)
+    for each in read_inventory(host.root):
+        name = Path(each.path).name
+        assert each.dut is not None
+        dut = replace(each.dut, capacity_bytes=sizes[name], **traits.get(name, {}))
+        yield replace(each, path=f"/dev/{name}", dut=dut, purge_methods=purges[name])
+
+
+def test_the_sample_in_the_docs_is_as_made(tmp_path: Path) -> None:
+    """docs/usage.rst shows what the verb would say of such drives on a terminal of 112 columns."""
+    lines = list(device_lines(list(documented(FakeHost(tmp_path / "host"))), 112))
+
+    text = (Path(__file__).parent.parent / "docs" / "usage.rst").read_text()
+    shown = text.partition("the loop devices in use::\n\n")[2].partition("\n\nWhat has")[0]
+    assert textwrap.dedent(shown).splitlines() == lines
 
 
 def test_no_devices_is_told() -> None:

@@ -306,6 +306,7 @@ def test_a_fio_that_cannot_stand_ready_begins_as_programs_usually_do(
     assert len(found) == 3
     assert all(200 <= each.runtime_ms < 400 for each in found)
     assert all((each.clocking.idle_gap_ms or 0) > 20 for each in found[1:])
+    assert all(each.clocking.begun_again for each in found)
     command = json.loads((evidence / f"{found[1].evidence}.process.json").read_text())["argv"]
     assert not any("exec_prerun" in word for word in command)
     fallen = json.loads((evidence / f"{found[1].evidence}.fallen.process.json").read_text())

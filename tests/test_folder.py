@@ -1,5 +1,6 @@
 """The run folder: made once, never overwritten, written so that a crash leaves old or new."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from snia_pts.errors import RecordError, RunFolderError
 from snia_pts.files import replace_file
+from snia_pts.record import folder as folders
 from snia_pts.record.folder import RunFolder, default_name
 
 
@@ -49,6 +51,22 @@ def test_a_run_that_never_began_leaves_no_folder(tmp_path: Path) -> None:
 
     assert not never.path.exists()
     assert (begun.evidence / "00001-rnd-4096b-r0.json").read_text() == "precious"
+
+
+def test_a_journal_that_cannot_be_read_is_not_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fails, or a right that is missing, does not make a run one that never began."""
+    folder = RunFolder.create(tmp_path / "run")
+    folder.journal.write_text("hours of a run\n")
+
+    def refuse(_: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(folders, "open_regular", refuse)
+    with pytest.raises(OSError, match="Input/output error"):
+        assert folder.begun
+    folder.discard()
+
+    assert folder.journal.read_text() == "hours of a run\n"
 
 
 def test_word_to_stop_is_left_and_taken_back(tmp_path: Path) -> None:

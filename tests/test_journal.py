@@ -333,6 +333,17 @@ def test_numbers_beyond_all_are_refused(number: bytes, beyond: bytes, tmp_path: 
         read(path)
 
 
+def test_a_journal_of_another_version_is_not_called_damaged(tmp_path: Path) -> None:
+    """A whole line that says what this suite does not know needs another version of it, and no backup."""
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(rechecked(whole().replace(b'"format":1', b'"format":2', 1)))
+
+    with pytest.raises(RecordError, match=r"begun\.format") as refused:
+        read(path)
+    assert "read the run with that one" in refused.value.hint
+    assert "backup" not in refused.value.hint
+
+
 def test_a_stretch_that_ended_early_is_whole(tmp_path: Path) -> None:
     """Where a limit ends a stretch, fewer samples than asked and the whole are all of it."""
     asked, came = stretch_of()

@@ -70,7 +70,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ("format = 2\nlimit = []", ["format: 2: expected 1", "limit: expected at least one entry"]),
         (FILE.replace("minimum = 7500", ""), ["limit.0: expected minimum, maximum, or both"]),
         (FILE.replace("minimum = 7500", "minimum = 5\nmaximum = 4"), ["a minimum that is no more than the maximum"]),
-        (FILE.replace("minimum = 7500", 'minimum = "7500"'), ["limit.0.minimum: '7500': expected a valid number"]),
+        (FILE.replace("minimum = 7500", 'minimum = "7500"'), ["limit.0.minimum: '7500': expected a number"]),
         (FILE.replace("minimum = 7500", "minimum = nan"), ["limit.0.minimum"]),
         (FILE.replace("unit =", "units ="), ["limit.0.unit: expected this key", "limit.1.units: expected no such key"]),
         (FILE.replace('test = "iops"', 'test = "tpcc"'), ["limit.0.test: 'tpcc': expected 'iops'"]),
@@ -185,6 +185,8 @@ def test_a_run_is_held_against_its_limits(tmp_path: Path, capsys: pytest.Capture
     (told,) = json.loads(capsys.readouterr().out)["limits"]
     assert (told["maximum"], told["met"]) == (1e-6, False)
     assert main(["report", str(place), "--to", "junit", "--limits", str(good)]) == 0
+    left = f"an earlier report that may say otherwise: report.rst, report.pdf, report.html, report.xlsx in {place};"
+    assert f"{left} --to rst,pdf,html,xlsx makes" in capsys.readouterr().err
     assert 'failures="0"' in (place / "report.junit.xml").read_text()
     assert main(["latency", "sim:enterprise-nvme", "--limits", str(bad), "--run-dir", str(tmp_path / "no")]) == 3
     assert not (tmp_path / "no").exists()

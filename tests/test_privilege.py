@@ -65,6 +65,30 @@ def test_an_operator_without_root_runs_a_whole_test(theirs: Path, tmp_path: Path
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("verb", ["assess", "compare", "report", "resume", "status", "stop", "host"])
+@pytest.mark.parametrize("locked", ["folder", "journal"])
+def test_what_may_not_be_read_is_told(verb: str, locked: str, theirs: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A run of somebody else's is no run that is not there, nor one that failed."""
+    run = theirs / "run"
+    run.mkdir()
+    (run / "evidence").mkdir()
+    (run / "journal.jsonl").write_text("somebody's\n")
+    (run if locked == "folder" else run / "journal.jsonl").chmod(0)
+    line = [verb, *(["--restore"] if verb == "host" else []), str(run), *([str(run)] if verb == "compare" else [])]
+    assert main(line) in (0, 14, 17)  # all modules are there then
+    capfd.readouterr()
+
+    code = as_nobody(lambda: main(line))
+    said = capfd.readouterr()
+    if (verb, locked) == ("host", "journal"):
+        assert code == 0
+        return
+    assert code == 14
+    assert "Permission denied" in said.out + said.err
+    assert "as the user whose run it is" in said.out + said.err
+
+
+@pytest.mark.root
 def test_an_operator_without_root_is_refused_with_a_reason(theirs: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A file of somebody else's is refused before a byte is written."""
     target = theirs / "roots.img"

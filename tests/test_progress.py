@@ -265,6 +265,15 @@ def test_a_reader_that_is_gone_stops_no_test(folder: RunFolder) -> None:
     assert len(events) > len(outcomes) > 5 * 56
 
 
+@pytest.mark.parametrize("simulated", [True, False])
+def test_what_is_planned_of_a_simulated_drive_is_virtual(simulated: bool) -> None:
+    """Its hours are none of the operator's."""
+    spec, stream = read_specification("iops", "2.0.2", "enterprise").spec, io.StringIO()
+    planned = plan(spec, samples.dut(), Assumptions(mb_per_second=500, overhead_seconds=0.25))
+    Progress(spec, planned, "log", stream, simulated=simulated).begin()
+    assert ("of virtual time" in stream.getvalue()) == simulated
+
+
 def test_a_resumed_run_speaks_from_where_it_goes_on() -> None:
     """What is gone through is not told again; the time that is left is that of a whole window."""
     spec = read_specification("iops", "2.0.2", "enterprise", overrides=NINE_ROUNDS).spec

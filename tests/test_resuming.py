@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+import shlex
 import shutil
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 from snia_pts.cli.main import main
-from snia_pts.errors import HostFailed, Interrupted, NotResumable, RecordError
+from snia_pts.errors import HostFailed, Interrupted, NotResumable, NotRunning, RecordError, TargetMissing
 from snia_pts.interruption import Way, standing
 from snia_pts.lab.device import read_dut
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory
@@ -350,7 +352,7 @@ def test_the_command_line_resumes_what_it_began(
     assert not (place / "report.ocp.jsonl").exists()
 
     said = capsys.readouterr()
-    assert "goes on with " in said.err
+    assert re.search(r"stopped \S+ \S+ \(virtual\) at .*\n  goes on with ", said.err)
     assert "interruption: stopped" in said.out
     assert "interruption" in (place / "report.rst").read_text()
     assert main(["assess", str(place)]) == 0
@@ -373,6 +375,20 @@ def test_another_drive_is_refused(finished: Path, tmp_path: Path, capsys: pytest
     assert "the run was on Simulated enterprise NVMe SSD" in capsys.readouterr().err
     assert (place / "journal.jsonl").read_bytes() == before
     assert (place / "report.rst").read_text() == "of what was measured so far"
+
+
+@pytest.mark.parametrize("name", ["gone.img", "/dev/nvme77n1"])
+def test_a_drive_that_is_not_there_can_be_named(
+    name: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The remedy is an option that resume has; nothing is made anew, and so no size asked for."""
+    place = cut(finished, tmp_path / "run")
+
+    assert main(["resume", str(place), "--target", name]) == TargetMissing.exit_code
+
+    said = capsys.readouterr().err
+    assert "give that with --target" in said
+    assert "--size" not in said
 
 
 def test_a_journal_with_another_command_line_is_refused(
@@ -398,17 +414,32 @@ def test_status_tells_of_one_and_of_many(finished: Path, tmp_path: Path, capsys:
 
     assert main(["status", str(place)]) == 0
     alone = capsys.readouterr().out
-    assert "stopped" in alone
+    assert re.search(r"stopped 20\S+ \S+ \(virtual\) at ", alone)
     assert f"snia-pts resume {place}" in alone
 
     assert main(["status", str(tmp_path)]) == RecordError.exit_code
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0].split("/")[1] for line in lines[:3]] == ["spoilt", "stopped", "whole"]
+    assert [line.split()[0] for line in lines[:3]] == [f"{tmp_path}/{name}" for name in ("spoilt", "stopped", "whole")]
     assert "STEADY STATE" in lines[2]
 
     assert main(["status", "--json", str(tmp_path)]) == RecordError.exit_code
     told = json.loads(capsys.readouterr().out)
     assert [each["state"] for each in told] == ["unreadable", "stopped", "finished"]
+    assert [each["virtual"] for each in told] == [False, True, True]
+
+
+def test_status_names_runs_as_a_shell_takes_them(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the operator stands, the name of a run among several is one that every other verb takes there."""
+    for name in ("one", "the other"):
+        shutil.copytree(finished, tmp_path / "runs" / name)
+    (tmp_path / "elsewhere").mkdir()
+    for here in ("", "runs", "elsewhere"):
+        monkeypatch.chdir(tmp_path / here)
+        assert main(["status", str(tmp_path / "runs")]) == 0
+        for line in capsys.readouterr().out.splitlines():
+            assert main(["stop", shlex.split(line)[0]]) == NotRunning.exit_code  # and not that there is no run
 
 
 def test_status_and_stop_of_a_run_that_goes_on(

@@ -43,6 +43,7 @@ def test_a_whole_test_is_rehearsed(test_class: str, tmp_path: Path, capsys: pyte
     said = capsys.readouterr().out
     result = assess(RunFolder.existing(tmp_path / "run"))
     assert "STEADY STATE" in said
+    assert "; all times are virtual\n" in said
     assert result.facts.dut.write_cache == result.facts.spec.setup.write_cache
     assert [each.what for each in result.deviations] == ["device under test"]
     found = pages(tmp_path / "run" / "report.pdf")

@@ -372,8 +372,8 @@ def test_wrong_overrides_are_told_together() -> None:
         changed("iops", *overrides)
 
     assert "has 3 mistakes" in str(caught.value)
-    assert "rounds.maximum: 'many': expected a valid integer" in str(caught.value)
-    assert "setup.thread_count: 0: expected greater than or equal to 1" in str(caught.value)
+    assert "rounds.maximum: 'many': expected a whole number" in str(caught.value)
+    assert "setup.thread_count: 0: expected a number of at least 1" in str(caught.value)
     assert "--set rounds.minimum: expected one of" in str(caught.value)
 
 
@@ -471,15 +471,15 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
         [
             "format: expected 1 (this suite reads no other)",
             "colour: expected no such key",
-            "setup.thread_count: 'four': expected a valid integer",
+            "setup.thread_count: 'four': expected a whole number",
             "setup.queue_depth: expected either value, or enterprise and client",
             "setup.active_range_percent: expected a value for the class enterprise",
-            "setup.active_range_percent: None: expected a valid integer",
+            "setup.active_range_percent: None: expected a whole number",
             "setup.data_pattern: 'random': expected a table with a value and its clause",
             "preconditioning.capacities: expected the clause it follows",
             "preconditioning.queue_depth: binding 'perhaps': expected required, recommended or operator",
             "preconditioning.thread_count.source: expected no such key",
-            "rounds.maximum: -1: expected greater than or equal to 1",
+            "rounds.maximum: -1: expected a number of at least 1",
             "rounds.day: expected no such key",
             "rounds.a.b: expected a name without a dot",
             "departures.0: expected what, standard, actual, clause, and perhaps class",

@@ -324,6 +324,10 @@ def test_report_makes_all_reports_and_the_summary(stored: SuiteFolder, capsys: p
     assert main(["report", str(stored.path), "--to", "rst", "--about", str(about)]) == 0
     for place in (stored.path / "summary.rst", stored.place("throughput") / "report.rst"):
         assert "Example Storage" in place.read_text()
+    told = capsys.readouterr().err
+    assert f"report.pdf, report.html, report.xlsx in {stored.place('throughput')};" in told
+    assert f"summary.pdf, summary.html in {stored.path};" in told
+    assert "throughput/report.rst" in (stored.path / "summary.rst").read_text(), "the summary names an older report"
 
 
 def test_forged_evidence_in_one_run_is_told(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:

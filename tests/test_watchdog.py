@@ -307,6 +307,22 @@ def test_a_log_that_cannot_be_read_is_told(target: Target, tmp_path: Path, monke
 # -- the wall clock ---------------------------------------------------------------------------------------------------
 
 
+def test_a_point_that_was_begun_twice_is_a_warning() -> None:
+    """A result tells that fio fell while it stood ready, how often, and where first; no verdict changes."""
+    result = samples.iops_result()
+    loop = result.loops[0]
+    point, *others = loop.rounds[2].measurements
+    changed = replace(point, clocking=replace(point.clocking, begun_again=True))
+    rounds = (*loop.rounds[:2], replace(loop.rounds[2], measurements=(changed, *others)), *loop.rounds[3:])
+    found = replace(result, loops=(replace(loop, rounds=rounds),))
+
+    assert not any(warning.what == "begun again" for warning in result.warnings)
+    (told,) = (warning.detail for warning in found.warnings if warning.what == "begun again")
+    assert told.startswith("fio stood ready for 1 of ")
+    assert told.endswith(f": {point.stimulus.label} ({point.evidence})")
+    assert (found.verdict, found.deviations) == (result.verdict, result.deviations)
+
+
 @pytest.mark.parametrize(
     ("seconds", "told"),
     [(3600.0, "forward by 3600.0 s"), (-7.25, "back by 7.2 s"), (0.4, ""), (0.0, "")],

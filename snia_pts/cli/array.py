@@ -97,6 +97,13 @@ class ArrayBench(RealBench):
         if self._layout.software:
             find("mdadm")
 
+    def foresee(self, spec: Spec) -> None:
+        """See Bench."""
+        del spec
+        self._members.require_free()
+        if self._arguments.serial is not None:
+            self._require_confirmed(self._arguments.serial)
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold all members against everybody else; arrays that killed runs left are taken apart first."""
@@ -117,7 +124,10 @@ class ArrayBench(RealBench):
                 reason = "there is no terminal to ask at"
                 raise NotConfirmed(path=self._layout.device, reason=reason, confirmation=wanted)
             print(f"Type their serial numbers or names, {wanted}, to go on: ", end="", file=sys.stderr, flush=True)
-        typed = sys.stdin.readline().strip() if asked.serial is None else asked.serial
+        self._require_confirmed(sys.stdin.readline().strip() if asked.serial is None else asked.serial)
+
+    def _require_confirmed(self, typed: str) -> None:
+        wanted = identities(self._members.look())
         if typed != wanted:
             reason = f"{typed!r} are not the serial numbers or names of its members"
             raise NotConfirmed(path=self._layout.device, reason=reason, confirmation=wanted)

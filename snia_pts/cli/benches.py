@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import stat
 import sys
@@ -12,11 +11,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol
 
 from ..ceiling import Ceiling
 from ..dut import Dut
-from ..errors import TargetUnfit, UsageError
+from ..errors import TargetMissing, UsageError
 from ..health import Health
 from ..lab.cache import WriteCache
 from ..lab.ceiling import Calibration
@@ -25,10 +25,11 @@ from ..lab.device import read_dut
 from ..lab.engine import FioEngine, Named
 from ..lab.health import read_health
 from ..lab.laboratory import Laboratory, target_deviations
-from ..lab.probe import IO_ENGINES, choose_io_engine, require_options
+from ..lab.probe import IO_ENGINES, choose_io_engine, fio_version, require_options
 from ..lab.process import Tick, find
 from ..lab.purge import Purger
-from ..lab.safety import Target, hold
+from ..lab.safety import Target, confirm, hold, require_holdable
+from ..lab.stage import Stage, medium
 from ..procedures.profile import points
 from ..record.folder import RunFolder
 from ..runner import Performer
@@ -40,18 +41,12 @@ from . import preparing
 
 if TYPE_CHECKING:
     from ..lab.array import ArrayPurger
-    from ..lab.simulated.preset import Identity
 
 #: What a target begins with that is no path.
 SIMULATED, ARRAY = "sim:", "array:"
 #: A write cache that nobody wants otherwise than it is.
 AS_FOUND = "as found"
-#: The options that say something of a real target alone.
-_REAL_ONLY = {
-    "size": None, "overwrite": False, "discard_data": False, "serial": None, "purge": "auto", "purge_command": None,
-    "allow_unpurged": False, "engine": "auto", "refill_buffers": False,
-    "keep_write_cache": False, "tune": False,
-}  # fmt: skip
+_TO_BE_MADE = " For a test file give its size, for example --size 1G."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +87,10 @@ class Bench(Protocol):
 
     def require_tools(self) -> None:
         """Raise ToolMissing where a program is wanted that there is not, UsageError where only root may go on."""
+        ...
+
+    def foresee(self, spec: Spec) -> None:
+        """Raise what a run would be refused for, as far as that can be told by reading alone."""
         ...
 
     def held(self) -> AbstractContextManager[None]:
@@ -146,8 +145,15 @@ class RealBench:
     def dut(self, spec: Spec) -> Dut:
         """Return what the target says of itself; what is held says it once, but for its write cache."""
         del spec
-        dut = self._target.dut if self._target else read_dut(self._path, size_bytes=self._size_bytes)
+        dut = self._target.dut if self._target else self._found()
         return self._conditions.of(dut) if self._conditions else dut
+
+    def _found(self) -> Dut:
+        try:
+            return read_dut(self._path, size_bytes=self._size_bytes)
+        except TargetMissing as missing:
+            missing.hint += _TO_BE_MADE if missing.hint == TargetMissing.hint else ""  # nothing is made below /dev
+            raise
 
     def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
         """See Bench."""
@@ -158,18 +164,34 @@ class RealBench:
         return target_deviations(dut, spec)
 
     def purge_deviation(self, spec: Spec) -> tuple[Deviation, ...]:
-        """See Bench; that of a profile says how, where it wants one at all, and is no difference from it."""
+        """See Bench; a profile says itself how it purges, so that only a purge that is left out differs from it."""
         if not isinstance(spec, ProfileSpec):
             return self._purger().foreseen(self.dut(spec))
-        if spec.purge or any(workload.fresh for workload in spec.workload):
-            self._purger().foreseen(self.dut(spec))
-        return ()
+        purges = spec.purge or any(workload.fresh for workload in spec.workload)
+        found = self._purger().foreseen(self.dut(spec)) if purges else ()
+        return found if preparing.purging(self._arguments) == "none" else ()
 
     def require_tools(self) -> None:
         """See Bench."""
         find("fio")
+        with TemporaryDirectory(prefix="snia-pts-") as folder:
+            fio_version(Path(folder))
         if self._arguments.tune and os.geteuid() != 0:
             raise UsageError(detail="--tune: only root may set the host.", hint="snia-pts host shows it to everybody.")
+
+    def foresee(self, spec: Spec) -> None:
+        """See Bench."""
+        asked, dut = self._arguments, self.dut(spec)
+        require_holdable(
+            self._path, size_bytes=self._size_bytes, overwrite=asked.overwrite, discard_data=asked.discard_data
+        )
+        if asked.serial is not None and dut.kind != "file":
+            confirm(dut, asked.serial)
+        if isinstance(spec, ProfileSpec):
+            _require_stage(spec, Stage(dut.path, medium(Path(dut.path))))
+            stimuli = (point.stimulus for point in points(spec, dut))
+            with TemporaryDirectory(prefix="snia-pts-") as folder:
+                require_options(stimuli, dut.path, IO_ENGINES[-1], Path(folder))
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -201,8 +223,7 @@ class RealBench:
         ) as conditions:  # fmt: skip
             self._conditions = conditions
             if isinstance(spec, ProfileSpec):
-                cold = any(workload.cold for workload in spec.workload)
-                conditions.stage.require(sum(spec.settings(), ()), cold=cold)
+                _require_stage(spec, conditions.stage)
             try:
                 yield conditions.settings
             finally:
@@ -254,113 +275,14 @@ class RealBench:
         return self._target
 
 
-class SimulatedBench:
-    """A simulated drive; its write cache is as the test wants it."""
-
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        from ..lab.simulated.preset import read_preset
-
-        for option, default in _REAL_ONLY.items():
-            if getattr(arguments, option) != default:
-                raise UsageError(
-                    detail=f"--{option.replace('_', '-')} is for real targets; {arguments.target} is simulated.",
-                    hint="Leave it out.",
-                )
-        self._name = str(arguments.target).removeprefix(SIMULATED)
-        self._preset = read_preset(self._name)
-        self._now: Callable[[], datetime] = lambda: datetime.now().astimezone()
-
-    @property
-    def subject(self) -> str:
-        """The preset's name."""
-        return f"simulated-{Path(self._name).stem}"
-
-    def dut(self, spec: Spec) -> Dut:
-        """Return what the simulated drive says of itself."""
-        from ..lab.simulated.laboratory import simulated_dut
-
-        drive = self._drive(spec)
-        return simulated_dut(self._name, dataclasses.replace(self._preset, drive=drive))
-
-    def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
-        """See Bench; raises TargetUnfit for a profile that only a real host can run."""
-        dut = self.dut(spec)
-        if isinstance(spec, ProfileSpec) and (why := _not_simulated(spec)):
-            reason = f"the simulated drive has no host around it, and {spec.name} wants {why}"
-            raise TargetUnfit(path=dut.path, reason=reason, hint="Run it on a drive, a file, or in a directory.")
-        return target_deviations(dut, spec)
-
-    def purge_deviation(self, spec: Spec) -> tuple[Deviation, ...]:
-        """A simulated drive returns to FOB as the standard wants it."""
-        del spec
-        return ()
-
-    def require_tools(self) -> None:
-        """See Bench: nothing is needed."""
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """See Bench: there is nothing to hold."""
-        yield
-
-    def confirm(self, evidence: Path) -> None:
-        """See Bench: nothing is lost."""
-
-    @contextmanager
-    def settled(self, spec: Spec, folder: RunFolder, write_cache: str) -> Iterator[tuple[HostSetting, ...]]:
-        """See Bench: there is nothing to set."""
-        del spec, folder, write_cache
-        yield ()
-
-    def _drive(self, spec: Spec) -> Identity:
-        """Return what the drive is called, with its write cache as a test wants it."""
-        if isinstance(spec, ProfileSpec):
-            return self._preset.drive
-        return dataclasses.replace(self._preset.drive, write_cache=spec.setup.write_cache)
-
-    def set_clock(self, at: datetime) -> None:
-        """See Bench."""
-        self._now = lambda: at
-
-    def remove(self) -> None:
-        """See Bench: there is none."""
-
-    def equip(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> Equipment:
-        """Return a laboratory in virtual time."""
-        from ..lab.simulated.laboratory import SimulatedLaboratory
-
-        del tick
-        drive = self._drive(spec)
-        laboratory = SimulatedLaboratory(
-            dataclasses.replace(self._preset, drive=drive),
-            seed=seed,
-            evidence=evidence,
-            began=self._now(),
-        )
-        self._now = laboratory.now  # the next test begins when this one ends
-        return Equipment(
-            laboratory=laboratory, engine=laboratory, now=laboratory.now, examine=lambda: None,
-            calibrate=lambda *_: (), durable=False,
-        )  # fmt: skip
+def _require_stage(spec: ProfileSpec, stage: Stage) -> None:
+    """Raise TargetUnfit where the host cannot be set as a profile wants it."""
+    stage.require(sum(spec.settings(), ()), cold=any(workload.cold for workload in spec.workload))
 
 
 def scratch_name(spec: Spec) -> str:
     """Return the name of the file that a profile's run makes in a directory; empty for a test of the standard."""
     return f"snia-pts-{spec.name}.data" if isinstance(spec, ProfileSpec) else ""
-
-
-def _not_simulated(spec: ProfileSpec) -> str:
-    """Return what of a profile is no matter of a drive alone; nothing where all of it is."""
-    if setting := next((axis.key for axis in spec.axis if axis.setting), ""):
-        return f"to set {setting}"
-    for workload, _ in spec.cases():
-        if workload.cold:
-            return "an empty page cache"
-        if workload.fio:
-            return f"fio's {next(iter(workload.fio))}"
-        if workload.order != "forward":
-            return f"the order {workload.order}"
-    return ""
 
 
 def say(line: str) -> None:
@@ -389,5 +311,8 @@ def bench(arguments: argparse.Namespace) -> Bench:
         return ArrayBench(arguments)
     if arguments.member_run is not None:
         raise UsageError(detail="--member-run is for arrays.", hint="Leave it out, or name an array: array:FILE.")
-    simulated = str(arguments.target).startswith(SIMULATED)
-    return SimulatedBench(arguments) if simulated else RealBench(arguments)
+    if str(arguments.target).startswith(SIMULATED):
+        from .simulated import SimulatedBench
+
+        return SimulatedBench(arguments)
+    return RealBench(arguments)

@@ -16,6 +16,7 @@ from ..errors import RecordError, TargetUnfit, UsageError
 from ..lab.conditions import put_back
 from ..lab.device import block_directory, read_dut
 from ..lab.tuning import look
+from ..record.folder import unreadable
 from ..testplatform import HostSetting
 from ..units import counted
 
@@ -45,8 +46,14 @@ def _restore(arguments: argparse.Namespace) -> int:
         raise UsageError(
             detail="--restore: only root may set the host.", hint="Run as root, or name the folder of a run of yours."
         )
-    if folder is not None and not folder.is_dir():
-        raise RecordError(path=arguments.restore, reason="there is no such folder")
+    try:
+        if folder is not None and not folder.is_dir():
+            told = "it is no folder" if folder.exists() else "there is no such folder"
+            raise RecordError(path=arguments.restore, reason=told)
+        if folder is not None:
+            (folder / "array").exists()  # tells whether this user may look into it
+    except OSError as error:
+        raise unreadable(arguments.restore, error) from None
     for line in put_back(folder) or ("nothing is left to put back",):
         print(line)
     return 0

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .. import __version__
 from ..errors import UsageError
@@ -61,7 +61,14 @@ TESTS: Mapping[str, TestVerb] = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are errors of this suite."""
+    """An argument parser whose complaints are errors of this suite, each verb's its own."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Refuse what is not known where it is met; by itself, the parser of a verb leaves that to the whole's."""
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(detail=f"{message[:1].upper()}{message[1:]}.", hint=f"See {self.prog} --help.")

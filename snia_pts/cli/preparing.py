@@ -6,7 +6,7 @@ import argparse
 import secrets
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..about import About, read_about
 from ..dut import Dut
 from ..errors import NotConfirmed, TargetUnfit, UsageError
-from ..limits import Limit, read_limits
+from ..limits import Limit, read_limits, unmet
 from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
 from ..spec import Spec
 from ..specfile import Specification, parse_override, read_specification, versions
@@ -25,7 +25,7 @@ from .words import called, destruction_lines
 
 if TYPE_CHECKING:
     from ..lab.safety import Target
-    from ..plan import Plan
+    from ..plan import Assumptions, Plan, Purging
 
 #: What fio costs around the I/O of a round, and between two of its points, for plans (bench/gap.py measures it).
 _OVERHEAD_SECONDS, _BETWEEN_SECONDS = 0.3, 0.03
@@ -91,9 +91,14 @@ def seed(text: str | None) -> int:
     return number
 
 
-def plan_of(spec: Spec, dut: Dut, arguments: argparse.Namespace) -> Plan:
-    """Return what a test would cost; raises UsageError for a speed that is none, TargetUnfit for what cannot run."""
-    from ..plan import Assumptions, plan
+def purging(arguments: argparse.Namespace) -> Purging:
+    """Return what a purge is, for plans, as --purge asks for it."""
+    return "none" if arguments.purge == "none" else "overwrite" if arguments.purge == "overwrite" else "own"
+
+
+def _assumptions(arguments: argparse.Namespace) -> Assumptions:
+    """Return what a plan supposes; raises UsageError for a speed that is none."""
+    from ..plan import Assumptions
 
     try:
         speed = float(arguments.assume)
@@ -101,10 +106,35 @@ def plan_of(spec: Spec, dut: Dut, arguments: argparse.Namespace) -> Plan:
         speed = 0.0
     if not _SLOWEST <= speed <= _FASTEST:
         raise UsageError(detail=f"--assume {arguments.assume}: not a speed in MB/s.", hint="For example --assume 500.")
+    return Assumptions(
+        mb_per_second=speed, overhead_seconds=_OVERHEAD_SECONDS, between_seconds=_BETWEEN_SECONDS,
+        purging=purging(arguments),
+    )  # fmt: skip
+
+
+def require_measurable(
+    limits: Sequence[Limit], path: Path, tests: Sequence[tuple[Spec, Dut]], arguments: argparse.Namespace
+) -> None:
+    """Raise SpecError for limits of the file ``path`` on what tests will not measure, whatever comes of them.
+
+    Of several tests, also for those on tests that are none of them; one test leaves these to the others.
+    """
+    from ..acceptance import expected, unmeasurable
+
+    limited, supposed = {limit.test for limit in limits}, _assumptions(arguments)
+    names: dict[str, Mapping[str, str]] = {
+        spec.test: expected(spec, dut, supposed) if spec.test in limited else {} for spec, dut in tests
+    }
+    if mistakes := tuple(unmeasurable(limits, names)):
+        raise unmet(path, mistakes)
+
+
+def plan_of(spec: Spec, dut: Dut, arguments: argparse.Namespace) -> Plan:
+    """Return what a test would cost; raises UsageError for a speed that is none, TargetUnfit for what cannot run."""
+    from ..plan import plan
+
+    supposed = _assumptions(arguments)
     try:
-        supposed = Assumptions(
-            mb_per_second=speed, overhead_seconds=_OVERHEAD_SECONDS, between_seconds=_BETWEEN_SECONDS
-        )
         return plan(spec, dut, supposed)
     except TargetUnfit as unfit:
         reason = f"{called(spec)}: {unfit.facts['reason']}"

@@ -15,6 +15,7 @@ from ..runner import Event, OutcomeCame, RoundJudged, StepBegun, WentOn
 from ..spec import DemandSpec, HostIdleSpec, ProfileSpec, Spec, loop_rule, most_rounds
 from ..steps import Idle, Purge, Round, Step, Stretch
 from ..units import capacity, duration, number
+from .plan_text import besides
 from .words import excursions, valued
 
 _HEARTBEAT_SECONDS = 300.0
@@ -32,6 +33,7 @@ class Progress:
         *,
         clock: Callable[[], float] = time.monotonic,
         resumed: bool = False,
+        simulated: bool = False,
     ) -> None:
         self._spec = spec
         self._plan = plan
@@ -48,6 +50,7 @@ class Progress:
         self._recalled_points = self._rounds_before = 0
         self._steadiness = ""
         self._resumed, self._wanted_mode = resumed, mode
+        self._virtual = " of virtual time" if simulated else ""
         self._began = self._loop_began = self._step_began = self._spoken = clock()
 
     def begin(self) -> None:
@@ -57,7 +60,7 @@ class Progress:
             return
         times = dict.fromkeys(duration(each.seconds) for each in (self._plan.shortest, self._plan.longest))
         speed = f"{self._plan.assumptions.mb_per_second:g} MB/s"
-        self._line(f"planned: {' to '.join(times)} besides the purge, at {speed}")
+        self._line(f"planned: {' to '.join(times)}{self._virtual}{besides(self._plan)}, at {speed}")
 
     def event(self, event: Event) -> None:
         """Take note of an event, and say what is worth saying."""

@@ -32,7 +32,8 @@ _WIDEST, _LEAST_TEXT = 100, 20
 def result_lines(result: TestResult) -> Iterator[str]:
     """The verdict, the figures of the report's first page, determinations and matrices, and every deviation."""
     facts = result.facts
-    yield f"{called(facts.spec)}, {facts.spec.revision}, on {facts.dut.path}: {dut_words(facts.dut)}"
+    virtual = "; all times are virtual" if facts.dut.simulated else ""
+    yield f"{called(facts.spec)}, {facts.spec.revision}, on {facts.dut.path}: {dut_words(facts.dut)}{virtual}"
     yield result.verdict
     if result.ending_detail:
         yield f"  {result.ending_detail}"

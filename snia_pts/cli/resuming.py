@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..dut import Dut
-from ..errors import Interrupted, NotResumable, ReportError, SniaPtsError, UsageError
+from ..errors import Interrupted, NotResumable, ReportError, SniaPtsError, TargetMissing, UsageError
 from ..interruption import Way
 from ..lab.host import read_platform
 from ..record.folder import RunFolder
@@ -42,6 +42,10 @@ def resume(arguments: argparse.Namespace) -> int:
     """Go on with a stopped run, or with what is left of several tests."""
     try:
         return _resume(arguments)
+    except TargetMissing as missing:
+        known = f"If it is gone for good, snia-pts report {arguments.run} reports what was measured."
+        missing.hint = f"If it has another name or place now, give that with --target. {known}"
+        raise
     except KeyboardInterrupt:
         hint = f"Nothing was added to it. snia-pts resume {arguments.run} goes on with it."
         raise Interrupted(step="the preparation", what=arguments.run, hint=hint) from None
@@ -212,7 +216,9 @@ def _platform_changes(before: TestPlatform, now: TestPlatform) -> Iterator[str]:
 def outlook_lines(folder: RunFolder, outlook: Outlook) -> Iterator[str]:
     """Where a stopped run stands, and what resuming it would do."""
     yield f"{called(outlook.facts.spec)} of {dut_words(outlook.facts.dut)} in {folder.path}"
-    yield f"  stopped {outlook.stopped.isoformat(' ', 'seconds')} at {outlook.where} ({outlook.reason})"
+    virtual = " (virtual)" if outlook.facts.dut.simulated else ""
+    stopped = outlook.stopped.isoformat(" ", "seconds") + virtual
+    yield f"  stopped {stopped} at {outlook.where} ({outlook.reason})"
     if not outlook.went_on:
         yield "  everything was measured; only its end is missing"
         return

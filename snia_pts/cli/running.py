@@ -14,7 +14,9 @@ from .. import runner
 from ..acceptance import judgements, require_met
 from ..errors import Interrupted, SniaPtsError
 from ..lab.host import read_platform
-from ..record.folder import RunFolder, default_name
+from ..limits import Limit
+from ..profilefile import profile_path
+from ..record.folder import RunFolder, default_name, require_empty
 from ..result import RunFacts, RunWarning, TestResult
 from ..spec import Spec
 from ..specfile import Specification
@@ -36,14 +38,19 @@ def run_one(arguments: argparse.Namespace) -> int:
 def run_specification(specification: Specification, arguments: argparse.Namespace) -> int:
     """Run, or plan, what is specified; ``arguments.required`` are limits that it has of itself."""
     preparing.refuse_ignored(arguments)
-    required = getattr(arguments, "required", ())
-    arguments.limits, arguments.about = (*required, *preparing.limits(arguments)), preparing.about(arguments)
+    required: Sequence[Limit] = getattr(arguments, "required", ())
+    asked, path = preparing.limits(arguments), arguments.limits
+    arguments.limits, arguments.about = (*required, *asked), preparing.about(arguments)
     arguments.formats, arguments.post = preparing.formats(arguments), post(arguments)
     target, seed = bench(arguments), preparing.seed(arguments.seed)
-    if not arguments.plan:
-        target.require_tools()
+    target.require_tools()
     planned = planned_test(specification, target, arguments)  # refuses what the target cannot hold
+    tests = [(planned.spec, target.dut(planned.spec))]
+    preparing.require_measurable(asked, path, tests, arguments)
+    if required and not specification.deviations:  # what is changed on the command line is measured by other names
+        preparing.require_measurable(required, profile_path(arguments.name), tests, arguments)
     if arguments.plan:
+        foresee(planned.spec, target, arguments)
         return _show(planned, target, arguments)
     name = default_name(arguments.test, target.subject, datetime.now().astimezone().isoformat())
     about = test_words(specification.spec, target)
@@ -121,7 +128,7 @@ def _run_settled(
     spec = specification.spec
     dut, stream = target.dut(spec), standard_stream()
     plan = preparing.plan_of(spec, dut, arguments)
-    progress = Progress(spec, plan, choose_mode(arguments.progress, stream), stream)
+    progress = Progress(spec, plan, choose_mode(arguments.progress, stream), stream, simulated=dut.simulated)
     equipment = target.equip(spec, folder.evidence, seed, progress.tick)
     facts = RunFacts(
         run_id=run_id,
@@ -188,6 +195,13 @@ def _show(planned: Planned, target: Bench, arguments: argparse.Namespace) -> int
     for line in plan_lines(planned, dut):
         print(line)
     return 0
+
+
+def foresee(spec: Spec, target: Bench, arguments: argparse.Namespace) -> None:
+    """Raise what a run would be refused for before the operator is asked, as far as reading alone tells."""
+    if arguments.run_dir is not None:
+        require_empty(arguments.run_dir)
+    target.foresee(spec)
 
 
 def planned_test(specification: Specification, target: Bench, arguments: argparse.Namespace) -> Planned:

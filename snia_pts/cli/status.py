@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 
 from ..errors import NotRunning, RecordError
-from ..record.folder import RunFolder
+from ..record.folder import RunFolder, unreadable
 from ..record.journal import is_written
 from ..record.suite import SuiteFolder
 from ..replay import Outlook, assess, look, moment
@@ -23,7 +24,10 @@ State = Literal["running", "stopped", "finished", "not begun", "unreadable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where a run stands.  ``told`` is what there is to say of its state; ``command`` goes on with it, if any does."""
+    """Where a run stands.  ``told`` is what there is to say of its state; ``command`` goes on with it, if any does.
+
+    ``virtual`` says that its times are a simulated drive's, which mostly lie ahead.
+    """
 
     run: str
     state: State
@@ -32,6 +36,7 @@ class Standing:
     serial: str = ""
     where: str = ""
     since: str = ""
+    virtual: bool = False
     told: str = ""
     command: str = ""
 
@@ -63,13 +68,19 @@ def _of(path: Path) -> Iterator[Standing]:
     elif (path / "journal.jsonl").is_file() or not path.is_dir():
         yield _standing(RunFolder.existing(path))
     else:
-        places = [child for child in sorted(path.iterdir()) if _is_run(child)]
+        try:
+            places = [child for child in sorted(path.iterdir()) if _is_run(child)]
+        except OSError as error:
+            raise unreadable(path, error) from None
         if not places:
             raise RecordError(
                 path=path, reason="there is no run in it", hint="Name the folder of a run, or of several."
             )
         for place in places:
-            yield from _of(place)
+            try:
+                yield from _of(place)
+            except RecordError as error:
+                yield _unreadable(place.resolve(), error)
 
 
 def _being_reported(standing: Standing) -> Standing:
@@ -80,11 +91,15 @@ def _being_reported(standing: Standing) -> Standing:
 
 
 def _is_run(path: Path) -> bool:
-    return any((path / name).is_file() for name in ("journal.jsonl", "suite.json"))
+    """Tell whether a run is there, or may be: in what may not be looked into."""
+    try:
+        return any((path / name).is_file() for name in ("journal.jsonl", "suite.json"))
+    except PermissionError:
+        return True
 
 
 def _not_begun(suite: SuiteFolder, test: str) -> Standing:
-    command = f"snia-pts resume {suite.path}"
+    command = f"snia-pts resume {quote(str(suite.path))}"
     return Standing(run=str(suite.place(test)), state="not begun", test=test, told="not begun", command=command)
 
 
@@ -94,20 +109,25 @@ def _standing(folder: RunFolder, suite: Path | None = None) -> Standing:
         outlook = look(folder, "rule")
         return _known(folder, outlook, suite or folder.path, running=running)
     except RecordError as error:
-        return Standing(run=str(folder.path), state="unreadable", told=str(error))
+        return _unreadable(folder.path, error)
     except OSError as error:
-        return Standing(run=str(folder.path), state="unreadable", told=error.strerror or str(error))
+        return _unreadable(folder.path, unreadable(folder.path, error))
+
+
+def _unreadable(path: Path, error: RecordError) -> Standing:
+    return Standing(run=str(path), state="unreadable", told=f"{error} {error.hint}".strip())
 
 
 def _known(folder: RunFolder, outlook: Outlook, whole: Path, *, running: bool) -> Standing:
     facts = outlook.facts
-    command = f"snia-pts resume {whole}"
+    command = f"snia-pts resume {quote(str(whole))}"
     if running:
         state: State = "running"
         entry = duration(max(0.0, (datetime.now().astimezone() - outlook.stopped).total_seconds()))
+        last = " (virtual)" if facts.dut.simulated else f", last entry {entry} ago"
         began = moment(folder, facts.started).isoformat(" ", "seconds")
         asked = "; it stops after this point" if folder.stop_asked else ""
-        told, command = f"since {began}, last entry {entry} ago{asked}", ""
+        told, command = f"since {began}{last}{asked}", ""
     elif outlook.finished:
         state, told, command = "finished", assess(folder).verdict, ""
     else:
@@ -115,15 +135,15 @@ def _known(folder: RunFolder, outlook: Outlook, whole: Path, *, running: bool) -
         state, told = "stopped", f"{outlook.reason}; would go on with {outlook.went_on or 'its end'}{lost}"
     return Standing(
         run=str(folder.path), state=state, test=facts.spec.test, drive=dut_words(facts.dut), serial=facts.dut.serial,
-        where=outlook.where, since=outlook.stopped.isoformat(" ", "seconds"), told=told, command=command,
+        where=outlook.where, since=outlook.stopped.isoformat(" ", "seconds"), virtual=facts.dut.simulated, told=told,
+        command=command,
     )  # fmt: skip
 
 
 def _alone(standing: Standing) -> Iterator[str]:
     yield f"{standing.run}: {standing.test or 'a run'}{f' on {standing.drive}' if standing.drive else ''}"
-    where = {"running": f" at {standing.where}", "stopped": f" {standing.since} at {standing.where}"}
-    if standing.state == "finished":
-        where["finished"] = f" {standing.since}"
+    since = f" {standing.since}{' (virtual)' if standing.virtual else ''}"
+    where = {"running": f" at {standing.where}", "stopped": f"{since} at {standing.where}", "finished": since}
     yield f"  {standing.state}{where.get(standing.state, '')}"
     yield f"  {standing.told}"
     if standing.command:
@@ -132,8 +152,7 @@ def _alone(standing: Standing) -> Iterator[str]:
 
 def _together(standings: Sequence[Standing]) -> Iterator[str]:
     """One line a run, and below what there is to say of those that do not run."""
-    names = [Path(standing.run) for standing in standings]
-    shown = [f"{name.parent.name}/{name.name}" for name in names]
+    shown = [_pasted(Path(standing.run)) for standing in standings]
     width, kind = max(map(len, shown)), max(len(standing.state) for standing in standings)
     drives = max(len(standing.serial) for standing in standings)
     for name, standing in zip(shown, standings, strict=True):
@@ -143,6 +162,12 @@ def _together(standings: Sequence[Standing]) -> Iterator[str]:
     if commands:
         yield ""
         yield from (f"  {command}" for command in commands)
+
+
+def _pasted(path: Path) -> str:
+    """Return how a shell is told of a folder from where it is now."""
+    here = Path.cwd()
+    return quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def stop(arguments: argparse.Namespace) -> int:

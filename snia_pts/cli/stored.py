@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,6 +24,7 @@ from ..record.folder import RunFolder
 from ..record.resultxml import differences, result_xml
 from ..record.suite import SuiteFolder
 from ..replay import assess as assess_run
+from ..report import DATA_OUTPUTS, OUTPUTS, places
 from ..report.suite import write as write_summary
 from ..result import TestResult
 from . import preparing
@@ -103,7 +104,9 @@ def report(arguments: argparse.Namespace) -> int:
         from .suite import summed_up
 
         with _writing(suite.path):
-            written = write_summary(summed_up(suite, change), suite.path, formats)
+            written = write_summary(summed_up(suite, change, formats), suite.path, formats)
+        summaries = {name: suite.path / f"summary.{name}" for name in OUTPUTS}
+        _tell_older(suite.path, summaries, formats)
         for path in written.values():
             print(path)
     return 0
@@ -124,7 +127,20 @@ def _report_again(
     with _writing(folder.path):
         replace_file(folder.result, made)
         written = write(with_given(result), folder.path, formats)
+    _tell_older(folder.path, places(folder.path, (*OUTPUTS, *DATA_OUTPUTS)), formats)
     yield from map(str, written.values())
+
+
+def _tell_older(folder: Path, known: Mapping[str, Path], formats: Sequence[str]) -> None:
+    """Tell of what an earlier report left beside this one, which may say otherwise; it may be signed, and stays."""
+    older = {name: path for name, path in known.items() if name not in formats and path.exists()}
+    if older:
+        left, again = ", ".join(path.name for path in older.values()), ",".join(older)
+        print(
+            f"snia-pts: Left as it was, from an earlier report that may say otherwise: {left} in {folder}; "
+            f"--to {again} makes it again.",
+            file=sys.stderr,
+        )  # fmt: skip
 
 
 @contextmanager
@@ -133,7 +149,9 @@ def _writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ReportError(reason=f"{folder}: {error.strerror or error}") from None
+        hint = "The result itself is safe; make the report as a user who may write there."
+        told = hint if isinstance(error, PermissionError) else None
+        raise ReportError(reason=f"{folder}: {error.strerror or error}", hint=told) from None
 
 
 def _disagreements(folder: RunFolder, result: TestResult, made: bytes) -> tuple[str, ...]:

@@ -23,13 +23,13 @@ from ..record.folder import RunFolder, default_name
 from ..record.recorded import Recorded
 from ..record.suite import SuiteFolder
 from ..replay import Outlook, assess, look, store
-from ..report import places
+from ..report import USUAL, places
 from ..report.suite import Overview, overview
 from ..report.suite import write as write_summary
 from ..result import TestResult
 from ..spec import Spec
 from ..specfile import Specification
-from ..units import GB, counted, number
+from ..units import capacity, counted, number
 from . import preparing
 from .benches import Bench, bench, say
 from .mail import Letter, mailed
@@ -37,7 +37,7 @@ from .parser import TESTS
 from .plan_text import suite_json, suite_lines
 from .post import post
 from .resuming import asked_again, drive_changes, require_resumable, resume_test
-from .running import planned_test, run_test
+from .running import foresee, planned_test, run_test
 from .words import dut_words, table
 
 #: The tests without --advanced.
@@ -50,14 +50,16 @@ def run_all(arguments: argparse.Namespace) -> int:
     overrides = _overrides(arguments.set, tests)
     specifications = {test: preparing.specification(test, arguments, overrides[test]) for test in tests}
     preparing.refuse_ignored(arguments)
-    arguments.limits, arguments.about = preparing.limits(arguments), preparing.about(arguments)
+    path, arguments.limits, arguments.about = arguments.limits, preparing.limits(arguments), preparing.about(arguments)
     arguments.formats, arguments.post = preparing.formats(arguments), post(arguments)
     target, seed = bench(arguments), preparing.seed(arguments.seed)
-    if not arguments.plan:
-        target.require_tools()
+    target.require_tools()
     planned = [planned_test(each, target, arguments) for each in specifications.values()]  # refuses what is unfit
+    duts = [(each.spec, target.dut(each.spec)) for each in planned]
+    preparing.require_measurable(arguments.limits, path, duts, arguments)
     if arguments.plan:
-        dut = target.dut(planned[0].spec)
+        foresee(planned[0].spec, target, arguments)
+        _, dut = duts[0]
         text = (
             json.dumps(suite_json(planned, dut), indent=1) if arguments.json else "\n".join(suite_lines(planned, dut))
         )
@@ -238,13 +240,20 @@ def _stopped(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder, forma
     return error
 
 
-def summed_up(folder: SuiteFolder, change: Callable[[TestResult], TestResult] = lambda result: result) -> Overview:
-    """Return what became of all tests of a stored run of several, from their journals; ``change`` is made to each."""
+def summed_up(
+    folder: SuiteFolder,
+    change: Callable[[TestResult], TestResult] = lambda result: result,
+    formats: Sequence[str] = USUAL,
+) -> Overview:
+    """Return what became of all tests of a stored run of several, from their journals.
+
+    ``change`` is made to each; ``formats`` are those in which a report may be named.
+    """
     reported = {
-        test: name
+        test: f"report.{name}"
         for test in folder.tests
-        for name in ("report.rst", "report.html", "report.pdf")  # the last that is there
-        if (folder.place(test) / name).is_file()
+        for name in ("rst", "html", "pdf")  # the last that is there
+        if name in formats and (folder.place(test) / f"report.{name}").is_file()
     }
     return overview(_results(folder, change), reported)
 
@@ -279,10 +288,10 @@ def overview_lines(told: Overview) -> Iterator[str]:
     yield told.verdict
     yield ""
     yield from table(
-        ("test", "PTS conformant", "duration", "written GB", "drive fills"),
+        ("test", "PTS conformant", "duration", "written", "drive fills"),
         (
             (
-                line.title, line.conformance, line.duration, line.least + number(line.written_bytes / GB),
+                line.title, line.conformance, line.duration, line.least + capacity(line.written_bytes),
                 number(told.fills(line.written_bytes)),
             )
             for line in told.lines

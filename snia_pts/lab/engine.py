@@ -100,6 +100,7 @@ class _Point:
     job: Path
     seed: int
     program: process.Program
+    begun_again: bool = False
     pause: _Pause = field(default_factory=_Pause)
 
     def __enter__(self) -> Self:
@@ -276,6 +277,7 @@ class FioEngine:
             point.program.end()
             kept = point.job.with_suffix(".process.json")
             kept.rename(point.job.with_suffix(".fallen.process.json"))  # what it said is not written over
+            point.begun_again = True
             point.program = process.Program(fio.command(point.job), evidence=point.job, ears=self._ears)
             point.program.begin()
         self._pause.not_ours_ns += point.program.began_ns - began
@@ -320,6 +322,7 @@ class FioEngine:
             clocking=replace(
                 _clocking(finished, point.pause, max(around_ns, self._around_ns)),
                 clock_set_seconds=round(moment.set_seconds(self._moment), 3),
+                begun_again=point.begun_again,
             ),
             evidence=point.job.stem,
             evidence_sha256=hashlib.sha256(raw).hexdigest(),

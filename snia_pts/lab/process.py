@@ -41,10 +41,14 @@ Tick = Callable[[float, int], None]
 _GRACE_SECONDS = 15.0
 _LONGEST_TEXT = 1 << 20
 _PIECE_BYTES = 1 << 16
+#: Debian's packages of the programs that the suite itself starts.
 _PACKAGES = {
+    **{name: name for name in ("fio", "hdparm", "mdadm")},
     **dict.fromkeys(("blkdiscard", "fallocate", "setpriv", "wipefs"), "util-linux"),
     **dict.fromkeys(("sg_format", "sg_opcodes", "sg_sanitize", "sg_turs"), "sg3-utils"),
+    "dd": "coreutils",
     "nvme": "nvme-cli",
+    "smartctl": "smartmontools",
 }
 #: Says that it stands, waits for the word, and becomes the program that its arguments name; without the word it ends.
 _GATE = 'echo >&0 && read -r word && exec "$@" </dev/null'
@@ -85,10 +89,11 @@ class Finished:
 
 @cache
 def find(program: str) -> str:
-    """Return the path of a program; raises ToolMissing with the package that brings it."""
+    """Return the path of a program; raises ToolMissing, with the package that brings it where that is known."""
     found = shutil.which(program, path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin:/sbin")
     if found is None:
-        raise ToolMissing(program=program, package=_PACKAGES.get(program, program))
+        package = _PACKAGES.get(program)
+        raise ToolMissing(program=program, package=package, hint=None if package else "Put it on the PATH.")
     return found
 
 

@@ -27,7 +27,7 @@ from .contents import Contents, read_contents
 from .device import ROOT, block_directory, direct_sector_bytes, raw, read_dut, traits
 from .evidence import last_number
 from .fio import speakable
-from .guard import not_opened, opened, require_free, require_spare
+from .guard import not_opened, opened, require_free, require_spare, require_writable
 from .occupancy import backing_files, descriptors, device_path, is_same, is_swap, look, openers, partitions, program
 
 _OURS = "user.snia-pts.target"
@@ -117,7 +117,7 @@ def hold(
         if device:
             _require_untouched(descriptor, real, discard_data, root)
         else:
-            _require_no_opener(descriptor, real, root)
+            _require_no_opener(os.fstat(descriptor), real, root)
             if size_bytes is not None:
                 _resize(descriptor, real, size_bytes)
         marks = traits(block_directory(os.fstat(descriptor).st_rdev, root), root) if device else ()
@@ -131,10 +131,28 @@ def hold(
         os.close(descriptor)
 
 
+def require_holdable(
+    path: Path, *, size_bytes: int | None, overwrite: bool, discard_data: bool = False, root: Path = ROOT
+) -> None:
+    """Raise what ``hold`` would, opening nothing for writing; a device that this user may not read is not read."""
+    real = Path(speakable(os.path.realpath(path)))
+    read_dut(real, size_bytes=size_bytes, root=root)
+    if not real.is_block_device():
+        _require_file(real, size_bytes, overwrite, root)
+        return
+    block = block_directory(real.stat().st_rdev, root)
+    _require_free(real, block, root)
+    if os.access(real, os.R_OK | os.W_OK):
+        require_spare(real, _contents(real, block), discard_data=discard_data)
+
+
+def _require_free(path: Path, block: Path, root: Path) -> None:
+    require_free(path, block, replace(look(root), openers=_lasting_openers(block, root)))
+
+
 def _hold_device(path: Path, root: Path) -> int:
     checked = path.stat()
-    block = block_directory(checked.st_rdev, root)
-    require_free(path, block, replace(look(root), openers=_lasting_openers(block, root)))
+    _require_free(path, block_directory(checked.st_rdev, root), root)
     return _open(path, os.O_EXCL, checked)
 
 
@@ -193,20 +211,40 @@ def _contents(path: Path, block: Path, evidence: Path | None = None) -> Contents
     return read_contents({path: [device_path(each) for each in partitions(block)]}, evidence)[path]
 
 
-def _hold_file(path: Path, size_bytes: int | None, overwrite: bool, root: Path) -> int:
+def _require_file(path: Path, size_bytes: int | None, overwrite: bool, root: Path) -> None:
+    """Raise what ``_hold_file`` would, in its order."""
+    _require_no_kernel_tree(path)
+    if not path.exists():
+        _require_place(path, size_bytes)
+        if not os.access(path.parent, os.W_OK | os.X_OK, effective_ids=True):
+            raise not_opened(path, errno.EACCES)
+        return
+    checked = path.stat()
+    _check_file(path, checked, root)
+    require_writable(path)
+    _require_ours(path, path, overwrite)
+    _require_more(path, size_bytes, checked)
+    if (checked.st_dev, checked.st_ino) in look(root).locks:
+        raise _locked(path)
+    _require_no_opener(checked, path, root)
+
+
+def _require_no_kernel_tree(path: Path) -> None:
     for tree in ("/dev", "/proc", "/sys"):
         if _lies_in(path, tree):
             raise TargetUnfit(path=path, reason=f"a file under {tree} is no drive", hint="Choose a file on a disk.")
+
+
+def _hold_file(path: Path, size_bytes: int | None, overwrite: bool, root: Path) -> int:
+    _require_no_kernel_tree(path)
     if not path.exists():
         return _create(path, size_bytes)
     checked = path.stat()
     _check_file(path, checked, root)
     descriptor = _open(path, 0, checked)
     try:
-        if not overwrite and not _is_ours(descriptor):
-            raise TargetNotOurs(path=path, reason="snia-pts did not create it", hint=_OVERWRITE_HINT)
-        wanted = checked.st_size if size_bytes is None else size_bytes
-        _require_space(path, wanted - checked.st_blocks * 512)
+        _require_ours(path, descriptor, overwrite)
+        _require_more(path, size_bytes, checked)
     except BaseException:
         os.close(descriptor)
         raise
@@ -233,12 +271,18 @@ def _check_file(path: Path, checked: os.stat_result, root: Path) -> None:
         raise TargetUnfit(path=path, reason=reason)
 
 
-def _create(path: Path, size_bytes: int | None) -> int:
+def _require_place(path: Path, size_bytes: int | None) -> int:
+    """Return the size of a file that can be made."""
     if size_bytes is None:
         raise TargetMissing(path=path)
     if not path.parent.is_dir():
         raise TargetMissing(path=path.parent, hint="Make the folder first.")
     _require_space(path.parent, size_bytes)
+    return size_bytes
+
+
+def _create(path: Path, told_bytes: int | None) -> int:
+    size_bytes = _require_place(path, told_bytes)
     descriptor = _open(path, os.O_CREAT | os.O_EXCL, None)
     try:
         # Where the file system takes no attributes, the next run just asks for --overwrite.
@@ -261,11 +305,22 @@ def _resize(descriptor: int, path: Path, size_bytes: int) -> None:
         raise TargetUnfit(path=path, reason=reason, hint="Give a smaller --size.") from None
 
 
-def _is_ours(descriptor: int) -> bool:
+def _is_ours(file: int | Path) -> bool:
     try:
-        return os.getxattr(descriptor, _OURS) == b"1"
+        return os.getxattr(file, _OURS) == b"1"
     except OSError:
         return False
+
+
+def _require_ours(path: Path, file: int | Path, overwrite: bool) -> None:
+    if not overwrite and not _is_ours(file):
+        raise TargetNotOurs(path=path, reason="snia-pts did not create it", hint=_OVERWRITE_HINT)
+
+
+def _require_more(path: Path, size_bytes: int | None, checked: os.stat_result) -> None:
+    """Refuse a file that cannot grow to all of its size."""
+    wanted = checked.st_size if size_bytes is None else size_bytes
+    _require_space(path, wanted - checked.st_blocks * 512)
 
 
 def _require_space(path: Path, needed_bytes: int) -> None:
@@ -310,12 +365,15 @@ def _lock(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise TargetBusy(path=path, reason="another program has locked it (another run of snia-pts?)") from None
+        raise _locked(path) from None
 
 
-def _require_no_opener(descriptor: int, path: Path, root: Path) -> None:
+def _locked(path: Path) -> TargetBusy:
+    return TargetBusy(path=path, reason="another program has locked it (another run of snia-pts?)")
+
+
+def _require_no_opener(held: os.stat_result, path: Path, root: Path) -> None:
     """Refuse a file that another process has open."""
-    held = os.fstat(descriptor)
     for owner, link in descriptors(root):
         if _leads_to(Path(link), path, held):
             raise TargetBusy(path=path, reason=f"{program(owner, root)} has it open")

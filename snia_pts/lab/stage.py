@@ -6,6 +6,7 @@ What is set is noted when the run begins, and put back when it ends (``settings`
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,6 +24,12 @@ _DROP = "proc/sys/vm/drop_caches"
 _TAKEN_ALONG = {"scheduler": "requests", "governor": "energy preference"}
 #: Page cache, dentries and inodes.
 _ALL = b"3"
+
+
+def medium(path: Path) -> int:
+    """Return the number of the block device that a target is, or lies on; of a file to be made, its folder's."""
+    status = (path if path.exists() else path.parent).stat()
+    return status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev
 
 
 class Stage:

@@ -20,6 +20,16 @@ _LONGEST_LINE = 64 * 1024 * 1024
 _ROOM_BYTES = 16 * MIB
 
 
+def require_empty(path: Path) -> None:
+    """Raise RunFolderError for a folder that holds anything, and for what is none; one to be made is empty."""
+    try:
+        full = path.exists() and any(path.iterdir())
+    except OSError as error:
+        raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
+    if full:
+        raise RunFolderError(path=path, reason="it is not empty, and no run overwrites another")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFolder:
     """The places in a run folder; ``made`` tells that it was not there before."""
@@ -75,9 +85,8 @@ class RunFolder:
         """Make a new run folder; an existing one is taken only if it is empty.  Raises RunFolderError."""
         made = not path.exists()
         try:
+            require_empty(path)
             path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
-                raise RunFolderError(path=path, reason="it is not empty, and no run overwrites another")
             folder = cls(path=path.resolve(), made=made)
             folder.evidence.mkdir()
         except RunFolderError:
@@ -88,11 +97,14 @@ class RunFolder:
 
     @property
     def begun(self) -> bool:
-        """Whether the journal has a whole entry: a crash in the instant of the beginning leaves none."""
+        """Whether the journal has a whole entry: a crash in the instant of the beginning leaves none.
+
+        Raises OSError where there is one that cannot be read: it may hold all that a run measured.
+        """
         try:
             with open_regular(self.journal) as file:
                 return file.readline(_LONGEST_LINE).endswith(b"\n")
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
 
     def discard(self) -> None:
@@ -110,10 +122,22 @@ class RunFolder:
     def existing(cls, path: Path) -> RunFolder:
         """Return the run folder at ``path``; raises RecordError when there is none."""
         folder = cls(path=path.resolve())
-        if not folder.journal.is_file():
-            reason = "there is no journal.jsonl in it" if path.exists() else "there is no such folder"
-            raise RecordError(path=path, reason=reason)
-        return folder
+        try:
+            if folder.journal.is_file():
+                return folder
+            inside = path.is_dir()
+        except OSError as error:
+            raise unreadable(path, error) from None
+        if inside:
+            hint = f"{RecordError.hint} snia-pts status {path} tells of those in a folder of runs."
+            raise RecordError(path=path, reason="there is no journal.jsonl in it", hint=hint)
+        raise RecordError(path=path, reason="it is no folder" if path.exists() else "there is no such folder")
+
+
+def unreadable(path: Path, error: OSError) -> RecordError:
+    """Return what tells why a stored run may not, or cannot, be read, and what helps."""
+    hint = "Ask as the user whose run it is, or as root." if isinstance(error, PermissionError) else None
+    return RecordError(path=path, reason=error.strerror or str(error), hint=hint)
 
 
 def default_name(test: str, subject: str, started: str) -> str:

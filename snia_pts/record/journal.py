@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import HostFailed, NotResumable
 from .entries import Entry, adapter, line
+from .folder import unreadable
 
 if TYPE_CHECKING:
     from typing import Self
@@ -126,10 +127,12 @@ def lock(descriptor: int) -> None:
 
 
 def is_written(path: Path) -> bool:
-    """Whether a run still writes this journal, or has another file locked that tells so."""
-    with path.open("rb") as file:
-        try:
+    """Whether a run still writes this journal, or has another file locked that tells so; raises RecordError."""
+    try:
+        with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        raise unreadable(path, error) from None
     return False

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from .. import __version__
 from ..errors import RecordError
 from ..files import open_regular
 from ..interruption import Interruption
@@ -18,8 +19,13 @@ from ..measurement import Idled, Measurement, Outcome, Prepared, Purged, Sample
 from ..result import RunFacts
 from ..steps import Idle, Prepare, Purge, Round, Step, Stretch, place
 from .entries import AFTER, ASKED, BEFORE, RESUMED, Asked, Begun, Came, Ended, Entry, Resumed, adapter, line
+from .folder import unreadable
 
 _DAMAGED = "Take a copy from a backup; fio's own answers are still in evidence/."
+#: What an intact line needs that this suite would not have written.
+_ANOTHER_VERSION = (
+    f"The line is whole, so another version of the suite wrote it: read the run with that one; this is {__version__}."
+)
 _LONGEST_LINE = 64 * 1024 * 1024
 
 
@@ -139,12 +145,12 @@ class Recorded:
             try:
                 entry = adapter().validate_json(payload, strict=True)
             except ValidationError as error:
-                raise self._wrong(number, _first(error)) from None
+                raise self._wrong(number, _first(error), _ANOTHER_VERSION) from None
             self.checksum, self.length = checksum, self.length + len(text)
             yield number, entry
 
-    def _wrong(self, number: int, reason: str) -> RecordError:
-        return RecordError(path=self._path, reason=f"line {number}: {reason}", hint=_DAMAGED)
+    def _wrong(self, number: int, reason: str, hint: str = _DAMAGED) -> RecordError:
+        return RecordError(path=self._path, reason=f"line {number}: {reason}", hint=hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +248,7 @@ def _lines(path: Path) -> Iterator[bytes]:
                     raise RecordError(path=path, reason="a line is longer than any this suite writes")
                 yield text
     except OSError as error:
-        raise RecordError(path=path, reason=error.strerror or str(error)) from None
+        raise unreadable(path, error) from None
 
 
 def _first(error: ValidationError) -> str:

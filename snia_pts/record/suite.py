@@ -11,7 +11,7 @@ from pathlib import Path
 from ..errors import NotResumable, RecordError, RunFolderError
 from ..files import read_regular, replace_file
 from ..spec import SPEC_TYPES
-from .folder import RunFolder
+from .folder import RunFolder, require_empty, unreadable
 from .journal import WAIT, is_written, lock
 from .recorded import Recorded
 
@@ -32,9 +32,8 @@ class SuiteFolder:
         """Make a new folder; an existing one is taken only if it is empty.  Raises RunFolderError."""
         made = not path.exists()
         try:
+            require_empty(path)
             path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
-                raise RunFolderError(path=path, reason="it is not empty, and no run overwrites another")
             replace_file(path / _NAME, json.dumps({"format": 1, "tests": list(tests)}, indent=1).encode() + b"\n")
         except RunFolderError:
             raise
@@ -49,6 +48,8 @@ class SuiteFolder:
             text = read_regular(path / _NAME, _LONGEST_BYTES).decode("utf-8")
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except PermissionError as error:
+            raise unreadable(path, error) from None
         except OSError as error:
             raise RecordError(path=path, reason=f"{_NAME}: {error.strerror}") from None
         except UnicodeError as error:
@@ -87,11 +88,14 @@ class SuiteFolder:
         return self.path / test
 
     def run(self, test: str) -> RunFolder | None:
-        """Return a test's run folder; None when it was not run.  Raises RecordError for a link."""
+        """Return a test's run folder; None when it was not run.  Raises RecordError for a link, or a locked one."""
         folder = RunFolder(path=self.place(test))
         if folder.path.is_symlink():
             raise RecordError(path=folder.path, reason="it is a link, and each test has its own folder here", hint="")
-        return folder if folder.begun else None
+        try:
+            return folder if folder.begun else None
+        except OSError as error:
+            raise unreadable(folder.path, error) from None
 
     def recorded(self, test: str) -> RunFolder | None:
         """As ``run``; raises RecordError also where the folder's journal is that of another test."""

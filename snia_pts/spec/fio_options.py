@@ -57,11 +57,11 @@ def refused(option: str, value: object) -> str:
     if option not in ALLOWED:
         return _INSTEAD.get(option, "no option that a profile may set (docs/profiles.rst lists those)")
     if option == "ioengine" and value not in ENGINES:
-        return f"an I/O engine of {', '.join(sorted(ENGINES))}, not {value!r}"
+        return f"expected an I/O engine of {', '.join(sorted(ENGINES))}, not {value!r}"
     if option in _SWITCHES and value not in (0, 1, "0", "1"):
-        return f"0 or 1, not {value!r}"
+        return f"expected 0 or 1, not {value!r}"
     if isinstance(value, str) and not _VALUE.fullmatch(value):
-        return "a value of letters, digits and . , : % + * = / - _"
+        return "expected a value of letters, digits and . , : % + * = / - _"
     return ""
 
 

@@ -12,7 +12,7 @@ from ...array import Layout, Member
 from ...dut import Dut
 from ...errors import HostFailed, TargetBusy, TargetUnfit, UsageError
 from ..device import ROOT, read_dut
-from ..safety import Target, contents, hold
+from ..safety import Target, contents, hold, require_holdable
 from .programs import Unmade
 from .storcli import Storcli
 
@@ -29,6 +29,10 @@ class Members(Protocol):
 
         Gives nothing where the kernel does not see them.
         """
+        ...
+
+    def require_free(self) -> None:
+        """Raise what ``free`` would, as far as that can be told by reading alone."""
         ...
 
     def on_it(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
@@ -65,6 +69,15 @@ class Drives:
                     raise HostFailed(step="array", what=was.path, reason=reason)
             self._known = self._known or tuple(target.dut for target in held)
             yield tuple(held)
+
+    def require_free(self) -> None:
+        """See Members."""
+        self._require_distinct()
+        for path in self._paths:
+            self._look(path)
+            require_holdable(
+                path, size_bytes=None, overwrite=False, discard_data=self._discard_data, root=self._root
+            )  # fmt: skip
 
     def on_it(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
         """See Members."""
@@ -112,6 +125,10 @@ class Slots:
             raise HostFailed(step="array", what=self._layout.controller, reason=reason)
         self._known = now
         yield ()
+
+    def require_free(self) -> None:
+        """See Members."""
+        self._looked()
 
     def on_it(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
         """See Members: the controller does not tell."""

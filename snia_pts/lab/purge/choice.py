@@ -42,6 +42,9 @@ def choose(tools: Tools, wanted: str, command: str | None = None) -> Method | No
         process.find(method.ask(tools).command[0])
     except NotOffered as refused:
         raise _unfit(tools, f"purge method {method.name} is not on offer for it: {refused}", refused.remedy) from None
+    except ToolMissing as missing:
+        missing.hint = missing.hint if command is None else plain.VENDORS_TOOL
+        raise
     return method
 
 

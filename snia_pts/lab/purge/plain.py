@@ -9,6 +9,10 @@ from .method import Method, NotOffered, Offer, Tools, anything
 
 _DEVICE, _SERIAL = "{device}", "{serial}"
 _SLOWEST_BYTES_PER_SECOND = 50e6
+VENDORS_TOOL = (
+    "It is the program of --purge-command. Such tools come from the drive's vendor, seldom from a distribution: "
+    "get it there, and put it on the PATH or give its whole path."
+)
 
 
 def _discard(tools: Tools) -> Offer:

@@ -1,0 +1,129 @@
+"""A simulated drive, as what a test runs on: ``sim:NAME`` (docs/simulation.rst)."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from ..dut import Dut
+from ..errors import TargetUnfit, UsageError
+from ..lab.laboratory import target_deviations
+from ..lab.process import Tick
+from ..lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
+from ..lab.simulated.preset import Identity, read_preset
+from ..record.folder import RunFolder
+from ..spec import Deviation, ProfileSpec, Spec
+from ..testplatform import HostSetting
+from .benches import SIMULATED, Equipment
+
+#: The options that say something of a real target alone.
+_REAL_ONLY = {
+    "size": None, "overwrite": False, "discard_data": False, "serial": None, "purge": "auto", "purge_command": None,
+    "allow_unpurged": False, "engine": "auto", "refill_buffers": False,
+    "keep_write_cache": False, "tune": False,
+}  # fmt: skip
+
+
+class SimulatedBench:
+    """A simulated drive; its write cache is as the test wants it."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        for option, default in _REAL_ONLY.items():
+            if getattr(arguments, option) != default:
+                raise UsageError(
+                    detail=f"--{option.replace('_', '-')} is for real targets; {arguments.target} is simulated.",
+                    hint="Leave it out.",
+                )
+        self._name = str(arguments.target).removeprefix(SIMULATED)
+        self._preset = read_preset(self._name)
+        self._now: Callable[[], datetime] = lambda: datetime.now().astimezone()
+
+    @property
+    def subject(self) -> str:
+        """The preset's name."""
+        return f"simulated-{Path(self._name).stem}"
+
+    def dut(self, spec: Spec) -> Dut:
+        """Return what the simulated drive says of itself."""
+        drive = self._drive(spec)
+        return simulated_dut(self._name, dataclasses.replace(self._preset, drive=drive))
+
+    def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
+        """See Bench; raises TargetUnfit for a profile that only a real host can run."""
+        dut = self.dut(spec)
+        if isinstance(spec, ProfileSpec) and (why := _not_simulated(spec)):
+            reason = f"the simulated drive has no host around it, and {spec.name} wants {why}"
+            raise TargetUnfit(path=dut.path, reason=reason, hint="Run it on a drive, a file, or in a directory.")
+        return target_deviations(dut, spec)
+
+    def purge_deviation(self, spec: Spec) -> tuple[Deviation, ...]:
+        """A simulated drive returns to FOB as the standard wants it."""
+        del spec
+        return ()
+
+    def require_tools(self) -> None:
+        """See Bench: nothing is needed."""
+
+    def foresee(self, spec: Spec) -> None:
+        """See Bench: nothing is refused that was not."""
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """See Bench: there is nothing to hold."""
+        yield
+
+    def confirm(self, evidence: Path) -> None:
+        """See Bench: nothing is lost."""
+
+    @contextmanager
+    def settled(self, spec: Spec, folder: RunFolder, write_cache: str) -> Iterator[tuple[HostSetting, ...]]:
+        """See Bench: there is nothing to set."""
+        del spec, folder, write_cache
+        yield ()
+
+    def _drive(self, spec: Spec) -> Identity:
+        """Return what the drive is called, with its write cache as a test wants it."""
+        if isinstance(spec, ProfileSpec):
+            return self._preset.drive
+        return dataclasses.replace(self._preset.drive, write_cache=spec.setup.write_cache)
+
+    def set_clock(self, at: datetime) -> None:
+        """See Bench."""
+        self._now = lambda: at
+
+    def remove(self) -> None:
+        """See Bench: there is none."""
+
+    def equip(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> Equipment:
+        """Return a laboratory in virtual time."""
+        del tick
+        drive = self._drive(spec)
+        laboratory = SimulatedLaboratory(
+            dataclasses.replace(self._preset, drive=drive),
+            seed=seed,
+            evidence=evidence,
+            began=self._now(),
+        )
+        self._now = laboratory.now  # the next test begins when this one ends
+        return Equipment(
+            laboratory=laboratory, engine=laboratory, now=laboratory.now, examine=lambda: None,
+            calibrate=lambda *_: (), durable=False,
+        )  # fmt: skip
+
+
+def _not_simulated(spec: ProfileSpec) -> str:
+    """Return what of a profile is no matter of a drive alone; nothing where all of it is."""
+    if setting := next((axis.key for axis in spec.axis if axis.setting), ""):
+        return f"to set {setting}"
+    for workload, _ in spec.cases():
+        if workload.cold:
+            return "an empty page cache"
+        if workload.fio:
+            return f"fio's {next(iter(workload.fio))}"
+        if workload.order != "forward":
+            return f"the order {workload.order}"
+    return ""

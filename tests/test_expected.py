@@ -1,0 +1,147 @@
+"""Which numbers a test will have is known before it: limits on others are told at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.acceptance import expected, unmeasurable
+from snia_pts.cli.main import main
+from snia_pts.keyfigures import key_figures
+from snia_pts.limits import Limit
+from snia_pts.plan import Assumptions
+from snia_pts.profilefile import shipped
+from snia_pts.result import TestResult
+from tests import profiles, samples
+from tests.strategies import TESTS
+
+LIMIT = """
+[[limit]]
+test = "{}"
+metric = "iops"
+at = "{}"
+unit = "{}"
+minimum = 1
+"""
+
+
+def names(result: TestResult, speed: float = 500) -> dict[str, str]:
+    """Return what is expected of the test of a result."""
+    supposed = Assumptions(mb_per_second=speed, overhead_seconds=0.3)
+    return dict(expected(result.facts.spec, result.facts.dut, supposed))
+
+
+def limits_file(*entries: tuple[str, str, str]) -> str:
+    """Write a file of limits on IOPS: of which test, where, and in which unit."""
+    Path("limits.toml").write_text("format = 1\n" + "".join(LIMIT.format(*each) for each in entries))
+    return "limits.toml"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_no_number_that_a_test_has_is_unexpected(test: str) -> None:
+    """Steady or not: every name, in its unit."""
+    for steady in (True, False):
+        result = samples.result_of(test, steady=steady)
+        assert {each.name: each.unit for each in key_figures(result)}.items() <= names(result).items()
+
+
+@pytest.mark.parametrize("speed", [1e-3, 1e9])
+def test_a_wrong_speed_is_no_matter(speed: float) -> None:
+    """A drive that is supposed to have written all before the first window may have one."""
+    result = samples.result_of("wsat")
+    assert "iops at stimulus, measurement window" in (known := names(result, speed))
+    assert {each.name for each in key_figures(result)} <= known.keys()
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_no_number_that_a_profile_has_is_unexpected(name: str) -> None:
+    """Synchronizing calls and percentiles among them, which are there only where a drive was asked often enough."""
+    result = profiles.result(profiles.shipped(name), sync_us=100.0 if name == "etcd-fsync" else 0.0)
+    known = names(result)
+    assert {each.name: each.unit for each in key_figures(result)}.items() <= known.items()
+    assert ("sync_99_percent_ms at fdatasync" in known) == (name == "etcd-fsync")
+
+
+def test_what_is_there_only_sometimes_is_expected() -> None:
+    """A percentile that so few I/Os have not is one of those that a faster drive has."""
+    result = samples.result_of("iops")
+    name = "response_99.999_percent_ms at RND 1024 KiB 0/100"
+    assert name not in {each.name for each in key_figures(result)}
+    assert names(result)[name] == "ms"
+
+
+# -- limits -----------------------------------------------------------------------------------------------------------
+
+
+def limit(**changes: Any) -> Limit:
+    return Limit(**{"test": "iops", "metric": "iops", "at": "a", "unit": "IOPS", "minimum": 1.0, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, []),
+        ({"at": "b"}, ["limit.0: 'iops at b': expected a number that iops measures, as 'iops at a'"]),
+        ({"metric": "speed", "at": "else"}, ["limit.0: 'speed at else': expected a number that iops measures"]),
+        ({"unit": "kIOPS"}, ["limit.0.unit: 'kIOPS': expected 'IOPS' for 'iops at a'"]),
+        ({"test": "hir"}, []),
+        ({"test": "xsr"}, ["limit.0.test: 'xsr': expected a test that is run, iops, hir"]),
+    ],
+)  # fmt: skip
+def test_a_limit_that_nothing_can_meet(changes: dict[str, Any], told: list[str]) -> None:
+    """By its place, what it says, and what it may have meant; one test alone leaves those of others to these."""
+    known = {"iops": {"iops at a": "IOPS"}, "hir": {"iops at a": "IOPS"}}
+    assert list(unmeasurable([limit(**changes)], known)) == told
+    if changes.get("test"):
+        assert list(unmeasurable([limit(**changes)], {"iops": known["iops"]})) == []
+
+
+@pytest.mark.parametrize("plan", [("--plan",), ("--progress", "none", "--run-dir", "run")])
+@pytest.mark.parametrize("verb", ["iops", "all"])
+def test_it_is_told_before_the_first_purge(
+    verb: str, plan: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run and its plan end at once, with the code of a mistake in the file, and make nothing."""
+    file = limits_file(("iops", "RND 4KiB 0/100", "IOPS"))
+    assert main([verb, "sim:enterprise-nvme", "--limits", file, *plan]) == 3
+    told = capsys.readouterr().err
+    assert told.startswith("snia-pts: The file limits.toml has 1 mistake:\n  limits.toml: limit.0: 'iops at RND 4KiB")
+    assert "as 'iops at RND 4 KiB 0/100'" in told
+    assert not Path("run").exists()
+
+
+def test_good_limits_and_those_of_others_are_no_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
+    """One file serves all tests; of several tests each of its own must be run."""
+    file = limits_file(("iops", "RND 4 KiB 0/100", "IOPS"), ("dirth", "Max IOPS point", "IOPS"))
+    for verb in ("iops", "latency", "dirth"):
+        assert main([verb, "sim:enterprise-nvme", "--limits", file, "--plan"]) == 0
+    assert main(["all", "sim:enterprise-nvme", "--limits", file, "--plan", "--advanced"]) == 0
+    assert main(["all", "sim:enterprise-nvme", "--limits", file, "--plan"]) == 3
+    assert "limit.1.test: 'dirth': expected a test that is run" in capsys.readouterr().err
+
+
+def test_a_profile_is_held_to_its_own_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    """One on a point that it does not have is a mistake; where the command line changes the points, it is left."""
+    workload = 'access = "RND"\nread_percent = 0\nblock_size = "4 KiB"\nseconds = 1\n'
+    own = '[[limit]]\nmetric = "iops"\nat = "write, Q8"\nunit = "IOPS"\nminimum = 1\n'
+    axis = '[[axis]]\nkey = "queue_depth"\nvalues = [1, {}]\n'
+    head = 'format = 1\ntitle = "T"\ndescription = "D"\nsource = "S"\n[[workload]]\nname = "write"\n'
+    words = ("profile", "run", "./own.toml", "sim:enterprise-nvme", "--plan")
+
+    Path("own.toml").write_text(head + workload + axis.format(8) + own)
+    assert main(words) == 0
+    assert main([*words, "--axis", "queue_depth=1,4"]) == 0
+    Path("own.toml").write_text(head + workload + axis.format(4) + own)
+    assert main(words) == 3
+    told = capsys.readouterr().err
+    assert "own.toml: limit.0: 'iops at write, Q8': expected a number that profile measures" in told

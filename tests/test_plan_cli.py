@@ -1,0 +1,240 @@
+"""``--plan`` as a user reads it: what it counts, how long it is, and that it refuses what the run would refuse."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.cli.main import main
+from snia_pts.cli.plan_text import Planned, plan_json, plan_lines, suite_lines
+from snia_pts.lab import process
+from snia_pts.plan import Assumptions, Purging, plan
+from snia_pts.profilefile import read_profile, shipped
+from snia_pts.spec import Axis, Spec
+from tests import profiles
+from tests.drives import MIB, filled, loop_device, mounted, need_root
+from tests.strategies import TESTS, dut, spec_of
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def planned(spec: Spec, purging: Purging = "own") -> Planned:
+    """Return the plan of a test, or a profile, on 960 GB."""
+    assumed = Assumptions(mb_per_second=500, overhead_seconds=0.3, between_seconds=0.03, purging=purging)
+    return Planned(spec=spec, plan=plan(spec, dut(), assumed), deviations=())
+
+
+def text_of(spec: Spec, purging: Purging = "own") -> str:
+    return "\n".join(plan_lines(planned(spec, purging), dut()))
+
+
+def row(text: str, label: str) -> str:
+    """Return the one row of a step."""
+    (found,) = (line for line in text.splitlines() if line.startswith(f"  {label}  "))
+    return found
+
+
+# -- what it counts ---------------------------------------------------------------------------------------------------
+
+
+def test_an_overwrite_is_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    """--purge overwrite writes the target once more for each purge; what a vendor's tool writes nobody knows."""
+    sums = {}
+    for options in ((), ("--purge", "overwrite"), ("--purge-command", "true {device}")):
+        assert main(["throughput", "x.img", "--size", "64M", "--plan", "--json", *options]) == 0
+        sums[options] = json.loads(capsys.readouterr().out)["shortest"]
+    plain, overwritten, vendor = sums.values()
+
+    assert overwritten["written_bytes"] - plain["written_bytes"] == 2 * 64 * MIB
+    assert overwritten["seconds"] - plain["seconds"] == pytest.approx(2 * 64 * MIB / 500e6)
+    assert vendor == plain
+
+
+def test_the_words_tell_whether_the_purge_is_counted() -> None:
+    """The drive's own takes a time that nobody knows; an overwrite takes a known one; what is left out takes none."""
+    own, overwrite, none = (text_of(spec_of("iops"), purging) for purging in ("own", "overwrite", "none"))
+
+    assert ("1 x, not counted" in row(own, "Purge"), "besides the purge" in own) == (True, True)
+    assert ("960 GB" in row(overwrite, "Purge"), "besides" in overwrite) == (True, False)
+    assert ("left out" in row(none, "Purge"), "besides" in none) == (True, False)
+    assert "besides the purge" in "\n".join(suite_lines([planned(spec_of("iops"))], dut()))
+
+
+def test_a_purge_that_is_left_out_is_no_step_for_programs() -> None:
+    """Its JSON has none, and says why."""
+    told = plan_json(planned(spec_of("iops"), "none"), dut())
+    assert told["assumptions"]["purging"] == "none"
+    assert [step["kind"] for step in told["shortest"]["steps"]] == ["stretch", "round"]
+    assert [step["kind"] for step in told["longest"]["steps"]] == ["stretch", "round"]
+
+
+def test_a_profile_that_is_not_purged_is_a_difference_from_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """It wants an empty file; the run's report says so too."""
+    words = ("profile", "run", "etcd-fsync", "x.img", "--size", "32M", "--plan", "--json")
+    told = {}
+    for options in ((), ("--purge", "none")):
+        assert main([*words, *options]) == 0
+        told[options] = [each["actual"] for each in json.loads(capsys.readouterr().out)["deviations"]]
+    assert list(told.values()) == [[], ["not purged"]]
+
+
+def test_the_settings_of_the_host_are_told() -> None:
+    """With all their values; what prepares the host takes a time that is not counted."""
+    axes = [Axis(key="host.scheduler", values=("none", "bfq")), Axis(key="host.governor", values=("performance",))]
+    spec = profiles.spec(axes=axes)
+    text = text_of(spec)
+
+    assert "sets the host, and puts it back: scheduler none, bfq; governor performance" in text
+    assert "besides what prepares the host" in text
+    assert plan_json(planned(spec), dut())["host_settings"] == {
+        "scheduler": ["none", "bfq"], "governor": ["performance"],
+    }  # fmt: skip
+    assert "sets the host" not in text_of(profiles.spec())
+
+
+# -- how long it is ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", [*map(spec_of, TESTS), *(read_profile(name).spec for name in shipped())])
+def test_a_plan_is_a_page(spec: Spec) -> None:
+    """Of each test and each profile; what stands together adds up to the whole, and nothing is said of a drive's time
+    that is none.
+    """
+    text, told = text_of(spec), plan_json(planned(spec), dut())
+
+    assert len(text.splitlines()) <= 45
+    assert "the drive's" not in text
+    for course in (told["shortest"], told["longest"]):
+        for what in ("seconds", "written_bytes"):
+            assert sum(step[what] for step in course["steps"]) == pytest.approx(course[what])
+
+
+def test_zones_and_repeats_stand_together() -> None:
+    """A row tells how often its step comes, and the sizes that are asked for one by one stay apart."""
+    text = text_of(profiles.spec(profiles.workload(zones=16), axes=[Axis(key="queue_depth", values=(1, 2))], repeats=3))
+    rows = [line for line in text.splitlines() if ": Round" in line]
+    assert ["48 x" in each for each in rows] == [True, True]
+    assert [each.split(":")[0].strip() for each in rows] == ["random read, Q1", "random read, Q2"]
+
+
+def test_many_points_stand_together_by_workloads() -> None:
+    """Where each had a row of its own there would be hundreds."""
+    depths = tuple(range(1, 257))
+    asked = [profiles.workload(), profiles.workload("write", read_percent=0, fresh=True)]
+    text = text_of(profiles.spec(*asked, axes=[Axis(key="queue_depth", values=depths)]))
+    assert [line.split("  ")[1] for line in text.splitlines() if " 256 x" in line] == [
+        "random read, ...: Round", "write, ...: Purge", "write, ...: Round",
+    ]  # fmt: skip
+
+
+# -- what it refuses --------------------------------------------------------------------------------------------------
+
+
+def both(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """Plan and run: both refuse it, by the same code and words, which are returned; the plan makes nothing."""
+    capsys.readouterr()
+    before = sorted(Path().rglob("*"))
+    code = main([*words, "--plan"])
+    out, told = capsys.readouterr()
+    assert (out, sorted(Path().rglob("*"))) == ("", before)
+    assert main([*words, "--progress", "none", "--to", "none"]) == code != 0
+    assert capsys.readouterr().err == told
+    return code, told
+
+
+def _foreign(stack: ExitStack) -> None:
+    del stack
+    filled(Path("x.img"))
+
+
+def _linked(stack: ExitStack) -> None:
+    _foreign(stack)
+    Path("y.img").hardlink_to("x.img")
+
+
+def _locked(stack: ExitStack) -> None:
+    _foreign(stack)
+    descriptor = os.open("x.img", os.O_RDONLY)
+    stack.callback(os.close, descriptor)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def _full_folder(stack: ExitStack) -> None:
+    del stack
+    Path("full").mkdir()
+    Path("full/note").touch()
+
+
+@pytest.mark.parametrize(
+    ("make", "words", "code", "told"),
+    [
+        (_foreign, "iops x.img", 8, "did not create it"),
+        (_linked, "iops x.img --overwrite", 10, "2 names"),
+        (_locked, "iops x.img --overwrite", 7, "locked it"),
+        (None, "iops x.img --size 900T", 10, "no room"),
+        (_foreign, "all x.img --overwrite --size 900T", 10, "no room"),
+        (None, "iops none/x.img --size 1M", 6, "none does not exist"),
+        (None, "iops x.img --size 100K", 10, "cannot hold one block"),
+        (_full_folder, "iops x.img --size 8M --run-dir full", 5, "not empty"),
+        (_full_folder, "all x.img --size 8M --run-dir full", 5, "not empty"),
+        (_full_folder, "iops x.img --size 8M --run-dir full/note", 5, "note"),
+        (None, "profile run etcd-fsync x.img --size 32M --axis fio.rate=fast", 2, "fio does not take"),
+        (None, "profile run etcd-fsync x.img --size 32M --axis host.scheduler=nosuch", 10, "nosuch"),
+    ],
+)
+def test_a_plan_refuses_what_its_run_would(
+    make: Any, words: str, code: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the same sentence and code, before anything is made."""
+    if "host." in words:
+        need_root()
+    with ExitStack() as stack:
+        if make is not None:
+            make(stack)
+        found = both(capsys, *words.split())
+        assert (found[0], told in found[1]) == (code, True), found
+
+
+def test_a_plan_refuses_a_drive_that_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By who uses it, what is on it, or a serial number that is another's; and a file that a device is made of."""
+    with loop_device(filled(tmp_path / "x.img"), 8 * MIB) as device:
+        name = device.name
+        assert both(capsys, "iops", str(device), "--serial", "other")[0] == 9
+        assert both(capsys, "iops", str(tmp_path / "x.img"), "--overwrite")[0] == 7
+        process.run(("mkfs.ext4", "-q", str(device)), evidence=tmp_path / "mkfs", timeout_seconds=60)
+        assert both(capsys, "iops", str(device), "--serial", name)[0] == 8
+        with mounted(str(device), tmp_path / "m"):
+            assert both(capsys, "iops", str(device), "--serial", name, "--discard-data")[0] == 7
+        assert main(["iops", str(device), "--serial", name, "--discard-data", "--plan"]) == 0
+    with loop_device(tmp_path / "x.img", read_only=True) as device:
+        assert both(capsys, "iops", str(device), "--discard-data")[0] == 10
+
+
+@pytest.fixture
+def _no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let a fio be found first that is too old."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/fio").write_text("#!/bin/sh\necho fio-2.1\n")
+    (tmp_path / "bin/fio").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    process.find.cache_clear()
+    yield
+    process.find.cache_clear()
+
+
+@pytest.mark.usefixtures("_no_path")
+def test_a_plan_wants_the_tools_of_its_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """A fio that is too old is none; a simulated drive needs none."""
+    code, told = both(capsys, "iops", "x.img", "--size", "8M")
+    assert (code, "fio-2.1" in told, Path("x.img").exists()) == (4, True, False)
+    assert main(["iops", "sim:enterprise-nvme", "--plan"]) == 0
