@@ -50,6 +50,7 @@ RULES: Mapping[str, Rule] = {
     "steadystate": Rule(path="snia_pts/steadystate.py", tests=("tests/test_steadystate.py", "tests/test_window.py")),
     "window": Rule(path="snia_pts/window.py", tests=("tests/test_window.py",)),
     "interruption": Rule(path="snia_pts/interruption.py", tests=("tests/test_interruption.py",)),
+    "hostlimit": Rule(path="snia_pts/hostlimit.py", tests=("tests/test_hostlimit.py",)),
     "recorded": Rule(path="snia_pts/record/recorded.py", tests=("tests/test_journal.py",)),
     "fio": Rule(path="snia_pts/lab/fio/answer.py", tests=(
         "tests/test_acceptance.py", "tests/test_fio.py", "-k",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.ceiling import Ceiling, Shape, all_shapes, most_iops, shapes
-from snia_pts.hostlimit import HostShare, host_share, limited_over, limited_words
+from snia_pts.hostlimit import HostShare, balance_percent, host_share, limited_over, limited_words
 from snia_pts.measurement import Measurement
 from snia_pts.steps import BlockShare, Stimulus
 from tests.strategies import block_statistics, dut, measurement, stimulus, transfers, vitals
@@ -126,10 +126,19 @@ CASES: dict[str, tuple[dict[str, Any], bool | None]] = {
     "one I/O at a time, mostly in the host": ({"threads": 1, "depth": 1, "engine": 60.0, "in_drive": 30.0}, True),
     "tags run out, CPUs free": ({"depth": 128, "engine": 12.0, "in_drive": 6.0}, None),
     "full queue, one CPU never idle": ({"engine": 20.0, "in_drive": 95.0, "busiest": 100.0}, None),
+    "full queue, one CPU just busy all the time": ({"engine": 20.0, "in_drive": 95.0, "busiest": 98.0}, None),
+    "full queue, and it is just the engine that is busy": ({"engine": 90.0, "in_drive": 95.0, "busiest": 99.0}, False),
+    "the host just at its end, the engine among others": ({"engine": 30.0, "host": 95.0, "in_drive": 30.0}, True),
     "one I/O at a time, one of eight CPUs busy": ({"threads": 1, "depth": 1, "engine": 40.0, "host": 12.0}, None),
     "the same with most of it in the drive": (
         {"threads": 1, "depth": 1, "engine": 40.0, "host": 12.0, "in_drive": 55.0}, False,
     ),
+    "just full": ({"engine": 95.0, "in_drive": 90.0}, False),
+    "just not thin": ({"engine": 12.0, "in_drive": 50.0}, False),
+    "the host just at its end, hardly by the engine": ({"engine": 8.0, "host": 95.0, "in_drive": 60.0}, None),
+    "the host at its end, the engine just among others": ({"engine": 10.0, "host": 99.0, "in_drive": 30.0}, True),
+    "the host at its end, half of the I/Os in the drive": ({"engine": 30.0, "host": 99.0, "in_drive": 50.0}, None),
+    "full queue, a hypervisor took just a tenth": ({"engine": 20.0, "in_drive": 95.0, "stolen": 5.0}, False),
     "a hypervisor took what the engine did not use": ({"engine": 70.0, "stolen": 10.0, "host": 50.0}, None),
     "a hypervisor took some, the engine has more": ({"engine": 70.0, "stolen": 9.0, "host": 50.0}, False),
     "a hypervisor took some, the engine used the rest": ({"engine": 91.0, "stolen": 5.0}, True),
@@ -150,9 +159,9 @@ def test_host_or_drive(facts: dict[str, Any], limited: bool | None) -> None:
     assert found.reasons or limited is False
 
 
-@pytest.mark.parametrize(("iops", "limited"), [(400_000, True), (200_000, False)])
+@pytest.mark.parametrize(("iops", "limited"), [(400_000, True), (375_000, True), (370_000, False), (200_000, False)])
 def test_a_point_near_its_ceiling_is_the_host_s(iops: int, limited: bool) -> None:
-    """At four fifths of what a null target allows, little is left for the drive; at two fifths there is."""
+    """At three quarters of what a null target allows, and above, little is left for the drive; at less there is."""
     found = judged(measured(iops, engine=None), ceiling(500_000), cpus=4)
 
     assert found.limited is limited
@@ -285,8 +294,27 @@ def test_a_point_is_what_most_of_its_rounds_are(verdicts: tuple[bool | None, ...
 def test_a_sentence_names_some_and_counts_all() -> None:
     """Eight points are named; the demand tells them apart where it varies."""
     points: dict[Stimulus, bool | None] = {stimulus(thread_count=threads): True for threads in range(1, 11)}
+    eight = dict(list(points.items())[:8])
     few: dict[Stimulus, bool | None] = {stimulus(0): True, stimulus(100): False, stimulus(50): None}
 
     assert limited_words(points).endswith("RND 4 KiB 0/100 T8Q32 and 2 more")
+    assert limited_words(eight).endswith("RND 4 KiB 0/100 T8Q32")
     assert limited_words(few) == "the host, not the drive, set 1 of 3 points of the window: RND 4 KiB 0/100"
     assert limited_words(dict.fromkeys(points)) == ""
+
+
+def test_names_with_commas_are_told_apart() -> None:
+    """A semicolon separates points whose names hold a comma; a comma all others."""
+    plain = {replace(stimulus(percent), name=f"p{percent}"): True for percent in (0, 100)}
+    long = {replace(stimulus(percent), name=f"p{percent}, cold"): True for percent in (0, 100)}
+
+    assert limited_words(plain).endswith(": p0, p100")
+    assert limited_words(long).endswith(": p0, cold; p100, cold")
+
+
+@pytest.mark.parametrize(("cpus", "percent"), [(4, 100 * 16 / 17), (16, 100 * 8 / 9), (0, 100 * 8 / 9)])
+def test_the_balance_counts_what_is_outstanding_for_a_cpu(cpus: int, percent: float) -> None:
+    """Eight threads of queue depth 8: 16 I/Os for each of four CPUs, 8 where each has its own or nothing is known."""
+    found = measured(threads=8, depth=8)
+
+    assert balance_percent(found, cpus) == pytest.approx(percent)

@@ -2,6 +2,9 @@
 
 import hashlib
 import math
+import os
+import subprocess
+import sys
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +22,7 @@ from snia_pts.record.evidence import evidence_differences
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.recorded import Recorded
 from snia_pts.record.resultxml import differences, result_xml
+from snia_pts.replay import assess
 from snia_pts.result import TestResult
 from snia_pts.spec import SPEC_TYPES, DemandSpec
 from snia_pts.specfile import SPECS, numbers, read_specification
@@ -26,6 +30,7 @@ from snia_pts.steadystate import determine
 from snia_pts.timeline import COLUMNS, VITALS, TimeLine
 from tests import samples
 from tests.drives import special
+from tests.operating import ROOT
 from tests.strategies import block_statistics, vitals
 from tests.test_report_watching import AFTER, BEFORE, watched
 
@@ -418,3 +423,17 @@ def test_a_special_file_is_no_journal(target: str, tmp_path: Path) -> None:
 
     with pytest.raises(RecordError, match="it is no regular file"):
         Recorded(tmp_path / "journal.jsonl")
+
+
+def test_the_end_of_a_run_loads_no_library(tmp_path: Path) -> None:
+    """A run whose XML library is gone by its end has its result.xml, which is valid, and the same as later ones."""
+    program = (
+        "import sys; sys.modules['lxml'] = None; from pathlib import Path; from tests.test_cli import store_run; "
+        "store_run(Path('run'), rounds=5)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, env=environment)
+
+    stored = (tmp_path / "run" / "result.xml").read_bytes()
+    assert stored == result_xml(assess(RunFolder.existing(tmp_path / "run")))

@@ -1,4 +1,7 @@
-"""result.xml: the result of a run for other programs, valid against ``specs/result.xsd``."""
+"""result.xml: the result of a run for other programs, valid against ``specs/result.xsd``.
+
+It is written with what Python brings along: the end of a run waits for no library that might not load then.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-
-from lxml import etree
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
 
 from .. import __version__
 from ..about import About
@@ -43,7 +46,6 @@ from ..testplatform import TestPlatform
 from ..timeline import COLUMNS, VITALS, TimeLine
 from ..vitals import Vitals
 from ..window import Window
-from .document import LARGEST_BYTES, compare, parse
 
 FORMAT = 1
 #: What of a purge stands among the deviations and warnings, or is the same for all.
@@ -56,12 +58,15 @@ def result_xml(result: TestResult) -> bytes:
 
     Raises RecordError when it would not be valid against the schema: that is a mistake of the suite.
     """
-    document = _written(result)
+    from .document import parse
+
+    document = written(result)
     parse(document, "result.xml")
     return document
 
 
-def _written(result: TestResult) -> bytes:
+def written(result: TestResult) -> bytes:
+    """Return the same, and do not look whether it is valid: nothing is loaded for it."""
     root = _element(None, "result", {"format": FORMAT, "suite_version": __version__})
     _run(root, result)
     _about(root, result.facts.about)
@@ -96,11 +101,15 @@ def _written(result: TestResult) -> bytes:
         _element(root, "conclusion", {"reason": result.conclusion.reason})
     _operating_points(root, result)
     _health(root, result)
-    return etree.tostring(root, pretty_print=True, xml_declaration=True, encoding="UTF-8")
+    ElementTree.indent(root)
+    text: bytes = ElementTree.tostring(root, xml_declaration=True, encoding="UTF-8")
+    return text + b"\n"
 
 
 def differences(path: Path, made: bytes) -> tuple[str, ...]:
     """Return where the stored result.xml and the one ``made`` now differ, a sentence each; nothing when they agree."""
+    from .document import LARGEST_BYTES, compare, parse
+
     try:
         document = read_regular(path, LARGEST_BYTES)
     except OSError as error:
@@ -108,7 +117,7 @@ def differences(path: Path, made: bytes) -> tuple[str, ...]:
     return () if document == made else tuple(compare(parse(document, str(path)), parse(made, "result.xml")))
 
 
-def _imported(root: etree._Element, imported: Imported | None) -> None:
+def _imported(root: Element, imported: Imported | None) -> None:
     if imported is not None:
         told = asdict(imported)
         claim, options = told.pop("claim"), told.pop("options")
@@ -118,7 +127,7 @@ def _imported(root: etree._Element, imported: Imported | None) -> None:
             _element(element, "claim", {**claim, **lists})
 
 
-def _array(dut: etree._Element, array: BuiltArray | None) -> None:
+def _array(dut: Element, array: BuiltArray | None) -> None:
     """The array that was made for the run: its layout, what its controller says of it, its members in order."""
     if array is None:
         return
@@ -138,7 +147,7 @@ def _array(dut: etree._Element, array: BuiltArray | None) -> None:
         _element(element, "member_speed", {"read_percent": share, "iops": iops, "source": speeds and speeds.source})
 
 
-def _platform(root: etree._Element, platform: TestPlatform) -> None:
+def _platform(root: Element, platform: TestPlatform) -> None:
     told = asdict(platform)
     settings = told.pop("settings")
     element = _element(root, "platform", told)
@@ -146,7 +155,7 @@ def _platform(root: etree._Element, platform: TestPlatform) -> None:
         _element(element, "setting", setting)
 
 
-def _run(root: etree._Element, result: TestResult) -> None:
+def _run(root: Element, result: TestResult) -> None:
     facts = result.facts
     words = {
         "id": facts.run_id, "started": facts.started, "finished": result.finished, "ending": result.ending,
@@ -159,7 +168,7 @@ def _run(root: etree._Element, result: TestResult) -> None:
         _element(run, "argument", {"value": argument})
 
 
-def _about(root: etree._Element, about: About) -> None:
+def _about(root: Element, about: About) -> None:
     digest = hashlib.sha256(about.png).hexdigest() if about.logo else None
     words = {"vendor": about.vendor, "nand_type": about.nand_type, "hba": about.hba, "logo_sha256": digest}
     words |= {name: getattr(about, name) or None for name in ("model", "serial", "firmware", "capacity")}
@@ -171,7 +180,7 @@ def _about(root: etree._Element, about: About) -> None:
             _element(element, "feature", asdict(feature))
 
 
-def _specification(root: etree._Element, result: TestResult) -> None:
+def _specification(root: Element, result: TestResult) -> None:
     spec = result.facts.spec
     words = {
         "test": spec.test, "pts": spec.pts, "class": result.facts.test_class, "revision": spec.revision,
@@ -182,7 +191,7 @@ def _specification(root: etree._Element, result: TestResult) -> None:
         _element(element, "number", {"key": key, "value": value})
 
 
-def _ceiling(root: etree._Element, ceiling: Ceiling) -> None:
+def _ceiling(root: Element, ceiling: Ceiling) -> None:
     shape = ceiling.shape
     values = {
         "side": shape.side, "access": shape.access, **sizes(shape.block_size_bytes),
@@ -192,7 +201,7 @@ def _ceiling(root: etree._Element, ceiling: Ceiling) -> None:
     _element(root, "ceiling", values)
 
 
-def _prepared(root: etree._Element, result: TestResult) -> None:
+def _prepared(root: Element, result: TestResult) -> None:
     """What came of setting the host for a profile's points."""
     for part, prepared in result.prepared:
         values = {"part": part, "started": prepared.started, "seconds": prepared.seconds}
@@ -201,7 +210,7 @@ def _prepared(root: etree._Element, result: TestResult) -> None:
             _element(element, "host_setting", {"name": name, "value": value, "before": before.get(name, "")})
 
 
-def _repeated(root: etree._Element, result: TestResult) -> None:
+def _repeated(root: Element, result: TestResult) -> None:
     """A profile's points over all repeats."""
     for each in repeated_points(result):
         element = _element(root, "point", {**described(each.stimulus), **each.figures})
@@ -209,7 +218,7 @@ def _repeated(root: etree._Element, result: TestResult) -> None:
             _element(element, "place", {"key": key, "value": value})
 
 
-def _loop(root: etree._Element, result: TestResult, loop: Loop) -> None:
+def _loop(root: Element, result: TestResult, loop: Loop) -> None:
     parent = _element(root, "loop", {"part": loop.part})
     for measured in loop.rounds:
         element = _element(parent, "round", {"number": measured.number, "complete": measured.complete})
@@ -222,7 +231,7 @@ def _loop(root: etree._Element, result: TestResult, loop: Loop) -> None:
         _element(window, "point", {**described(stimulus), **figures, "host_limited": limited[stimulus]})
 
 
-def _sampling(root: etree._Element, sampling: Sampling) -> None:
+def _sampling(root: Element, sampling: Sampling) -> None:
     parent = _element(root, "sampling", {"phase": sampling.phase})
     for measured in sampling.rounds:
         sample = measured.sample
@@ -235,7 +244,7 @@ def _sampling(root: etree._Element, sampling: Sampling) -> None:
         _window(parent, sampling.window)
 
 
-def _window(parent: etree._Element, window: Window) -> etree._Element:
+def _window(parent: Element, window: Window) -> Element:
     numbers = window.numbers
     element = _element(parent, "window", {"first": numbers[0], "last": numbers[-1], "steady": window.steady})
     for tracked, determination in window.determinations:
@@ -256,7 +265,7 @@ def _figures(determination: SteadyState) -> Mapping[str, object]:
     return figures
 
 
-def _time_line(root: etree._Element, result: TestResult, line: TimeLine) -> None:
+def _time_line(root: Element, result: TestResult, line: TimeLine) -> None:
     facts = {"phase": line.phase, "part": line.part, "stretches": line.stretches, "complete": line.complete}
     parent = _element(root, "time_line", {**facts, **described(line.stimulus)})
     for measurement in line.measurements:
@@ -271,7 +280,7 @@ def _column(values: array[float]) -> str:
     return " ".join(map(_text, values))
 
 
-def _gaps(root: etree._Element, gaps: Sequence[Gap]) -> None:
+def _gaps(root: Element, gaps: Sequence[Gap]) -> None:
     """The times without host I/O, of each part and each time that was asked for together."""
     grouped: dict[tuple[str, float | None], list[Gap]] = {}
     for gap in gaps:
@@ -285,7 +294,7 @@ def _gaps(root: etree._Element, gaps: Sequence[Gap]) -> None:
         _element(root, "gaps", values)
 
 
-def _operating_points(root: etree._Element, result: TestResult) -> None:
+def _operating_points(root: Element, result: TestResult) -> None:
     spec, loop = result.facts.spec, result.loop()
     if not isinstance(spec, DemandSpec) or loop is None:
         return
@@ -297,7 +306,7 @@ def _operating_points(root: etree._Element, result: TestResult) -> None:
         _element(root, "operating_point", values)
 
 
-def _measurement(parent: etree._Element, result: TestResult, measurement: Measurement) -> None:
+def _measurement(parent: Element, result: TestResult, measurement: Measurement) -> None:
     clocking, share = asdict(measurement.clocking), result.host_share(measurement)
     values: dict[str, object] = {
         **described(measurement.stimulus),
@@ -326,7 +335,7 @@ def _vitals(vitals: Vitals) -> Mapping[str, object]:
     return {**{key: told[key] for key in told if key != "block"}, **(told["block"] or {})}
 
 
-def _health(root: etree._Element, result: TestResult) -> None:
+def _health(root: Element, result: TestResult) -> None:
     """What the drive told of its life before and after."""
     before, after = result.facts.health, result.health_after
     if before is None and after is None:
@@ -342,10 +351,10 @@ def _health(root: etree._Element, result: TestResult) -> None:
         _element(parent, "write_amplification", {"factor": found.factor, **asdict(found)})
 
 
-def _element(parent: etree._Element | None, tag: str, attributes: Mapping[str, object]) -> etree._Element:
+def _element(parent: Element | None, tag: str, attributes: Mapping[str, object]) -> Element:
     """Make an element; None leaves its attribute out."""
     texts = {name: _text(value) for name, value in attributes.items() if value is not None}
-    return etree.Element(tag, texts) if parent is None else etree.SubElement(parent, tag, texts)
+    return Element(tag, texts) if parent is None else SubElement(parent, tag, texts)
 
 
 def _text(value: object) -> str:
