@@ -22,6 +22,7 @@ from snia_pts.result import Loop, RunWarning, TestResult
 from snia_pts.spec import Deviation, IopsSpec
 from snia_pts.specfile import read_specification
 from snia_pts.steadystate import determine
+from snia_pts.units import number
 from tests import samples
 
 SPEC = cast("IopsSpec", read_specification("iops", "2.0.2", "enterprise").spec)
@@ -272,7 +273,15 @@ def test_written_data_counts_everything_since_the_purge() -> None:
     written = sum(each.write.transferred_bytes for each in (conditioned, *measured))
     assert len(measured) == 56 + 3
     rows = {row[0]: row[1] for row in cells_of(build(result).pages[0], "The run")}
-    assert rows["Data written (TGBW)"].startswith(f"at least {thousands(written / 1e9, 1)} GB")
+    assert rows["Data written (TGBW)"].startswith(f"at least {number(written / 1e9)} GB")
+
+
+def test_a_simulated_drive_s_time_is_called_virtual() -> None:
+    """Nobody waited for a rehearsal as long as it says that it took."""
+    for kind, virtual in (("simulated", True), ("drive", False)):
+        result = samples.iops_result(device=samples.dut(kind=kind))
+        rows = {row[0]: row[1] for row in cells_of(build(result).pages[0], "The run")}
+        assert rows["Duration"].endswith(" (virtual)") is virtual
 
 
 def test_the_header_invents_nothing() -> None:

@@ -117,7 +117,7 @@ def test_sums_that_are_lower_bounds_say_so(saturation: TestResult) -> None:
     assert first.count("at least") >= whole[0].count("at least") + 4
     sums = [page for page in rest[:-1] if any(name in page for name in ("vs TGBW", "TGBW (GB)", "vs Normalised"))]
     assert len(sums) == 3
-    assert all("lower bounds; before it at least 5.0 GB were written" in page for page in sums)
+    assert all("lower bounds; before it at least 5.000 GB were written" in page for page in sums)
 
 
 @pytest.mark.parametrize("how", [{"way": "purge"}, {"lost_outcomes": 0}])

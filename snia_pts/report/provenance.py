@@ -13,7 +13,7 @@ from ..measurement import Measurement, Purged
 from ..result import Gap, RunFacts, TestResult
 from ..spec import ProfileSpec, Spec
 from ..timeline import TimeLine
-from ..units import GB, duration
+from ..units import GB, duration, number
 from .array import array_tables
 from .header import untold, user_capacity, when
 from .host_share import host_tables
@@ -150,7 +150,7 @@ def _preconditioning(line: TimeLine) -> str:
     written, seconds = measured.write.transferred_bytes, measured.runtime_ms / 1000
     return (
         f"{stimulus.label}, {stimulus.passes} passes, TC {stimulus.thread_count}/QD {stimulus.queue_depth}: "
-        f"{thousands(written / GB, 1)} GB written ({thousands(written, 0)} bytes) in {duration(seconds)}, "
+        f"{number(written / GB)} GB written ({thousands(written, 0)} bytes) in {duration(seconds)}, "
         f"{thousands(measured.mb_per_second, 1)} MB/s"
     )
 

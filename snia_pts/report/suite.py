@@ -258,7 +258,7 @@ def _blocks(told: Overview) -> Iterator[Block]:
     written = sum(line.written_bytes for line in told.lines)
     fills = thousands(told.fills(written), 2)
     least = next((line.least for line in told.lines if line.least), "")
-    amount = f"{least}{thousands(written / GB, 1)} GB, {fills} x user capacity"
+    amount = f"{least}{number(written / GB)} GB, {fills} x user capacity"
     known = [line.seconds for line in told.lines if line.seconds is not None]
     rows = (
         ("Duration", duration(sum(known)) if known else UNKNOWN),
@@ -276,7 +276,7 @@ def _capacity(told: Overview) -> str:
 def _row(told: Overview, line: TestLine) -> tuple[str, ...]:
     written, fills = UNKNOWN, UNKNOWN
     if line.ending != NOT_RUN:
-        written = line.least + thousands(line.written_bytes / GB, 1)
+        written = line.least + number(line.written_bytes / GB)
         fills = thousands(told.fills(line.written_bytes), 2)
     figures = "; ".join(line.key_figures) or NOT_APPLICABLE
     report = UNKNOWN if line.report == UNKNOWN else Link(line.report)

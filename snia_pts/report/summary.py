@@ -168,7 +168,7 @@ def _course(result: TestResult) -> Table:
     rows = (
         ("Profile" if isinstance(spec, ProfileSpec) else "Standard", f"{spec.revision} ({spec.publication})"),
         *_windows(result),
-        ("Duration", UNKNOWN if seconds is None else duration(seconds)),
+        ("Duration", UNKNOWN if seconds is None else f"{duration(seconds)}{' (virtual)' * dut.simulated}"),
         *((("Interrupted", f"{stops}, {duration(idle)} of the duration"),) if result.interruptions else ()),
         ("Data written (TGBW)", _amount(result, result.written_bytes, f", {fills} x user capacity")),
         ("Data read", _amount(result, result.read_bytes)),
@@ -180,7 +180,7 @@ def _course(result: TestResult) -> Table:
 def _amount(result: TestResult, amount_bytes: float, behind: str = "") -> str:
     if not math.isfinite(amount_bytes):
         return "not told"
-    return f"{least(result)}{thousands(amount_bytes / GB, 1)} GB{behind}"
+    return f"{least(result)}{number(amount_bytes / GB)} GB{behind}"
 
 
 def _windows(result: TestResult) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from ..result import Sampling, TestResult, saturation_end
 from ..spec import WriteSaturationSpec
 from ..steps import mix
 from ..timeline import TimeLine
-from ..units import GB, MB, block_size, duration
+from ..units import GB, MB, block_size, duration, number
 from . import confidence, consistency, timelines, timeplots
 from .header import (
     NOT_ACHIEVED,
@@ -107,7 +107,7 @@ def _went_on(result: TestResult) -> str:
     lost = [stop for stop in result.interruptions if stop.way == "continue" and stop.lost_outcomes]
     if not lost:
         return ""
-    written = thousands(sum(stop.lost_bytes for stop in lost) / GB, 1)
+    written = number(sum(stop.lost_bytes for stop in lost) / GB)
     return (
         f" The stimulus was interrupted and begun once more without a purge: its first sample is not FOB, and TGBW and "
         f"drive fills count from there, so that they are lower bounds; before it at least {written} GB were written."
@@ -125,7 +125,7 @@ def _course(result: TestResult, line: TimeLine) -> Table:
         ("Stimulus", f"{line.stimulus.label} ({spec.pattern.name}), {line.stimulus.demand.label}"),
         ("Ended by", saturation_end(result, spec)),
         ("Time", duration(line.ended_seconds[-1])),
-        ("Written by the stimulus", f"{least}{thousands(written / GB, 1)} GB (TGBW), "
+        ("Written by the stimulus", f"{least}{number(written / GB)} GB (TGBW), "
                                     f"{least}{thousands(result.facts.dut.fills(written), 2)} drive fills"),
         ("Starts of the engine", f"{line.stretches}{longest}"),
     )  # fmt: skip
@@ -227,7 +227,7 @@ def _plot(result: TestResult, line: TimeLine, quantity: Quantity, *, along: Alon
     against = _AGAINST[along]
     what = {
         "time": "time", "written": "total host writes",
-        "fills": f"total host writes in drive fills (user capacity, {thousands(capacity_bytes / GB, 1)} GB)",
+        "fills": f"total host writes in drive fills (user capacity, {number(capacity_bytes / GB)} GB)",
     }[along]  # fmt: skip
     return timeplots.page(
         shown,
