@@ -152,7 +152,14 @@ def _judged(found: HostShare, measurement: Measurement, cpus: int) -> tuple[bool
         return None, ("the host's CPUs were busy, and whether I/Os waited for them is not clear",)
     if found.drive_percent is not None and found.drive_percent < _THIN_PERCENT:
         return None, ("few of the outstanding I/Os were in the drive, though CPUs were free",)
-    return False, ()
+    return _unless_stolen(found) or (False, ())
+
+
+def _unless_stolen(found: HostShare) -> tuple[None, tuple[str, ...]] | None:
+    """Leave a point open in which a hypervisor took more than a little."""
+    if found.stolen_percent <= _STOLEN_PERCENT:
+        return None
+    return None, ("a hypervisor took CPU time, for which I/Os that the drive had done may have waited",)
 
 
 def _wanted(found: HostShare, measurement: Measurement, cpus: int) -> float:
@@ -190,6 +197,4 @@ def _kept_full(found: HostShare, measurement: Measurement) -> tuple[bool | None,
     engine = measurement.engine_cpu_percent
     if busiest is not None and busiest >= _CPU_PERCENT and engine is not None and engine < _ENGINE_PERCENT:
         return None, ("one CPU was busy all the time, and not by the engine; it may take the drive's interrupts",)
-    if found.stolen_percent > _STOLEN_PERCENT:
-        return None, ("a hypervisor took CPU time, for which I/Os that the drive had done may have waited",)
-    return False, ("nearly all outstanding I/Os were in the drive",)
+    return _unless_stolen(found) or (False, ("nearly all outstanding I/Os were in the drive",))

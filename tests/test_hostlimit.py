@@ -139,8 +139,11 @@ CASES: dict[str, tuple[dict[str, Any], bool | None]] = {
     "the host at its end, the engine just among others": ({"engine": 10.0, "host": 99.0, "in_drive": 30.0}, True),
     "the host at its end, half of the I/Os in the drive": ({"engine": 30.0, "host": 99.0, "in_drive": 50.0}, None),
     "full queue, a hypervisor took just a tenth": ({"engine": 20.0, "in_drive": 95.0, "stolen": 5.0}, False),
+    "a hypervisor took much, the engine little": ({"engine": 20.0, "in_drive": 60.0, "stolen": 20.0}, None),
+    "the same, nothing known of the drive": ({"engine": 20.0, "stolen": 20.0}, None),
+    "the same, and it took just a tenth": ({"engine": 20.0, "stolen": 5.0}, False),
     "a hypervisor took what the engine did not use": ({"engine": 70.0, "stolen": 10.0, "host": 50.0}, None),
-    "a hypervisor took some, the engine has more": ({"engine": 70.0, "stolen": 9.0, "host": 50.0}, False),
+    "a hypervisor took some, the engine has more": ({"engine": 70.0, "stolen": 4.0, "host": 50.0}, False),
     "a hypervisor took some, the engine used the rest": ({"engine": 91.0, "stolen": 5.0}, True),
     "a hypervisor took all, nothing known of the engine": ({"engine": None, "stolen": 100.0}, None),
     "full queue, a hypervisor took a little": ({"engine": 20.0, "in_drive": 95.0, "stolen": 4.0}, False),
@@ -169,10 +172,10 @@ def test_a_point_near_its_ceiling_is_the_host_s(iops: int, limited: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    ("stolen", "limited"), [(None, False), (0.0, False), (20.0, False), (50.0, None), (100.0, None)]
+    ("stolen", "limited"), [(None, False), (0.0, False), (10.0, False), (20.0, None), (100.0, None)]
 )
 def test_a_ceiling_is_lower_where_a_hypervisor_takes_cpu_time(stolen: float | None, limited: bool | None) -> None:
-    """Two fifths of a ceiling are four fifths of what half of the CPU time allows: whose they are cannot be told."""
+    """Two fifths of a ceiling may be more of what a hypervisor left: whose they are cannot be told."""
     found = judged(measured(200_000, engine=None, stolen=stolen), ceiling(500_000), cpus=4)
 
     assert found.limited is limited
@@ -189,6 +192,18 @@ def test_what_a_hypervisor_took_may_leave_a_verdict_open_and_turns_none(stolen: 
 
     assert found.limited in {without.limited, None}
     assert stolen or found == without
+
+
+@given(
+    engine=st.floats(0, 100), host=st.floats(0, 100), threads=st.integers(1, 32), depth=st.integers(1, 32),
+    in_drive=st.floats(50, 100), less=st.floats(0, 1), stolen=st.floats(0, 100),
+)  # fmt: skip
+def test_less_in_the_drive_speaks_no_louder_for_it(in_drive: float, less: float, **facts: Any) -> None:
+    """Where it cannot be told with more of the I/Os in the drive, it is not the drive's number with less of them."""
+    more = judged(measured(**facts, in_drive=in_drive))
+    fewer = judged(measured(**facts, in_drive=less * in_drive))
+
+    assert more.limited is not None or fewer.limited is not False
 
 
 def test_one_i_o_at_a_time_may_come_no_nearer_to_the_ceiling_than_half() -> None:

@@ -73,6 +73,18 @@ def test_what_the_host_set_is_marked(
     assert "RND" in result.warnings[0].detail or "SEQ" in result.warnings[0].detail
 
 
+@pytest.mark.parametrize("test", ["iops", "latency", "throughput", "dirth"])
+@pytest.mark.parametrize("limited", [True, False])
+def test_the_first_page_marks_what_the_host_set(test: str, limited: bool) -> None:
+    """A key figure that the host set bears the mark, and the page explains it; one that the drive set does not."""
+    page = build(host_limited(test, lambda asked: limited)).pages[0]
+    title = "Operating points" if test == "dirth" else "Key figures"
+    (table,) = [each for each in page.blocks if isinstance(each, Table) and each.title.startswith(title)]
+
+    assert {row[0].startswith(f"{matrices.MARK} ") for row in table.rows} == {limited}
+    assert any(isinstance(each, Prose) and "\N{DAGGER} The host" in each.text for each in page.blocks) is limited
+
+
 def test_a_figure_marks_what_the_host_set() -> None:
     """Columns and surface bear a mark for each point, whose caption explains it."""
     for test, name, count in (("iops", "matrix-3d", 8), ("dirth", "demand-variation-surface", 3)):

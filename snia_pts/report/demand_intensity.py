@@ -72,7 +72,7 @@ def _key_figures(result: TestResult) -> Iterator[Block]:
             kind="bad",
         )
     if points:
-        yield _points_table(result, points)
+        yield from _points_table(result, points)
     lines = {point: result.time_line("histogram", point) for point in AT_POINTS}
     found = {
         f"{point} {line.stimulus.demand.label}": confidence.confidence(line)
@@ -84,12 +84,13 @@ def _key_figures(result: TestResult) -> Iterator[Block]:
     yield _pattern_table(result)
 
 
-def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Table:
+def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Iterator[Block]:
     loop = result.loop()
     rounds = loop.window_rounds if loop else ()
     measured = [matrices.over(rounds, (each.demand.queue_depth, each.demand.thread_count), place) for each in points]
+    limited = frozenset(point.name for point, found in zip(points, measured, strict=True) if result.host_limited(found))
     cells = (
-        [point.name for point in points],
+        [f"{matrices.MARK} {point.name}" if point.name in limited else point.name for point in points],
         [demand(point.demand.thread_count, point.demand.queue_depth) for point in points],
         aligned([point.wanted_iops for point in points]),
         aligned([point.iops for point in points]),
@@ -104,7 +105,9 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Table
         *(Column(heading=heading, align="right", width=13) for heading in headings),
     )
     title = f"Operating points, rounds {loop_rounds(result)} of the loop"
-    return Table(kind="numbers", columns=table_columns, rows=tuple(zip(*cells, strict=True)), title=title)
+    yield Table(kind="numbers", columns=table_columns, rows=tuple(zip(*cells, strict=True)), title=title)
+    if limited:
+        yield Prose(text=matrices.foot(limited))
 
 
 def _pattern_table(result: TestResult) -> Table:

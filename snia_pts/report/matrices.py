@@ -7,7 +7,7 @@ and bins of all rounds, never from averages of averages.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from ..measurement import (
     METRICS,
@@ -98,8 +98,8 @@ def host_limited(result: TestResult, loops: Iterable[Loop], place: Place = size_
     return frozenset(place(stimulus) for stimulus, limited in points if limited)
 
 
-def foot(marked: Marked) -> str:
-    """Return what explains the marks of a page's matrices; empty where there are none."""
+def foot(marked: Collection[object]) -> str:
+    """Return what explains the marks of a page's tables; empty where there are none."""
     return f"{MARK} The host set this number; the drive may be faster." if marked else ""
 
 

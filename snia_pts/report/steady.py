@@ -294,8 +294,11 @@ def _steady(determination: SteadyState | None) -> str:
 # -- the summary's share ----------------------------------------------------------------------------------------------
 
 
-def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Table]:
-    """Give the table of what the loops' tracked points came to over their windows; none without a window."""
+def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
+    """Give the table of what the loops' tracked points came to over their windows; none without a window.
+
+    A point that the host set bears the mark, which a sentence explains.
+    """
     rows: list[tuple[str, str, tuple[Measurement, ...], str]] = []
     for loop in loops:
         tracked = tracking(result, loop)
@@ -306,6 +309,7 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Table]:
     if not rows:
         return
     points = [measured for _, _, measured, _ in rows]
+    limited = frozenset(place for place, measured in enumerate(points) if result.host_limited(measured))
     figures_ = (
         aligned([matrices.iops(each) for each in points]),
         aligned([matrices.mb_per_second(each) for each in points]),
@@ -321,8 +325,11 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Table]:
         Column(heading="Steady", align="center", width=9),
     )
     names, spans, _, steady_ = zip(*rows, strict=True)
-    table_rows = tuple(zip(names, spans, *figures_, steady_, strict=True))
+    marked = [f"{matrices.MARK} {name}" if place in limited else name for place, name in enumerate(names)]
+    table_rows = tuple(zip(marked, spans, *figures_, steady_, strict=True))
     yield Table(kind="numbers", columns=columns, rows=table_rows, title="Key figures of the measurement window")
+    if limited:
+        yield Prose(text=matrices.foot(limited))
 
 
 def spans(loops: Sequence[Loop]) -> str:

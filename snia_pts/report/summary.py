@@ -170,11 +170,19 @@ def _course(result: TestResult) -> Table:
         *_windows(result),
         ("Duration", UNKNOWN if seconds is None else f"{duration(seconds)}{' (virtual)' * dut.simulated}"),
         *((("Interrupted", f"{stops}, {duration(idle)} of the duration"),) if result.interruptions else ()),
-        ("Data written (TGBW)", _amount(result, result.written_bytes, f", {fills} x user capacity")),
+        (
+            "Data written (TGBW)",
+            _amount(result, result.written_bytes, f", {fills} x user capacity{_set_aside(result)}"),
+        ),
         ("Data read", _amount(result, result.read_bytes)),
         ("User capacity", user_capacity(dut, exact=True)),
     )
     return facts(rows, title="The run", label_width=32)
+
+
+def _set_aside(result: TestResult) -> str:
+    lost = sum(interruption.lost_bytes for interruption in result.interruptions)
+    return f"; besides {number(lost / GB)} GB that were set aside" if lost else ""
 
 
 def _amount(result: TestResult, amount_bytes: float, behind: str = "") -> str:
