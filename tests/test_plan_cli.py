@@ -205,6 +205,21 @@ def test_a_plan_refuses_what_its_run_would(
         assert (found[0], told in found[1]) == (code, True), found
 
 
+@pytest.mark.parametrize("option", ["registerfiles", "userspace_reap"])
+def test_options_of_one_i_o_engine_are_planned_and_run_with_it(option: str, tmp_path: Path) -> None:
+    """What fio takes with io_uring alone, or with libaio alone, is planned, and measured with that one."""
+    words = [
+        "profile", "run", "queue-depth", "x.img", "--size", "4M", "--seconds", "0.1", "--ramp-seconds", "0",
+        "--axis", "queue_depth=1", "--axis", f"fio.{option}=1", "--repeats", "1",
+    ]  # fmt: skip
+    engine, other = ("io_uring", "libaio") if option == "registerfiles" else ("libaio", "io_uring")
+
+    assert main([*words, "--plan"]) == 0
+    assert main([*words, "--plan", "--engine", other]) == main([*words, "--engine", other, "--run-dir", "no"]) == 2
+    assert main([*words, "--to", "none", "--run-dir", "run"]) == 0
+    assert f'io_engine="{engine}' in Path("run/result.xml").read_text()
+
+
 def test_a_plan_refuses_a_drive_that_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By who uses it, what is on it, or a serial number that is another's; and a file that a device is made of."""
     with loop_device(filled(tmp_path / "x.img"), 8 * MIB) as device:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ..array import BuiltArray, Layout, Measured, Member, Speeds
 from ..dut import Dut
@@ -99,8 +100,9 @@ class ArrayBench(RealBench):
 
     def foresee(self, spec: Spec) -> None:
         """See Bench."""
-        del spec
         self._members.require_free()
+        with TemporaryDirectory(prefix="snia-pts-") as folder:
+            self._io_engines(spec, self.dut(spec), Path(folder))
         if self._arguments.serial is not None:
             self._require_confirmed(self._arguments.serial)
 

@@ -23,6 +23,7 @@ from ..lab.ceiling import Calibration
 from ..lab.conditions import Conditions, foreseen, put_back, settled
 from ..lab.device import read_dut
 from ..lab.engine import FioEngine, Named
+from ..lab.fio import IoEngine
 from ..lab.health import read_health
 from ..lab.laboratory import Laboratory, target_deviations
 from ..lab.probe import IO_ENGINES, choose_io_engine, fio_version, require_options
@@ -189,9 +190,25 @@ class RealBench:
             confirm(dut, asked.serial)
         if isinstance(spec, ProfileSpec):
             _require_stage(spec, Stage(dut.path, medium(Path(dut.path))))
-            stimuli = (point.stimulus for point in points(spec, dut))
-            with TemporaryDirectory(prefix="snia-pts-") as folder:
-                require_options(stimuli, dut.path, IO_ENGINES[-1], Path(folder))
+        with TemporaryDirectory(prefix="snia-pts-") as folder:
+            self._io_engines(spec, dut, Path(folder))
+
+    def _io_engines(self, spec: Spec, dut: Dut, evidence: Path) -> Sequence[IoEngine]:
+        """Return the I/O engines to try, the best first; raises UsageError for options that fio takes with none."""
+        engines = IO_ENGINES if self._arguments.engine == "auto" else (self._arguments.engine,)
+        if not isinstance(spec, ProfileSpec):
+            return engines
+        stimuli = [point.stimulus for point in points(spec, dut)]
+        taking, refusals = list[IoEngine](), list[UsageError]()
+        for io_engine in engines:
+            try:
+                require_options(stimuli, dut.path, io_engine, evidence)
+                taking.append(io_engine)
+            except UsageError as refusal:
+                refusals.append(refusal)
+        if not taking:
+            raise refusals[0]
+        return taking
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -235,11 +252,8 @@ class RealBench:
     def equip(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> Equipment:
         """Return a laboratory with fio as its engine; raises UsageError for options that fio does not take."""
         target, asked = self._held(), self._arguments
-        wanted = IO_ENGINES if asked.engine == "auto" else (asked.engine,)
-        io_engine = choose_io_engine(target.dut.path, target.dut.logical_sector_bytes, evidence, wanted)
-        if isinstance(spec, ProfileSpec):
-            stimuli = (point.stimulus for point in points(spec, target.dut))
-            require_options(stimuli, target.dut.path, io_engine, evidence)
+        engines = self._io_engines(spec, target.dut, evidence)
+        io_engine = choose_io_engine(target.dut.path, target.dut.logical_sector_bytes, evidence, engines)
         engine = FioEngine(
             target.dut.path, evidence, seed=seed, io_engine=io_engine, refill=asked.refill_buffers, tick=tick
         )

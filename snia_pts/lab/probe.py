@@ -61,7 +61,7 @@ def require_options(stimuli: Iterable[Stimulus], path: str, io_engine: fio.IoEng
     """Raise UsageError, with fio's own words, for options of stimuli that fio does not take.  Does no I/O."""
     told = {stimulus.options: stimulus for stimulus in stimuli if stimulus.options}
     for number, (options, stimulus) in enumerate(told.items(), start=1):
-        job = looked_up(evidence, f"options-{number}.fio")
+        job = looked_up(evidence, f"options-{io_engine}-{number}.fio")
         job.write_text(fio.job_file(stimulus, path, io_engine, 1 << 61), encoding="utf-8")
         finished = process.run(("fio", "--parse-only", str(job)), evidence=job, timeout_seconds=60)
         if finished.exit_code != 0:
