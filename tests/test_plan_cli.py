@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -169,6 +170,15 @@ def _locked(stack: ExitStack) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
+def _immutable(stack: ExitStack) -> None:
+    need_root()
+    _foreign(stack)
+    done = subprocess.run(["chattr", "+i", "x.img"], capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("this file system has no immutable files")
+    stack.callback(subprocess.run, ["chattr", "-i", "x.img"], check=True)
+
+
 def _full_folder(stack: ExitStack) -> None:
     del stack
     Path("full").mkdir()
@@ -188,6 +198,8 @@ def _full_folder(stack: ExitStack) -> None:
         (_full_folder, "iops x.img --size 8M --run-dir full", 5, "not empty"),
         (_full_folder, "all x.img --size 8M --run-dir full", 5, "not empty"),
         (_full_folder, "iops x.img --size 8M --run-dir full/note", 5, "note"),
+        (_full_folder, "iops x.img --size 8M --run-dir full/note/run", 5, "Not a directory"),
+        (_immutable, "iops x.img --overwrite", 10, "Operation not permitted"),
         (None, "profile run etcd-fsync x.img --size 32M --axis fio.rate=fast", 2, "fio does not take"),
         (None, "profile run etcd-fsync x.img --size 32M --axis host.scheduler=nosuch", 10, "nosuch"),
     ],

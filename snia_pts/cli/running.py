@@ -44,13 +44,14 @@ def run_specification(specification: Specification, arguments: argparse.Namespac
     arguments.formats, arguments.post = preparing.formats(arguments), post(arguments)
     target, seed = bench(arguments), preparing.seed(arguments.seed)
     target.require_tools()
+    if arguments.plan:  # before anything is asked of a drive that is at somebody's work
+        foresee(specification.spec, target, arguments)
     planned = planned_test(specification, target, arguments)  # refuses what the target cannot hold
     tests = [(planned.spec, target.dut(planned.spec))]
     preparing.require_measurable(asked, path, tests, arguments)
     if required and not specification.deviations:  # what is changed on the command line is measured by other names
         preparing.require_measurable(required, profile_path(arguments.name), tests, arguments)
     if arguments.plan:
-        foresee(planned.spec, target, arguments)
         return _show(planned, target, arguments)
     name = default_name(arguments.test, target.subject, datetime.now().astimezone().isoformat())
     about = test_words(specification.spec, target)
@@ -127,7 +128,7 @@ def _run_settled(
     """Run a test under its conditions, which are those of the host's ``settings``."""
     spec = specification.spec
     dut, stream = target.dut(spec), standard_stream()
-    plan = preparing.plan_of(spec, dut, arguments)
+    plan = preparing.plan_of(spec, dut, target.speed(spec), arguments)
     progress = Progress(spec, plan, choose_mode(arguments.progress, stream), stream, simulated=dut.simulated)
     equipment = target.equip(spec, folder.evidence, seed, progress.tick)
     facts = RunFacts(
@@ -208,4 +209,5 @@ def planned_test(specification: Specification, target: Bench, arguments: argpars
     """Return what a test would cost on the target, and every deviation known beforehand; touches nothing."""
     spec = specification.spec
     deviations = (*specification.deviations, *target.deviations(spec), *target.purge_deviation(spec))
-    return Planned(spec=spec, plan=preparing.plan_of(spec, target.dut(spec), arguments), deviations=deviations)
+    plan = preparing.plan_of(spec, target.dut(spec), target.speed(spec), arguments)
+    return Planned(spec=spec, plan=plan, deviations=deviations, limits=tuple(arguments.limits))

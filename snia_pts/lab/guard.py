@@ -61,7 +61,14 @@ def require_free(path: Path, block: Path, occupancy: Occupancy) -> None:
 def require_writable(path: Path) -> None:
     """Refuse a device that this process may not write to; nothing is opened."""
     if not os.access(path, os.W_OK, effective_ids=True):
-        raise not_opened(path, errno.EACCES)
+        raise not_opened(path, denial(path))
+
+
+def denial(path: Path) -> int:
+    """Return the error number with which the kernel denies writing to a path."""
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        return errno.EROFS
+    return errno.EACCES if os.geteuid() else errno.EPERM  # what root may not write was made immutable
 
 
 def not_opened(path: Path, number: int) -> TargetUnfit:

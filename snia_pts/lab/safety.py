@@ -27,7 +27,7 @@ from .contents import Contents, read_contents
 from .device import ROOT, block_directory, direct_sector_bytes, raw, read_dut, traits
 from .evidence import last_number
 from .fio import speakable
-from .guard import not_opened, opened, require_free, require_spare, require_writable
+from .guard import denial, not_opened, opened, require_free, require_spare, require_writable
 from .occupancy import backing_files, descriptors, device_path, is_same, is_swap, look, openers, partitions, program
 
 _OURS = "user.snia-pts.target"
@@ -217,7 +217,7 @@ def _require_file(path: Path, size_bytes: int | None, overwrite: bool, root: Pat
     if not path.exists():
         _require_place(path, size_bytes)
         if not os.access(path.parent, os.W_OK | os.X_OK, effective_ids=True):
-            raise not_opened(path, errno.EACCES)
+            raise not_opened(path, denial(path.parent))
         return
     checked = path.stat()
     _check_file(path, checked, root)

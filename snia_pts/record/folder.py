@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -24,10 +25,20 @@ def require_empty(path: Path) -> None:
     """Raise RunFolderError for a folder that holds anything, and for what is none; one to be made is empty."""
     try:
         full = path.exists() and any(path.iterdir())
+        if not path.exists():
+            _require_place(next(each for each in path.absolute().parents if each.exists()))
     except OSError as error:
         raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
     if full:
         raise RunFolderError(path=path, reason="it is not empty, and no run overwrites another")
+
+
+def _require_place(folder: Path) -> None:
+    """Raise OSError where no folder can be made."""
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
