@@ -144,7 +144,8 @@ def _responses(family: Family, prefix: str, slug: str) -> Iterator[Page]:
         figure = Figure(
             name=f"response-{slug}-{number}",
             caption=f"Average and 99 % response time over IOPS; beside each point its {axis_name(axis).lower()}. Where "
-            "a curve turns up, more outstanding I/Os make no more IOPS.",
+            "a curve turns up, more outstanding I/Os make no more IOPS; where it runs back, the drive was in another "
+            "state than at the point before: a profile waits for no steady state.",
             alt="Line plot: average and 99 % response time in ms against IOPS, one colour a series.",
             draw=partial(response_over_iops, shown, legend="Series"),
         )
