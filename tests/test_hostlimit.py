@@ -141,6 +141,8 @@ CASES: dict[str, tuple[dict[str, Any], bool | None]] = {
     "full queue, a hypervisor took just a tenth": ({"engine": 20.0, "in_drive": 95.0, "stolen": 5.0}, False),
     "a hypervisor took much, the engine little": ({"engine": 20.0, "in_drive": 60.0, "stolen": 20.0}, None),
     "the same, nothing known of the drive": ({"engine": 20.0, "stolen": 20.0}, None),
+    "a hypervisor took little, the engine lacked no more": ({"engine": 85.0, "stolen": 4.0, "host": 50.0}, None),
+    "the engine just at its end": ({"engine": 90.0}, True),
     "the same, and it took just a tenth": ({"engine": 20.0, "stolen": 5.0}, False),
     "a hypervisor took what the engine did not use": ({"engine": 70.0, "stolen": 10.0, "host": 50.0}, None),
     "a hypervisor took some, the engine has more": ({"engine": 70.0, "stolen": 4.0, "host": 50.0}, False),
