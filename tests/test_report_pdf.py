@@ -20,6 +20,7 @@ from snia_pts.errors import ReportError
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, building, drawing, layout, pdf, rst, write
 from snia_pts.report.pages import Figure, Page, Report
 from snia_pts.report.sheet import Placement, Sheet
+from snia_pts.report.tables import Column, Table, facts
 from snia_pts.result import TestResult
 from tests import samples
 from tests.typesetting import HEADER_FORMS, forms_of, typeset
@@ -148,6 +149,20 @@ def test_long_deviations_flow_to_a_next_page() -> None:
     text = " ".join(words(page) for page in reader.pages)
     assert text.count("setup.queue_depth") == 15
     assert text.count("The standard asks") >= 2
+
+
+def test_only_a_head_is_repeated_on_the_next_page() -> None:
+    """The row that a table of names and values begins with stands once, a table's headings on each of its pages."""
+    rows = tuple((f"name {number}", f"value {number}") for number in range(120))
+    headed = Table(kind="texts", columns=(Column(heading="Left"), Column(heading="Right")), rows=rows)
+    report = building.build(KINDS["steady"])
+    page = Page(title="Tables", blocks=(facts(rows), headed), flows=True)
+    shown = pypdf.PdfReader(io.BytesIO(make(dataclasses.replace(report, pages=(page,)))))
+    text = "\n".join(each.extract_text() for each in shown.pages)
+
+    assert len(shown.pages) > 4
+    assert text.count("name 0\n") == text.count("name 119\n") == 2
+    assert text.count("Left") > 2
 
 
 @pytest.mark.parametrize("field", ["what", "standard", "actual", "clause", "operator", "model"])

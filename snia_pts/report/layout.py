@@ -126,6 +126,13 @@ class _Maker(RstToPdf):  # type: ignore[misc]
         """Read the style sheets, rst2pdf's own before them."""
         self.styles = _Styles(list(styleSheets), self.font_path, self.style_path, def_dpi=self.def_dpi)
 
+    def gather_elements(self, node: nodes.Element, style: Any = None) -> list[Any]:
+        """Return what a node's children are set as: only a table with a head has one to repeat on its next page."""
+        if isinstance(node, nodes.table):
+            self.repeat_table_rows = any(node.findall(nodes.thead))
+        found: list[Any] = super().gather_elements(node, style=style)
+        return found
+
 
 def lay_out(report: Report, document: nodes.document, sheet: Sheet) -> bytes:
     """Return ``report`` as PDF with empty rooms for its figures, and write on ``sheet`` where they are.
@@ -139,7 +146,7 @@ def lay_out(report: Report, document: nodes.document, sheet: Sheet) -> bytes:
         with _settled():
             maker = _Maker(
                 stylesheets=[str(TEMPLATES / "report.yaml")], font_path=[str(FONTS)], breaklevel=0, breakside="any",
-                repeat_table_rows=True, splittables=True, basedir=str(TEMPLATES), smarty="0", custom_cover="cover.tmpl",
+                splittables=True, basedir=str(TEMPLATES), smarty="0", custom_cover="cover.tmpl",
             )  # fmt: skip
             document = document.deepcopy()
             _exchange(report, document, sheet)
