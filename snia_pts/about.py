@@ -9,7 +9,7 @@ import base64
 import binascii
 import io
 import struct
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,7 +17,7 @@ from annotated_types import MaxLen, MinLen
 
 from .errors import UsageError
 from .files import read_regular
-from .tomlfile import mistaken, read_file
+from .tomlfile import checked, mistaken, read_toml
 from .units import parse_size
 
 if TYPE_CHECKING:
@@ -119,25 +119,33 @@ def read_about(path: Path) -> About:
 
     Raises SpecError, naming every mistake at once with key and value.
     """
-    told = read_file(path, _File, _WHAT, remedy=_REMEDY)
+    table = read_toml(path, _WHAT, remedy=_REMEDY)
+    told, mistakes = checked(_File, table)
+    logo, capacity = table.get("logo"), table.get("capacity")
+    drawn = _logo(path, logo, mistakes) if logo and isinstance(logo, str) else ""
+    if capacity and isinstance(capacity, str):
+        try:
+            parse_size(capacity)
+        except UsageError:
+            mistakes.append(f"capacity: {capacity!r}: expected a size like 960 GB")
+    if told is None or mistakes:
+        raise mistaken(str(path), mistakes, _WHAT, remedy=_REMEDY)
     names = ("operator", "vendor", "nand_type", "hba", "model", "serial", "firmware", "capacity")
     texts: dict[str, Any] = {name: getattr(told, name) or "" for name in names}
     features = tuple(Feature(name=name, value=value) for name, value in told.features.items())
-    try:
-        about = About(**texts, notes=told.notes, features=features)
-    except UsageError:
-        mistake = f"capacity: {told.capacity!r}: expected a size like 960 GB"
-        raise mistaken(str(path), [mistake], _WHAT, remedy=_REMEDY) from None
-    return replace(about, logo=_logo(path, told.logo)) if told.logo else about
+    return About(**texts, notes=told.notes, features=features, logo=drawn)
 
 
-def _logo(path: Path, place: str) -> str:
+def _logo(path: Path, place: str, mistakes: list[str]) -> str:
+    """Return the picture at ``place`` in base 64; empty where it is none, which goes to ``mistakes``."""
     try:
         logo = base64.b64encode(read_regular(path.parent / place, _LONGEST_LOGO_BYTES)).decode("ascii")
         About(logo=logo).image()
     except OSError as error:
-        raise mistaken(str(path), [f"logo: {place!r}: {error.strerror}"], _WHAT, remedy=_REMEDY) from None
+        mistakes.append(f"logo: {place!r}: {error.strerror}")
     except ValueError as error:
         told = "no file has such a name" if "\0" in place else f"expected {error}"
-        raise mistaken(str(path), [f"logo: {place!r}: {told}"], _WHAT, remedy=_REMEDY) from None
-    return logo
+        mistakes.append(f"logo: {place!r}: {told}")
+    else:
+        return logo
+    return ""

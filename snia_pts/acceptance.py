@@ -41,7 +41,7 @@ def judgements(result: TestResult) -> tuple[Judgement, ...]:
     """Return what became of each limit on the result's test, in the order of the file."""
     asked = [limit for limit in result.facts.limits if limit.test == result.facts.spec.test]
     figures = {each.name: each for each in key_figures(result)} if asked else {}
-    return tuple(_judged(limit, figures.get(limit.name), result.ending == "finished") for limit in asked)
+    return tuple(_judged(limit, figures.get(limit.name), result) for limit in asked)
 
 
 def untested(limits: Sequence[Limit], tests: Collection[str]) -> tuple[Judgement, ...]:
@@ -50,11 +50,12 @@ def untested(limits: Sequence[Limit], tests: Collection[str]) -> tuple[Judgement
     return tuple(Judgement(limit=each, value=None, met=False, reason=f"{each.test} was not run") for each in missing)
 
 
-def _judged(limit: Limit, figure: KeyFigure | None, finished: bool) -> Judgement:
-    if figure is not None and not finished:
+def _judged(limit: Limit, figure: KeyFigure | None, result: TestResult) -> Judgement:
+    if figure is not None and result.ending != "finished":
         return Judgement(limit=limit, value=figure.value, met=False, reason="the run did not finish")
     if figure is None:
-        return Judgement(limit=limit, value=None, met=False, reason="it was not measured")
+        unsteady = "" if result.steady else "; steady state was not achieved"
+        return Judgement(limit=limit, value=None, met=False, reason=f"it was not measured{unsteady}")
     if figure.unit != limit.unit:
         return Judgement(limit=limit, value=None, met=False, reason=f"it is measured in {figure.unit}")
     if not figure.steady:
@@ -99,14 +100,15 @@ def unmeasurable(limits: Sequence[Limit], names: Mapping[str, Mapping[str, str]]
 
     A limit on another test is left to that one, but where there are several.
     """
-    for place, limit in enumerate(limits):
+    for place, limit in enumerate(limits, start=1):
         known = names.get(limit.test)
         if known is None:
             if len(names) > 1:
-                yield f"limit.{place}.test: {limit.test!r}: expected a test that is run, {', '.join(names)}"
-        elif limit.name not in known:
-            near = get_close_matches(limit.name, known, n=1)
-            like = f", as {near[0]!r}" if near else ""
-            yield f"limit.{place}: {limit.name!r}: expected a number that {limit.test} measures{like}"
-        elif limit.unit != known[limit.name]:
-            yield f"limit.{place}.unit: {limit.unit!r}: expected {known[limit.name]!r} for {limit.name!r}"
+                yield f"limit {place}.test: {limit.test!r}: expected a test that is run, {', '.join(names)}"
+            continue
+        meant = limit.name if limit.name in known else next(iter(get_close_matches(limit.name, known, n=1)), None)
+        if limit.name not in known:
+            like = f", as {meant!r}" if meant else ""
+            yield f"limit {place}: {limit.name!r}: expected a number that {limit.test} measures{like}"
+        if meant and limit.unit != known[meant]:
+            yield f"limit {place}.unit: {limit.unit!r}: expected {known[meant]!r} for {meant!r}"

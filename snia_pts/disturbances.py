@@ -20,6 +20,8 @@ _STOLEN_PERCENT = 10.0
 _CLOCK_SECONDS = 0.5
 #: A stimulus may end late by the time its outstanding I/Os take; more than this share of it is worth a word.
 _LONGEST_OVERRUN = 1.05
+#: An idle time that is longer than asked by more than this share of it, and this time, is another one.
+_LONGER_IDLE, _LONGER_IDLE_SECONDS = 1.1, 1.0
 #: Reads in percent of all I/Os, off by what chance cannot explain in so many I/Os.
 _MIX_PERCENT, _MIX_IOS = 3.0, 2000
 
@@ -81,6 +83,19 @@ def clock_set(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         how = f"{'forward' if clocking.clock_set_seconds > 0 else 'back'} by {abs(clocking.clock_set_seconds):.1f} s"
         detail = f"the wall clock was set {how} at about {clocking.started}: times of day before and after do not agree"
         yield "clock", detail
+
+
+def idled_longer(idle: Sequence[tuple[float, float]]) -> Iterator[tuple[str, str]]:
+    """Give that the drive was left idle for much longer than asked; each idle time in seconds, asked and measured."""
+    longer = [each for each in idle if each[1] > max(_LONGER_IDLE * each[0], each[0] + _LONGER_IDLE_SECONDS)]
+    if longer:
+        asked, most = max(longer, key=lambda each: each[1] - each[0])
+        detail = (
+            f"{len(longer)} of {counted(len(idle), 'idle time')} took longer than asked by more than "
+            f"{100 * (_LONGER_IDLE - 1):.0f} % and {_LONGER_IDLE_SECONDS:g} s, at the most {most:.3g} s where "
+            f"{asked:g} s were asked: the host stood still, or was too busy to go on"
+        )
+        yield "idle time", detail
 
 
 def otherwise(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:

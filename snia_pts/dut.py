@@ -66,3 +66,35 @@ class Dut:
     def identity(self) -> str:
         """What tells this target from its neighbours: the serial number, else its name."""
         return self.serial or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupposedSpeed:
+    """What a device is supposed to do in MB/s, for plans: what it reads and writes at most, each at the same time.
+
+    ``least`` is what it writes at least where it streams over an amount.  ``source`` tells where the most comes from.
+    """
+
+    read: float
+    write: float
+    least: float
+    source: str
+
+    def __post_init__(self) -> None:
+        if not 0 < self.least <= min(self.read, self.write):
+            raise ValueError("the least speed must be positive, and no more than the most")
+
+    @classmethod
+    def constant(cls, mb_per_second: float, source: str = "") -> SupposedSpeed:
+        """Return that of a device that always does the same."""
+        return cls(read=mb_per_second, write=mb_per_second, least=mb_per_second, source=source)
+
+    @property
+    def span(self) -> str:
+        """What it writes: ``500 MB/s``, ``500 to 7877 MB/s``."""
+        return " to ".join(dict.fromkeys(map(megabytes, (self.least, self.write)))) + " MB/s"
+
+
+def megabytes(speed: float) -> str:
+    """Return a supposed speed with as many digits as it is worth: ``0.5``, ``7877``, ``15754``."""
+    return f"{speed:.3g}" if speed < 1000 else f"{speed:.0f}"

@@ -22,6 +22,7 @@ shell sees.  One tree, one code each (``tests/test_errors.py`` proves the codes 
      |- NotRunning         17   no run goes on there
      |- NotComparable      18   stored runs that answer different questions
      |- LimitsMissed       19   the numbers of a test are not within its limits
+     |- NotExportable      20   a stored run cannot be written as another tool's file
     Interrupted           130   the operator stopped the run
 """
 
@@ -165,6 +166,13 @@ class LimitsMissed(SniaPtsError):
 
     exit_code = 19
     hint = "The test itself is done; its report tells each limit."
+
+
+class NotExportable(SniaPtsError):
+    """The stored run {path} cannot be exported: {reason}."""
+
+    exit_code = 20
+    hint = "TKperf's file holds IOPS, throughput, latency and write saturation (docs/tkperf.rst)."
 
 
 class Interrupted(SniaPtsError):

@@ -17,8 +17,9 @@ from .measurement import (
     percentile_response_us,
     sync_percentile_us,
 )
+from .recovery import end_rows
 from .result import Loop, Sampling, TestResult
-from .spec import DemandSpec, ProfileSpec
+from .spec import DemandSpec, ProfileSpec, WriteSaturationSpec
 from .steps import Stimulus
 from .timeline import TimeLine
 from .units import GB, MB
@@ -31,6 +32,8 @@ _WORKLOAD_PERCENTILES = (50.0, 99.0)
 
 #: The phases whose whole time line is a result of the test, rather than its preparation.
 _MEASURED_PHASES = ("stimulus", "access A", "access C", "histogram")
+#: Write saturation begins fresh from the purge: a mean over all of it is none of the state that it ends in.
+_WHOLE, _END = "whole stimulus, from FOB on", "end of the stimulus"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +81,8 @@ def _figures(result: TestResult) -> tuple[KeyFigure, ...]:
     return (
         *(each for loop in result.loops for each in _loop(result, loop)),
         *_operating_points(result),
-        *(_sampling(result.sampling) if result.sampling else ()),
-        *(each for line in result.lines_apart if line.phase in _MEASURED_PHASES for each in _line(line, steady)),
+        *(_sampling(result, result.sampling) if result.sampling else ()),
+        *(each for line, at, rows in _continuous(result) for each in _line(line, at, rows, steady)),
         KeyFigure(metric="written_gb", at="the whole test", unit="GB", value=result.written_bytes / GB, better=None),
     )
 
@@ -156,34 +159,46 @@ def _operating_points(result: TestResult) -> Iterator[KeyFigure]:
         yield _response("average_response_ms", at, point.art_ms, steady)
 
 
-def _sampling(sampling: Sampling) -> Iterator[KeyFigure]:
-    """The window of the samples that stood for rounds."""
+def _sampling(result: TestResult, sampling: Sampling) -> Iterator[KeyFigure]:
+    """The window of the samples that stood for rounds; nan of write saturation until steady, for it may hold FOB."""
+    known = sampling.steady or not isinstance(result.facts.spec, WriteSaturationSpec)
     for tracked, state in sampling.window.determinations if sampling.window else ():
         metric = METRICS[tracked.metric]
         yield KeyFigure(
-            metric=tracked.metric, at=f"{sampling.phase}, measurement window", unit=metric.unit, value=state.average,
+            metric=tracked.metric, at=f"{sampling.phase}, measurement window", unit=metric.unit,
+            value=state.average if known else math.nan,
             better="less" if tracked.metric == "average_response_ms" else "more", rounds=state.values,
             steady=state.steady,
         )  # fmt: skip
 
 
-def _line(line: TimeLine, steady: bool) -> Iterator[KeyFigure]:
-    """A whole continuous stimulus: all its I/Os by all its time.
+def _continuous(result: TestResult) -> Iterator[tuple[TimeLine, str, range]]:
+    """Give each continuous stimulus with a name of its own for it, or for a part of it, and the rows of that."""
+    for line in result.lines_apart:
+        if line.phase == "stimulus" and isinstance(result.facts.spec, WriteSaturationSpec):
+            yield line, _END, end_rows(line)
+            yield line, _WHOLE, range(len(line))
+        elif line.phase in _MEASURED_PHASES:
+            yield line, f"{line.part}, {line.phase}" if line.part else line.phase, range(len(line))
+
+
+def _line(line: TimeLine, at: str, rows: range, steady: bool) -> Iterator[KeyFigure]:
+    """A continuous stimulus, or a part: all I/Os by all time.
 
     It is at steady state where what the test wants steady is; write saturation wants nothing steady before its end.
     """
-    at = f"{line.part}, {line.phase}" if line.part else line.phase
-    seconds, ios = math.fsum(line.seconds), math.fsum((*line.read_ios, *line.write_ios))
+    seconds = math.fsum(line.seconds[row] for row in rows)
+    ios = math.fsum(line.read_ios[row] + line.write_ios[row] for row in rows)
     if not seconds or not ios:
         return
-    moved = math.fsum((*line.read_bytes, *line.write_bytes))
+    moved = math.fsum(line.read_bytes[row] + line.write_bytes[row] for row in rows)
+    waited = math.fsum((line.read_ios[row] + line.write_ios[row]) * line.average_response_us[row] for row in rows)
     yield KeyFigure(metric="iops", at=at, unit="IOPS", value=ios / seconds, better="more", steady=steady)
     yield KeyFigure(
         metric="mb_per_second", at=at, unit="MB/s", value=moved / seconds / MB, better="more", steady=steady
     )
-    counts = zip(line.read_ios, line.write_ios, line.average_response_us, strict=True)
-    yield _response("average_response_ms", at, math.fsum((r + w) * us for r, w, us in counts) / ios / 1000, steady)
-    yield _response("maximum_response_ms", at, max(line.maximum_response_us) / 1000, steady)
+    yield _response("average_response_ms", at, waited / ios / 1000, steady)
+    yield _response("maximum_response_ms", at, max(line.maximum_response_us[row] for row in rows) / 1000, steady)
     if line.phase == "histogram":
         for percent in NINES:
             found = percentile_response_us(line.measurements, percent) if line.measurements else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, MinLen
 
 from .errors import SpecError
-from .tomlfile import mistaken, read_file
+from .tomlfile import Mistakes, mistaken, read_file
 
 _WHAT = "The file of limits"
 _REMEDY = "Correct the file; docs/usage.rst shows one."
@@ -67,6 +67,20 @@ class _File:
     __pydantic_config__ = {"extra": "forbid"}
     format: Literal[1]
     limit: Annotated[tuple[Limit, ...], MinLen(1)]
+
+    def __post_init__(self) -> None:
+        if mistakes := tuple(repeated(self.limit)):
+            raise Mistakes(*mistakes)
+
+
+def repeated(limits: Sequence[Limit]) -> Iterator[str]:
+    """Give what is wrong with limits whose bound one before has given already: nobody knows which is meant."""
+    asked: dict[tuple[str, str, str], int] = {}
+    for place, limit in enumerate(limits, start=1):
+        for bound in (each for each in ("minimum", "maximum") if getattr(limit, each) is not None):
+            first = asked.setdefault((limit.test, limit.name, bound), place)
+            if first != place:
+                yield f"limit {place}.{bound}: expected none, as limit {first} has that of {limit.name!r}"
 
 
 def read_limits(path: Path) -> tuple[Limit, ...]:

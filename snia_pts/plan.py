@@ -1,7 +1,8 @@
 """What a test would cost: drives its procedure with supposed answers instead of a device.
 
 Shortest is a device that is steady from the first round on, longest one that never is, and so slow besides that it does
-not reach what would end a stimulus before its time.
+not reach what would end a stimulus before its time.  The bytes of either are those of the fastest device that is
+supposed, and so are the shortest times of what an amount ends; the longest are those of the slowest.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal
 
-from .dut import Dut
+from .dut import Dut, SupposedSpeed
 from .histogram import Histogram
 from .measurement import (
     NOTHING,
@@ -39,13 +40,14 @@ Purging = Literal["own", "overwrite", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """What a plan supposes of device and engine: ``mb_per_second`` it moves at most, and the time that is lost.
+    """What a plan supposes of device and engine: how fast it is, and the time that is lost.
 
     ``overhead_seconds`` are lost around a round or stretch, ``between_seconds`` between two points of a round.
-    A device that is not ``eager`` takes its whole time for a stimulus that ends with an amount or a time.
+    A device that is not ``eager`` takes its whole time for a stimulus that ends with an amount or a time, and is as
+    slow as supposed where nothing but an amount ends it.
     """
 
-    mb_per_second: float
+    speed: SupposedSpeed
     overhead_seconds: float
     between_seconds: float = 0.0
     eager: bool = True
@@ -54,7 +56,11 @@ class Assumptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStep:
-    """A step with its time and the bytes it writes at most; of a ``part`` of the test, if it has several."""
+    """A step with its time and the bytes it writes at most; of a ``part`` of the test, if it has several.
+
+    One that is ``open_ended`` ends with an amount of I/Os of any kind, and takes as long as these do, however fast a
+    stream is.
+    """
 
     kind: Literal["purge", "stretch", "round", "idle", "prepare"]
     part: str
@@ -62,6 +68,7 @@ class PlannedStep:
     stimuli: int
     seconds: float
     written_bytes: int
+    open_ended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +88,11 @@ class Estimate:
     @property
     def written_bytes(self) -> int:
         return sum(step.written_bytes for step in self.steps)
+
+    @property
+    def open_ended(self) -> int:
+        """How many steps may take longer than they are supposed to."""
+        return sum(step.open_ended for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +141,7 @@ def go_through(spec: Spec, dut: Dut, assumptions: Assumptions, watch: Watch, *, 
 
 
 def _cost(step: Step, dut: Dut, assumptions: Assumptions) -> PlannedStep:
-    seconds = [_ramped(stimulus, assumptions) for stimulus in step.stimuli]
+    seconds = [_seconds(stimulus, assumptions) + stimulus.ramp_seconds for stimulus in step.stimuli]
     moved = (_moved(stimulus, time, assumptions) for time, stimulus in zip(seconds, step.stimuli, strict=True))
     written = sum(_written(stimulus, amount) for amount, stimulus in zip(moved, step.stimuli, strict=True))
     rest = assumptions.overhead_seconds + (len(seconds) - 1) * assumptions.between_seconds if seconds else 0.0
@@ -137,10 +149,11 @@ def _cost(step: Step, dut: Dut, assumptions: Assumptions) -> PlannedStep:
         rest = step.seconds
     if isinstance(step, Purge) and assumptions.purging == "overwrite":
         written = _overwritten(dut)
-        rest = written / (assumptions.mb_per_second * MB)
+        rest = written / MB / (assumptions.speed.write if assumptions.eager else assumptions.speed.least)
     return PlannedStep(
         kind=step.kind, part=step.part, label=step.label, stimuli=len(seconds), seconds=sum(seconds) + rest,
         written_bytes=round(written),
+        open_ended=isinstance(step, Round) and any(stimulus.seconds is None for stimulus in step.stimuli),
     )  # fmt: skip
 
 
@@ -151,23 +164,25 @@ def _overwritten(dut: Dut) -> int:
 
 def _seconds(stimulus: Stimulus, assumptions: Assumptions) -> float:
     """Return how long a stimulus takes: its time, or less where a limit or its passes end it."""
-    amount = stimulus.amount_bytes if stimulus.seconds is None else stimulus.limit_bytes
-    least = amount / (assumptions.mb_per_second * MB) if amount is not None else None
+    fastest = _fastest(stimulus, assumptions)
     if stimulus.seconds is None:
-        return least or 0.0
-    return min(stimulus.seconds, least) if least is not None and assumptions.eager else stimulus.seconds
+        return (stimulus.amount_bytes or 0) / MB / (fastest if assumptions.eager else assumptions.speed.least)
+    if stimulus.limit_bytes is None or not assumptions.eager:
+        return stimulus.seconds
+    return min(stimulus.seconds, stimulus.limit_bytes / MB / fastest)
 
 
-def _ramped(stimulus: Stimulus, assumptions: Assumptions) -> float:
-    """Return how long a stimulus takes with what is done before it counts."""
-    return _seconds(stimulus, assumptions) + stimulus.ramp_seconds
+def _fastest(stimulus: Stimulus, assumptions: Assumptions) -> float:
+    """Return the MB/s that a stimulus moves at most: a link carries both ways at once, and the fuller one bounds it."""
+    read, speed = stimulus.read_percent / 100, assumptions.speed
+    return min(most / share for most, share in ((speed.read, read), (speed.write, 1 - read)) if share)
 
 
 def _moved(stimulus: Stimulus, seconds: float, assumptions: Assumptions) -> int:
     """Return the bytes a stimulus moves at most."""
     if stimulus.amount_bytes is not None:
         return stimulus.amount_bytes
-    moved = round(seconds * assumptions.mb_per_second * MB)
+    moved = round(seconds * _fastest(stimulus, assumptions) * MB)
     return moved if stimulus.limit_bytes is None else min(moved, stimulus.limit_bytes)
 
 

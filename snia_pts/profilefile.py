@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import SpecError, UsageError
+from .errors import UsageError
+from .limits import repeated
 from .spec import WHOLE, Deviation, ProfileSpec, Scalar, Workload
 from .specfile import SPECS, Specification, shown
 from .tomlfile import checked, mistaken, read_toml
@@ -57,11 +58,7 @@ def read_profile(name: str, changes: Changes | None = None) -> Specification:
     Raises UsageError where there is no such profile, SpecError with every mistake of the file or the changes.
     """
     path = profile_path(name)
-    try:
-        table = read_toml(path, _WHAT)
-    except SpecError as error:
-        error.hint = _REMEDY
-        raise
+    table = read_toml(path, _WHAT, remedy=_REMEDY)
     if table.pop("format", None) != 1:
         raise mistaken(str(path), ["format: expected 1 (this suite reads no other)"], _WHAT, remedy=_REMEDY)
     if "name" not in table and not _NAME.fullmatch(path.stem):
@@ -71,7 +68,8 @@ def read_profile(name: str, changes: Changes | None = None) -> Specification:
     if isinstance(limits := table.get("limit"), list):
         table["limit"] = [{"test": "profile", **each} if isinstance(each, dict) else each for each in limits]
     spec, mistakes = checked(ProfileSpec, table)
-    if spec is None:
+    mistakes += repeated(spec.limit) if spec else ()
+    if spec is None or mistakes:
         raise mistaken(str(path), mistakes, _WHAT, remedy=_REMEDY)
     wanted, mistakes = checked(ProfileSpec, _changed(table, changes or Changes()))
     if wanted is None:

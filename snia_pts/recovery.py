@@ -15,7 +15,7 @@ from typing import NamedTuple
 from .timeline import TimeLine
 from .units import MB
 
-#: The end of an access group is its last hour, and no more than a quarter of it, so that a short run's end is no start.
+#: The end of a continuous stimulus is its last hour, and no more than a quarter, so that a short one's is no start.
 END_SECONDS = 3600.0
 END_SHARE = 0.25
 #: What lies no more than so far from its reference is as good as it: by definition 2.1.24 the values of a steady drive
@@ -91,19 +91,25 @@ def _same(one: TimeLine, other: TimeLine) -> bool:
 
 
 def end_seconds(line: TimeLine) -> float:
-    """Return how long the end of an access group is."""
+    """Return how long the end of a continuous stimulus is, as its samples allow."""
     return min(END_SECONDS, END_SHARE * line.ended_seconds[-1])
 
 
+def end_rows(line: TimeLine) -> range:
+    """Return the rows of a line that are its end: whole samples, no more than it takes."""
+    seconds, first = 0.0, len(line)
+    wanted = end_seconds(line) * (1 - 1e-9) if first else 0.0
+    while first and seconds < wanted:
+        first -= 1
+        seconds += line.seconds[first]
+    return range(first, len(line))
+
+
 def mean_at_end(line: TimeLine) -> float:
-    """Return the MB/s of the samples at the end of a group: all its bytes by all its time, whole samples."""
-    moved = seconds = 0.0
-    wanted = end_seconds(line) * (1 - 1e-9)
-    for row in range(len(line) - 1, -1, -1):
-        if seconds >= wanted:
-            break
-        moved += line.read_bytes[row] + line.write_bytes[row]
-        seconds += line.seconds[row]
+    """Return the MB/s of the samples at the end of a group: all its bytes by all its time."""
+    rows = end_rows(line)
+    moved = math.fsum(line.read_bytes[row] + line.write_bytes[row] for row in rows)
+    seconds = math.fsum(line.seconds[row] for row in rows)
     return moved / seconds / MB if seconds else 0.0
 
 

@@ -66,8 +66,9 @@ class Outlook:
 
     ``coming`` is the step that was broken off, or comes next, and ``came`` how many of its outcomes there are; None
     when the procedure asks for no more.  ``kept`` of the steps would stand, and ``went_on`` names the one after them;
-    ``lost`` outcomes would be set aside.  ``stopped`` is when its last outcome came, as far as the journal tells.  The
-    whole lines of the journal are ``length`` bytes with that checksum; ``file`` tells whether it was changed since.
+    ``lost`` outcomes would be set aside, of which --continue would keep ``spared``.  ``stopped`` is when its last one
+    came, as far as the journal tells.  The whole lines of the journal are ``length`` bytes with that checksum; ``file``
+    tells whether it was changed since.
     """
 
     facts: RunFacts
@@ -77,6 +78,7 @@ class Outlook:
     kept: int
     went_on: str
     lost: int
+    spared: int
     reason: str
     stopped: datetime
     interruptions: int
@@ -101,6 +103,7 @@ def look(folder: RunFolder, way: Way) -> Outlook:
     spec, coming = recorded.facts.spec, replayed.coming
     kept = standing(spec, replayed.answered, coming, way, begun=replayed.came > 0)
     lost = sum(replayed.counts[kept:])
+    where_it_is = standing(spec, replayed.answered, coming, "continue", begun=replayed.came > 0)
     following = coming if kept >= len(replayed.answered) else replayed.answered[kept]
     came = replayed.came if kept > len(replayed.answered) else 0
     ended = recorded.ended
@@ -108,6 +111,7 @@ def look(folder: RunFolder, way: Way) -> Outlook:
     return Outlook(
         facts=recorded.facts, way=way, coming=coming, came=replayed.came, kept=kept,
         went_on=place(following, came) if following else "", lost=lost,
+        spared=lost - sum(replayed.counts[where_it_is:]),
         reason=f"{ended.ending}: {ended.detail.rstrip('.')}" if ended else _died(recorded),
         stopped=moment(folder, ended.at) if ended and ended.at else written,
         interruptions=len(recorded.interruptions), finished=ended is not None and ended.ending == "finished",

@@ -10,7 +10,7 @@ from typing import Literal
 from .about import About
 from .ceiling import Ceiling
 from .description import contradictions
-from .disturbances import clock_set, disturbances, otherwise
+from .disturbances import clock_set, disturbances, idled_longer, otherwise
 from .dut import Dut
 from .health import Health, WriteAmplification, alarms, write_amplification
 from .hostlimit import HostShare, host_share, limited_over, limited_words
@@ -231,7 +231,9 @@ class TestResult:
         asked.
         """
         points = list(self.measurements)
-        found = (*_purges(self), *_early(self), *_ends(self), *_halts(self.long_samples), *_pauses(self))
+        idle = [(gap.asked_seconds, gap.idle_ms / 1000) for gap in self.gaps if gap.asked_seconds is not None]
+        pauses = (*_pauses(self), *_warned(idled_longer(idle)))
+        found = (*_purges(self), *_early(self), *_ends(self), *_halts(self.long_samples), *pauses)
         found = (*_changes(self), *_warned(clock_set(points)), *found, *_warned(otherwise(points)))
         known = (*self.facts.warnings, *_warned(contradictions(self.facts.dut, self.facts.about)))
         return (*_host(self), *known, *_disputed(self), *found, *_told(self, points))

@@ -148,11 +148,11 @@ def _leaf(entry: Mapping[str, Any], key: str, test_class: TestClass, mistakes: l
 
 def _departures(entries: object, test_class: TestClass, mistakes: list[str]) -> tuple[Deviation, ...]:
     found = []
-    for number, entry in enumerate(entries if isinstance(entries, list) else [entries]):
+    for number, entry in enumerate(entries if isinstance(entries, list) else [entries], start=1):
         keys = {"what", "standard", "actual", "clause"}
         named = entry.get("class", test_class) if isinstance(entry, dict) else None
         if named not in ("enterprise", "client") or entry.keys() - {"class"} != keys:
-            mistakes.append(f"departures.{number}: expected what, standard, actual, clause, and perhaps class")
+            mistakes.append(f"departures {number}: expected what, standard, actual, clause, and perhaps class")
         elif named == test_class:
             found.append(Deviation(**{key: str(entry[key]) for key in keys}))
     return tuple(found)

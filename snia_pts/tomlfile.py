@@ -37,6 +37,7 @@ _BOUNDS = {
     "greater than": "a number greater than",
 }
 _LONGEST_VALUE = 80
+_NO_SUCH_KEY = ("unexpected_keyword_argument", "extra_forbidden")
 
 
 class Mistakes(ValueError):
@@ -53,26 +54,22 @@ class Mistakes(ValueError):
 
 def read_file(path: Path, kind: type[Kind], what: str = SPECIFICATION, *, remedy: str | None = None) -> Kind:
     """Return a TOML file as a ``kind``; raises SpecError that calls it ``what``, with every mistake."""
-    try:
-        value, mistakes = checked(kind, read_toml(path, what))
-    except SpecError as error:
-        error.hint = remedy or error.hint
-        raise
+    value, mistakes = checked(kind, read_toml(path, what, remedy=remedy))
     if value is None:
         raise mistaken(str(path), mistakes, what, remedy=remedy)
     return value
 
 
-def read_toml(path: Path, what: str = SPECIFICATION) -> dict[str, Any]:
+def read_toml(path: Path, what: str = SPECIFICATION, *, remedy: str | None = None) -> dict[str, Any]:
     """Return the content of a TOML file; raises SpecError that calls it ``what``."""
     try:
         return tomllib.loads(read_regular(path, _LONGEST_BYTES).decode("utf-8"))
     except FileNotFoundError:
-        raise mistaken(str(path), ["no such file"], what) from None
+        raise mistaken(str(path), ["no such file"], what, remedy=remedy) from None
     except OSError as error:
-        raise mistaken(str(path), [f"not readable as TOML: {error.strerror}"], what) from None
+        raise mistaken(str(path), [f"not readable as TOML: {error.strerror}"], what, remedy=remedy) from None
     except (ValueError, RecursionError) as error:
-        raise mistaken(str(path), [f"not readable as TOML: {error}"], what) from None
+        raise mistaken(str(path), [f"not readable as TOML: {error}"], what, remedy=remedy) from None
 
 
 def checked(kind: type[Kind], plain: Mapping[str, Any]) -> tuple[Kind | None, list[str]]:
@@ -83,9 +80,23 @@ def checked(kind: type[Kind], plain: Mapping[str, Any]) -> tuple[Kind | None, li
         text = json.dumps(plain, ensure_ascii=False, default=lambda date: [str(date)])
         return _adapter(kind).validate_json(text, strict=True), []  # type: ignore[arg-type]  # a class is hashable
     except ValidationError as error:
-        return None, [told for detail in error.errors() if not _follows(detail) for told in _sentences(detail)]
+        found = error.errors()
     except (ValueError, RecursionError):
         return None, [_UNFIT]
+    told = [sentence for detail in found if not _follows(detail) for sentence in _sentences(detail)]
+    unknown = [detail["loc"] for detail in found if detail["type"] in _NO_SUCH_KEY]
+    if unknown:  # what else is wrong may only be seen without them
+        told += checked(kind, _without(json.loads(text), unknown))[1]
+    return None, list(dict.fromkeys(told))
+
+
+def _without(table: Any, places: Sequence[tuple[str | int, ...]]) -> Any:
+    for *above, key in places:
+        inner = table
+        for part in above:
+            inner = inner[part]
+        del inner[key]
+    return table
 
 
 def mistaken(path: str, mistakes: Sequence[str], what: str = SPECIFICATION, *, remedy: str | None = None) -> SpecError:
@@ -115,19 +126,24 @@ def _sentences(detail: ErrorDetails) -> Iterator[str]:
     """Give what pydantic found as sentences: key, value, what was expected."""
     found = detail.get("ctx", {}).get("error")
     if isinstance(found, Mistakes):
-        yield from (".".join((*map(str, detail["loc"]), sentence)) for sentence in found.sentences)
+        yield from (f"{_key(detail['loc'])}.{sentence}".removeprefix(".") for sentence in found.sentences)
     else:
         yield _sentence(detail)
 
 
+def _key(place: Sequence[str | int]) -> str:
+    """Return where something stands, ``limit 1.minimum``: entries of a list are counted from 1."""
+    return "".join(f" {part + 1}" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+
+
 def _sentence(detail: ErrorDetails) -> str:
     place = detail["loc"][:-2] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
-    key = ".".join(map(str, place))
+    key = _key(place)
     if detail["type"] in ("json_invalid", "string_unicode"):
         return _UNFIT
     if detail["type"] == "missing":
         return f"{key}: expected this key"
-    if detail["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+    if detail["type"] in _NO_SUCH_KEY:
         return f"{key}: expected no such key"
     if detail["type"] == "too_short":
         return f"{key}: expected at least one entry"

@@ -65,6 +65,15 @@ def window_ending(rounds: Sequence[Judged], rule: SteadyStateRule) -> Window | N
     return Window(numbers=numbers, determinations=determinations)
 
 
+def in_a_row(rounds: Sequence[J], rule: SteadyStateRule) -> Sequence[J]:
+    """Return the last rounds, no more than a window has, as far as none is missing and the run was not interrupted."""
+    last = rounds[-rule.window_rounds :]
+    first = max(0, len(last) - 1)
+    while first and last[first - 1].number == last[first].number - 1:
+        first -= 1
+    return unbroken(last[first:])
+
+
 def unbroken(rounds: Sequence[J]) -> Sequence[J]:
     """Return the last of the rounds, as far as the run was not interrupted since the first of them began."""
     now = rounds[-1].interruptions if rounds else frozenset()
@@ -106,9 +115,5 @@ def sampled_round(before: int, sample: Sample, rule: Settling) -> SampledRound |
 
 
 def sampled_window(rounds: Sequence[SampledRound], rule: Settling) -> Window | None:
-    """Judge the last of the samples that stand for rounds, as far as none is missing between them."""
-    last = rounds[-rule.window_rounds :]
-    first = len(last)
-    while first > 1 and last[first - 2].number == last[first - 1].number - 1:
-        first -= 1
-    return window_ending(last[max(0, first - 1) :], rule)
+    """Judge the last of the samples that stand for rounds; None until enough follow a missing one."""
+    return window_ending(in_a_row(rounds, rule), rule)

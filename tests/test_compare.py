@@ -269,7 +269,9 @@ def test_the_only_recorded_difference_is_named() -> None:
     results = [entry.result for entry in both]
     (line,) = overall_lines("AB", compared(results))
 
-    assert cause(both, unlike(results)) == "The only recorded difference: governor (A: ondemand; B: performance)."
+    assert cause(both, unlike(results)) == (
+        "The only difference in what is compared: governor (A: ondemand; B: performance)."
+    )
     assert "IOPS +99.9 % in the median of 2 points" in line
     assert "2 of 2 certain at 95 %" in line
     mounted = [host_with(governor="x", **{"file system": kind}) for kind in ("ext4", "xfs")]
@@ -278,11 +280,20 @@ def test_the_only_recorded_difference_is_named() -> None:
 
 
 def test_several_recorded_differences_accuse_none_and_none_is_chance() -> None:
-    """With another kernel besides, no run tells which of both it was; of equal hosts nothing recorded is to blame."""
+    """With another kernel besides, no run tells which of both it was; of equal hosts nothing compared is to blame."""
     one = profiled(host=host_with(governor="ondemand"))
     other = profiled(host=dataclasses.replace(host_with(governor="performance"), kernel="6.12"))
-    assert cause(entries(one, other), unlike([one, other])).startswith("2 recorded differences")
-    assert cause(entries(one, one), unlike([one, one])).startswith("Nothing that was recorded differs")
+    assert cause(entries(one, other), unlike([one, other])).startswith("2 differences in what is compared")
+    again = changed(one, seed=2, command_line=("snia-pts", "iops"))
+    assert cause(entries(one, again), unlike([one, again])).startswith("Nothing that is compared differs")
+
+
+def test_a_run_beside_itself_is_told() -> None:
+    """One folder given twice, or its copy: no chance has a part in that; beside a third run the rest is told."""
+    one, other = profiled(), profiled(host=host_with(governor="ondemand"))
+    assert cause(entries(one, profiled()), []) == "A and B are the same run. It differs in nothing from itself."
+    mixed = cause(entries(one, other, profiled()), unlike([one, other, one]))
+    assert mixed.startswith("A and C are the same run. 3 differences in what is compared;")
 
 
 def test_an_axis_is_a_cause_where_runs_stand_at_one_place_each() -> None:

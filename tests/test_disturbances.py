@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from snia_pts.disturbances import disturbances, foreign_bytes
+from snia_pts.disturbances import disturbances, foreign_bytes, idled_longer
 from snia_pts.measurement import Measurement
-from snia_pts.result import RunWarning
+from snia_pts.result import Gap, RunWarning
 from tests import samples
 from tests.strategies import block_statistics, measurement, stimulus, transfers, vitals
 
@@ -100,3 +100,30 @@ def test_heat_of_the_cpu_and_errors_of_the_link_are_warnings() -> None:
         "CPU throttling": "the CPU was slowed down for its heat: 7 times, in 2 of 4 points",
         "PCIe errors": "the drive's PCIe link reported errors: 1 time, in 1 of 4 points",
     }
+
+
+@pytest.mark.parametrize(
+    ("asked", "measured", "told"),
+    [
+        (2.0, 3.0, False), (2.0, 3.01, True), (5.0, 6.0, False), (5.0, 6.01, True), (5.0, 4.0, False),
+        (50.0, 55.0, False), (50.0, 55.01, True),
+    ],
+)  # fmt: skip
+def test_an_idle_time_much_longer_than_asked_is_told(asked: float, measured: float, told: bool) -> None:
+    """By more than a tenth and more than a second: the shorter times by the second, the longer by the tenth."""
+    assert bool(list(idled_longer([(asked, asked), (asked, measured)]))) == told
+
+
+def test_idle_times_that_were_not_as_asked_are_a_warning_of_the_result() -> None:
+    """How many, and the worst; pauses that nobody asked for are none, and idle times are no pauses."""
+    result = samples.result_of("hir")
+    assert not {"idle time", "pause"} & {warning.what for warning in result.warnings}
+
+    measured = (2001.0, 7481.0, 12_000.0)
+    gaps = [Gap(part="Wait State 1", asked_seconds=2.0, idle_ms=each, own_us=1.0) for each in measured]
+    between = Gap(part="Wait State 1", asked_seconds=None, idle_ms=2999.0, own_us=1.0)
+    (told,) = (each for each in replace(result, gaps=(*gaps, between)).warnings if each not in result.warnings)
+
+    assert told.what == "idle time"
+    assert "2 of 3 idle times took longer than asked by more than 10 % and 1 s" in told.detail
+    assert "at the most 12 s where 2 s were asked" in told.detail

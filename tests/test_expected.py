@@ -9,6 +9,7 @@ import pytest
 
 from snia_pts.acceptance import expected, unmeasurable
 from snia_pts.cli.main import main
+from snia_pts.dut import SupposedSpeed
 from snia_pts.keyfigures import key_figures
 from snia_pts.limits import Limit
 from snia_pts.plan import Assumptions
@@ -29,7 +30,7 @@ minimum = 1
 
 def names(result: TestResult, speed: float = 500) -> dict[str, str]:
     """Return what is expected of the test of a result."""
-    supposed = Assumptions(mb_per_second=speed, overhead_seconds=0.3)
+    supposed = Assumptions(speed=SupposedSpeed.constant(speed), overhead_seconds=0.3)
     return dict(expected(result.facts.spec, result.facts.dut, supposed))
 
 
@@ -91,11 +92,13 @@ def limit(**changes: Any) -> Limit:
     ("changes", "told"),
     [
         ({}, []),
-        ({"at": "b"}, ["limit.0: 'iops at b': expected a number that iops measures, as 'iops at a'"]),
-        ({"metric": "speed", "at": "else"}, ["limit.0: 'speed at else': expected a number that iops measures"]),
-        ({"unit": "kIOPS"}, ["limit.0.unit: 'kIOPS': expected 'IOPS' for 'iops at a'"]),
+        ({"at": "b"}, ["limit 1: 'iops at b': expected a number that iops measures, as 'iops at a'"]),
+        ({"metric": "speed", "at": "else"}, ["limit 1: 'speed at else': expected a number that iops measures"]),
+        ({"unit": "kIOPS"}, ["limit 1.unit: 'kIOPS': expected 'IOPS' for 'iops at a'"]),
+        ({"at": "b", "unit": "kIOPS"}, ["limit 1: 'iops at b': expected a number that iops measures, as 'iops at a'",
+                                        "limit 1.unit: 'kIOPS': expected 'IOPS' for 'iops at a'"]),
         ({"test": "hir"}, []),
-        ({"test": "xsr"}, ["limit.0.test: 'xsr': expected a test that is run, iops, hir"]),
+        ({"test": "xsr"}, ["limit 1.test: 'xsr': expected a test that is run, iops, hir"]),
     ],
 )  # fmt: skip
 def test_a_limit_that_nothing_can_meet(changes: dict[str, Any], told: list[str]) -> None:
@@ -115,7 +118,7 @@ def test_it_is_told_before_the_first_purge(
     file = limits_file(("iops", "RND 4KiB 0/100", "IOPS"))
     assert main([verb, "sim:enterprise-nvme", "--limits", file, *plan]) == 3
     told = capsys.readouterr().err
-    assert told.startswith("snia-pts: The file limits.toml has 1 mistake:\n  limits.toml: limit.0: 'iops at RND 4KiB")
+    assert told.startswith("snia-pts: The file limits.toml has 1 mistake:\n  limits.toml: limit 1: 'iops at RND 4KiB")
     assert "as 'iops at RND 4 KiB 0/100'" in told
     assert not Path("run").exists()
 
@@ -127,7 +130,7 @@ def test_good_limits_and_those_of_others_are_no_mistakes(capsys: pytest.CaptureF
         assert main([verb, "sim:enterprise-nvme", "--limits", file, "--plan"]) == 0
     assert main(["all", "sim:enterprise-nvme", "--limits", file, "--plan", "--advanced"]) == 0
     assert main(["all", "sim:enterprise-nvme", "--limits", file, "--plan"]) == 3
-    assert "limit.1.test: 'dirth': expected a test that is run" in capsys.readouterr().err
+    assert "limit 2.test: 'dirth': expected a test that is run" in capsys.readouterr().err
 
 
 def test_a_profile_is_held_to_its_own_limits(capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,4 +147,4 @@ def test_a_profile_is_held_to_its_own_limits(capsys: pytest.CaptureFixture[str])
     Path("own.toml").write_text(head + workload + axis.format(4) + own)
     assert main(words) == 3
     told = capsys.readouterr().err
-    assert "own.toml: limit.0: 'iops at write, Q8': expected a number that profile measures" in told
+    assert "own.toml: limit 1: 'iops at write, Q8': expected a number that profile measures" in told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,6 +19,7 @@ from snia_pts.errors import LimitsMissed, SpecError
 from snia_pts.keyfigures import key_figures
 from snia_pts.limits import Limit, TestName, read_limits
 from snia_pts.record.resultxml import result_xml
+from snia_pts.record.suite import SuiteFolder
 from snia_pts.report import building, junit, rst
 from snia_pts.result import TestResult
 from snia_pts.spec import SPEC_TYPES
@@ -68,16 +70,21 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("format = 2\nlimit = []", ["format: 2: expected 1", "limit: expected at least one entry"]),
-        (FILE.replace("minimum = 7500", ""), ["limit.0: expected minimum, maximum, or both"]),
+        (FILE.replace("minimum = 7500", ""), ["limit 1: expected minimum, maximum, or both"]),
         (FILE.replace("minimum = 7500", "minimum = 5\nmaximum = 4"), ["a minimum that is no more than the maximum"]),
-        (FILE.replace("minimum = 7500", 'minimum = "7500"'), ["limit.0.minimum: '7500': expected a number"]),
-        (FILE.replace("minimum = 7500", "minimum = nan"), ["limit.0.minimum"]),
-        (FILE.replace("unit =", "units ="), ["limit.0.unit: expected this key", "limit.1.units: expected no such key"]),
-        (FILE.replace('test = "iops"', 'test = "tpcc"'), ["limit.0.test: 'tpcc': expected 'iops'"]),
+        (FILE.replace("minimum = 7500", 'minimum = "7500"'), ["limit 1.minimum: '7500': expected a number"]),
+        (FILE.replace("minimum = 7500", "minimum = nan"), ["limit 1.minimum"]),
+        (FILE.replace("unit =", "units ="), ["limit 1.unit: expected this key", "limit 2.units: expected no such key"]),
+        (FILE.replace('test = "iops"', 'test = "tpcc"'), ["limit 1.test: 'tpcc': expected 'iops'"]),
         (FILE + "tolerance_percent = 7", ["not readable as TOML"]),
+        (FILE.replace("minimum = 7500", "min = 7500"),
+         ["has 2 mistakes", "limit 1.min: expected no such key", "limit 1: expected minimum, maximum, or both"]),
+        (FILE + FILE.partition("format = 1")[2],
+         ["has 2 mistakes", f"limit 3.minimum: expected none, as limit 1 has that of 'iops at {AT}'",
+          "limit 4.maximum"]),
         (None, ["no such file"]),
     ],
-)
+)  # fmt: skip
 def test_every_mistake_of_a_file_is_told(text: str | None, told: list[str], tmp_path: Path) -> None:
     """With the key, the value and what was expected."""
     if text is not None:
@@ -86,6 +93,13 @@ def test_every_mistake_of_a_file_is_told(text: str | None, told: list[str], tmp_
         read_limits(tmp_path / "limits.toml")
     for words in told:
         assert words in str(raised.value)
+
+
+def test_a_bound_may_have_a_tolerance_of_its_own(tmp_path: Path) -> None:
+    """The least and the greatest value of a number may be limits of their own."""
+    again = FILE.partition("format = 1")[2].replace("minimum = 7500", "maximum = 9e9")
+    (tmp_path / "limits.toml").write_text(FILE + again.replace("maximum = 500", "minimum = 0"))
+    assert len(read_limits(tmp_path / "limits.toml")) == 4
 
 
 # -- the judgement ----------------------------------------------------------------------------------------------------
@@ -125,6 +139,45 @@ def test_a_limit_is_met_or_the_reason_is_told(changes: dict[str, Any], steady: b
             require_met([found])
     else:
         require_met([found])
+
+
+def saturated(steady: bool) -> TestResult:
+    """Return a write saturation that ended in steady state, or after just five judged samples without."""
+    lenient = [(f"settling.{name}_excursion_percent", 100) for name in ("data", "slope")]
+    found = samples.result_of("wsat", overrides=lenient if steady else [("saturation.seconds", 121 * 60)])
+    assert found.steady == steady
+    return found
+
+
+def test_a_saturation_without_steady_state_has_no_figure_of_its_window() -> None:
+    """Which holds the fresh drive: its figures are of its end, and of the whole stimulus under a name that says so."""
+    unsteady, steady = (
+        {each.name: each.value for each in key_figures(saturated(found)) if each.metric == "iops"}
+        for found in (False, True)
+    )
+    window = "iops at stimulus, measurement window"
+    assert set(steady) - set(unsteady) == {window}
+    assert "iops at stimulus" not in steady
+
+    line = saturated(False).time_line("stimulus")
+    assert line is not None
+    assert unsteady["iops at end of the stimulus"] == pytest.approx(sum(line.write_ios[-31:]) / (31 * 60))
+    assert unsteady["iops at whole stimulus, from FOB on"] == pytest.approx(sum(line.write_ios) / (121 * 60))
+    assert unsteady["iops at end of the stimulus"] < 0.9 * unsteady["iops at whole stimulus, from FOB on"]
+
+
+@pytest.mark.parametrize(
+    ("at", "reason"),
+    [
+        ("end of the stimulus", ""),
+        ("stimulus, measurement window", "it was not measured; steady state was not achieved"),
+        ("stimulus", "it was not measured; steady state was not achieved"),
+    ],
+)
+def test_a_saturation_without_steady_state_meets_no_limit_on_its_window(at: str, reason: str) -> None:
+    """Its end may meet one; the name that a mean over the fresh drive once had is none."""
+    (found,) = judgements(asked(saturated(False), limit(test="wsat", at=at, minimum=1.0)))
+    assert (found.met, found.reason) == (not reason, reason)
 
 
 def test_limits_of_other_tests_are_left_to_these() -> None:
@@ -178,9 +231,16 @@ def test_a_run_is_held_against_its_limits(tmp_path: Path, capsys: pytest.Capture
     assert (place / "report.pdf").is_file()
     bad.unlink()
 
-    assert main(["assess", str(place)]) == LimitsMissed.exit_code
-    assert main(["assess", str(place), "--limits", str(good)]) == 0
     capsys.readouterr()
+    assert main(["assess", str(place)]) == LimitsMissed.exit_code
+    assert "The test itself is done" in capsys.readouterr().err
+    assert main(["assess", str(place), "--limits", str(good)]) == 0
+    other = tmp_path / "other.toml"
+    other.write_text(FILE.partition('[[limit]]\ntest = "latency"')[0])
+    assert capsys.readouterr().err == ""
+    for verb in (["assess"], ["report", "--to", "none"]):
+        assert main([verb[0], str(place), *verb[1:], "--limits", str(other)]) == 0
+        assert "other.toml has no limit on latency, only on iops: nothing is judged by it." in capsys.readouterr().err
     assert main(["assess", str(place), "--json"]) == LimitsMissed.exit_code
     (told,) = json.loads(capsys.readouterr().out)["limits"]
     assert (told["maximum"], told["met"]) == (1e-6, False)
@@ -190,6 +250,26 @@ def test_a_run_is_held_against_its_limits(tmp_path: Path, capsys: pytest.Capture
     assert 'failures="0"' in (place / "report.junit.xml").read_text()
     assert main(["latency", "sim:enterprise-nvme", "--limits", str(bad), "--run-dir", str(tmp_path / "no")]) == 3
     assert not (tmp_path / "no").exists()
+
+
+def test_limits_of_a_stopped_run_are_not_called_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a run that was stopped, or of tests not all of which were run, the remedy is to see where it stands."""
+    place, suite = tmp_path / "run", tmp_path / "all"
+    brief = ("--set", "rounds.point_seconds=1", "--set", "rounds.maximum=5", "--progress", "none", "--to", "none")
+    (tmp_path / "limits.toml").write_text(FILE.replace("minimum = 7500", "minimum = 1e12"))
+    assert main(["iops", "sim:enterprise-nvme", "--run-dir", str(place), *brief]) == 0
+    SuiteFolder.create(suite, ("iops", "wsat"))
+    shutil.copytree(place, suite / "iops")
+    journal = place / "journal.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-1]))
+    (place / "result.xml").unlink()
+    capsys.readouterr()
+
+    for folder in (place, suite):
+        assert main(["assess", str(folder), "--limits", str(tmp_path / "limits.toml")]) == LimitsMissed.exit_code
+        told = capsys.readouterr().err
+        assert f"It is not at its end; snia-pts status {folder} tells where it stands." in told
+        assert "done" not in told
 
 
 @pytest.mark.parametrize(

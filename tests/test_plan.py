@@ -9,14 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snia_pts.dut import SupposedSpeed
 from snia_pts.plan import Assumptions, Estimate, Plan, plan
 from snia_pts.spec import MetricName, TestClass, Tracked
 from snia_pts.steps import Step, Stimulus
 from snia_pts.units import GB, MB
+from tests import profiles
 from tests.courses import Behaviour, brief, course, whole_runs
 from tests.strategies import CLASSES, EVERY, TESTS, VERSIONS, dut, spec_of
 
-ASSUMED = Assumptions(mb_per_second=500, overhead_seconds=0)
+
+def at(speed: float) -> SupposedSpeed:
+    """Return a speed that is the same all the time."""
+    return SupposedSpeed.constant(speed)
+
+
+ASSUMED = Assumptions(speed=at(500), overhead_seconds=0)
 #: Twice 960 GB at 500 MB/s.
 WIPC_SECONDS = 3840
 PATTERNS = ("write-intensive", "oltp", "vod", "meta-data", "composite")
@@ -24,7 +32,7 @@ PATTERNS = ("write-intensive", "oltp", "vod", "meta-data", "composite")
 
 def planned(test: str, pts: str = "2.0.2", test_class: TestClass = "enterprise", speed: float = 500) -> Plan:
     """Return the plan of a full test on 960 GB."""
-    return plan(spec_of(test, pts, test_class), dut(), replace(ASSUMED, mb_per_second=speed))
+    return plan(spec_of(test, pts, test_class), dut(), replace(ASSUMED, speed=at(speed)))
 
 
 # -- time ------------------------------------------------------------------------------------------------------------
@@ -133,7 +141,7 @@ def conditioning(course_of: Estimate) -> float:
 
 def test_lost_time_is_counted() -> None:
     """What is lost around a round or stretch is added to each, and what between two points; none to purge and idle."""
-    lossy = Assumptions(mb_per_second=500, overhead_seconds=0.25, between_seconds=0.02)
+    lossy = Assumptions(speed=at(500), overhead_seconds=0.25, between_seconds=0.02)
     steps = plan(spec_of("iops"), dut(), lossy).shortest.steps
     hir = [plan(spec_of("hir"), dut(), assumed).shortest for assumed in (lossy, ASSUMED)]
 
@@ -161,38 +169,83 @@ def test_sectors_of_4096_make_49_points() -> None:
 
 C = 960 * GB
 V = 500 * MB
+#: The share of the full speed that 65/35 writes at the most, and the seconds of writes at it of a round of 56 points.
+OLTP = 35 / 65
+IOPS_ROUND = 8 * 60 * (4 + OLTP + 5 / 95)
 
 
 @pytest.mark.parametrize(
     ("test", "shortest", "longest"),
     [
-        # a round of the IOPS test writes the writing shares of its 56 minutes: 8 * 3.5 minutes
-        ("iops", 2 * C + 5 * 28 * 60 * V, 2 * C + 25 * 28 * 60 * V),
+        # a round of the IOPS test reads and writes both at full speed at the most: 50/50 to 0/100 write all the time
+        ("iops", 2 * C + 5 * IOPS_ROUND * V, 2 * C + 25 * IOPS_ROUND * V),
         ("throughput", 2 * (2 * C + 5 * 60 * V), 2 * (2 * C + 25 * 60 * V)),
-        # three block sizes at 100/0, 65/35 and 0/100: 4.05 minutes
-        ("latency", 2 * C + 5 * 243 * V + 1200 * V, 2 * C + 25 * 243 * V + 1200 * V),
+        # three block sizes at 100/0, 65/35 and 0/100
+        ("latency", 2 * C + 5 * 180 * (1 + OLTP) * V + 1200 * V, 2 * C + 25 * 180 * (1 + OLTP) * V + 1200 * V),
         ("wsat", 121 * 60 * V + 1200 * V, 4 * C + 1200 * V),
         ("hir", (121 * 60 + 5 * 3600) * V, (721 * 60 + 5 * 3600) * V),
         ("xsr", 22 * 3600 * V, 22 * 3600 * V),
-        # 49 minutes at 65/35 write 1029 s
-        ("dirth", (121 * 60 + 5 * 1329 + 3 * 3810) * V, (721 * 60 + 25 * 1329 + 3 * 3810) * V),
-        # 49 minutes at 40/60 write 1764 s
-        ("composite", (121 * 60 + 5 * 2064 + 3 * 3960) * V, (721 * 60 + 25 * 2064 + 3 * 3960) * V),
+        # 49 minutes at 65/35 between 5 minutes of writes, 10 minutes after an hour of them
+        ("dirth", (121 * 60 + 5 * (300 + 2940 * OLTP) + 3 * (3600 + 600 * OLTP)) * V,
+                  (721 * 60 + 25 * (300 + 2940 * OLTP) + 3 * (3600 + 600 * OLTP)) * V),
+        # the same at 40/60, which write all the time
+        ("composite", (121 * 60 + 5 * 3240 + 3 * 4200) * V, (721 * 60 + 25 * 3240 + 3 * 4200) * V),
     ],
 )  # fmt: skip
-def test_bytes_by_hand(test: str, shortest: int, longest: int) -> None:
-    """What each test of 2.0.2 writes on 960 GB at 500 MB/s, but for some blocks of write saturation."""
+def test_bytes_by_hand(test: str, shortest: float, longest: float) -> None:
+    """What each test of 2.0.2 writes on 960 GB at 500 MB/s each way, but for some blocks of write saturation."""
     found = planned(test)
 
-    assert found.shortest.written_bytes == shortest
-    assert longest <= found.longest.written_bytes < longest + (20 * 4096 if test == "wsat" else 1)
+    assert found.shortest.written_bytes == pytest.approx(shortest, rel=1e-9)
+    assert found.longest.written_bytes == pytest.approx(longest, rel=1e-9, abs=20 * 4096)
 
 
 def test_reads_write_nothing() -> None:
-    """A point's written bytes are its writing share: of 0/100 and 95/5 together 105 % of a minute."""
-    found = plan(spec_of("iops", "1.1", rounds__read_percents=(0, 95)), dut(), ASSUMED)
+    """A point that reads at full speed writes its share beside: 95/5 a nineteenth; one that only reads, nothing."""
+    found = plan(spec_of("iops", "1.1", rounds__read_percents=(0, 95, 100)), dut(), ASSUMED)
 
-    assert {step.written_bytes for step in found.shortest.steps[2:]} == {round(8 * 1.05 * 60 * V)}
+    (written,) = {step.written_bytes for step in found.shortest.steps[2:]}
+    assert written == pytest.approx(8 * 60 * V * (1 + 5 / 95), rel=1e-9)
+
+
+def test_each_way_has_its_speed() -> None:
+    """What reads faster than it writes writes at 65/35 all the time, and at 95/5 what its reads leave it."""
+    faster = replace(ASSUMED, speed=SupposedSpeed(read=1000, write=500, least=100, source=""))
+    for percent, mb_per_second in ((65, 500), (95, 1000 * 5 / 95)):
+        course_of = plan(spec_of("iops", "1.1", rounds__read_percents=(0, percent)), dut(), faster).longest
+        assert course_of.steps[2].written_bytes == pytest.approx(8 * 60 * MB * (500 + mb_per_second), rel=1e-9)
+
+
+def test_the_longest_time_is_the_slowest_drives() -> None:
+    """Twice 960 GB at 3500 MB/s in the shortest course, at 100 in the longest; what is written is the same."""
+    speed = SupposedSpeed(read=7000, write=3500, least=100, source="")
+    found = plan(spec_of("iops"), dut(), replace(ASSUMED, speed=speed))
+
+    assert found.shortest.steps[1].seconds == pytest.approx(2 * C / (3500 * MB))
+    assert found.longest.steps[1].seconds == pytest.approx(2 * C / (100 * MB))
+    assert found.shortest.steps[1].written_bytes == found.longest.steps[1].written_bytes == 2 * C
+
+
+def test_what_is_done_before_it_counts_is_written_too() -> None:
+    """A ramp of 10 s before 20 s of writes makes 30 s of them."""
+    asked = profiles.workload("write", read_percent=0, seconds=20.0, ramp_seconds=10.0)
+    (step,) = (each for each in plan(profiles.spec(asked), dut(), ASSUMED).longest.steps if each.kind == "round")
+    assert (step.seconds, step.written_bytes) == (30, 30 * V)
+
+
+def test_an_amount_of_ios_has_no_end_in_time() -> None:
+    """That of a profile's point takes as long as its I/Os do; a stimulus with a time, or what streams, does not."""
+    timed, amount = profiles.workload(), profiles.workload("write", read_percent=0, seconds=None, range="64 MiB")
+    steps = plan(profiles.spec(timed, amount), dut(), ASSUMED).longest.steps
+    assert [step.label for step in steps if step.open_ended] == ["write: Round 1"]
+    assert [plan(spec_of(test), dut(), ASSUMED).longest.open_ended for test in ("iops", "wsat", "xsr")] == [0, 0, 0]
+
+
+def test_a_bad_speed_is_none() -> None:
+    """No device is at least faster than at most, or does nothing."""
+    for least in (0.0, 501.0):
+        with pytest.raises(ValueError, match="least speed"):
+            SupposedSpeed(read=600, write=500, least=least, source="")
 
 
 speeds = st.floats(0.5, 20_000)
@@ -214,7 +267,7 @@ def test_shortest_is_no_longer_than_longest(
     spec: Any, capacity_bytes: int, speed: float, overhead_seconds: float
 ) -> None:
     """Neither in time, nor in bytes, nor in rounds, whatever the test, the device and its speed."""
-    assumed = Assumptions(mb_per_second=speed, overhead_seconds=overhead_seconds)
+    assumed = Assumptions(speed=at(speed), overhead_seconds=overhead_seconds)
     found = plan(spec, dut(capacity_bytes=capacity_bytes), assumed)
 
     assert found.shortest.seconds <= found.longest.seconds
@@ -232,7 +285,7 @@ def test_no_run_writes_more_than_planned(
     The last block of write saturation may be one more.
     """
     device = dut(capacity_bytes=capacity_bytes)
-    found = plan(spec, device, Assumptions(mb_per_second=speed, overhead_seconds=0))
+    found = plan(spec, device, Assumptions(speed=at(speed), overhead_seconds=0))
     run = course(spec, device, up_to(speed, seed, spread))
     written = sum(each.write.transferred_bytes for each in run.measurements)
     largest = max(each.largest_block_bytes for step in run.steps for each in step.stimuli)

@@ -15,7 +15,9 @@ import pytest
 
 from snia_pts.cli.main import main
 from snia_pts.cli.plan_text import Planned, plan_json, plan_lines, suite_lines
+from snia_pts.dut import SupposedSpeed
 from snia_pts.lab import process
+from snia_pts.limits import Limit
 from snia_pts.plan import Assumptions, Purging, plan
 from snia_pts.profilefile import read_profile, shipped
 from snia_pts.spec import Axis, Spec
@@ -31,7 +33,8 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def planned(spec: Spec, purging: Purging = "own") -> Planned:
     """Return the plan of a test, or a profile, on 960 GB."""
-    assumed = Assumptions(mb_per_second=500, overhead_seconds=0.3, between_seconds=0.03, purging=purging)
+    speed = SupposedSpeed.constant(500)
+    assumed = Assumptions(speed=speed, overhead_seconds=0.3, between_seconds=0.03, purging=purging)
     return Planned(spec=spec, plan=plan(spec, dut(), assumed), deviations=())
 
 
@@ -52,7 +55,8 @@ def test_an_overwrite_is_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None
     """--purge overwrite writes the target once more for each purge; what a vendor's tool writes nobody knows."""
     sums = {}
     for options in ((), ("--purge", "overwrite"), ("--purge-command", "true {device}")):
-        assert main(["throughput", "x.img", "--size", "64M", "--plan", "--json", *options]) == 0
+        words = ("throughput", "x.img", "--size", "64M", "--plan", "--json", "--assume", "500")
+        assert main([*words, *options]) == 0
         sums[options] = json.loads(capsys.readouterr().out)["shortest"]
     plain, overwritten, vendor = sums.values()
 
@@ -101,6 +105,63 @@ def test_the_settings_of_the_host_are_told() -> None:
         "scheduler": ["none", "bfq"], "governor": ["performance"],
     }  # fmt: skip
     assert "sets the host" not in text_of(profiles.spec())
+
+
+def test_what_no_time_bounds_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A profile that ends with so many I/Os takes as long as these do: its longest time is a least one."""
+    words = ("profile", "run", "etcd-fsync", "x.img", "--size", "32M", "--plan")
+    assert main(list(words)) == 0
+    told = capsys.readouterr().out
+    (longest,) = (line for line in told.splitlines() if line.startswith("  longest: "))
+
+    assert " or more" in row(told, "fdatasync: Round")
+    assert " or more, writes at most 23.07 MB" in longest
+    assert "1 step ends with an amount, not with a time, and takes as long as the I/Os do" in told
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["longest"]["open_ended"] == 1
+    assert "or more:" not in text_of(spec_of("iops"))
+    assert " with an amount, " not in text_of(spec_of("iops"))
+
+
+LIMITS = """
+format = 1
+limit = [
+    { test = "iops", metric = "iops", at = "RND 4 KiB 0/100", unit = "IOPS", minimum = 50000, tolerance_percent = 5 },
+    { test = "iops", metric = "iops", at = "RND 8 KiB 0/100", unit = "IOPS", minimum = 20000, maximum = 30000 },
+    { test = "wsat", metric = "iops", at = "stimulus, measurement window", unit = "IOPS", minimum = 1 },
+]
+"""
+
+
+def test_a_plan_repeats_the_limits_that_it_took(capsys: pytest.CaptureFixture[str]) -> None:
+    """All are counted, those of this test told; none is told too, and nothing where none were given."""
+    Path("limits.toml").write_text(LIMITS)
+    told = {}
+    for verb in ("iops", "throughput", "all"):
+        assert main([verb, "x.img", "--size", "1G", "--plan", "--limits", "limits.toml"]) == 0
+        told[verb] = capsys.readouterr().out
+
+    assert (
+        "  3 limits taken, 2 on this test\n"
+        "    iops at RND 4 KiB 0/100: at least 50\N{NARROW NO-BREAK SPACE}000 IOPS, 5 % forgiven\n"
+        "    iops at RND 8 KiB 0/100: at least 20\N{NARROW NO-BREAK SPACE}000 and at most "
+    ) in told["iops"]
+    assert "  3 limits taken, none on this test\n" in told["throughput"]
+    assert "  3 limits taken: 2 on iops, none on throughput, none on latency, 1 on wsat\n" in told["all"]
+    assert main(["iops", "x.img", "--size", "1G", "--plan", "--json", "--limits", "limits.toml"]) == 0
+    assert [each["at"] for each in json.loads(capsys.readouterr().out)["limits"]] == [
+        "RND 4 KiB 0/100", "RND 8 KiB 0/100",
+    ]  # fmt: skip
+    assert "limit" not in text_of(spec_of("iops"))
+
+
+def test_many_limits_are_no_second_page() -> None:
+    """The first of a test are told one by one, and how many more there are."""
+    limit = Limit(test="iops", metric="iops", at="RND 4 KiB 0/100", unit="IOPS", minimum=1)
+    many = planned(spec_of("iops"))._replace(limits=(limit,) * 30)
+    lines = list(plan_lines(many, dut()))
+    assert [line.strip() for line in lines if line.endswith(" more")] == ["and 25 more"]
+    assert sum("iops at RND 4 KiB 0/100" in line for line in lines) == 5
 
 
 # -- how long it is ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from snia_pts.cli.progress import Progress, choose_mode
+from snia_pts.dut import SupposedSpeed
 from snia_pts.errors import Interrupted
 from snia_pts.measurement import Outcome
 from snia_pts.plan import Assumptions, plan
@@ -33,7 +34,7 @@ class Screen(io.StringIO):
 
 def following(spec: Spec, mode: str, stream: io.StringIO, now: list[float]) -> Progress:
     """Return the progress of a test, by a clock that stands at ``now``."""
-    planned = plan(spec, samples.dut(), Assumptions(mb_per_second=500, overhead_seconds=0.25))
+    planned = plan(spec, samples.dut(), Assumptions(speed=SupposedSpeed.constant(500), overhead_seconds=0.25))
     return Progress(spec, planned, mode, stream, clock=lambda: now[0])
 
 
@@ -184,12 +185,24 @@ def test_each_point_of_a_profile_is_a_line(folder: RunFolder) -> None:
 def test_a_profile_tells_what_is_left_of_it(folder: RunFolder) -> None:
     """On a terminal the point that runs is shown, which step of how many it is, and the time until all are over."""
     spec = profiles.shipped("queue-depth", repeats=1)
-    steps = plan(spec, samples.dut(), Assumptions(mb_per_second=500, overhead_seconds=0.25)).shortest.steps
+    supposed = Assumptions(speed=SupposedSpeed.constant(500), overhead_seconds=0.25)
+    steps = plan(spec, samples.dut(), supposed).shortest.steps
     text = followed(spec, folder, "line", steps[-1].seconds)
     shown = [line.strip() for line in text.split("\r") if "step" in line]
 
     assert f"step {len(steps)}/{len(steps)}, {duration(steps[-1].seconds)} left" in shown[-3]
     assert shown[-1].endswith(", 0 s left")
+
+
+def test_a_profile_that_ends_with_an_amount_promises_no_time(folder: RunFolder) -> None:
+    """Nobody knows how long its I/Os take: what is planned, and what is left, is that or more."""
+    spec, speed = profiles.shipped("etcd-fsync"), SupposedSpeed(read=9000, write=4000, least=500, source="")
+    planned, stream = plan(spec, samples.dut(), Assumptions(speed=speed, overhead_seconds=0.25)), io.StringIO()
+    Progress(spec, planned, "log", stream).begin()
+
+    assert "planned: 0.256 s to 0.296 s or more besides the purge, at 500 to 4000 MB/s" in stream.getvalue()
+    shown = [line for line in followed(spec, folder, "line", 0.1).split("\r") if "step 2/2" in line]
+    assert ", at least " in shown[0]
 
 
 @pytest.mark.parametrize("test", ["iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth"])
@@ -269,7 +282,7 @@ def test_a_reader_that_is_gone_stops_no_test(folder: RunFolder) -> None:
 def test_what_is_planned_of_a_simulated_drive_is_virtual(simulated: bool) -> None:
     """Its hours are none of the operator's."""
     spec, stream = read_specification("iops", "2.0.2", "enterprise").spec, io.StringIO()
-    planned = plan(spec, samples.dut(), Assumptions(mb_per_second=500, overhead_seconds=0.25))
+    planned = plan(spec, samples.dut(), Assumptions(speed=SupposedSpeed.constant(500), overhead_seconds=0.25))
     Progress(spec, planned, "log", stream, simulated=simulated).begin()
     assert ("of virtual time" in stream.getvalue()) == simulated
 
@@ -279,7 +292,7 @@ def test_a_resumed_run_speaks_from_where_it_goes_on() -> None:
     spec = read_specification("iops", "2.0.2", "enterprise", overrides=NINE_ROUNDS).spec
     answered, _ = samples.answers(spec, samples.dut(), rounds=9)
     now, stream = [0.0], io.StringIO()
-    planned = plan(spec, samples.dut(), Assumptions(mb_per_second=500, overhead_seconds=0.25))
+    planned = plan(spec, samples.dut(), Assumptions(speed=SupposedSpeed.constant(500), overhead_seconds=0.25))
     progress = Progress(spec, planned, "log", stream, clock=lambda: now[0], resumed=True)
     told = [(step, outcome) for step, outcomes in answered for outcome in outcomes]
     rounds = [place for place, (step, _) in enumerate(told) if isinstance(step, Round)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,7 @@ def test_without_plotly_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(interactive, "files", lambda name: (_ for _ in ()).throw(ModuleNotFoundError(name)))
     with pytest.raises(ReportError, match="plotly") as raised:
         interactive.make(samples.iops_result(stop_after=1, ending="interrupted"))
-    assert "pip install 'plotly>=6'" in raised.value.hint
+    assert f"{sys.executable} -m pip install 'plotly>=6'" in raised.value.hint
 
 
 def test_a_run_that_could_not_be_reported_does_not_begin(
@@ -127,7 +128,10 @@ def test_a_run_that_could_not_be_reported_does_not_begin(
     monkeypatch.setattr(interactive, "files", lambda name: (_ for _ in ()).throw(ModuleNotFoundError(name)))
     argv = ["iops", "sim:optane", "--to", "pdf,interactive", "--run-dir", str(tmp_path / "run")]
     assert main(argv) == ReportError.exit_code
-    assert "plotly" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "plotly" in told
+    assert "Nothing was made." in told
+    assert "leave interactive out of --to" in told
     assert not (tmp_path / "run").exists()
 
 

@@ -395,6 +395,25 @@ def interrupted(result: TestResult, *, number: int) -> TestResult:
     return dataclasses.replace(result, loops=(dataclasses.replace(loop, rounds=rounds, window=window),))
 
 
+def test_no_excursion_is_told_across_a_missing_round() -> None:
+    """Where a sample stood for no round, the table has no window until five stand in a row after it."""
+    result = samples.result_of("hir", steady=False)
+    sampling = result.sampling
+    assert sampling is not None
+    holed = dataclasses.replace(sampling, rounds=tuple(each for each in sampling.rounds if each.number != 8))
+    told = {}
+    for name, each in (("whole", sampling), ("holed", holed)):
+        (page,) = steady.rounds_page(result, each)
+        table, note = page.blocks[0], page.blocks[-1]
+        assert isinstance(table, Table)
+        assert isinstance(note, Prose)
+        assert ("is missing here" in note.text) == (name == "holed")
+        told[name] = {int(row[0]): row[3:] for row in table.rows}
+
+    assert [number for number, row in told["holed"].items() if any(row)] == [5, 6, 7, *range(13, 26)]
+    assert all(told["holed"][number] == told["whole"][number] for number in (5, 6, 7, *range(13, 26)))
+
+
 def test_no_excursion_is_told_across_an_interruption() -> None:
     """The table by round has none for windows that would reach across, and marks the round; the plot has a line."""
     result = interrupted(samples.result_of("iops", rounds=11), number=3)

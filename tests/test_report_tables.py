@@ -311,6 +311,27 @@ def test_times_are_shown_with_their_zone() -> None:
     assert when("yesterday") == "yesterday"
 
 
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        (("iops", "d.img", "--run-dir", "a b", "--size", "1G"), "iops d.img --size 1G --seed 7"),
+        (("tp", "d.img", "--run-dir=a b", "--seed=5", "--set", "rounds.maximum=9"),
+         "tp d.img --set rounds.maximum=9 --seed 7"),
+        (("all", "d.img", "--advanced", "--set", "iops.rounds.maximum=9", "--set=wsat.settling.sample_seconds=2",
+          "--seed", "5", "--run-dir", "x"), "iops d.img --set rounds.maximum=9 --seed 7"),
+        (("profile", "run", "etcd-fsync", "d.img", "--run-dir", "x"), "profile run etcd-fsync d.img --seed 7"),
+    ],
+)  # fmt: skip
+def test_the_steps_to_repeat_can_be_pasted(words: tuple[str, ...], again: str) -> None:
+    """They name no folder, which would be there already, and the run's own seed; of several tests this one alone."""
+    result = samples.iops_result()
+    told = dataclasses.replace(result.facts, command_line=("snia-pts", *words), seed=7)
+    report = build(dataclasses.replace(result, facts=told))
+    (step,) = (text for _, text in cells_of(report.pages[-1], "Steps to repeat") if text.startswith("Run the test"))
+    assert step.endswith(f"; a new folder is made in runs/: snia-pts {again}")
+    assert ("one of several" in step) is (words[0] == "all")
+
+
 @pytest.mark.parametrize("simulated", [False, True])
 def test_only_a_real_device_is_to_be_taken_and_overwritten(simulated: bool) -> None:
     """The steps to repeat a simulated run name its preset, and speak of no device that would lose everything."""
@@ -323,4 +344,4 @@ def test_only_a_real_device_is_to_be_taken_and_overwritten(simulated: bool) -> N
 
     assert ("sim:optane" in steps) is simulated
     assert ("everything on the device will be lost" in steps) is not simulated
-    assert (device.serial in steps.partition("Run, in")[0]) is not simulated
+    assert (device.serial in steps.partition("Run the test")[0]) is not simulated

@@ -386,6 +386,33 @@ def test_write_saturation_says_what_ended_it_and_how_often_the_engine_began() ->
     assert told[0]["Starts of the engine"].startswith(f"{line.stretches}; longest time without host I/O")
 
 
+def test_write_saturation_without_steady_state_has_no_mean_of_its_window() -> None:
+    """Its key figures are those of its first and last sample, of its end, and of the histogram after it."""
+    lenient = [(f"settling.{name}_excursion_percent", 100) for name in ("data", "slope")]
+    for overrides, end, window in (([("saturation.seconds", 121 * 60)], 31, []),
+                                   (lenient, 53, ["Measurement window, mean"])):  # fmt: skip
+        result = samples.result_of("wsat", overrides=overrides)
+        names = ["First sample (FOB)", *window, "Last sample", f"Last {end} min 00 s, all I/Os"]
+        line = result.time_line("stimulus")
+        (table,) = (each for each in tables(build(result).pages[0]) if each.title == "Key figures")
+
+        assert line is not None
+        assert cells(table, "When") == [*names, "Histogram after it, RND 4 KiB 0/100"]
+        iops = [float(text.replace("\N{NARROW NO-BREAK SPACE}", "")) for text in cells(table, "IOPS")]
+        assert iops[-2] == pytest.approx(sum(line.write_ios[-end:]) / (end * 60), rel=1e-3)
+        assert iops[0] == pytest.approx(line.iops[0], rel=1e-3)
+
+
+def test_an_unsteady_baseline_is_called_so() -> None:
+    """What is held against a baseline that was not achieved says so in its name, on the first page."""
+    for steady, word in ((True, ""), (False, "unsteady ")):
+        first, *_ = build(samples.result_of("hir", steady=steady)).pages
+        (table,) = (each for each in tables(first) if each.title == "Wait states")
+        headings = [column.heading for column in table.columns]
+
+        assert {f"% of {word}baseline", f"Back to {word}baseline"} <= set(headings)
+
+
 def test_idle_times_are_told_as_asked_and_as_measured() -> None:
     """Each wait state's idle time stands as asked, and as the clock said; IOPS beside the baseline."""
     result = samples.result_of("hir")

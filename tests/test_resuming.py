@@ -461,6 +461,27 @@ def test_status_and_stop_of_a_run_that_goes_on(
     assert not folder.stop_asked
 
 
+def test_what_a_stop_sets_aside_is_told(references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a run would begin again at its purge, stop and status say so, and what --continue keeps; rounds go on."""
+    found, home = references("hir")
+    folder = killing.killed(home, tmp_path / "hir", killing.whole_lines(found.journal[: len(found.journal) * 3 // 4]))
+    rule, keeping = look(folder, "rule"), look(folder, "continue")
+    assert rule.lost == rule.spared > 0 == keeping.lost
+
+    assert main(["status", str(folder.path)]) == 0
+    kept = f"Purge, {rule.lost} outcomes set aside (resume --continue keeps all of them, without a new purge)"
+    assert f"would go on with {kept}" in capsys.readouterr().out
+    with Journal(folder.journal, existing=True):
+        assert main(["stop", str(folder.path)]) == 0
+    assert f"As it stands, that is with {kept}." in capsys.readouterr().out
+
+    found, home = references("iops")
+    folder = killing.killed(home, tmp_path / "iops", _until(found, 2, points=4))
+    with Journal(folder.journal, existing=True):
+        assert main(["stop", str(folder.path)]) == 0
+    assert "As it stands" not in capsys.readouterr().out
+
+
 def test_several_tests_go_on_where_they_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of several tests, those that ended stay as they are, the one that was broken off goes on, the others follow."""
     place = tmp_path / "all"
@@ -489,6 +510,9 @@ def test_several_tests_go_on_where_they_were(tmp_path: Path, capsys: pytest.Capt
     assert assess(RunFolder.existing(place / "latency")).interruptions
     assert assess(RunFolder.existing(place / "wsat")).ending == "finished"
     assert not list(place.glob("**/report.*")), "a report was made where none was asked for"
+    capsys.readouterr()
+    assert main(["resume", str(place), "--progress", "none"]) == NotResumable.exit_code
+    assert "all of its tests are finished" in capsys.readouterr().err
     assert main(["report", str(place / "latency"), "--to", "json"]) == 0
     assert "interruption" in (place / "latency" / "report.json").read_text()
 

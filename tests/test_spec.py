@@ -377,7 +377,7 @@ def tracked(**point: Any) -> list[dict[str, Any]]:
         ("hir", "wait_states.access_c_seconds", 4,
          "expected wait_states.access_c_seconds of at least wait_states.access_c_sample_seconds (5)"),
         ("xsr", "groups.sequence", [group(1, "SEQ", 4, 1), {**group(2, "RND", 4, 1), "seconds": 59}],
-         "expected groups.sequence.1.seconds of at least groups.sample_seconds (60)"),
+         "expected groups.sequence 2.seconds of at least groups.sample_seconds (60)"),
         ("dirth", "demand.pre_write_seconds", 59,
          "expected demand.pre_write_seconds of at least settling.sample_seconds (60)"),
         ("dirth", "operating_points.pre_write_seconds", 59,
@@ -393,21 +393,21 @@ def tracked(**point: Any) -> list[dict[str, Any]]:
         ("hir", "patterns", [], "patterns: expected at least one entry"),
         ("hir", "patterns", [WRITES, WRITES], "expected patterns without repetition"),
         ("hir", "patterns", [{**WRITES, "block_sizes": TWO_SIZES[:1]}],
-         "patterns.0: expected shares of block_sizes that add up to 100"),
+         "patterns 1: expected shares of block_sizes that add up to 100"),
         ("hir", "patterns", [{**WRITES, "block_sizes": TWO_SIZES[:1] * 2}],
-         "patterns.0: expected block_sizes without repetition"),
+         "patterns 1: expected block_sizes without repetition"),
         ("hir", "patterns", [{**WRITES, "block_sizes": TWO_SIZES, "access": "SEQ"}],
-         "patterns.0: expected block_sizes of one size, for sequential access"),
+         "patterns 1: expected block_sizes of one size, for sequential access"),
         ("hir", "patterns", [{**WRITES, "skew": [{"access_percent": 50, "range_percent": 100}]}],
-         "patterns.0: expected a skew that adds up to 100 and 100, for random access"),
+         "patterns 1: expected a skew that adds up to 100 and 100, for random access"),
         ("hir", "patterns", [{**WRITES, "access": "SEQ", "skew": [{"access_percent": 100, "range_percent": 100}]}],
-         "patterns.0: expected a skew that adds up to 100 and 100, for random access"),
-        ("hir", "patterns", [{**WRITES, "access": "random"}], "patterns.0.access: 'random': expected 'RND' or 'SEQ'"),
-        ("hir", "patterns", [{**WRITES, "weight": 1}], "patterns.0.weight: expected no such key"),
-        ("hir", "patterns", [7], "patterns.0: 7: expected a table"),
+         "patterns 1: expected a skew that adds up to 100 and 100, for random access"),
+        ("hir", "patterns", [{**WRITES, "access": "random"}], "patterns 1.access: 'random': expected 'RND' or 'SEQ'"),
+        ("hir", "patterns", [{**WRITES, "weight": 1}], "patterns 1.weight: expected no such key"),
+        ("hir", "patterns", [7], "patterns 1: 7: expected a table"),
         ("xsr", "groups.sequence", [group(1, "SEQ", 4, 1), group(1, "RND", 4, 1)],
          "groups: expected sequence without repetition"),
-        ("xsr", "groups.sequence", [{"name": "AG 1"}], "groups.sequence.0.access: expected this key"),
+        ("xsr", "groups.sequence", [{"name": "AG 1"}], "groups.sequence 1.access: expected this key"),
         ("xsr", "groups.sample_seconds", -1, "groups.sample_seconds: -1: expected a number of at least 0.1"),
         ("dirth", "demand.thread_counts", [32, 32], "demand: expected thread_counts without repetition"),
         ("dirth", "demand.queue_depths", [], "demand.queue_depths: expected at least one entry"),
@@ -432,7 +432,7 @@ def test_mistaken_entries_are_told_once() -> None:
     mistaken = [{"metric": "art", "read_percent": 0}]
 
     assert refused("throughput", ("steady_state.tracked", mistaken)) == [
-        "steady_state.tracked.0.metric: 'art': expected 'iops', 'mb_per_second' or 'average_response_ms'"
+        "steady_state.tracked 1.metric: 'art': expected 'iops', 'mb_per_second' or 'average_response_ms'"
     ]
 
 

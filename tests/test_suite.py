@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,15 @@ from pypdf import PdfReader
 from snia_pts.cli.main import main
 from snia_pts.cli.suite import seed_of
 from snia_pts.errors import RecordError, ReportError, RunFolderError
+from snia_pts.limits import Limit
 from snia_pts.record.suite import SuiteFolder
-from snia_pts.report import rst
+from snia_pts.report import building, rst
 from snia_pts.report.pages import Prose
 from snia_pts.report.suite import build, key_figures, overview, write
 from snia_pts.report.tables import Link, Table
 from snia_pts.result import TestResult
 from snia_pts.spec import SPEC_TYPES
-from snia_pts.units import duration
+from snia_pts.units import duration, number
 from tests import samples
 from tests.drives import special
 from tests.test_cli import store_run
@@ -124,7 +126,8 @@ def test_every_test_has_key_figures() -> None:
     """Each test's summary line tells what the test is run for, in its own unit."""
     wanted = {
         "iops": ("RND 4 KiB 0/100", "IOPS"), "throughput": ("SEQ 1024 KiB 0/100", "MB/s"),
-        "latency": ("RND 4 KiB 0/100", "ms"), "wsat": ("IOPS", "last window"), "hir": ("Wait State 10", "steady state"),
+        "latency": ("RND 4 KiB 0/100", "ms"), "wsat": ("IOPS", "not steady", "histogram after it"),
+        "hir": ("Wait State 10", "steady state"),
         "xsr": ("AG 3: recovered after", "MB/s"), "composite": ("Max IOPS", "T"), "dirth": ("Min IOPS", "T1Q1"),
     }  # fmt: skip
     for test, texts in wanted.items():
@@ -168,6 +171,57 @@ def test_a_saturation_that_time_ended_is_no_fault() -> None:
 
     assert all(line.achieved for line in told.lines)
     assert not told.lines[0].verdict.startswith("STEADY")
+
+
+@pytest.mark.parametrize(
+    ("test", "steady"), [("latency", True), ("latency", False), ("hir", False), ("wsat", True), ("xsr", True)]
+)
+def test_the_header_says_of_steady_state_what_each_report_says(test: str, steady: bool) -> None:
+    """NOT ACHIEVED there is NOT ACHIEVED here, also of a write saturation that need not achieve it."""
+    result = samples.result_of(test, steady=steady)
+    own = building.build(result).header.blocks.rows
+    said = any("NOT ACHIEVED" in cell for row in own for cell in row)
+    rows = build(overview([(test, result)])).header.blocks.rows
+    (state,) = (row[-1] for row in rows if row[-2] == test.upper())
+
+    assert state == ("NOT ACHIEVED" if said else "complete" if test == "xsr" else "achieved")
+
+
+def test_a_saturation_without_steady_state_is_told_by_its_end() -> None:
+    """No figure on the summary is the mean of a window that the fresh drive is in."""
+    result = samples.result_of("wsat", overrides=[("saturation.seconds", 121 * 60), ("histogram.seconds", 60)])
+    line, after = result.time_line("stimulus"), result.time_line("histogram")
+    assert line is not None
+    assert after is not None
+
+    end = sum(line.write_ios[-31:]) / (31 * 60)
+    assert list(key_figures(result)) == [
+        f"{number(end)} IOPS, last 31 min 00 s of the stimulus, not steady",
+        f"{number(after.iops[0])} IOPS, histogram after it (RND 4 KiB 0/100)",
+    ]
+
+
+def test_an_unsteady_baseline_is_told_with_its_figure() -> None:
+    """The preconditioning's last window is marked where it is told."""
+    told = next(iter(key_figures(samples.result_of("hir", steady=False))))
+
+    assert told.endswith("IOPS, last window, NOT ACHIEVED")
+
+
+def test_limits_stand_on_the_summary() -> None:
+    """Each with its test, what was asked, measured and became of it; of a test that was not run too."""
+    wanted = Limit(test="iops", metric="iops", at="RND 4 KiB 0/100", unit="IOPS", minimum=1.0)
+    result = samples.result_of("iops")
+    limits = (wanted, replace(wanted, minimum=1e7), replace(wanted, test="hir"))
+    given = replace(result, facts=replace(result.facts, limits=limits))
+    (page,) = build(overview([("iops", given), ("hir", None)])).pages
+    table = next(block for block in page.blocks if isinstance(block, Table) and block.title == "Limits")
+
+    assert "Limits: 2 of 3 NOT MET" in [block.text for block in page.blocks if isinstance(block, Prose)]
+    assert [row[0] for row in table.rows] == ["iops", "iops", "hir"]
+    assert [row[-1] for row in table.rows] == ["met", "NOT MET: less than the minimum", "NOT MET: hir was not run"]
+    (page,) = build(overview([("iops", result)])).pages
+    assert "Limits" not in [block.title for block in page.blocks if isinstance(block, Table)]
 
 
 def test_an_unsteady_test_is_no_success_of_all() -> None:

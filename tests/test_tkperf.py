@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import zipfile
@@ -18,7 +19,7 @@ from lxml import etree
 
 from snia_pts.cli.main import main
 from snia_pts.comparison import unlike
-from snia_pts.errors import RecordError
+from snia_pts.errors import NotExportable, RecordError
 from snia_pts.folding import fold
 from snia_pts.imported import Imported
 from snia_pts.keyfigures import key_figures
@@ -497,7 +498,7 @@ def test_what_has_no_place_is_refused_with_its_reason() -> None:
         (samples.result_of("xsr"), "no such test"),
         (samples.result_of("iops", stop_after=2, ending="interrupted"), "fewer than five rounds"),
     ):
-        with pytest.raises(RecordError, match=told):
+        with pytest.raises(NotExportable, match=told):
             written([result], "x")
 
 
@@ -507,7 +508,10 @@ def test_a_rehearsal_stays_one() -> None:
     document, _, _ = written([samples.result_of("iops", device=device)], "x")
 
     assert b"SIMULATED" in document
-    assert made(document)["iops"].facts.dut.simulated
+    facts = made(document)["iops"].facts
+    assert facts.dut.simulated
+    assert [each.actual for each in facts.deviations if each.what == "device under test"] == ["SIMULATED: a model"]
+    assert "device under test" not in {each.what for each in made(ssd("iops"))["iops"].facts.deviations}
 
 
 # -- TKperf itself ----------------------------------------------------------------------------------------------------
@@ -572,11 +576,30 @@ def test_several_tests_are_a_folder_as_all_leaves(tmp_path: Path, capsys: pytest
     assert main(["import", str(path), "--run-dir", str(place), "--to", "rst"]) == 0
     assert json.loads((place / "suite.json").read_text())["tests"] == ["iops", "wsat"]
     assert (place / "summary.rst").is_file()
+    said = capsys.readouterr().out
+    assert re.search(r"\n  IOPS +NO, \d deviations +\S +not told +\S\n", said)
+    assert "nan" not in said.split("run folder:")[-1]
     assert main(["assess", str(place), "--json"]) == 0
     assert main(["export", str(place), "--to", "tkperf", "--out", str(out)]) == 0
     assert matrices(out.read_bytes()) == matrices(path.read_bytes())
     assert "an end that its file does not tell" in assess(RunFolder.existing(place / "wsat")).verdict
     assert "not in the file" not in capsys.readouterr().err
+
+
+def test_what_cannot_be_exported_is_told_as_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A test that TKperf does not have can be read all the same; a place where no file can be is another mistake."""
+    path, run = tmp_path / "f.xml", tmp_path / "run"
+    path.write_bytes(ssd("iops"))
+    main(["import", str(path), "--run-dir", str(run), "--to", "none"])
+    capsys.readouterr()
+
+    assert main(["export", str(run), "--to", "tkperf", "--out", str(tmp_path / "none" / "x.xml")]) == 20
+    told = capsys.readouterr().err
+    assert f"cannot be exported: {tmp_path / 'none' / 'x.xml'}: No such file or directory." in told
+    assert "Name another place with --out." in told
+    with pytest.raises(NotExportable, match=r"run x cannot be exported: .*: TKperf has no such test\.") as raised:
+        written([samples.result_of("hir")], "x")
+    assert "TKperf's file holds IOPS" in raised.value.hint
 
 
 def test_an_altered_copy_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

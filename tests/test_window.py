@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from snia_pts.measurement import MeasuredRound, Sample, SampledRound
 from snia_pts.spec import Settling
 from snia_pts.steadystate import determine
-from snia_pts.window import breaks, sampled_round, sampled_window, unbroken, window_ending
+from snia_pts.window import breaks, in_a_row, sampled_round, sampled_window, unbroken, window_ending
 from tests.strategies import cells, measured_round, rule, sample, spec_of
 
 #: Three tracked variables over eleven rounds: steady first at round 5, 7 and 5, but together only at 11.
@@ -173,6 +173,20 @@ def test_a_missing_round_breaks_the_window() -> None:
     assert sampled_window(holed, settling()) is not None
     assert sampled_window(holed[:-1], settling()) is None
     assert sampled_window([], settling()) is None
+
+
+@given(st.sets(st.integers(1, 25)))
+def test_a_window_of_samples_holds_consecutive_rounds_only(stand: set[int]) -> None:
+    """Whichever samples stand for none: a window is the five rounds up to the last, or there is none."""
+    rounds = judged((sample(1 + 30 * (number - 1)) for number in sorted(stand)), settling())
+    last = max(stand, default=0)
+    whole = set(range(last - 4, last + 1)) <= stand
+    window = sampled_window(rounds, settling())
+
+    assert (window.numbers if window else None) == (tuple(range(last - 4, last + 1)) if whole else None)
+    taken = [each.number for each in in_a_row(rounds, settling())]
+    assert taken == list(range(last - len(taken) + 1, last + 1))
+    assert len(taken) == 5 if whole else last - len(taken) not in stand
 
 
 def test_a_window_looks_at_its_own_rounds_alone() -> None:

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol
 
 from ..ceiling import Ceiling
-from ..dut import Dut
+from ..dut import Dut, SupposedSpeed
 from ..errors import TargetMissing, UsageError
 from ..health import Health
 from ..lab.cache import WriteCache
@@ -30,6 +30,7 @@ from ..lab.probe import IO_ENGINES, choose_io_engine, fio_version, require_optio
 from ..lab.process import Tick, find
 from ..lab.purge import Purger
 from ..lab.safety import Target, confirm, hold, require_holdable
+from ..lab.speed import supposed_speed
 from ..lab.stage import Stage, medium
 from ..procedures.profile import points
 from ..record.folder import RunFolder
@@ -76,6 +77,10 @@ class Bench(Protocol):
 
     def dut(self, spec: Spec) -> Dut:
         """Return what is known of the target of a test."""
+        ...
+
+    def speed(self, spec: Spec) -> SupposedSpeed:
+        """Return how fast the target of a test may be, as far as anything tells."""
         ...
 
     def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
@@ -148,6 +153,10 @@ class RealBench:
         del spec
         dut = self._target.dut if self._target else self._found()
         return self._conditions.of(dut) if self._conditions else dut
+
+    def speed(self, spec: Spec) -> SupposedSpeed:
+        """See Bench."""
+        return supposed_speed(self.dut(spec))
 
     def _found(self) -> Dut:
         try:

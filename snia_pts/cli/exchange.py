@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from ..errors import RecordError, SniaPtsError, UsageError
+from ..errors import NotExportable, RecordError, UsageError
 from ..files import read_regular, replace_file
 from ..imported import Imported
 from ..record.entries import Asked, Begun, Came, Ended
@@ -94,7 +94,7 @@ def _import_run(run: Run, folder: RunFolder, document: bytes, formats: Sequence[
 def export(arguments: argparse.Namespace) -> int:
     """Write a run, or all tests of a folder of several, as a file that TKperf loads; says what that cannot hold.
 
-    Raises RecordError where nothing of it can be held.
+    Raises NotExportable where nothing of it can be held, or the file cannot be written.
     """
     suite = SuiteFolder.existing(arguments.run)
     folders = (
@@ -112,8 +112,7 @@ def export(arguments: argparse.Namespace) -> int:
     try:
         replace_file(place, document)
     except OSError as error:
-        raise SniaPtsError(
-            detail=f"{place}: {error.strerror or error}", hint="Name another place with --out."
-        ) from None
+        reason = f"{place}: {error.strerror or error}"
+        raise NotExportable(path=arguments.run, reason=reason, hint="Name another place with --out.") from None
     print(place)
     return 0

@@ -240,7 +240,7 @@ def _how(parser: argparse.ArgumentParser, place: str) -> None:
 def _plan(parser: argparse.ArgumentParser) -> None:
     plan = parser.add_argument_group("plan")
     plan.add_argument("--plan", action="store_true", help="show steps, duration and bytes written; touch nothing")
-    plan.add_argument("--assume", metavar="MB/S", default="500", help="for --plan: what the drive moves at most (500)")
+    plan.add_argument("--assume", metavar="MB/S", help="for --plan: what the drive moves, not what its link could")
     plan.add_argument("--json", action="store_true", help="the plan as JSON")
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-from ..dut import Dut
+from ..dut import Dut, SupposedSpeed, megabytes
+from ..limits import Limit
 from ..plan import Estimate, Plan, PlannedStep
 from ..spec import Deviation, ProfileSpec, Spec
 from ..units import capacity, counted, duration, number
@@ -17,14 +18,22 @@ _NUMBERED = re.compile(r"\bRound \d+\b")
 _ZONE = re.compile(r", zone \d+\b")
 #: As many rows are read; where there are more, those of a workload stand together, whatever its axes.
 _MOST_ROWS = 40
+#: So many limits are told one by one.
+_MOST_LIMITS = 5
 
 
 class Planned(NamedTuple):
-    """A test with what it would cost, and the deviations known beforehand."""
+    """A test with what it would cost, the deviations known beforehand, and all limits that were given."""
 
     spec: Spec
     plan: Plan
     deviations: tuple[Deviation, ...]
+    limits: tuple[Limit, ...] = ()
+
+    @property
+    def own_limits(self) -> tuple[Limit, ...]:
+        """The limits on this test."""
+        return tuple(limit for limit in self.limits if limit.test == self.spec.test)
 
 
 class _Kind(NamedTuple):
@@ -41,6 +50,7 @@ class _Sum(NamedTuple):
     times: int = 0
     seconds: float = 0.0
     written_bytes: int = 0
+    open_ended: int = 0
 
 
 def _grouped(estimate: Estimate, label: Callable[[PlannedStep], str]) -> Mapping[_Kind, _Sum]:
@@ -53,6 +63,7 @@ def _grouped(estimate: Estimate, label: Callable[[PlannedStep], str]) -> Mapping
             times=before.times + 1,
             seconds=before.seconds + step.seconds,
             written_bytes=before.written_bytes + step.written_bytes,
+            open_ended=before.open_ended + step.open_ended,
         )
     return sums
 
@@ -77,7 +88,7 @@ def _labels(plan: Plan) -> Callable[[PlannedStep], str]:
 
 def plan_lines(planned: Planned, dut: Dut) -> Iterator[str]:
     """The steps of a test with what they cost, how often they come at least and at most, and the sums."""
-    spec, plan, deviations = planned
+    spec, plan = planned.spec, planned.plan
     yield f"{called(spec)}, {spec.revision}, on {dut.path}: {dut_words(dut)}"
     yield ""
     label, purged = _labels(plan), plan.assumptions.purging != "none"
@@ -89,16 +100,20 @@ def plan_lines(planned: Planned, dut: Dut) -> Iterator[str]:
     yield ""
     for word, estimate in (("shortest", plan.shortest), ("longest", plan.longest)):
         rounds = f"{counted(estimate.rounds, 'round')}, " if estimate.rounds else ""
-        yield f"  {word}: {rounds}{_cost(estimate.seconds, estimate.written_bytes, dut)}"
+        longer = or_more(estimate) if estimate is plan.longest else ""
+        yield f"  {word}: {rounds}{_cost(f'{duration(estimate.seconds)}{longer}', estimate.written_bytes, dut)}"
+    yield from _open_ended(plan)
     yield from _host(spec)
     yield from _assumptions(plan)
-    yield from deviation_lines(deviations, spec.authority)
+    yield from _limits(planned)
+    yield from deviation_lines(planned.deviations, spec.authority)
 
 
 def _row(kind: _Kind, shortest: _Sum, longest: _Sum, purged: bool) -> tuple[str, ...]:
     written = max(shortest.written_bytes, longest.written_bytes)
     out = kind.kind == "purge" and not purged
-    least, most = ("left out", "left out") if out else (_times(shortest), _times(longest))
+    more = " or more" if longest.open_ended else ""
+    least, most = ("left out", "left out") if out else (_times(shortest), _times(longest) + more)
     return (kind.label, str(kind.stimuli or ""), least, most, capacity(written) if written else "")
 
 
@@ -108,9 +123,21 @@ def _times(costs: _Sum) -> str:
     return f"{costs.times} x, {duration(costs.seconds) if costs.seconds else 'not counted'}"
 
 
-def _cost(seconds: float, written_bytes: int, dut: Dut) -> str:
+def _cost(time: str, written_bytes: int, dut: Dut) -> str:
     fills = number(written_bytes / dut.capacity_bytes)
-    return f"{duration(seconds)}, writes at most {capacity(written_bytes)} ({fills} fills)"
+    return f"{time}, writes at most {capacity(written_bytes)} ({fills} fills)"
+
+
+def or_more(estimate: Estimate) -> str:
+    """What follows a time that is no bound."""
+    return " or more" if estimate.open_ended else ""
+
+
+def _open_ended(plan: Plan) -> Iterator[str]:
+    """What has no end in time."""
+    if count := plan.longest.open_ended:
+        ends, takes = ("ends", "takes") if count == 1 else ("end", "take")
+        yield f"  {counted(count, 'step')} {ends} with an amount, not with a time, and {takes} as long as the I/Os do"
 
 
 def _host(spec: Spec) -> Iterator[str]:
@@ -137,12 +164,42 @@ def besides(plan: Plan) -> str:
 
 
 def _assumptions(plan: Plan) -> Iterator[str]:
-    missing = besides(plan)
+    missing, speed = besides(plan), plan.assumptions.speed
+    if speed.least == speed.read == speed.write:
+        yield f"  supposing {megabytes(speed.write)} MB/s, no more and no less ({speed.source})"
+    else:
+        yield f"  supposing that it moves no more than {_most(speed)}: {speed.source} (--assume, if it does less)"
+        yield f"  supposing that it streams {megabytes(speed.least)} MB/s or more: a slower one takes longer (--assume)"
     yield (
-        f"  supposing at most {plan.assumptions.mb_per_second:g} MB/s (--assume) and "
-        f"{plan.assumptions.overhead_seconds:g} s around each round or stretch, "
+        f"  {plan.assumptions.overhead_seconds:g} s around each round or stretch, "
         f"{plan.assumptions.between_seconds:g} s between two points{';' if missing else ''}{missing}"
     )
+
+
+def _most(speed: SupposedSpeed) -> str:
+    if speed.read == speed.write:
+        return f"{megabytes(speed.write)} MB/s each way"
+    return f"{megabytes(speed.read)} MB/s of reads and {megabytes(speed.write)} MB/s of writes"
+
+
+def _limits(planned: Planned) -> Iterator[str]:
+    """How many limits were taken, and those of this test."""
+    if not planned.limits:
+        return
+    from ..report.summary import asked
+
+    own = planned.own_limits
+    yield f"  {counted(len(planned.limits), 'limit')} taken, {len(own) or 'none'} on this test"
+    yield from (f"    {limit.name}: {asked(limit)}" for limit in own[:_MOST_LIMITS])
+    if len(own) > _MOST_LIMITS:
+        yield f"    and {len(own) - _MOST_LIMITS} more"
+
+
+def _suite_limits(tests: Sequence[Planned]) -> Iterator[str]:
+    """How many limits were taken, and how many are on each test."""
+    if total := len(tests[0].limits):
+        told = ", ".join(f"{len(each.own_limits) or 'none'} on {each.spec.test}" for each in tests)
+        yield f"  {counted(total, 'limit')} taken: {told}"
 
 
 def suite_lines(tests: Sequence[Planned], dut: Dut) -> Iterator[str]:
@@ -159,6 +216,7 @@ def suite_lines(tests: Sequence[Planned], dut: Dut) -> Iterator[str]:
     )
     yield ""
     yield from _assumptions(tests[0].plan)
+    yield from _suite_limits(tests)
     yield from deviation_lines(tuple(_named(tests)), "the standard")
 
 
@@ -181,16 +239,18 @@ def _sums(estimates: Sequence[Estimate], dut: Dut) -> tuple[str, str, str]:
 
 def plan_json(planned: Planned, dut: Dut) -> dict[str, Any]:
     """The plan of a test for programs."""
-    spec, plan, deviations = planned
+    spec, plan = planned.spec, planned.plan
     supposed = plan.assumptions
     return {
         "format": 1, "test": spec.test, "revision": spec.revision, "dut": asdict(dut),
         "assumptions": {
-            "mb_per_second": supposed.mb_per_second, "overhead_seconds": supposed.overhead_seconds,
+            "mb_per_second": asdict(supposed.speed), "overhead_seconds": supposed.overhead_seconds,
             "between_seconds": supposed.between_seconds, "purging": supposed.purging,
         },
         "host_settings": _host_settings(spec), "shortest": _course(plan, plan.shortest, dut),
-        "longest": _course(plan, plan.longest, dut), "deviations": [asdict(deviation) for deviation in deviations],
+        "longest": _course(plan, plan.longest, dut),
+        "limits": [asdict(limit) for limit in planned.own_limits],
+        "deviations": [asdict(deviation) for deviation in planned.deviations],
     }  # fmt: skip
 
 
@@ -215,4 +275,5 @@ def _json_sums(estimates: Sequence[Estimate], dut: Dut) -> dict[str, Any]:
     return {
         "seconds": sum(estimate.seconds for estimate in estimates), "written_bytes": written,
         "drive_fills": written / dut.capacity_bytes,
+        "open_ended": sum(estimate.open_ended for estimate in estimates),
     }  # fmt: skip

@@ -14,8 +14,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from ..about import About, read_about
-from ..dut import Dut
-from ..errors import NotConfirmed, TargetUnfit, UsageError
+from ..dut import Dut, SupposedSpeed
+from ..errors import NotConfirmed, ReportError, TargetUnfit, UsageError
 from ..limits import Limit, read_limits, unmet
 from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
 from ..spec import Spec
@@ -77,7 +77,11 @@ def formats(arguments: argparse.Namespace) -> tuple[str, ...]:
     if "interactive" in asked:
         from ..report.interactive import require_plotly
 
-        require_plotly()
+        try:
+            require_plotly()
+        except ReportError as error:
+            error.hint = f"Nothing was made. {error.hint} Or leave interactive out of --to."
+            raise
     return asked
 
 
@@ -96,20 +100,24 @@ def purging(arguments: argparse.Namespace) -> Purging:
     return "none" if arguments.purge == "none" else "overwrite" if arguments.purge == "overwrite" else "own"
 
 
-def _assumptions(arguments: argparse.Namespace) -> Assumptions:
-    """Return what a plan supposes; raises UsageError for a speed that is none."""
+def _assumptions(arguments: argparse.Namespace, speed: SupposedSpeed) -> Assumptions:
+    """Return what a plan supposes of a device of a speed."""
     from ..plan import Assumptions
 
+    return Assumptions(
+        speed=speed, overhead_seconds=_OVERHEAD_SECONDS, between_seconds=_BETWEEN_SECONDS, purging=purging(arguments)
+    )
+
+
+def _assumed(text: str) -> SupposedSpeed:
+    """Return the speed of --assume; raises UsageError for one that is none."""
     try:
-        speed = float(arguments.assume)
+        speed = float(text)
     except ValueError:
         speed = 0.0
     if not _SLOWEST <= speed <= _FASTEST:
-        raise UsageError(detail=f"--assume {arguments.assume}: not a speed in MB/s.", hint="For example --assume 500.")
-    return Assumptions(
-        mb_per_second=speed, overhead_seconds=_OVERHEAD_SECONDS, between_seconds=_BETWEEN_SECONDS,
-        purging=purging(arguments),
-    )  # fmt: skip
+        raise UsageError(detail=f"--assume {text}: not a speed in MB/s.", hint="For example --assume 500.")
+    return SupposedSpeed.constant(speed, "--assume")
 
 
 def require_measurable(
@@ -121,7 +129,10 @@ def require_measurable(
     """
     from ..acceptance import expected, unmeasurable
 
-    limited, supposed = {limit.test for limit in limits}, _assumptions(arguments)
+    if len(tests) == 1:
+        tell_if_unlimited(limits, path, tests[0][0].test)
+    # The slowest drive has every number: it has not written all there is to write before the first window.
+    limited, supposed = {limit.test for limit in limits}, _assumptions(arguments, SupposedSpeed.constant(_SLOWEST))
     names: dict[str, Mapping[str, str]] = {
         spec.test: expected(spec, dut, supposed) if spec.test in limited else {} for spec, dut in tests
     }
@@ -129,11 +140,21 @@ def require_measurable(
         raise unmet(path, mistakes)
 
 
-def plan_of(spec: Spec, dut: Dut, arguments: argparse.Namespace) -> Plan:
-    """Return what a test would cost; raises UsageError for a speed that is none, TargetUnfit for what cannot run."""
+def tell_if_unlimited(limits: Sequence[Limit], path: Path, test: str) -> None:
+    """Tell that a file of limits asks nothing of a test, so that nobody takes it for met."""
+    if limits and all(limit.test != test for limit in limits):
+        others = ", ".join(dict.fromkeys(limit.test for limit in limits))
+        print(f"snia-pts: {path} has no limit on {test}, only on {others}: nothing is judged by it.", file=sys.stderr)
+
+
+def plan_of(spec: Spec, dut: Dut, speed: SupposedSpeed, arguments: argparse.Namespace) -> Plan:
+    """Return what a test would cost on a device of a speed, unless --assume tells another.
+
+    Raises UsageError for a speed that is none, TargetUnfit for what cannot run.
+    """
     from ..plan import plan
 
-    supposed = _assumptions(arguments)
+    supposed = _assumptions(arguments, speed if arguments.assume is None else _assumed(arguments.assume))
     try:
         return plan(spec, dut, supposed)
     except TargetUnfit as unfit:

@@ -15,7 +15,7 @@ from ..runner import Event, OutcomeCame, RoundJudged, StepBegun, WentOn
 from ..spec import DemandSpec, HostIdleSpec, ProfileSpec, Spec, loop_rule, most_rounds
 from ..steps import Idle, Purge, Round, Step, Stretch
 from ..units import capacity, duration, number
-from .plan_text import besides
+from .plan_text import besides, or_more
 from .words import excursions, valued
 
 _HEARTBEAT_SECONDS = 300.0
@@ -59,8 +59,8 @@ class Progress:
             self._mode = "none"
             return
         times = dict.fromkeys(duration(each.seconds) for each in (self._plan.shortest, self._plan.longest))
-        speed = f"{self._plan.assumptions.mb_per_second:g} MB/s"
-        self._line(f"planned: {' to '.join(times)}{self._virtual}{besides(self._plan)}, at {speed}")
+        told = f"{' to '.join(times)}{or_more(self._plan.longest)}{self._virtual}{besides(self._plan)}"
+        self._line(f"planned: {told}, at {self._plan.assumptions.speed.span}")
 
     def event(self, event: Event) -> None:
         """Take note of an event, and say what is worth saying."""
@@ -176,8 +176,9 @@ class Progress:
 
     def _remainder(self) -> str:
         """Time until a profile ends, which takes its planned steps one after the other."""
-        planned = sum(step.seconds for step in self._plan.shortest.steps[self._steps_begun - 1 :])
-        return f", {duration(max(0.0, planned - (self._clock() - self._step_began)))} left"
+        coming = self._plan.shortest.steps[self._steps_begun - 1 :]
+        rest = max(0.0, sum(step.seconds for step in coming) - (self._clock() - self._step_began))
+        return f", {'at least ' if any(step.open_ended for step in coming) else ''}{duration(rest)} left"
 
     def _count(self, step: Step) -> str:
         times = self._repeats(step)

@@ -63,7 +63,7 @@ def _judged_lines(name: str, judged: Loop | Sampling) -> Iterator[str]:
         since = (
             " since the run was interrupted" if judged.rounds and max(judged.rounds[-1].interruptions or {0}) else ""
         )
-        yield f"{name}: {done}, too few{since} for a window"
+        yield f"{name}: {done}, too few in a row{since} for a window"
         return
     first, last = judged.window.numbers[0], judged.window.numbers[-1]
     kind = "measurement window" if judged.steady else "last window, NOT STEADY"

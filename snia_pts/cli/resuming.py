@@ -156,7 +156,7 @@ def _resume_settled(
 
     facts = outlook.facts
     changes = tuple(drive_changes(folder, facts.dut, target.dut(facts.spec)))
-    plan, stream = preparing.plan_of(facts.spec, facts.dut, asked), standard_stream()
+    plan, stream = preparing.plan_of(facts.spec, facts.dut, target.speed(facts.spec), asked), standard_stream()
     progress = Progress(facts.spec, plan, choose_mode(asked.progress, stream), stream, resumed=True)
     target.set_clock(moment(folder, facts.started))
     equipment = target.equip(facts.spec, folder.evidence, facts.seed or 0, progress.tick)

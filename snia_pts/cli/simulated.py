@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from ..dut import Dut
+from ..dut import Dut, SupposedSpeed
 from ..errors import TargetUnfit, UsageError
 from ..lab.laboratory import target_deviations
 from ..lab.process import Tick
@@ -51,6 +51,11 @@ class SimulatedBench:
         """Return what the simulated drive says of itself."""
         drive = self._drive(spec)
         return simulated_dut(self._name, dataclasses.replace(self._preset, drive=drive))
+
+    def speed(self, spec: Spec) -> SupposedSpeed:
+        """See Bench: as its preset tells."""
+        del spec
+        return self._preset.speed
 
     def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
         """See Bench; raises TargetUnfit for a profile that only a real host can run."""

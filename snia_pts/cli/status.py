@@ -16,7 +16,7 @@ from ..record.folder import RunFolder, unreadable
 from ..record.journal import is_written
 from ..record.suite import SuiteFolder
 from ..replay import Outlook, assess, look, moment
-from ..units import duration
+from ..units import counted, duration
 from .words import dut_words
 
 State = Literal["running", "stopped", "finished", "not begun", "unreadable"]
@@ -131,13 +131,21 @@ def _known(folder: RunFolder, outlook: Outlook, whole: Path, *, running: bool) -
     elif outlook.finished:
         state, told, command = "finished", assess(folder).verdict, ""
     else:
-        lost = f", {outlook.lost} outcomes set aside" if outlook.lost else ""
-        state, told = "stopped", f"{outlook.reason}; would go on with {outlook.went_on or 'its end'}{lost}"
+        state, told = "stopped", f"{outlook.reason}; would go on with {outlook.went_on or 'its end'}{_lost(outlook)}"
     return Standing(
         run=str(folder.path), state=state, test=facts.spec.test, drive=dut_words(facts.dut), serial=facts.dut.serial,
         where=outlook.where, since=outlook.stopped.isoformat(" ", "seconds"), virtual=facts.dut.simulated, told=told,
         command=command,
     )  # fmt: skip
+
+
+def _lost(outlook: Outlook) -> str:
+    """What of a run would be set aside if it went on, and what of that the operator can keep."""
+    if not outlook.lost:
+        return ""
+    kept = "all" if outlook.spared == outlook.lost else outlook.spared
+    spared = f" (resume --continue keeps {kept} of them, without a new purge)" if outlook.spared else ""
+    return f", {counted(outlook.lost, 'outcome')} set aside{spared}"
 
 
 def _alone(standing: Standing) -> Iterator[str]:
@@ -186,4 +194,15 @@ def stop(arguments: argparse.Namespace) -> int:
     for folder in running:
         folder.ask_to_stop()
         print(f"{folder.path} stops after its current point; snia-pts resume {arguments.run} goes on with it.")
+        if lost := _lost_now(folder):
+            print(f"As it stands, that is with {lost}.")
     return 0
+
+
+def _lost_now(folder: RunFolder) -> str:
+    """What a run would begin again with that stopped now; empty where nothing is lost, or its journal cannot tell."""
+    try:
+        outlook = look(folder, "rule")
+    except (RecordError, OSError):
+        return ""  # it was asked to stop all the same
+    return f"{outlook.went_on}{_lost(outlook)}" if outlook.lost else ""

@@ -11,12 +11,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from ..about import About, read_about
 from ..acceptance import Judgement, judgements, require_met, untested
-from ..errors import RecordError, ReportError
+from ..errors import LimitsMissed, RecordError, ReportError
 from ..files import replace_file
 from ..limits import Limit, read_limits
 from ..record.evidence import evidence_differences
@@ -39,17 +38,17 @@ def assess(arguments: argparse.Namespace) -> int:
 
     The exit code is that of RecordError when they do not agree.  Raises LimitsMissed.
     """
-    limits = read_limits(arguments.limits) if arguments.limits else None
     suite = SuiteFolder.existing(arguments.run)
+    with_given = _giving(arguments, suite)
     if suite:
         from .suite import overview_json, overview_lines, summed_up
     folders = _runs(suite) if suite else [RunFolder.existing(arguments.run)]
-    documents, judged, disagreed = [], list[Judgement](), False
+    documents, judged, disagreed, finished = [], list[Judgement](), False, True
     for folder in folders:
         result = assess_run(folder)
         disagreements = _disagreements(folder, result, result_xml(result))
-        disagreed = disagreed or bool(disagreements)
-        result = given(result, limits)
+        disagreed, finished = disagreed or bool(disagreements), finished and result.ending == "finished"
+        result = with_given(result)
         judged += judgements(result)
         if arguments.json:
             documents.append(result_json(result, disagreements))
@@ -64,8 +63,32 @@ def assess(arguments: argparse.Namespace) -> int:
         return RecordError.exit_code
     if suite:
         judged += untested(result.facts.limits, [folder.path.name for folder in folders])
-    require_met(judged)
+    _require_met(judged, arguments.run, finished and (suite is None or len(folders) == len(suite.tests)))
     return 0
+
+
+def _require_met(judged: Sequence[Judgement], run: Path, finished: bool) -> None:
+    """Raise LimitsMissed unless all limits are met, with another remedy for what is not at its end."""
+    try:
+        require_met(judged)
+    except LimitsMissed as missed:
+        if not finished:
+            missed.hint = f"It is not at its end; snia-pts status {run} tells where it stands."
+        raise
+
+
+def _giving(
+    arguments: argparse.Namespace, suite: SuiteFolder | None, about: About | None = None
+) -> Callable[[TestResult], TestResult]:
+    """Return what gives a result --limits, and ``about``; it tells where these limits ask nothing of the one run."""
+    limits = read_limits(arguments.limits) if arguments.limits else None
+
+    def change(result: TestResult) -> TestResult:
+        if limits and suite is None:
+            preparing.tell_if_unlimited(limits, arguments.limits, result.facts.spec.test)
+        return given(result, limits, about)
+
+    return change
 
 
 def given(result: TestResult, limits: tuple[Limit, ...] | None, about: About | None = None) -> TestResult:
@@ -93,10 +116,8 @@ def _print_assessment(folder: RunFolder, result: TestResult, disagreements: tupl
 
 def report(arguments: argparse.Namespace) -> int:
     """Make result.xml and the report of a stored run again; tells where what was there differed from the journal."""
-    formats, limits = preparing.formats(arguments), read_limits(arguments.limits) if arguments.limits else None
-    about = read_about(arguments.about) if arguments.about else None
-    change = partial(given, limits=limits, about=about)
-    suite = SuiteFolder.existing(arguments.run)
+    formats, suite = preparing.formats(arguments), SuiteFolder.existing(arguments.run)
+    change = _giving(arguments, suite, read_about(arguments.about) if arguments.about else None)
     for folder in _runs(suite) if suite else [RunFolder.existing(arguments.run)]:
         for line in _report_again(folder, formats, change):
             print(line)
@@ -120,7 +141,6 @@ def _report_again(
     result = assess_run(folder)
     if result.running:
         raise RecordError(path=folder.path, reason="the run still goes on", hint="Wait for its end, or stop it.")
-
     made = result_xml(result)
     for line in _told(_disagreements(folder, result, made)):
         print(line, file=sys.stderr)

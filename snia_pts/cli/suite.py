@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,8 +25,9 @@ from ..record.recorded import Recorded
 from ..record.suite import SuiteFolder
 from ..replay import Outlook, assess, look, store
 from ..report import USUAL, places
-from ..report.suite import Overview, overview
+from ..report.suite import NOT_RUN, Overview, TestLine, overview
 from ..report.suite import write as write_summary
+from ..report.tables import UNKNOWN
 from ..result import TestResult
 from ..spec import Spec
 from ..specfile import Specification
@@ -54,11 +56,12 @@ def run_all(arguments: argparse.Namespace) -> int:
     arguments.formats, arguments.post = preparing.formats(arguments), post(arguments)
     target, seed = bench(arguments), preparing.seed(arguments.seed)
     target.require_tools()
+    if arguments.plan:  # before anything is asked of a drive that is at somebody's work
+        foresee(next(iter(specifications.values())).spec, target, arguments)
     planned = [planned_test(each, target, arguments) for each in specifications.values()]  # refuses what is unfit
     duts = [(each.spec, target.dut(each.spec)) for each in planned]
     preparing.require_measurable(arguments.limits, path, duts, arguments)
     if arguments.plan:
-        foresee(planned[0].spec, target, arguments)
         _, dut = duts[0]
         text = (
             json.dumps(suite_json(planned, dut), indent=1) if arguments.json else "\n".join(suite_lines(planned, dut))
@@ -79,10 +82,13 @@ def _words(spec: Spec, target: Bench, tests: Sequence[str]) -> str:
 
 def resume_all(folder: SuiteFolder, arguments: argparse.Namespace) -> int:
     """Go on with several tests: the one that was broken off, then those that were not run."""
-    begun = next((run for test in folder.tests if (run := folder.recorded(test))), None)
-    if begun is None:
+    runs = [run for test in folder.tests if (run := folder.recorded(test))]
+    if not runs:
         raise NotResumable(path=folder.path, reason="none of its tests had begun", hint="Begin a new run.")
-    facts = Recorded(begun.journal).facts
+    if len(runs) == len(folder.tests) and all(look(run, "rule").finished for run in runs):
+        hint = f"snia-pts report {folder.path} reports them."
+        raise NotResumable(path=folder.path, reason="all of its tests are finished", hint=hint)
+    facts = Recorded(runs[0].journal).facts
     asked = asked_again(facts, arguments)
     overrides = _overrides(asked.set, folder.tests)
     specifications = {test: preparing.specification(test, asked, overrides[test]) for test in folder.tests}
@@ -289,18 +295,22 @@ def overview_lines(told: Overview) -> Iterator[str]:
     yield ""
     yield from table(
         ("test", "PTS conformant", "duration", "written", "drive fills"),
-        (
-            (
-                line.title, line.conformance, line.duration, line.least + capacity(line.written_bytes),
-                number(told.fills(line.written_bytes)),
-            )
-            for line in told.lines
-        ),
-    )  # fmt: skip
+        ((line.title, line.conformance, line.duration, *_written(told, line)) for line in told.lines),
+    )
     for line in told.lines:
         yield ""
         yield f"{line.title}: {line.verdict}"
         yield from (f"  {figure}" for figure in line.key_figures)
+
+
+def _written(told: Overview, line: TestLine) -> tuple[str, str]:
+    """How much a test wrote, and how often that fills the drive, as far as it was run, and tells."""
+    if line.ending == NOT_RUN:
+        return UNKNOWN, UNKNOWN
+    if not math.isfinite(line.written_bytes):
+        return "not told", UNKNOWN
+    fills = told.fills(line.written_bytes)
+    return line.least + capacity(line.written_bytes), number(fills) if math.isfinite(fills) else UNKNOWN
 
 
 def overview_json(told: Overview) -> list[dict[str, object]]:

@@ -123,14 +123,35 @@ def _made_it(entries: Sequence[Entry], found: Sequence[Unlike]) -> Iterator[Bloc
 
 
 def cause(entries: Sequence[Entry], found: Sequence[Unlike]) -> str:
-    """Return a sentence about what was recorded that may have made the numbers differ."""
+    """Return a sentence about what may have made the numbers differ, as far as it was recorded and is compared."""
     possible = causes(found)
+    same = _same_run(entries)
+    told = f"{' and '.join(same)} are the same run. " if same else ""
+    if len(same) == len(entries):
+        return f"{told}It differs in nothing from itself."
+    return told + _cause(entries, possible)
+
+
+def _cause(entries: Sequence[Entry], possible: Sequence[Unlike]) -> str:
     if not possible:
-        return "Nothing that was recorded differs: what the numbers differ by is chance, or of what was not recorded."
+        return (
+            "Nothing that is compared differs (drive, host, suite, settings, deviations; not seed and command line): "
+            "what the numbers differ by is chance, or of what is not compared."
+        )
     told = f"{possible[0].what} ({'; '.join(_gathered(entries, possible[0].values))})"
     if len(possible) == 1:
-        return f"The only recorded difference: {told}."
-    return f"{len(possible)} recorded differences; which of them made the numbers differ, these runs cannot tell."
+        return f"The only difference in what is compared: {told}."
+    told = f"{len(possible)} differences in what is compared"
+    return f"{told}; which of them made the numbers differ, these runs cannot tell."
+
+
+def _same_run(entries: Sequence[Entry]) -> list[str]:
+    """Return the labels of the first entries that are one run, in one folder or a copy; none where there are none."""
+    for place, each in enumerate(entries):
+        labels = [each.label, *(other.label for other in entries[place + 1 :] if other.result == each.result)]
+        if len(labels) > 1:
+            return labels
+    return []
 
 
 def _runs(entries: Sequence[Entry]) -> Table:

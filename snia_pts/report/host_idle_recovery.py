@@ -221,6 +221,7 @@ def state_table(result: TestResult, shown: Sequence[State]) -> Table:
     base, sample_seconds = baseline(result.sampling), _spec(result).settling.sample_seconds
     idle = [_idle(result, state) for state in shown]
     means = [timelines.mean(state.a, IOPS) for state in shown]
+    unsteady = "" if result.steady or base is None else "unsteady "
     c = [[each.value for each in recovery.iops_means(state.c, sample_seconds)] if state.c else [] for state in shown]
     figures: tuple[tuple[str, Sequence[str]], ...] = (
         ("Idle asked (s)", [f"{state.idle_seconds:g}" for state in shown]),
@@ -228,10 +229,10 @@ def state_table(result: TestResult, shown: Sequence[State]) -> Table:
         ("Idle, longest (s)", aligned([max(each, default=None) for each in idle], digits=4)),
         ("Duty cycle (%)", [_duty(state, each) for state, each in zip(shown, idle, strict=True)]),
         ("IOPS, Access A", aligned(means)),
-        ("% of baseline", [thousands(100 * each / base, 1) if base else NOT_APPLICABLE for each in means]),
+        (f"% of {unsteady}baseline", [thousands(100 * each / base, 1) if base else NOT_APPLICABLE for each in means]),
         (f"IOPS, first {duration(sample_seconds)} of C", aligned([each[0] if each else None for each in c])),
         (f"IOPS, last {duration(sample_seconds)} of C", aligned([each[-1] if each else None for each in c])),
-        ("Back to baseline", [_back(state, base, sample_seconds) for state in shown]),
+        (f"Back to {unsteady}baseline", [_back(state, base, sample_seconds) for state in shown]),
     )
     columns = (
         Column(heading="Wait state", width=13),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import html
 import json
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -71,7 +73,7 @@ def require_plotly() -> None:
     except ImportError:
         found = False
     if not found:
-        hint = "Install it: pip install 'plotly>=6'."
+        hint = f"Install it: {shlex.quote(sys.executable)} -m pip install 'plotly>=6'."
         raise ReportError(reason="figures to turn and zoom need plotly", hint=hint)
 
 

@@ -235,8 +235,27 @@ def _settings(result: TestResult) -> Iterator[Table]:
 
 
 def _repeatable(told: RunFacts) -> tuple[str, ...]:
-    """Return the command line with the run's seed, so that the offsets are the same again."""
-    return told.command_line if "--seed" in told.command_line else (*told.command_line, "--seed", str(told.seed))
+    """Return the command line with the run's seed, so that the offsets are the same again, and for a new folder.
+
+    That of several tests becomes the one of this test alone.
+    """
+    several, test, kept = _one_of_several(told), told.spec.test, list[str]()
+    rest = iter(told.command_line[2:])
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name in ("--run-dir", "--seed"):
+            value = value if equals else next(rest, "")
+        elif several and name == "--set":
+            of, _, change = (value if equals else next(rest, "")).partition(".")
+            kept += ["--set", change] if of == test else []
+        elif not (several and word == "--advanced"):
+            kept.append(word)
+    begun = (told.command_line[0], test) if several else told.command_line[:2]
+    return (*begun, *kept, "--seed", str(told.seed))
+
+
+def _one_of_several(told: RunFacts) -> bool:
+    return told.command_line[1:2] == ("all",)
 
 
 def _steps(result: TestResult) -> Table:
@@ -255,7 +274,9 @@ def _steps(result: TestResult) -> Table:
             f"Take any host: the drive is simulated ({told.dut.path}), and no device is needed or touched.",
             f"Install {suite}, with the preset as it was: the simulation is part of it.",
         )
-    return _numbered((*prepared, f"Run, in a new --run-dir: {shlex.join(_repeatable(told))}", _COMPARE))
+    alone = " by itself (it was one of several then)" if _one_of_several(told) else ""
+    run = f"Run the test{alone}; a new folder is made in runs/: {shlex.join(_repeatable(told))}"
+    return _numbered((*prepared, run, _COMPARE))
 
 
 def _same(spec: Spec) -> str:

@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 from ..measurement import FIVE_NINES, METRICS, Key, MeasuredRound, Measurement, Metric
 from ..result import Loop, Sampling, TestResult
 from ..spec import SteadyStateRule, Tracked, loop_rule, settling_rule
 from ..steadystate import SteadyState, determine
 from ..steps import Stimulus
-from ..window import Judged, Window, breaks, unbroken
+from ..window import Judged, Window, breaks, in_a_row, unbroken
 from . import figures, matrices
 from .header import ALTERED, NOT_ACHIEVED, minutes_of, window_rounds
 from .pages import Block, Figure, Page, Prose
@@ -236,6 +237,8 @@ def rounds_page(result: TestResult, *judged: Loop | Sampling) -> Iterator[Page]:
         f"average; allowed are {rule.data_excursion_percent:g} % (data), {rule.slope_excursion_percent:g} % (slope). "
         f"The {'stimulus' if sampled else 'test loop'} ends with the first round in which {several} steady."
     )
+    if any(_holes(each.rounds) for each in found):
+        note += " No sample stands for a round that is missing here, and no window reaches across it."
     if any(breaks(each.rounds) for each in found):
         note += " * The run was interrupted in this round, or right before it: no window reaches across that."
     groups = [rule.tracked[at : at + _ABREAST] for at in range(0, len(rule.tracked), _ABREAST)]
@@ -267,14 +270,19 @@ def round_table(tracked: Tracking, variables: Sequence[Tracked]) -> Table:
     return Table(kind="numbers", columns=tuple(headings), rows=rows, title=tracked.part)
 
 
+def _holes(rounds: Sequence[Judged]) -> bool:
+    """Tell whether a round is missing between others."""
+    return any(after.number != before.number + 1 for before, after in pairwise(rounds))
+
+
 def _variable_cells(tracked: Tracking, variable: Tracked) -> tuple[Sequence[str], ...]:
     rounds, rule = tracked.rounds, tracked.rule
     values = [measured.value(variable) for measured in rounds]
     found: list[SteadyState | None] = []
     for end in range(1, len(values) + 1):
-        start = end - rule.window_rounds
-        whole = len(unbroken(rounds[:end])) >= rule.window_rounds
-        found.append(determine(values[start:end], rule, first_round=rounds[start].number) if whole else None)
+        last = in_a_row(rounds[:end], rule)
+        whole = len(last) == rule.window_rounds
+        found.append(determine(values[end - len(last) : end], rule, first_round=last[0].number) if whole else None)
     data = [each.data_excursion_percent if each and each.evaluable else None for each in found]
     slope = [each.slope_excursion_percent if each and each.evaluable else None for each in found]
     return aligned(values, digits=4), _percents(data, found), _percents(slope, found), [_steady(each) for each in found]

@@ -10,16 +10,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from .. import recovery
+from ..acceptance import Judgement, judgements, untested
 from ..demand import demand_means, operating_points
 from ..errors import ReportError
 from ..measurement import METRICS
 from ..result import Loop, TestResult
-from ..spec import CrossStimulusSpec, DemandSpec
+from ..spec import CrossStimulusSpec, DemandSpec, WriteSaturationSpec
 from ..specfile import read_specification, versions
 from ..units import GB, capacity, duration, number
 from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
 from .pages import Header, Page, Prose, Report
-from .summary import SIMULATED, elapsed_seconds, least, shortcomings, verdict
+from .summary import SIMULATED, elapsed_seconds, least, limits_told, shortcomings, verdict
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, facts, thousands
 from .writing import OUTPUTS, USUAL
 
@@ -31,12 +32,16 @@ NOT_RUN = "NOT RUN"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestLine:
-    """What the summary says of a test; of one that was not run, that alone."""
+    """What the summary says of a test; of one that was not run, that alone.
+
+    ``achieved`` tells whether it came to the end that the standard wants, ``steady`` whether to steady state.
+    """
 
     test: str
     title: str
     verdict: str = NOT_RUN
     achieved: bool = False
+    steady: bool = False
     ending: str = NOT_RUN
     conformance: str = UNKNOWN
     key_figures: tuple[str, ...] = ()
@@ -55,7 +60,7 @@ class TestLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """All tests that were asked for; ``first`` is what the header says, None where none was run."""
+    """All tests that were asked for, and the limits on them, with what became of each."""
 
     lines: tuple[TestLine, ...]
     header: Header
@@ -63,6 +68,7 @@ class Overview:
     author: str
     dut: str
     capacity_bytes: int
+    limits: tuple[Judgement, ...] = ()
 
     def fills(self, written_bytes: float) -> float:
         """Return how often so many bytes fill the device; nan where it is not known how large that is."""
@@ -100,18 +106,21 @@ def overview(
     Raises ReportError when no test was run.
     """
     lines: list[TestLine] = []
+    judged: list[Judgement] = []
     first: TestResult | None = None
     for test, result in results:
         first = first or (_small(result) if result else None)
+        judged += judgements(result) if result else ()
         lines.append(_line(test, result, reported.get(test)) if result else TestLine(test=test, title=""))
     if first is None:
         raise ReportError(reason="none of the tests was run", hint="")
+    judged += untested(first.facts.limits, [line.test for line in lines if line.title])
     lines = [line if line.title else replace(line, title=_title(line.test, first)) for line in lines]
     dut = first.facts.dut
     return Overview(
         lines=tuple(lines), header=_header(first, lines), simulated=dut.simulated,
         author=first.facts.about.operator,
-        dut=dut.model or dut.name, capacity_bytes=dut.capacity_bytes,
+        dut=dut.model or dut.name, capacity_bytes=dut.capacity_bytes, limits=tuple(judged),
     )  # fmt: skip
 
 
@@ -133,6 +142,7 @@ def _line(test: str, result: TestResult, report: str | None) -> TestLine:
         title=result.facts.spec.title,
         verdict=verdict(result),
         achieved=result.achieved,
+        steady=result.steady,
         ending=result.ending,
         conformance="yes" if result.conformant else f"NO, {shortcomings(result)}",
         key_figures=tuple(key_figures(result)),
@@ -159,14 +169,27 @@ def key_figures(result: TestResult) -> Iterator[str]:
         yield from _tracked(loop)
     if isinstance(spec, CrossStimulusSpec):
         yield from _recovered(result)
+    elif isinstance(spec, WriteSaturationSpec) and not result.steady:
+        yield from _at_end(result)
     elif result.sampling and result.sampling.window:
-        (_, state), *_ = result.sampling.window.determinations
-        steady = "steady state" if result.sampling.steady else "last window"
-        yield f"{number(state.average)} IOPS, {steady}"
+        (tracked, state), *_ = result.sampling.window.determinations
+        steady = "steady state" if result.sampling.steady else f"last window, {NOT_ACHIEVED}"
+        yield f"{number(state.average)} {METRICS[tracked.metric].unit}, {steady}"
     for line in result.lines("access A"):
         seconds = sum(line.seconds)
         if seconds:
             yield f"{line.part}: {number(sum(line.write_ios) / seconds)} IOPS"
+
+
+def _at_end(result: TestResult) -> Iterator[str]:
+    """Give what a write saturation without steady state came to; its window may hold the fresh drive."""
+    line, after = result.time_line("stimulus"), result.time_line("histogram")
+    rows = recovery.end_rows(line) if line is not None else range(0)
+    if line is not None and (seconds := sum(line.seconds[row] for row in rows)):
+        ios = sum(line.read_ios[row] + line.write_ios[row] for row in rows)
+        yield f"{number(ios / seconds)} IOPS, last {duration(seconds)} of the stimulus, not steady"
+    if after is not None and (ios := sum(after.read_ios) + sum(after.write_ios)):
+        yield f"{number(ios / sum(after.seconds))} IOPS, histogram after it ({after.stimulus.label})"
 
 
 def _tracked(loop: Loop) -> Iterator[str]:
@@ -219,7 +242,7 @@ def _state(line: TestLine) -> str:
         return NOT_RUN if line.ending == NOT_RUN else f"INCOMPLETE ({line.ending})"
     if not line.asks_steady_state:
         return "complete"
-    return "achieved" if line.achieved else NOT_ACHIEVED
+    return "achieved" if line.steady else NOT_ACHIEVED
 
 
 def build(told: Overview) -> Report:
@@ -244,13 +267,14 @@ def _blocks(told: Overview) -> Iterator[Block]:
     else:
         text = "PTS conformant: no deviation in any test" if conformant else "NOT PTS conformant: see each test"
         yield Prose(text=text, kind="good" if conformant else "bad")
+    yield from limits_told(told.limits, tests=True)
     columns = (
         Column(heading="Test", width=12),
-        Column(heading="Verdict", width=15),
-        Column(heading="Key figures", width=20),
+        Column(heading="Verdict", width=14),
+        Column(heading="Key figures", width=22),
         Column(heading="PTS conformant", width=11),
         Column(heading="Duration", width=10),
-        Column(heading="Written (GB)", align="right", width=10),
+        Column(heading="Written (GB)", align="right", width=9),
         Column(heading="Drive fills", align="right", width=6),
         Column(heading="Report", width=18),
     )

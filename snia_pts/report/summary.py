@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from ..acceptance import judgements
+from ..acceptance import Judgement, judgements
 from ..limits import Limit
 from ..result import Loop, Sampling, TestResult
 from ..spec import ProfileSpec, loop_rule, most_rounds, settling_rule
@@ -38,7 +38,7 @@ def _blocks(result: TestResult, left_out: str, figures: Iterable[Block]) -> Iter
     if len(found) > 1:
         yield Prose(text="; ".join(f"{name}: {_span(each)}{_mark(each.window)}" for name, each in found), kind="lead")
     yield _conformance(result)
-    yield from _limits(result)
+    yield from limits_told(judgements(result))
     if result.ending != "finished":
         detail = (result.ending_detail or "no more is known").rstrip(".")
         yield Prose(text=f"The run did not finish ({result.ending}): {detail}.", kind="lead")
@@ -57,9 +57,8 @@ def _blocks(result: TestResult, left_out: str, figures: Iterable[Block]) -> Iter
     yield _course(result)
 
 
-def _limits(result: TestResult) -> Iterator[Block]:
-    """Give the limits that were asked for, and what became of each."""
-    found = judgements(result)
+def limits_told(found: Sequence[Judgement], *, tests: bool = False) -> Iterator[Block]:
+    """Give the limits that were asked for, and what became of each; with their ``tests`` where there are several."""
     if not found:
         return
     met = sum(each.met for each in found)
@@ -69,6 +68,7 @@ def _limits(result: TestResult) -> Iterator[Block]:
         kind="good" if good else "bad",
     )
     columns = (
+        *((Column(heading="Test", width=12),) if tests else ()),
         Column(heading="Limit on", width=34),
         Column(heading="Asked", width=26),
         Column(heading="Measured", align="right", width=14),
@@ -76,7 +76,7 @@ def _limits(result: TestResult) -> Iterator[Block]:
     )
     rows = tuple(
         (
-            each.limit.name, asked(each.limit),
+            *((each.limit.test,) if tests else ()), each.limit.name, asked(each.limit),
             NOT_APPLICABLE if each.value is None else f"{number(each.value)} {each.limit.unit}",
             "met" if each.met else f"NOT MET: {each.reason}",
         )

@@ -8,22 +8,14 @@ from collections.abc import Iterator
 from typing import cast
 
 from ..measurement import FIVE_NINES, Measurement, average_response_us, mean, percentile_response_us
+from ..recovery import end_rows
 from ..result import Sampling, TestResult, saturation_end
 from ..spec import WriteSaturationSpec
 from ..steps import mix
 from ..timeline import TimeLine
 from ..units import GB, MB, block_size, duration, number
 from . import confidence, consistency, timelines, timeplots
-from .header import (
-    NOT_ACHIEVED,
-    Rows,
-    demand,
-    pattern,
-    pattern_stimulus,
-    preconditions,
-    range_and_amount,
-    sampled_rounds,
-)
+from .header import Rows, demand, pattern, pattern_stimulus, preconditions, range_and_amount, sampled_rounds
 from .pages import Block, Page, Prose
 from .provenance import provenance
 from .steady import rounds_page, window_pages
@@ -33,8 +25,6 @@ from .timelines import Along, Quantity
 
 #: The table of data has at most so many rows.
 _MOST_ROWS = 50
-#: The end of the stimulus is its last stretches, so long together at least where there is as much.
-_END_SECONDS = 3600.0
 _AGAINST: dict[Along, str] = {"time": "Time", "written": "TGBW", "fills": "Normalised Capacity"}
 
 
@@ -90,8 +80,9 @@ def _left_out(result: TestResult, line: TimeLine | None) -> str:
     if line is None:
         missing.append("all plots and tables of the stimulus")
     if result.sampling is None or result.sampling.window is None:
-        wanted = spec.settling.samples(spec.settling.window_rounds)
-        missing.append(f"measurement window (it wants {wanted} samples, there are {len(line) if line else 0})")
+        rounds = spec.settling.window_rounds
+        wanted = f"{rounds} rounds in a row, {spec.settling.samples(rounds)} samples"
+        missing.append(f"measurement window (it wants {wanted}; there are {len(line) if line else 0})")
     if spec.histogram is not None and not _counted(result):
         missing.append("response time histogram")
     return f"Left out for want of data: {', '.join(missing)}." if missing else ""
@@ -133,17 +124,19 @@ def _course(result: TestResult, line: TimeLine) -> Table:
 
 
 def key_figures(result: TestResult, line: TimeLine) -> Table:
-    """Return what the stimulus came to FOB, over the measurement window, and at its end."""
-    last = _last_stretches(line)
+    """Return what the stimulus came to FOB, over the measurement window, and at its end.
+
+    A window that was not steady may hold the fresh drive; it has its own page, and is no figure.
+    """
+    end, after = end_rows(line), result.time_line("histogram")
     first = "First sample (not FOB)" if _went_on(result) else "First sample (FOB)"
     rows = [(first, _at(line, 0)), ("Last sample", _at(line, len(line) - 1))]
-    if result.sampling is not None and result.sampling.window is not None:
-        name = "Measurement window" if result.sampling.steady else f"Last window ({NOT_ACHIEVED})"
-        rows.insert(1, (f"{name}, mean", _over_window(result.sampling)))
-    if last:
-        seconds = sum(each.runtime_ms for each in last) / 1000
-        what = "mean of its samples" if result.facts.imported else "all I/Os"
-        rows.append((f"Last {duration(seconds)}, {what}", _over(last)))
+    if result.sampling is not None and result.sampling.steady:
+        rows.insert(1, ("Measurement window, mean", _over_window(result.sampling)))
+    what = "mean of its samples" if result.facts.imported else "all I/Os"
+    rows.append((f"Last {duration(sum(line.seconds[row] for row in end))}, {what}", _over(line, end)))
+    if after is not None and after.measurements:
+        rows.append((f"Histogram after it, {after.stimulus.label}", _of(after.measurements)))
     names, figures = zip(*rows, strict=True)
     headings = ("IOPS", "MB/s", "ART (ms)", f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
     columns = (
@@ -161,10 +154,20 @@ _Figures = tuple[float | None, ...]
 
 
 def _at(line: TimeLine, row: int) -> _Figures:
-    seconds = line.seconds[row] or math.nan
-    ios, moved = line.read_ios[row] + line.write_ios[row], line.read_bytes[row] + line.write_bytes[row]
-    times = (line.average_response_us[row], line.five_nines_us[row], line.maximum_response_us[row])
-    return (ios / seconds, moved / seconds / MB, *(each / 1000 for each in times))
+    iops, moved, average, _, maximum = _over(line, range(row, row + 1))
+    return iops, moved, average, line.five_nines_us[row] / 1000, maximum
+
+
+def _over(line: TimeLine, rows: range) -> _Figures:
+    """Return the figures of samples together; a percentile of them all cannot be told from theirs."""
+    seconds = math.fsum(line.seconds[row] for row in rows) or math.nan
+    ios = [line.read_ios[row] + line.write_ios[row] for row in rows]
+    moved = math.fsum(line.read_bytes[row] + line.write_bytes[row] for row in rows)
+    waited = math.fsum(each * line.average_response_us[row] for each, row in zip(ios, rows, strict=True))
+    return (
+        math.fsum(ios) / seconds, moved / seconds / MB, waited / (math.fsum(ios) or math.nan) / 1000, None,
+        max(line.maximum_response_us[row] for row in rows) / 1000,
+    )  # fmt: skip
 
 
 def _over_window(sampling: Sampling) -> _Figures:
@@ -178,16 +181,7 @@ def _over_window(sampling: Sampling) -> _Figures:
     )  # fmt: skip
 
 
-def _last_stretches(line: TimeLine) -> list[Measurement]:
-    taken: list[Measurement] = []
-    for measurement in reversed(line.measurements):
-        if sum(each.runtime_ms for each in taken) >= 1000 * _END_SECONDS:
-            break
-        taken.insert(0, measurement)
-    return taken
-
-
-def _over(measured: list[Measurement]) -> _Figures:
+def _of(measured: list[Measurement]) -> _Figures:
     seconds = sum(each.runtime_ms for each in measured) / 1000 or math.nan
     shares = [each.runtime_ms / 1000 / seconds for each in measured]
     nines = percentile_response_us(measured, FIVE_NINES)

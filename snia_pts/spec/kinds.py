@@ -187,7 +187,8 @@ class CrossStimulusSpec(TestSpec):
     groups: AccessGroups
 
     def __post_init__(self) -> None:
-        lasting = {f"groups.sequence.{place}.seconds": each.seconds for place, each in enumerate(self.groups.sequence)}
+        steps = enumerate(self.groups.sequence, start=1)
+        lasting = {f"groups.sequence {place}.seconds": each.seconds for place, each in steps}
         _sampled("groups.sample_seconds", self.groups.sample_seconds, lasting)
 
 

@@ -20,6 +20,7 @@ from snia_pts.cli import preparing, stored
 from snia_pts.cli.plan_text import Planned, plan_json, plan_lines
 from snia_pts.cli.resuming import outlook_lines
 from snia_pts.cli.status import status
+from snia_pts.dut import SupposedSpeed
 from snia_pts.errors import SniaPtsError
 from snia_pts.folding import fold
 from snia_pts.health import Figure, Health, alarms, write_amplification
@@ -163,7 +164,7 @@ def profile(data: bytes, folder: Path) -> None:
     for changes in (None, Changes(repeats=1, seconds=1.0, ramp_seconds=0.0, range="1M")):
         found = read_profile(str(folder / "profile.toml"), changes)
         device = dut(capacity_bytes=1 << 40)
-        assumed = Assumptions(mb_per_second=500, overhead_seconds=0.3, between_seconds=0.0)
+        assumed = Assumptions(speed=SupposedSpeed.constant(500), overhead_seconds=0.3, between_seconds=0.0)
         told = Planned(spec=found.spec, plan=plan(found.spec, device, assumed), deviations=found.deviations)
         list(plan_lines(told, device))
 
@@ -185,7 +186,7 @@ def about(data: bytes, folder: Path) -> None:
 def plans(data: bytes, folder: Path) -> None:
     """What a test by a specification file would cost."""
     read = _read(data, folder)
-    made = plan(read.spec, dut(), Assumptions(mb_per_second=500, overhead_seconds=0.25))
+    made = plan(read.spec, dut(), Assumptions(speed=SupposedSpeed.constant(500), overhead_seconds=0.25))
     planned = Planned(spec=read.spec, plan=made, deviations=read.deviations)
     list(plan_lines(planned, dut()))
     plan_json(planned, dut())

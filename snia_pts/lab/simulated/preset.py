@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MultipleOf
 
+from ...dut import SupposedSpeed
 from ...errors import UsageError
 from ...tomlfile import read_file
-from ...units import MB
+from ...units import KIB, MB
 
 PRESETS = Path(__file__).parents[2] / "data" / "specs" / "drives"
 
@@ -20,6 +21,10 @@ Bytes = Annotated[float, Ge(0), Le(1e18)]
 Percent = Annotated[float, Ge(0), Le(100)]
 #: A smaller drive would be written over too often in a day for the model to follow.
 _LEAST_FILL_SECONDS = 20
+#: Noise hardly ever exceeds so many times its standard deviation.
+_MOST_DEVIATIONS = 4
+#: What is left of the narrowest part's speed where another one is hardly wider; no fault takes more than 95 %.
+_BESIDE, _LEAST_SHARE = 0.8, 0.05
 _STRICT = {"extra": "forbid", "allow_inf_nan": False}
 
 
@@ -110,6 +115,23 @@ class Preset:
     def __post_init__(self) -> None:
         if self.drive.capacity_bytes < _LEAST_FILL_SECONDS * self.controller.write_mb_per_second * MB:
             raise ValueError(f"a drive.capacity_bytes that takes {_LEAST_FILL_SECONDS} s to fill at the link's speed")
+
+    @property
+    def speed(self) -> SupposedSpeed:
+        """How fast it is: as its link at most; at least as link or medium write a stream, with noise and all faults.
+
+        A queue of a few I/Os is supposed; with less it may be slower.
+        """
+        media, controller, faults = self.media, self.controller, self.faults
+        noise = _MOST_DEVIATIONS * self.noise_percent / 100
+        programmed = media.units * media.program_kib * KIB / max(media.program_us, 1e-9)  # bytes a us are MB/s
+        slowed = (faults.drift_percent + faults.throttle_percent) / 100
+        share = max(_LEAST_SHARE, (1 - slowed) * (1 - noise))
+        return SupposedSpeed(
+            read=controller.read_mb_per_second * (1 + noise), write=controller.write_mb_per_second * (1 + noise),
+            least=_BESIDE * share * min(controller.read_mb_per_second, controller.write_mb_per_second, programmed),
+            source="its preset",
+        )  # fmt: skip
 
 
 def preset_names() -> tuple[str, ...]:

@@ -62,13 +62,19 @@ def deviations(file: File, test: Test, dut: Dut, asked: Command, jobs: int | Non
             what="write cache", standard="disabled", clause="1.1 chapter 3 (WCD)",
             actual="enabled" if dut.write_cache == "enabled" else "the file does not tell",
         )  # fmt: skip
-    if asked.mode == "raid" or asked.path.startswith("/dev/loop"):
-        actual = "a RAID" if asked.mode == "raid" else "a loop device"
+    if instead := _instead(dut, asked):
         yield Deviation(
-            what="device under test", standard="a whole drive", actual=actual, clause="PTS 2.0.2 section 2.1.7"
+            what="device under test", standard="a whole drive", actual=instead, clause="PTS 2.0.2 section 2.1.7"
         )
     if theirs:
         yield from _course(test, jobs)
+
+
+def _instead(dut: Dut, asked: Command) -> str:
+    """Return what was tested in place of a drive; empty where nothing tells that it was none."""
+    if dut.simulated:
+        return f"SIMULATED: {dut.model}"
+    return "a RAID" if asked.mode == "raid" else "a loop device" if asked.path.startswith("/dev/loop") else ""
 
 
 def _preconditioning(test: Test, theirs: bool, jobs: int | None) -> Iterator[Deviation]:

@@ -12,7 +12,7 @@ from typing import Any
 from lxml import etree
 
 from ...dut import Dut
-from ...errors import RecordError
+from ...errors import NotExportable
 from ...measurement import MeasuredRound, Measurement
 from ...result import Loop, TestResult
 from ...spec import IopsSpec, LatencySpec, ProfileSpec, RoundsSpec, SteadyStateRule, ThroughputSpec, WriteSaturationSpec
@@ -37,7 +37,7 @@ class _Lost(Exception):
 def written(results: Sequence[TestResult], name: str) -> tuple[bytes, str, tuple[str, ...]]:
     """Return the file of all ``results``, what TKperf calls it, and a sentence for all that it cannot hold.
 
-    Raises RecordError where it can hold none of them; ``name`` is what the message calls them.
+    Raises NotExportable where it can hold none of them; ``name`` is what the message calls them.
     """
     lost, found = list[str](), dict[Kind, etree._Element]()
     for result in results:
@@ -49,7 +49,7 @@ def written(results: Sequence[TestResult], name: str) -> tuple[bytes, str, tuple
         except _Lost as reason:
             lost.append(f"{result.facts.spec.title}: {reason}")
     if not found:
-        raise RecordError(path=name, reason="; ".join(lost), hint="Such a run has no place in a file of TKperf.")
+        raise NotExportable(path=name, reason="; ".join(lost))
     facts = results[0].facts
     imported = facts.imported
     stem = re.sub("[^A-Za-z0-9._-]+", "-", imported.name if imported else facts.dut.model or facts.dut.name)

@@ -1,0 +1,95 @@
+"""What a plan promises of a simulated drive, held against what its rehearsal then writes and takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
+from snia_pts.lab.simulated.preset import Faults, Preset, preset_names, read_preset
+from snia_pts.measurement import Measurement, Outcome, Purged
+from snia_pts.plan import Assumptions, Plan, plan
+from snia_pts.procedures import drive, procedure
+from snia_pts.steps import Step
+from tests.strategies import spec_of
+
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+#: Tests with little beside what bounds them: points of a second, the first half hour of each Access Group.
+SHORTENED: dict[str, dict[str, Any]] = {
+    "iops": {"rounds__point_seconds": 1, "rounds__maximum": 6},
+    "throughput": {"rounds__point_seconds": 10},
+    "wsat": {"settling__stride_samples": 5},
+    "hir": {"settling__stride_samples": 2, "wait_states__cycles": 2, "wait_states__access_c_seconds": 60},
+    "xsr": {"groups__sequence": tuple(replace(each, seconds=1800) for each in spec_of("xsr").groups.sequence)},
+    "composite": {
+        "settling__stride_samples": 2, "demand__thread_counts": (32, 1), "demand__queue_depths": (32, 1),
+        "demand__pre_write_seconds": 60,
+    },
+}  # fmt: skip
+
+
+def preset_of(name: str, test: str, **faults: Any) -> Preset:
+    """Return a drive as a test wants its write cache."""
+    preset = read_preset(name)
+    cached = replace(preset.drive, write_cache=spec_of(test).setup.write_cache)
+    return replace(preset, drive=cached, faults=Faults(**faults))
+
+
+def planned(preset: Preset, test: str) -> Plan:
+    assumed = Assumptions(speed=preset.speed, overhead_seconds=0)
+    return plan(spec_of(test, **SHORTENED[test]), simulated_dut("own", preset), assumed)
+
+
+def rehearsed(preset: Preset, test: str, seed: int, folder: Path) -> tuple[float, int]:
+    """Return the seconds that a rehearsal took besides its purges, and the bytes that it wrote."""
+    laboratory = SimulatedLaboratory(preset, seed=seed, evidence=folder, began=BEGAN)
+    came: list[Outcome] = []
+
+    def answered(step: Step) -> Iterator[Outcome]:
+        for outcome in laboratory.perform(step):
+            came.append(outcome)
+            yield outcome
+
+    drive(procedure(spec_of(test, **SHORTENED[test]), simulated_dut("own", preset)), answered)
+    purged = sum(each.seconds for each in came if isinstance(each, Purged))
+    written = sum(each.write.transferred_bytes for each in came if isinstance(each, Measurement))
+    return (laboratory.now() - BEGAN).total_seconds() - purged, written
+
+
+def require_bounded(preset: Preset, test: str, seed: int, folder: Path) -> float:
+    """Require a rehearsal within its plan; return how much was written of what may be at most."""
+    found, (seconds, written) = planned(preset, test), rehearsed(preset, test, seed, folder)
+    rounding = 1e-6
+    assert found.shortest.seconds * (1 - rounding) <= seconds <= found.longest.seconds * (1 + rounding)
+    assert written <= found.longest.written_bytes
+    return written / found.longest.written_bytes
+
+
+@pytest.mark.parametrize(
+    ("test", "seed", "share"),
+    [("iops", 1, 0.5), ("throughput", 1, 0.8), ("throughput", 2, 0.8), ("wsat", 1, 0.1), ("hir", 1, 0.05),
+     ("xsr", 1, 0.5), ("composite", 1, 0.05)],
+)  # fmt: skip
+def test_a_rehearsal_stays_within_its_plan(test: str, seed: int, share: float, tmp_path: Path) -> None:
+    """It takes no less and no more time than planned, and writes no more; nor is the bound far from everything."""
+    assert require_bounded(preset_of("enterprise-nvme", test), test, seed, tmp_path) > share
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_bounds_its_rehearsal(name: str, tmp_path: Path) -> None:
+    """From a disk to a drive that writes each block at once: preconditioning is neither faster nor slower than told."""
+    require_bounded(preset_of(name, "throughput"), "throughput", 3, tmp_path)
+
+
+def test_faults_make_a_plan_longer(tmp_path: Path) -> None:
+    """A drive that is throttled and drifts takes no longer than its plan says, which is longer than a whole one's."""
+    ill = preset_of("enterprise-sata", "throughput", throttle_percent=40, throttle_after_bytes=1.0, drift_percent=30)
+    require_bounded(ill, "throughput", 4, tmp_path)
+    whole = planned(preset_of("enterprise-sata", "throughput"), "throughput")
+    assert planned(ill, "throughput").longest.seconds > whole.longest.seconds
+    assert planned(ill, "throughput").longest.written_bytes == whole.longest.written_bytes

@@ -1,0 +1,127 @@
+"""How fast a device can be at most is told by its link; without a known one it is supposed, and said so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from snia_pts.array import BuiltArray, Layout, Member
+from snia_pts.cli.main import main
+from snia_pts.dut import SupposedSpeed
+from snia_pts.lab.device import block_dut
+from snia_pts.lab.speed import supposed_speed
+from tests.hosts import SLOT, FakeHost
+from tests.strategies import dut
+
+UNKNOWN = "PCIe 5.0 x4, as nothing tells its link"
+
+
+def speed_of(host: FakeHost, block: Path) -> SupposedSpeed:
+    """Return what is supposed of a disk of a made-up host."""
+    return supposed_speed(block_dut(host.root / "dev" / block.name, block, host.root), host.root)
+
+
+def nvme(host: FakeHost) -> Path:
+    return host.nvme()
+
+
+def usb(host: FakeHost) -> Path:
+    host.write("sys/devices/pci0000:00/usb2/2-1/speed", "5000\n")
+    return host.disk("sdu", place="pci0000:00/usb2/2-1/host4/block")
+
+
+def _sas(host: FakeHost, *rates: str) -> Path:
+    port = "pci0000:00/host0/port-0:0"
+    for number, rate in enumerate(rates):
+        phy = f"phy-0:{number}"
+        host.write(f"sys/devices/{port}/{phy}/sas_phy/{phy}/negotiated_linkrate", f"{rate}\n")
+    return host.disk("sds", place=f"{port}/end_device-0:0/target0:0:0/0:0:0:0/block")
+
+
+def sas(host: FakeHost) -> Path:
+    return _sas(host, "12.0 Gbit", "12.0 Gbit")
+
+
+def disabled_sas(host: FakeHost) -> Path:
+    return _sas(host, "Unknown")
+
+
+def virtio(host: FakeHost) -> Path:
+    return host.disk("vdx", place="pci0000:00/virtio1/block")
+
+
+@pytest.mark.parametrize(
+    ("make", "most", "source"),
+    [
+        (nvme, 3938.46, "PCIe 3.0 x4"),
+        (usb, 625, "USB 5000 Mb/s"),
+        (sas, 2400, "SAS 12 Gb/s x2"),
+        (disabled_sas, 15753.8, UNKNOWN),
+        (FakeHost.disk, 600, "SATA 6 Gb/s"),
+        (virtio, 15753.8, UNKNOWN),
+    ],
+)
+def test_a_link_bounds_a_drive(make: Callable[[FakeHost], Path], most: float, source: str, tmp_path: Path) -> None:
+    """As it is now, each way; at least 500 MB/s are supposed of all."""
+    host = FakeHost(tmp_path)
+    found = speed_of(host, make(host))
+    assert found.write == pytest.approx(most, abs=0.1)
+    assert (found.read, found.least, found.source) == (found.write, 500, source)
+
+
+def test_a_link_slower_than_usual_bounds_both(tmp_path: Path) -> None:
+    """What streams over USB 2 does not do 500 MB/s."""
+    host = FakeHost(tmp_path)
+    block = usb(host)
+    host.write("sys/devices/pci0000:00/usb2/2-1/speed", "480\n")
+    assert (found := speed_of(host, block)).least == found.write == 60
+
+
+@pytest.mark.parametrize(
+    ("speed", "lanes", "most", "source"),
+    [
+        ("64.0 GT/s PCIe", "4", 32000, "PCIe 64 GT/s x4"),
+        ("Unknown", "4", 15753.8, UNKNOWN),
+        ("16.0 GT/s PCIe", "0", 15753.8, UNKNOWN),
+        ("2.5 GT/s PCIe", "1", 250, "PCIe 1.0 x1"),
+    ],
+)
+def test_odd_links(speed: str, lanes: str, most: float, source: str, tmp_path: Path) -> None:
+    """One newer than the suite bounds a drive by what is on the wire; one that is not told, by nothing of its own."""
+    host = FakeHost(tmp_path)
+    block = host.nvme()
+    slot = "sys/devices/pci0000:00/0000:01:00.0"
+    assert set(SLOT) > {"current_link_speed", "current_link_width"}
+    host.write(f"{slot}/current_link_speed", f"{speed}\n")
+    host.write(f"{slot}/current_link_width", f"{lanes}\n")
+    found = speed_of(host, block)
+    assert found.write == pytest.approx(most, abs=0.1)
+    assert found.source == source
+
+
+def test_an_array_is_as_fast_as_its_members_together(tmp_path: Path) -> None:
+    """Whatever its level: no array is faster than all links at once."""
+    host = FakeHost(tmp_path)
+    paths = [f"{host.root}/dev/{block.name}" for block in (host.disk("sda"), host.disk("sdb"), host.nvme())]
+    members = tuple(Member(path=path, model="", serial="", firmware="", capacity_bytes=1) for path in paths)
+    layout = Layout(
+        format=1, controller="mdadm", level=0, members=("/dev/sda", "/dev/sdb", "/dev/nvme0n1"), chunk="64K"
+    )
+    found = supposed_speed(dut(array=BuiltArray(layout=layout, version="", members=members)), host.root)
+    assert found.write == pytest.approx(600 + 600 + 3938.46, abs=0.1)
+    assert found.source == "the links of its members: SATA 6 Gb/s, PCIe 3.0 x4"
+
+
+def test_who_knows_better_is_believed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """--assume stands for all speeds; without it a plan says what it supposes, and where that comes from."""
+    path = str(tmp_path / "x.img")
+    assert main(["iops", path, "--size", "1G", "--plan", "--assume", "750"]) == 0
+    assert "  supposing 750 MB/s, no more and no less (--assume)\n" in capsys.readouterr().out
+    assert main(["iops", path, "--size", "1G", "--plan"]) == 0
+    told = capsys.readouterr().out
+    assert f"no more than 15754 MB/s each way: {UNKNOWN} (--assume" in told
+    assert "streams 500 MB/s or more" in told
+    assert main(["iops", "sim:enterprise-sata", "--plan"]) == 0
+    assert "no more than 569 MB/s of reads and 538 MB/s of writes: its preset" in capsys.readouterr().out
