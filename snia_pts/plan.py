@@ -27,7 +27,7 @@ from .measurement import (
     Transfers,
 )
 from .procedures import drive, procedure
-from .spec import Settling, Spec, settling_rule
+from .spec import IopsSpec, LatencySpec, Settling, Spec, ThroughputSpec, settling_rule
 from .steps import Idle, Prepare, Purge, Round, Step, Stimulus, Stretch
 from .units import MB
 
@@ -97,9 +97,13 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The shortest and the longest course of a test, and its ``stimuli``: all but those of WIPC, each once."""
+    """The shortest and the longest course of a test, and its ``stimuli``: all but those of WIPC, each once.
+
+    ``syncs`` tells that an array fills its redundancy after each purge, which takes the time that it takes.
+    """
 
     assumptions: Assumptions
+    syncs: bool = False
     stimuli: tuple[Stimulus, ...]
     shortest: Estimate
     longest: Estimate
@@ -121,12 +125,14 @@ def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
         measured = (step for step in asked if not (isinstance(step, Stretch) and step.phase == "WIPC"))
         stimuli.update(dict.fromkeys(stimulus for step in measured for stimulus in step.stimuli))
         return Estimate(
-            steps=tuple(_cost(step, dut, replace(assumptions, eager=steady)) for step in asked),
+            steps=tuple(_cost(step, spec, dut, replace(assumptions, eager=steady)) for step in asked),
             rounds=sum(isinstance(step, Round) for step in asked),
         )
 
     shortest, longest = estimate(steady=True), estimate(steady=False)
-    return Plan(assumptions=assumptions, stimuli=tuple(stimuli), shortest=shortest, longest=longest)
+    layout = dut.array.layout if dut.array else None
+    syncs = layout is not None and layout.software and layout.redundant and layout.sync != "skip"
+    return Plan(assumptions=assumptions, stimuli=tuple(stimuli), shortest=shortest, longest=longest, syncs=syncs)
 
 
 def go_through(spec: Spec, dut: Dut, assumptions: Assumptions, watch: Watch, *, steady: bool) -> None:
@@ -140,21 +146,32 @@ def go_through(spec: Spec, dut: Dut, assumptions: Assumptions, watch: Watch, *, 
     drive(procedure(spec, dut), lambda step: watch(step, supposing.answer(step)))
 
 
-def _cost(step: Step, dut: Dut, assumptions: Assumptions) -> PlannedStep:
+def _cost(step: Step, spec: Spec, dut: Dut, assumptions: Assumptions) -> PlannedStep:
     seconds = [_seconds(stimulus, assumptions) + stimulus.ramp_seconds for stimulus in step.stimuli]
     moved = (_moved(stimulus, time, assumptions) for time, stimulus in zip(seconds, step.stimuli, strict=True))
     written = sum(_written(stimulus, amount) for amount, stimulus in zip(moved, step.stimuli, strict=True))
     rest = assumptions.overhead_seconds + (len(seconds) - 1) * assumptions.between_seconds if seconds else 0.0
     if isinstance(step, Idle):
         rest = step.seconds
-    if isinstance(step, Purge) and assumptions.purging == "overwrite":
-        written = _overwritten(dut)
+    if isinstance(step, Purge) and (passes := _purge_passes(spec, dut, assumptions)):
+        written = passes * _overwritten(dut)
         rest = written / MB / (assumptions.speed.write if assumptions.eager else assumptions.speed.least)
     return PlannedStep(
         kind=step.kind, part=step.part, label=step.label, stimuli=len(seconds), seconds=sum(seconds) + rest,
         written_bytes=round(written),
         open_ended=isinstance(step, Round) and any(stimulus.seconds is None for stimulus in step.stimuli),
     )  # fmt: skip
+
+
+def _purge_passes(spec: Spec, dut: Dut, assumptions: Assumptions) -> int:
+    """Return how often a purge writes over all of the device.
+
+    It does so with each member of an array that the host makes, as often as the test's WIPC does with its target.
+    """
+    passes = 1 if assumptions.purging == "overwrite" else 0
+    if dut.array and dut.array.layout.software and isinstance(spec, IopsSpec | LatencySpec | ThroughputSpec):
+        passes += spec.preconditioning.capacities
+    return passes
 
 
 def _overwritten(dut: Dut) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snia_pts.array import BuiltArray, Layout, Member
+from snia_pts.cli.plan_text import besides
 from snia_pts.dut import SupposedSpeed
-from snia_pts.plan import Assumptions, Estimate, Plan, plan
+from snia_pts.plan import Assumptions, Estimate, Plan, Purging, plan
 from snia_pts.spec import MetricName, TestClass, Tracked
 from snia_pts.steps import Step, Stimulus
 from snia_pts.units import GB, MB
@@ -317,3 +319,27 @@ def test_larger_devices_cost_no_less(test: str, capacity_bytes: int, more_bytes:
         assert more.seconds - less.seconds >= wipcs * 2 * more_bytes / V - 1e-3
         assert more.written_bytes - less.written_bytes >= wipcs * 2 * more_bytes
         assert less.rounds == more.rounds
+
+
+@pytest.mark.parametrize(
+    ("test", "purging", "passes"),
+    [("iops", "own", 2), ("throughput", "none", 2), ("latency", "overwrite", 3), ("wsat", "own", 0),
+     ("hir", "overwrite", 1)],
+)  # fmt: skip
+@pytest.mark.parametrize("sync", ["wait", "skip"])
+def test_the_members_of_an_array_are_written_over_in_each_purge(
+    test: str, purging: Purging, passes: int, sync: Literal["wait", "skip"]
+) -> None:
+    """By the host that makes it, as often as the test does with its target, all at once; the sync is told apart."""
+    layout = Layout(format=1, controller="mdadm", level=1, members=("/dev/sda", "/dev/sdb"), sync=sync)
+    members = tuple(
+        Member(path=path, model="", serial="", firmware="", capacity_bytes=1000 * GB) for path in layout.members
+    )
+    target = dut(array=BuiltArray(layout=layout, version="", members=members))
+    found = plan(spec_of(test), target, replace(ASSUMED, purging=purging))
+    purges = [step for step in found.longest.steps if step.kind == "purge"]
+
+    assert {step.written_bytes for step in purges} == {passes * 2000 * GB}
+    assert {step.seconds for step in purges} == {passes * 2000 * GB / MB / 500}
+    assert found.syncs is (sync == "wait")
+    assert ("the syncs of the array" in besides(found)) is found.syncs

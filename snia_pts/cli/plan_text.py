@@ -111,7 +111,7 @@ def plan_lines(planned: Planned, dut: Dut) -> Iterator[str]:
 
 def _row(kind: _Kind, shortest: _Sum, longest: _Sum, purged: bool) -> tuple[str, ...]:
     written = max(shortest.written_bytes, longest.written_bytes)
-    out = kind.kind == "purge" and not purged
+    out = kind.kind == "purge" and not purged and not written
     more = " or more" if longest.open_ended else ""
     least, most = ("left out", "left out") if out else (_times(shortest), _times(longest) + more)
     return (kind.label, str(kind.stimuli or ""), least, most, capacity(written) if written else "")
@@ -159,6 +159,7 @@ def besides(plan: Plan) -> str:
     """What a plan does not count, as it follows a time; nothing where it counts all."""
     kinds = {step.kind for step in plan.longest.steps}
     missing = ["the purge"] if "purge" in kinds and plan.assumptions.purging == "own" else []
+    missing += ["the syncs of the array"] if "purge" in kinds and plan.syncs else []
     missing += ["what prepares the host"] if "prepare" in kinds else []
     return f" besides {' and '.join(missing)}" if missing else ""
 
@@ -266,7 +267,8 @@ def suite_json(tests: Sequence[Planned], dut: Dut) -> dict[str, Any]:
 def _course(plan: Plan, estimate: Estimate, dut: Dut) -> dict[str, Any]:
     purged = plan.assumptions.purging != "none"
     grouped = _grouped(estimate, _labels(plan)).items()
-    steps = [{**kind._asdict(), **costs._asdict()} for kind, costs in grouped if purged or kind.kind != "purge"]
+    steps = [{**kind._asdict(), **costs._asdict()} for kind, costs in grouped
+             if purged or kind.kind != "purge" or costs.written_bytes]  # fmt: skip
     return {"rounds": estimate.rounds, **_json_sums([estimate], dut), "steps": steps}
 
 
