@@ -95,6 +95,12 @@ def expected(spec: Spec, dut: Dut, assumptions: Assumptions) -> Mapping[str, str
     return names
 
 
+def _nearest(limit: Limit, known: Collection[str]) -> str | None:
+    """Return the name that is most like a limit's, with its metric if there is one: a profile has thousands."""
+    alike = [name for name in known if name.startswith(f"{limit.metric} ")]
+    return next(iter(get_close_matches(limit.name, alike or known, n=1)), None)
+
+
 def unmeasurable(limits: Sequence[Limit], names: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     """Give what is wrong with limits, each with its place, where tests have ``names`` of numbers with their units.
 
@@ -106,7 +112,7 @@ def unmeasurable(limits: Sequence[Limit], names: Mapping[str, Mapping[str, str]]
             if len(names) > 1:
                 yield f"limit {place}.test: {limit.test!r}: expected a test that is run, {', '.join(names)}"
             continue
-        meant = limit.name if limit.name in known else next(iter(get_close_matches(limit.name, known, n=1)), None)
+        meant = limit.name if limit.name in known else _nearest(limit, known)
         if limit.name not in known:
             like = f", as {meant!r}" if meant else ""
             yield f"limit {place}: {limit.name!r}: expected a number that {limit.test} measures{like}"
