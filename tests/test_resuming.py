@@ -31,6 +31,7 @@ from snia_pts.replay import assess, look, moment
 from snia_pts.runner import resume, run
 from snia_pts.steps import Idle, Purge, Round, Step, Stretch
 from tests import killing
+from tests.drives import special
 
 TESTS = tuple(killing.BRIEF)
 
@@ -426,6 +427,22 @@ def test_status_tells_of_one_and_of_many(finished: Path, tmp_path: Path, capsys:
     told = json.loads(capsys.readouterr().out)
     assert [each["state"] for each in told] == ["unreadable", "stopped", "finished"]
     assert [each["virtual"] for each in told] == [False, True, True]
+
+
+def test_a_test_that_cannot_be_read_hides_no_other(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of several tests one whose journal is no file is told for itself."""
+    suite = tmp_path / "all"
+    SuiteFolder.create(suite, ("iops", "latency", "wsat"))
+    shutil.copytree(finished, suite / "iops")
+    (suite / "latency").mkdir()
+    special(suite / "latency" / "journal.jsonl", "fifo")
+
+    assert main(["status", "--json", str(suite)]) == RecordError.exit_code
+    told = json.loads(capsys.readouterr().out)
+    assert [each["state"] for each in told] == ["finished", "unreadable", "not begun"]
+    assert "latency" in told[1]["told"]
 
 
 def test_status_names_runs_as_a_shell_takes_them(

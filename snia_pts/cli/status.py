@@ -58,12 +58,11 @@ def _of(path: Path) -> Iterator[Standing]:
     """Give where the run at ``path`` stands, or all tests of one of several, or all runs in a folder."""
     suite = SuiteFolder.existing(path)
     if suite is not None:
-        runs = [(test, suite.run(test)) for test in suite.tests]
-        told = [_standing(run, suite.path) if run else _not_begun(suite, test) for test, run in runs]
+        told = [_of_test(suite, test) for test in suite.tests]
         goes_on = suite.goes_on
         if goes_on and not any(each.state == "running" for each in told):
             told = [_being_reported(each) for each in told]
-        hopeless = goes_on or not any(run for _, run in runs)
+        hopeless = goes_on or all(each.state == "not begun" for each in told)
         yield from (replace(each, command="") if hopeless else each for each in told)
     elif (path / "journal.jsonl").is_file() or not path.is_dir():
         yield _standing(RunFolder.existing(path))
@@ -81,6 +80,15 @@ def _of(path: Path) -> Iterator[Standing]:
                 yield from _of(place)
             except RecordError as error:
                 yield _unreadable(place.resolve(), error)
+
+
+def _of_test(suite: SuiteFolder, test: str) -> Standing:
+    """Return where one of several tests stands; what cannot be read of it hides none of the others."""
+    try:
+        run = suite.run(test)
+    except RecordError as error:
+        return _unreadable(suite.place(test), error)
+    return _standing(run, suite.path) if run else _not_begun(suite, test)
 
 
 def _being_reported(standing: Standing) -> Standing:
