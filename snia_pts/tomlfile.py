@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -85,18 +86,23 @@ def checked(kind: type[Kind], plain: Mapping[str, Any]) -> tuple[Kind | None, li
         return None, [_UNFIT]
     told = [sentence for detail in found if not _follows(detail) for sentence in _sentences(detail)]
     unknown = [detail["loc"] for detail in found if detail["type"] in _NO_SUCH_KEY]
-    if unknown:  # what else is wrong may only be seen without them
-        told += checked(kind, _without(json.loads(text), unknown))[1]
+    rest = json.loads(text)
+    if _removed(rest, unknown):  # what else is wrong may only be seen without them
+        told += checked(kind, rest)[1]
     return None, list(dict.fromkeys(told))
 
 
-def _without(table: Any, places: Sequence[tuple[str | int, ...]]) -> Any:
+def _removed(table: Any, places: Sequence[tuple[str | int, ...]]) -> bool:
+    """Remove what stands at these places, and tell whether anything did: some have names that are pydantic's own."""
+    found = False
     for *above, key in places:
         inner = table
-        for part in above:
-            inner = inner[part]
-        del inner[key]
-    return table
+        with suppress(KeyError, IndexError, TypeError):
+            for part in above:
+                inner = inner[part]
+            del inner[key]
+            found = True
+    return found
 
 
 def mistaken(path: str, mistakes: Sequence[str], what: str = SPECIFICATION, *, remedy: str | None = None) -> SpecError:

@@ -177,8 +177,8 @@ def _shortened(value: Any) -> Any:
 def limits() -> tuple[bytes, ...]:
     """A file of limits, with every key."""
     figure = 'test = "latency"\nmetric = "iops"\nat = "histogram"\nunit = "IOPS"\n'
-    bound = f"{figure}maximum = 5.0\ntolerance_percent = 1.5\n"
-    return (f"format = 1\n[[limit]]\n{bound}[[limit]]\nminimum = 1\n{bound}".encode(),)
+    most, least = "maximum = 5.0\ntolerance_percent = 1.5\n", "minimum = 1\n"
+    return (f"format = 1\n[[limit]]\n{figure}{most}[[limit]]\n{figure}{least}".encode(),)
 
 
 @cache
