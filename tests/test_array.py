@@ -86,7 +86,7 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
     path.write_text("format = 2\ncontroller = 'lvm'\nlevel = 3\nmembers = [1]\nbitmap = 'maybe'\nlevle = 1\n")
     with pytest.raises(SpecError) as refused:
         read_file(path, Layout, "The array")
-    for key in ("format", "controller", "level", "members.0", "bitmap", "levle"):
+    for key in ("format", "controller", "level", "members 1", "bitmap", "levle"):
         assert f"{key}:" in str(refused.value)
 
     path.write_text(

@@ -411,6 +411,7 @@ def test_what_may_not_be_opened_is_told(host: FakeHost, monkeypatch: pytest.Monk
     """An operator without rights is told so, before anything is looked at."""
     host.disk()
     monkeypatch.setattr(os, "access", lambda *_, effective_ids: not effective_ids)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     found = listed(host)
 
     assert isinstance(found.refusal, TargetUnfit)

@@ -432,7 +432,7 @@ def test_a_name_is_a_short_line_of_letters(key: str, name: str) -> None:
     """What stands in titles, headings and figures cannot break, hide or turn them around."""
     test = NAMED[key]
     value = numbers(test)[key]
-    with pytest.raises(SpecError, match=rf"{key}\.0\.name: .*expected a short line of printable letters"):
+    with pytest.raises(SpecError, match=rf"{key} 1\.name: .*expected a short line of printable letters"):
         changed(test, (key, [{**value[0], "name": name}, *value[1:]]))
 
 
@@ -482,8 +482,8 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
             "rounds.maximum: -1: expected a number of at least 1",
             "rounds.day: expected no such key",
             "rounds.a.b: expected a name without a dot",
-            "departures.0: expected what, standard, actual, clause, and perhaps class",
-            "departures.1: expected what, standard, actual, clause, and perhaps class",
+            "departures 1: expected what, standard, actual, clause, and perhaps class",
+            "departures 2: expected what, standard, actual, clause, and perhaps class",
             "steady_state.tracked: expected this key",
         ]
     )
@@ -509,7 +509,7 @@ def test_departure_of_a_mistyped_class(tmp_path: Path) -> None:
     own["departures"][0]["class"] = "cleint"
 
     assert mistakes(written(tmp_path, toml_document(own))) == [
-        "departures.0: expected what, standard, actual, clause, and perhaps class"
+        "departures 1: expected what, standard, actual, clause, and perhaps class"
     ]
 
 
