@@ -231,6 +231,13 @@ def _locked(stack: ExitStack) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
+def _opened(stack: ExitStack) -> None:
+    _foreign(stack)
+    with Path("x.img").open("r+b") as file:
+        sleeper = stack.enter_context(subprocess.Popen(["sleep", "60"], stdin=file))
+    stack.callback(sleeper.kill)
+
+
 def _immutable(stack: ExitStack) -> None:
     need_root()
     _foreign(stack)
@@ -252,6 +259,8 @@ def _full_folder(stack: ExitStack) -> None:
         (_foreign, "iops x.img", 8, "did not create it"),
         (_linked, "iops x.img --overwrite", 10, "2 names"),
         (_locked, "iops x.img --overwrite", 7, "locked it"),
+        (_opened, "iops x.img --overwrite", 7, "sleep"),
+        (None, "iops /proc/x.img --size 1M", 10, "a file under /proc is no drive"),
         (None, "iops x.img --size 900T", 10, "no room"),
         (_foreign, "all x.img --overwrite --size 900T", 10, "no room"),
         (None, "iops none/x.img --size 1M", 6, "none does not exist"),
