@@ -28,6 +28,9 @@ shell sees.  One tree, one code each (``tests/test_errors.py`` proves the codes 
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 
 class SniaPtsError(Exception):
     """{detail}"""
@@ -39,7 +42,8 @@ class SniaPtsError(Exception):
         """Fill the class's sentence and remedy with ``facts``; ``hint``, as it is, replaces the remedy."""
         self.facts = facts
         super().__init__((type(self).__doc__ or type(self).__name__).format(**facts))
-        self.hint = type(self).hint.format(**facts) if hint is None else hint
+        pasted = {name: shlex.quote(str(fact)) if isinstance(fact, Path) else fact for name, fact in facts.items()}
+        self.hint = type(self).hint.format(**pasted) if hint is None else hint
 
 
 class UsageError(SniaPtsError, ValueError):

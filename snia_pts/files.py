@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shlex
 import stat
 from io import BufferedReader
 from pathlib import Path
@@ -55,3 +56,9 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def pasted(path: Path) -> str:
+    """Return a path as a command in a shell takes it, whatever it is called."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)

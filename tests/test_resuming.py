@@ -459,6 +459,23 @@ def test_status_names_runs_as_a_shell_takes_them(
             assert main(["stop", shlex.split(line)[0]]) == NotRunning.exit_code  # and not that there is no run
 
 
+@pytest.mark.parametrize("name", ["r u", "-x", "$(touch x)"])
+def test_commands_that_are_told_can_be_pasted(
+    name: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a run's folder is called: a shell gives what is told to a verb as one word that is no option."""
+    shutil.copytree(finished, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    assert main(["resume", f"./{name}"]) == NotResumable.exit_code
+    told = capsys.readouterr().err
+    command = shlex.split(told[told.index("snia-pts report ") :].partition(" reports it")[0])
+
+    assert command[:2] == ["snia-pts", "report"]
+    assert len(command) == 3
+    assert main(["assess", command[2]]) == 0
+    assert list(tmp_path.iterdir()) == [tmp_path / name]
+
+
 def test_status_and_stop_of_a_run_that_goes_on(
     finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..dut import Dut
 from ..errors import Interrupted, NotResumable, ReportError, SniaPtsError, TargetMissing, UsageError
+from ..files import pasted
 from ..interruption import Way
 from ..lab.host import read_platform
 from ..record.folder import RunFolder
@@ -43,11 +44,11 @@ def resume(arguments: argparse.Namespace) -> int:
     try:
         return _resume(arguments)
     except TargetMissing as missing:
-        known = f"If it is gone for good, snia-pts report {arguments.run} reports what was measured."
+        known = f"If it is gone for good, snia-pts report {pasted(arguments.run)} reports what was measured."
         missing.hint = f"If it has another name or place now, give that with --target. {known}"
         raise
     except KeyboardInterrupt:
-        hint = f"Nothing was added to it. snia-pts resume {arguments.run} goes on with it."
+        hint = f"Nothing was added to it. snia-pts resume {pasted(arguments.run)} goes on with it."
         raise Interrupted(step="the preparation", what=arguments.run, hint=hint) from None
 
 
@@ -79,7 +80,7 @@ def _gone_on(folder: RunFolder, outlook: Outlook, target: Bench, asked: argparse
             return resume_test(folder, outlook, target, asked)
     except SniaPtsError as error:
         if file_state(folder) != outlook.file:
-            error.hint += f" snia-pts resume {folder.path} goes on with it."
+            error.hint += f" snia-pts resume {pasted(folder.path)} goes on with it."
         raise
 
 
@@ -94,7 +95,8 @@ def require_resumable(folder: RunFolder, way: Way) -> Outlook:
     if outlook.facts.imported is not None:
         raise NotResumable(path=folder.path, reason="another tool measured it", hint="Import its file once more.")
     if outlook.finished:
-        raise NotResumable(path=folder.path, reason="it is finished", hint=f"snia-pts report {folder.path} reports it.")
+        hint = f"snia-pts report {pasted(folder.path)} reports it."
+        raise NotResumable(path=folder.path, reason="it is finished", hint=hint)
     return outlook
 
 

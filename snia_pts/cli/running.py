@@ -13,6 +13,7 @@ from pathlib import Path
 from .. import runner
 from ..acceptance import judgements, require_met
 from ..errors import Interrupted, SniaPtsError
+from ..files import pasted
 from ..lab.host import read_platform
 from ..limits import Limit
 from ..profilefile import profile_path
@@ -76,7 +77,8 @@ def _measured(
             return run_test(specification, target, folder, arguments, seed=seed)
     except SniaPtsError as error:
         if folder.journal.exists():
-            error.hint += f" snia-pts resume {folder.path} goes on with it; snia-pts report {folder.path} reports it."
+            run = pasted(folder.path)
+            error.hint += f" snia-pts resume {run} goes on with it; snia-pts report {run} reports it."
         raise
     finally:
         if not folder.journal.exists():
@@ -176,7 +178,7 @@ def finish(result: TestResult, folder: RunFolder, formats: Sequence[str], letter
         letter.verdict = verdict(result)
         written = write(result, folder.path, formats)
     except KeyboardInterrupt:
-        hint = f"The test is finished and its result safe; snia-pts report {folder.path} makes the report."
+        hint = f"The test is finished and its result safe; snia-pts report {pasted(folder.path)} makes the report."
         raise Interrupted(step="the report", what=folder.path, hint=hint) from None
     for line in result_lines(result):
         print(line)

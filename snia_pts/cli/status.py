@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from shlex import quote
 from typing import Literal
 
 from ..errors import NotRunning, RecordError
+from ..files import pasted
 from ..record.folder import RunFolder, unreadable
 from ..record.journal import is_written
 from ..record.suite import SuiteFolder
@@ -107,7 +107,7 @@ def _is_run(path: Path) -> bool:
 
 
 def _not_begun(suite: SuiteFolder, test: str) -> Standing:
-    command = f"snia-pts resume {quote(str(suite.path))}"
+    command = f"snia-pts resume {pasted(suite.path)}"
     return Standing(run=str(suite.place(test)), state="not begun", test=test, told="not begun", command=command)
 
 
@@ -128,7 +128,7 @@ def _unreadable(path: Path, error: RecordError) -> Standing:
 
 def _known(folder: RunFolder, outlook: Outlook, whole: Path, *, running: bool) -> Standing:
     facts = outlook.facts
-    command = f"snia-pts resume {quote(str(whole))}"
+    command = f"snia-pts resume {pasted(whole)}"
     if running:
         state: State = "running"
         entry = duration(max(0.0, (datetime.now().astimezone() - outlook.stopped).total_seconds()))
@@ -183,7 +183,7 @@ def _together(standings: Sequence[Standing]) -> Iterator[str]:
 def _pasted(path: Path) -> str:
     """Return how a shell is told of a folder from where it is now."""
     here = Path.cwd()
-    return quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
+    return pasted(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def stop(arguments: argparse.Namespace) -> int:
@@ -195,13 +195,13 @@ def stop(arguments: argparse.Namespace) -> int:
     running = [folder for folder in folders if is_written(folder.journal)]
     if suite and not running and suite.goes_on:
         suite.whole.ask_to_stop()
-        print(f"{suite.path} stops before its next test; snia-pts resume {arguments.run} goes on with it.")
+        print(f"{suite.path} stops before its next test; snia-pts resume {pasted(arguments.run)} goes on with it.")
         return 0
     if not running:
         raise NotRunning(path=arguments.run, reason="no process writes its journal")
     for folder in running:
         folder.ask_to_stop()
-        print(f"{folder.path} stops after its current point; snia-pts resume {arguments.run} goes on with it.")
+        print(f"{folder.path} stops after its current point; snia-pts resume {pasted(arguments.run)} goes on with it.")
         if lost := _lost_now(folder):
             print(f"As it stands, that is with {lost}.")
     return 0

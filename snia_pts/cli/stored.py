@@ -16,7 +16,7 @@ from pathlib import Path
 from ..about import About, read_about
 from ..acceptance import Judgement, judgements, require_met, untested
 from ..errors import LimitsMissed, RecordError, ReportError
-from ..files import replace_file
+from ..files import pasted, replace_file
 from ..limits import Limit, read_limits
 from ..record.evidence import evidence_differences
 from ..record.folder import RunFolder
@@ -73,7 +73,7 @@ def _require_met(judged: Sequence[Judgement], run: Path, finished: bool) -> None
         require_met(judged)
     except LimitsMissed as missed:
         if not finished:
-            missed.hint = f"It is not at its end; snia-pts status {run} tells where it stands."
+            missed.hint = f"It is not at its end; snia-pts status {pasted(run)} tells where it stands."
         raise
 
 

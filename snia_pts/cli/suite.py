@@ -16,6 +16,7 @@ from pathlib import Path
 from ..acceptance import judgements, require_met, untested
 from ..dut import Dut
 from ..errors import Interrupted, NotResumable, ReportError, SniaPtsError, UsageError
+from ..files import pasted
 from ..interruption import Way
 from ..lab.conditions import put_back
 from ..lab.settings import NOTE
@@ -86,7 +87,7 @@ def resume_all(folder: SuiteFolder, arguments: argparse.Namespace) -> int:
     if not runs:
         raise NotResumable(path=folder.path, reason="none of its tests had begun", hint="Begin a new run.")
     if len(runs) == len(folder.tests) and all(look(run, "rule").finished for run in runs):
-        hint = f"snia-pts report {folder.path} reports them."
+        hint = f"snia-pts report {pasted(folder.path)} reports them."
         raise NotResumable(path=folder.path, reason="all of its tests are finished", hint=hint)
     facts = Recorded(runs[0].journal).facts
     asked = asked_again(facts, arguments)
@@ -237,7 +238,8 @@ def _stopped(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder, forma
         return error
     missing = [test for test in folder.tests if test not in run]
     told = f"Not run: {', '.join(missing)}. " if missing else ""
-    going_on = f"snia-pts resume {folder.path} goes on; snia-pts report {folder.path} reports all that was run."
+    whole = pasted(folder.path)
+    going_on = f"snia-pts resume {whole} goes on; snia-pts report {whole} reports all that was run."
     error.hint = f"{error.hint} {told}{going_on}".strip()
     try:
         write_summary(summed_up(folder), folder.path, formats)
@@ -278,7 +280,8 @@ def _finish(folder: SuiteFolder, formats: Sequence[str]) -> str:
         told = summed_up(folder)
         written = write_summary(told, folder.path, formats)
     except KeyboardInterrupt:
-        hint = f"All tests are finished and their results safe; snia-pts report {folder.path} makes the summary."
+        remade = f"snia-pts report {pasted(folder.path)} makes the summary"
+        hint = f"All tests are finished and their results safe; {remade}."
         raise Interrupted(step="the summary", what=folder.path, hint=hint) from None
     for line in overview_lines(told):
         print(line)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import HostFailed, RecordError, RunFolderError
-from ..files import open_regular
+from ..files import open_regular, pasted
 from ..units import MIB, capacity
 
 #: As long as an entry may be.
@@ -140,7 +140,7 @@ class RunFolder:
         except OSError as error:
             raise unreadable(path, error) from None
         if inside:
-            hint = f"{RecordError.hint} snia-pts status {path} tells of those in a folder of runs."
+            hint = f"{RecordError.hint} snia-pts status {pasted(path)} tells of those in a folder of runs."
             raise RecordError(path=path, reason="there is no journal.jsonl in it", hint=hint)
         raise RecordError(path=path, reason="it is no folder" if path.exists() else "there is no such folder")
 
