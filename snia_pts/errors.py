@@ -29,7 +29,6 @@ shell sees.  One tree, one code each (``tests/test_errors.py`` proves the codes 
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 
 
 class SniaPtsError(Exception):
@@ -42,7 +41,7 @@ class SniaPtsError(Exception):
         """Fill the class's sentence and remedy with ``facts``; ``hint``, as it is, replaces the remedy."""
         self.facts = facts
         super().__init__((type(self).__doc__ or type(self).__name__).format(**facts))
-        pasted = {name: shlex.quote(str(fact)) if isinstance(fact, Path) else fact for name, fact in facts.items()}
+        pasted = {name: shlex.quote(str(fact)) if hasattr(fact, "__fspath__") else fact for name, fact in facts.items()}
         self.hint = type(self).hint.format(**pasted) if hint is None else hint
 
 
