@@ -546,6 +546,18 @@ def test_a_stop_that_is_over_before_the_work_is_none(tmp_path: Path) -> None:
     assert (program.finished.stopped_seconds, program.finished.exit_code) == (None, 0)
 
 
+def test_a_program_that_is_about_to_fall_is_gone_when_it_should_begin(tmp_path: Path) -> None:
+    """It closes what it hears us by before it ends: that is awaited, and its own end is told, not ours."""
+    program = held.HeldProgram(
+        ["sh", "-c", "exec 3<&-; sleep 0.4; exit 3"], threads=1, evidence=tmp_path / "e", ears=process.Ears()
+    )
+    program.begin()
+    gone_by_then = program.gone
+    program.end()
+
+    assert (gone_by_then, program.finished.exit_code) == (True, 3)
+
+
 @pytest.mark.parametrize("text", ["exit 3", f"{held.THREAD_READY}; exit 3"], ids=["before", "at work"])
 def test_a_program_that_falls_is_not_waited_for(tmp_path: Path, text: str) -> None:
     """One that ends before its threads are ready, or done, has that seen at once."""

@@ -9,6 +9,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, TextIO, cast
 
 from ..errors import HostFailed, Interrupted, SniaPtsError, UsageError
@@ -17,7 +19,18 @@ from .parser import build_parser
 
 def console() -> None:
     """Run the command line of this process and exit with its code."""
+    _forgo_openssl()
     sys.exit(main(sys.argv[1:]))
+
+
+def _forgo_openssl() -> None:
+    """Have ``hashlib`` take Python's own digests: OpenSSL is 3.5 MiB that a run would hold for nothing.
+
+    A Python that was built without them has OpenSSL all the same.
+    """
+    sha2 = ("_sha2",) if sys.version_info >= (3, 12) else ("_sha256", "_sha512")
+    if all(map(find_spec, ("_md5", "_sha1", *sha2, "_sha3", "_blake2"))):
+        sys.modules.setdefault("_hashlib", cast("ModuleType", None))  # nobody finds it
 
 
 def main(argv: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -22,13 +22,12 @@ from .clocks import Moment, read_moment
 from .device import block_directory
 from .evidence import last_number
 from .held import HeldProgram
+from .point import Pause, Point, Upcoming
 from .probe import fio_version
 from .sampling import Sampler, Totals
 from .telemetry import Observer, observe
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from ..vitals import Vitals
 
 #: A host that was suspended for so long did something else than the test.
@@ -81,35 +80,6 @@ class Engine(Named, Protocol):
         ...
 
 
-@dataclass(slots=True, kw_only=True)
-class _Pause:
-    """The time without I/O since a moment (monotonic; None before the first I/O).
-
-    ``not_ours_ns`` of it are idle time that was asked for, and fio's own.
-    """
-
-    since_ns: int | None = None
-    not_ours_ns: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
-class _Point:
-    """A stimulus with the fio that does it, and the pause before its I/O, known when that may begin."""
-
-    stimulus: Stimulus
-    job: Path
-    seed: int
-    program: process.Program
-    begun_again: bool = False
-    pause: _Pause = field(default_factory=_Pause)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.program.end()
-
-
 class FioEngine:
     """fio on a block device or file."""
 
@@ -142,7 +112,7 @@ class FioEngine:
         self._seed = seed
         self._tick = tick
         self._count = last_number(evidence)
-        self._pause = _Pause()
+        self._pause = Pause()
         self._around_ns = self._lead_ns = 0
         self._ears = process.Ears()
         self._clock = clock
@@ -153,36 +123,34 @@ class FioEngine:
     def measure(self, stimuli: Sequence[Stimulus], before: Guard = allow) -> Iterator[Measurement]:
         """Run ``stimuli``; see Engine.
 
-        The next fio stands ready while one works, and is let go as soon as that one's threads say that all their I/O
+        The next fio stands ready before one's end, and is let go as soon as that one's threads say that all their I/O
         has come back.  What that one says of itself is awaited while the next one works.
         """
         self._find_again()
         began = time.monotonic_ns()
         with ExitStack() as left:  # whatever ends this, no fio goes on
-            points = (left.enter_context(self._made_ready(stimulus)) for stimulus in stimuli)
-            if point := next(points, None):
+            upcoming = Upcoming(map(self._made_ready, stimuli), left)
+            if point := upcoming.take():
                 self._let_go(point, before)
                 self._lead_ns = point.program.began_ns - began
             while point:
-                following = trouble = None
-                try:
-                    following = next(points, None)
-                except (SniaPtsError, fio.Refused, OSError) as error:
-                    trouble = error  # this point's measurement comes first
-                done_ns = point.program.work(fio.timeout_seconds(point.stimulus), self._at_work)
-                vitals = self._observer.whole()
+                at_work = upcoming.during(point.stimulus, self._at_work)
+                done_ns = point.program.work(fio.timeout_seconds(point.stimulus), at_work)
+                vitals, following = self._observer.whole(), upcoming.take()
                 if following and done_ns:
-                    self._pause = _Pause(since_ns=done_ns)
+                    self._pause = Pause(since_ns=done_ns)
                     try:
                         self._let_go(following, before)
                     except (SniaPtsError, fio.Refused, OSError) as error:
-                        trouble = error
+                        upcoming.trouble = error
                 yield self._collected(point, vitals)
-                if trouble:
-                    raise trouble
+                if upcoming.trouble:
+                    break
                 if following and not done_ns:
                     self._let_go(following, before)
                 point = following
+            if upcoming.trouble:
+                raise upcoming.trouble
 
     def stretch(self, step: Stretch) -> Iterator[Sample | Measurement]:
         """Run a stretch; see Engine.  All that fio says meanwhile is kept, compressed, beside its final answer.
@@ -197,7 +165,7 @@ class FioEngine:
         job, seed = self._write_job(step.stimulus)
         answers, sampler = fio.Answers(), Sampler(step.samples)
         program = process.Program(fio.sampling_command(str(job), step.sample_seconds), evidence=job, listen=True)
-        point = _Point(stimulus=step.stimulus, job=job, seed=seed, program=program, pause=self._pause)
+        point = Point(stimulus=step.stimulus, job=job, seed=seed, program=program, pause=self._pause)
         with gzip.open(job.with_suffix(".samples.json.gz"), "wb", compresslevel=1) as kept, program:
             self._observer.begin()
             for said in program.said(fio.timeout_seconds(step.stimulus), self._at_work):
@@ -206,7 +174,7 @@ class FioEngine:
                     kept.flush(zlib.Z_SYNC_FLUSH)
                     yield from self._cut(sampler.cut, answer)
         job.with_suffix(".json").write_bytes(answers.last)
-        self._pause = _Pause(since_ns=program.finished.ended_monotonic_ns)
+        self._pause = Pause(since_ns=program.finished.ended_monotonic_ns)
         whole = self._measurement(point, self._observer.whole())
         self._lead_ns = self._around_ns
         yield from self._cut(sampler.last, answers.last.decode("utf-8", "replace"))
@@ -258,15 +226,15 @@ class FioEngine:
         except ValueError as error:
             raise fio.Refused("host", f"fio's samples are not believed: {error}") from error
 
-    def _made_ready(self, stimulus: Stimulus) -> _Point:
+    def _made_ready(self, stimulus: Stimulus) -> Point:
         """Begin fio for a stimulus, to stand ready before its first I/O."""
         job, seed = self._write_job(stimulus)
         threads = sum(section.jobs for section in fio.sections(stimulus))
         command = fio.command(job, held=True)
         program = HeldProgram(command, threads=threads, evidence=job, ears=self._ears)
-        return _Point(stimulus=stimulus, job=job, seed=seed, program=program)
+        return Point(stimulus=stimulus, job=job, seed=seed, program=program)
 
-    def _let_go(self, point: _Point, before: Guard) -> None:
+    def _let_go(self, point: Point, before: Guard) -> None:
         """Let a point's fio do its I/O.  What is spent in waiting for fio is no pause of ours."""
         self._require_awake()
         before(point.stimulus)
@@ -283,14 +251,14 @@ class FioEngine:
         self._pause.not_ours_ns += point.program.began_ns - began
         point.pause = replace(self._pause)
 
-    def _collected(self, point: _Point, vitals: Vitals) -> Measurement:
+    def _collected(self, point: Point, vitals: Vitals) -> Measurement:
         """Wait for the end of a point's fio, which works no more, and return what it measured."""
         program, began = point.program, time.monotonic_ns()
         for _ in program.said(fio.timeout_seconds(point.stimulus)):
             pass
         waited_ns = time.monotonic_ns() - began
         program.end()
-        self._pause = _Pause(since_ns=program.finished.ended_monotonic_ns, not_ours_ns=waited_ns)
+        self._pause = Pause(since_ns=program.finished.ended_monotonic_ns, not_ours_ns=waited_ns)
         return self._measurement(point, vitals)
 
     def _write_job(self, stimulus: Stimulus) -> tuple[Path, int]:
@@ -303,7 +271,7 @@ class FioEngine:
         job.write_text(text, encoding="utf-8")
         return job, seed
 
-    def _measurement(self, point: _Point, vitals: Vitals) -> Measurement:
+    def _measurement(self, point: Point, vitals: Vitals) -> Measurement:
         """Return what a point's fio measured, which has ended; raises fio.Refused when that is not believed."""
         moment, finished = self._require_awake(), point.program.finished
         output = point.job.with_suffix(".json")
@@ -381,7 +349,7 @@ def stimulus_seed(run_seed: int, number: int) -> int:
     return int.from_bytes(digest[:8], "big") >> 2 | 1 << 61
 
 
-def _clocking(finished: process.Finished, pause: _Pause, around_ns: int) -> Clocking:
+def _clocking(finished: process.Finished, pause: Pause, around_ns: int) -> Clocking:
     """Return when a program ran, and how long the device was idle before.
 
     Of the time around the I/O of a program its end counts here, and the beginning of the next; which part is which is

@@ -22,6 +22,8 @@ THREAD_READY = "echo >&3 && read -r word <&3"
 #: And after its work.
 THREAD_DONE = "echo >&3"
 _READY_SECONDS = 60.0
+#: Whose threads have closed their way to us is gone in less.
+_FALLING_SECONDS = 2.0
 
 
 class HeldProgram(Program):
@@ -54,7 +56,9 @@ class HeldProgram(Program):
         if self._stopped_since is None:  # a stop that is over has done no harm yet
             self._stopped, self._stopped_ns = False, 0
         ready = self._all_said(self._elapsed() + _READY_SECONDS)
-        if self.timed_out:
+        if not ready and not self._stopped:  # it fell, and may not be quite gone; or it stands still
+            if not self.timed_out:
+                list(self._wait(None, self._elapsed() + _FALLING_SECONDS, None))
             self.timed_out = False
             self._end()
         self._wall = datetime.now().astimezone().isoformat(timespec="milliseconds")
