@@ -18,6 +18,7 @@ from .keyfigures import Better, KeyFigure, key_figures
 from .result import TestResult
 from .spec import Deviation, ProfileSpec, WriteSaturationSpec
 from .specfile import numbers
+from .units import capacity
 
 #: The confidence of an interval, in percent.
 CONFIDENCE_PERCENT = 95.0
@@ -179,7 +180,7 @@ _TOLD: tuple[tuple[str, _Read], ...] = (
     ("model", lambda result: said(result.facts.dut, result.facts.about, "model")),
     ("serial number", lambda result: said(result.facts.dut, result.facts.about, "serial")),
     ("firmware", lambda result: said(result.facts.dut, result.facts.about, "firmware")),
-    ("capacity", lambda result: f"{result.facts.dut.capacity_bytes or 'unknown'} bytes"),
+    ("capacity", lambda result: _capacity(result.facts.dut.capacity_bytes)),
     ("bus", lambda result: result.facts.dut.bus),
     ("write cache", lambda result: result.facts.dut.write_cache),
     ("host", lambda result: result.facts.platform.hostname),
@@ -257,6 +258,11 @@ def _ended(result: TestResult) -> str:
     """What ended write saturation, where it is not the same for all: the values of its stimulus are of that time."""
     saturates = isinstance(result.facts.spec, WriteSaturationSpec) and result.conclusion
     return result.conclusion.reason if saturates and result.conclusion else ""
+
+
+def _capacity(size_bytes: int) -> str:
+    exactly = f"{size_bytes:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return f"{capacity(size_bytes)} ({exactly} bytes)" if size_bytes else "unknown"
 
 
 def _tool(result: TestResult) -> str:

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from .demand import PointName
 from .spec import DemandSpec, Deviation, ProfileSpec, Spec, loop_rule, most_rounds
 from .steps import Purge, Round, Step, Stretch
-from .units import capacity, duration
+from .units import capacity, counted, duration
 
 #: How to go on: as the rule has it; from the last purge in any case; or with the step that was interrupted, always.
 Way = Literal["rule", "purge", "continue"]
@@ -44,7 +44,8 @@ class Interruption:
         """An interruption is a difference from the standard, whatever was done about it."""
         lost = ""
         if self.lost_outcomes:
-            lost = f"; {self.lost_outcomes} outcome(s) before it were set aside ({capacity(self.lost_bytes)} written)"
+            outcomes = counted(self.lost_outcomes, "outcome")
+            lost = f"; set aside: {outcomes} before it ({capacity(self.lost_bytes)} written)"
         consequence = {
             "rule": "no measurement window reaches across it",
             "purge": "no measurement window reaches across it",

@@ -33,7 +33,7 @@ from .spec import (
 from .steps import Phase, Stimulus
 from .testplatform import TestPlatform
 from .timeline import TimeLine
-from .units import block_size, duration
+from .units import block_size, counted, duration
 from .window import Window
 
 Ending = Literal["finished", "interrupted", "device failed", "host failed", "unfinished"]
@@ -384,8 +384,8 @@ def _ends(result: TestResult) -> Iterator[RunWarning]:
 def _halts(long_samples: Sequence[float]) -> Iterator[RunWarning]:
     if long_samples:
         detail = (
-            f"{len(long_samples)} sample(s) took longer than asked, {max(long_samples):.3g} s at the longest: the host "
-            "stood still, or was too busy to look; they stand for no round"
+            f"{counted(len(long_samples), 'sample')} took longer than asked, {max(long_samples):.3g} s at the longest: "
+            "the host stood still, or was too busy to look; they stand for no round"
         )
         yield RunWarning(what="long samples", detail=detail)
 
@@ -394,7 +394,6 @@ def _pauses(result: TestResult) -> Iterator[RunWarning]:
     gaps = () if isinstance(result.facts.spec, ProfileSpec) else result.gaps  # no profile asks for points without a gap
     long = [gap.idle_ms for gap in gaps if gap.asked_seconds is None and gap.idle_ms > _LONGEST_IDLE_MS]
     if long:
-        detail = (
-            f"{len(long)} time(s) the drive was left idle between points, for {max(long) / 1000:.3g} s at the longest"
-        )
+        longest = f"{max(long) / 1000:.3g} s at the longest"
+        detail = f"{counted(len(long), 'time')} the drive was left idle between points, for {longest}"
         yield RunWarning(what="pause", detail=detail)

@@ -105,13 +105,17 @@ def test_key_figures_are_those_of_the_report() -> None:
 def test_what_is_not_the_same_is_told_by_its_weight() -> None:
     """Another class is another question; another window, end or deviation is flagged; another drive or host is told."""
     first = samples.iops_result()
-    dut, platform = samples.dut(firmware="NEW"), samples.platform(kernel="6.12")
+    dut, platform = samples.dut(firmware="NEW", capacity_bytes=10**12), samples.platform(kernel="6.12")
     second = samples.result_of("iops", steady=False, device=dut, host=platform, found=samples.deviations(1))
     third = samples.result_of("iops", test_class="client", overrides=[("setup.queue_depth", 16)])
     found = {each.what: (each.weight, each.values) for each in unlike([first, second])}
     others = {each.what: each.weight for each in unlike([first, third])}
 
     assert found["firmware"] == ("told", ("JXTC304Q", "NEW"))
+    assert found["capacity"] == (
+        "told",
+        ("960.2 GB (960\u202f197\u202f124\u202f096 bytes)", "1 TB (1\u202f000\u202f000\u202f000\u202f000 bytes)"),
+    )
     assert found["kernel"] == ("told", ("6.1.0-28-amd64", "6.12"))
     assert found["steady state"] == ("flagged", ("achieved", "NOT ACHIEVED"))
     assert any(what.startswith("deviation: ") for what in found)

@@ -119,7 +119,7 @@ def test_an_idle_time_is_repeated_or_begins_again() -> None:
 
 @pytest.mark.parametrize(("way", "lost", "says", "never"), [
     ("rule", 0, "no measurement window reaches across it", "set aside"),
-    ("purge", 3, "3 outcome(s) before it were set aside (4 GB written)", "the operator wanted"),
+    ("purge", 3, "; set aside: 3 outcomes before it (4 GB written)", "the operator wanted"),
     ("continue", 0, "the operator wanted it to go on without a new purge", "no measurement window"),
 ])  # fmt: skip
 def test_an_interruption_is_a_deviation_with_its_times(way: Way, lost: int, says: str, never: str) -> None:

@@ -602,6 +602,19 @@ def test_what_cannot_be_exported_is_told_as_that(tmp_path: Path, capsys: pytest.
     assert "TKperf's file holds IOPS" in raised.value.hint
 
 
+def test_an_export_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is at the place already may be somebody's, also where the place was named, or leads nowhere yet."""
+    path, run, dangling = tmp_path / "f.xml", tmp_path / "run", tmp_path / "l"
+    path.write_bytes(ssd("iops"))
+    dangling.symlink_to(tmp_path / "elsewhere")
+    main(["import", str(path), "--run-dir", str(run), "--to", "none"])
+    before = path.read_bytes()
+
+    assert [main(["export", str(run), "--to", "tkperf", "--out", str(place)]) for place in (path, dangling)] == [2, 2]
+    assert f"{path} is there already." in capsys.readouterr().err
+    assert (path.read_bytes(), dangling.is_symlink()) == (before, True)
+
+
 def test_an_altered_copy_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The file that was imported is the evidence: changed, it no longer agrees with the journal."""
     path, run = tmp_path / "f.xml", tmp_path / "run"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -107,7 +108,7 @@ def export(arguments: argparse.Namespace) -> int:
     for sentence in lost:
         print(f"snia-pts: not in the file: {sentence}", file=sys.stderr)
     place = arguments.out or (suite or folders[0]).path / f"{name}.xml"
-    if place.exists() and not arguments.out:
+    if os.path.lexists(place):  # whatever it is, it may be somebody's
         raise UsageError(detail=f"{place} is there already.", hint="Name another place with --out.")
     try:
         replace_file(place, document)
