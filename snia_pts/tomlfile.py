@@ -31,6 +31,7 @@ _KINDS = {
     "a valid boolean": "true or false",
     "a valid array": "a list",
     "an object": "a table",
+    "Unable to parse input string as an integer, exceeded maximum size": "a smaller number",
 }
 _BOUNDS = {
     "greater than or equal to": "a number of at least",

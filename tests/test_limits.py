@@ -70,6 +70,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("format = 2\nlimit = []", ["format: 2: expected 1", "limit: expected at least one entry"]),
+        (FILE.replace("format = 1", f"format = {10**20}"), [f"format: {10**20}: expected a smaller number"]),
         (FILE.replace("minimum = 7500", ""), ["limit 1: expected minimum, maximum, or both"]),
         (FILE.replace("minimum = 7500", "minimum = 5\nmaximum = 4"), ["a minimum that is no more than the maximum"]),
         (FILE.replace("minimum = 7500", 'minimum = "7500"'), ["limit 1.minimum: '7500': expected a number"]),

@@ -137,6 +137,12 @@ def test_a_header_of_long_names_leaves_the_page_to_the_report(steady: bool) -> N
     assert sheet.frame[3] > 0.55 * HEIGHT
 
 
+def test_a_long_name_in_the_header_is_broken_at_its_hyphen() -> None:
+    """A serial number too long for its cell goes on after a hyphen, not in the midst of a word."""
+    _, reader = typeset(samples.result_of("iops", device=samples.dut(serial="SIM-ENTERPRISE-NVME")))
+    assert "SIM-ENTERPRISE- NVME" in words(reader.pages[0])
+
+
 def test_the_header_takes_less_than_a_third_of_the_page() -> None:
     """With names of the usual length, header and upper margin leave two thirds and more to the report."""
     assert laid_out(KINDS["steady"])[1].frame[3] > 0.67 * HEIGHT
