@@ -385,7 +385,7 @@ def _halts(long_samples: Sequence[float]) -> Iterator[RunWarning]:
     if long_samples:
         detail = (
             f"{counted(len(long_samples), 'sample')} took longer than asked, {max(long_samples):.3g} s at the longest: "
-            "the host stood still, or was too busy to look; they stand for no round"
+            "the host stood still, or was too busy to look; such a sample stands for no round"
         )
         yield RunWarning(what="long samples", detail=detail)
 

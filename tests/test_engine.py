@@ -255,6 +255,35 @@ def test_a_point_is_not_lost_when_the_next_cannot_be_made_ready(tmp_path: Path, 
     assert fio_processes(evidence) == []
 
 
+def test_the_next_fio_begins_late_and_stands_ready_in_time(tmp_path: Path, evidence: Path) -> None:
+    """Early in a point there is no other fio; at its end the next one is there, so that no start lies between them."""
+    early: list[int] = []
+    look = threading.Timer(0.6, lambda: early.append(len(list(evidence.glob("*.fio")))))
+    look.start()
+    first, second, third = measured(sparse(tmp_path / "x.img"), evidence, *[stimulus(seconds=3.6)] * 2, stimulus())
+
+    assert early == [1]
+    for before, after in ((first, second), (second, third)):
+        began = (evidence / f"{after.evidence}.fio").stat().st_mtime
+        assert began < (evidence / f"{before.evidence}.json").stat().st_mtime - 0.2
+        assert not after.clocking.begun_again
+
+
+def test_no_fio_follows_one_that_failed(tmp_path: Path, evidence: Path) -> None:
+    """A drive that hangs is not opened again: what a point measured is believed before the next one begins late."""
+    outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure([stimulus(seconds=30)] * 2)
+
+    def kill() -> None:
+        for pid in fio_processes(evidence):
+            os.kill(pid, signal.SIGKILL)
+
+    threading.Timer(1.0, kill).start()
+    with pytest.raises(fio.Refused):
+        next(outcomes)
+
+    assert [path.name[:5] for path in evidence.glob("*.fio")] == ["00001"]
+
+
 def test_a_point_of_fewer_threads_than_asked_is_refused(tmp_path: Path, evidence: Path) -> None:
     """A thread that is lost while it waits leaves fio content, and the point unbelieved; the one before is kept."""
     outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure([stimulus(seconds=1.5), stimulus(seconds=0.3)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,13 +12,15 @@ import pytest
 
 from snia_pts.errors import UsageError
 from snia_pts.lab.point import Point, Upcoming
+from snia_pts.steps import Stimulus
 from tests.strategies import stimulus
 
 
 class Program:
-    """What a point holds; notes its end."""
+    """What a point holds: it began at a moment, and notes its end."""
 
     ended = False
+    began_ns = 0
 
     def end(self) -> None:
         """End."""
@@ -44,38 +46,51 @@ class Round:
             yield self.begun[-1]
 
 
-def begun_in(seconds: float | None, ramp: float = 0.0, ticks: tuple[float, ...] = ()) -> list[int]:
-    """Return how many points are begun when one of so long begins, and after each of these ticks."""
-    each = Round(None, None)
-    asked = stimulus(seconds=seconds, ramp_seconds=ramp, passes=None if seconds else 2.0)
+def at_work(asked: Stimulus, seconds: float = 0.0) -> Point:
+    """Return a point that has been at work for so long."""
+    point = Point(stimulus=asked, job=Path("x.fio"), seed=1, program=cast("Any", Program()))
+    point.program.began_ns = time.monotonic_ns() - round(1e9 * seconds)
+    return point
+
+
+def begun_in(asked: Stimulus, at: tuple[float, ...]) -> list[int]:
+    """Return how many points are begun when one is looked at first after so many seconds, and in ticks after others."""
+    each, point = Round(None, None), at_work(asked, at[0])
     seen: list[float] = []
-    tick = each.upcoming.during(asked, lambda elapsed, _: seen.append(elapsed))
+    tick = each.upcoming.during(point, lambda elapsed, _: seen.append(elapsed))
     counts = [len(each.begun)]
-    for elapsed in ticks:
+    for elapsed in at[1:]:
+        point.program.began_ns = time.monotonic_ns() - round(1e9 * elapsed)
         tick(elapsed, 0)
         counts.append(len(each.begun))
-    assert seen == list(ticks)
+    assert seen == list(at[1:])
     return counts
 
 
 @pytest.mark.parametrize(
-    ("seconds", "ramp", "ticks", "counts"),
+    ("asked", "at", "counts"),
     [
-        (60.0, 0.0, (1.0, 30.0, 56.9, 57.0, 58.0, 59.5), [0, 0, 0, 0, 1, 1, 1]),
-        (60.0, 5.0, (57.5, 61.0, 62.5), [0, 0, 0, 1]),
-        (60.0, 0.0, (56.0, 59.0, 59.9), [0, 0, 0, 0]),
-        (3.5, 0.0, (0.4, 1.0), [0, 0, 1]),
-        (3.0, 0.0, (1.0,), [1, 1]),
-        (0.1, 0.0, (), [1]),
-        (None, 0.0, (1.0, 1000.0), [1, 1, 1]),
+        ({"seconds": 60.0}, (0, 1, 30, 56.9, 57.1, 58.1, 59.6), [0, 0, 0, 0, 1, 1, 1]),
+        ({"seconds": 60.0, "ramp_seconds": 5.0}, (0, 57.5, 61.5, 62.5), [0, 0, 0, 1]),
+        ({"seconds": 60.0}, (0, 56.5, 59.6, 59.9), [0, 0, 0, 0]),
+        ({"seconds": 60.0}, (58, 59), [1, 1]),
+        ({"seconds": 60.0}, (61,), [1]),
+        ({"seconds": 3.5}, (0, 0.4, 1.0), [0, 0, 1]),
+        ({"seconds": 2.9}, (0, 1.0), [1, 1]),
+        ({"seconds": 0.1}, (0,), [1]),
+        ({"seconds": None, "passes": 2.0}, (0, 1, 1000), [1, 1, 1]),
+        ({"seconds": 60.0, "limit_bytes": 4096}, (0, 1), [1, 1]),
     ],
-    ids=["a minute", "after a ramp", "nobody looked in time", "hardly late", "short", "very short", "no time told"],
-)
+    ids=[
+        "a minute", "after a ramp", "nobody looked in time", "late already", "over", "hardly late", "short",
+        "very short", "no time told", "may end before",
+    ],
+)  # fmt: skip
 def test_the_next_point_is_begun_in_the_last_seconds(
-    seconds: float | None, ramp: float, ticks: tuple[float, ...], counts: list[int]
+    asked: dict[str, Any], at: tuple[float, ...], counts: list[int]
 ) -> None:
-    """Not sooner, for it takes CPU time, nor in the last one, whose end must be seen; at once where none is known."""
-    assert begun_in(seconds, ramp, ticks) == counts
+    """Not sooner, for it takes CPU time, nor at the very end, which must be seen at once; now where none is known."""
+    assert begun_in(stimulus(**asked), at) == counts
 
 
 def test_the_next_point_is_begun_when_it_is_taken_at_the_latest() -> None:
@@ -92,11 +107,7 @@ def test_what_keeps_a_point_from_being_begun_waits_for_the_one_before(error: Exc
     """No error comes out of a tick, nor of the taking: who measures tells what was measured first."""
     each = Round(None, error)
     assert each.upcoming.take() is each.begun[0]
-    tick = each.upcoming.during(stimulus(seconds=10), lambda *_: None)
-    for second in itertools.count(1):
-        tick(float(second), 0)
-        if second > 9:
-            break
+    each.upcoming.during(at_work(stimulus(seconds=10), 8.0), lambda *_: None)(9.0, 0)
 
     assert each.upcoming.take() is None
     assert each.upcoming.trouble is error
@@ -107,6 +118,6 @@ def test_every_point_that_was_begun_is_ended() -> None:
     each = Round(None, None, None)
     with each.left:
         each.upcoming.take()
-        each.upcoming.during(stimulus(seconds=1), lambda *_: None)
+        each.upcoming.during(at_work(stimulus(seconds=1)), lambda *_: None)
 
     assert [cast("Any", point.program).ended for point in each.begun] == [True, True]

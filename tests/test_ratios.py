@@ -10,6 +10,7 @@ import sys
 import time
 from datetime import datetime
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -103,19 +104,19 @@ def test_what_makes_a_report_is_not_held_while_a_test_runs() -> None:
     assert "xml.etree.ElementTree" in loaded  # the end of a run needs it
 
 
+@pytest.mark.skipif(not find_spec("_md5"), reason="this Python was built without digests of its own")
 def test_a_run_holds_no_openssl() -> None:
-    """The program takes Python's own digests, which are the same; mail may load OpenSSL all the same, for TLS."""
+    """The program takes Python's own digests, which are the same, where the Python has them."""
     program = (
         "import sys; from pathlib import Path; from snia_pts.cli.main import console\n"
         "try: console()\n"
         "except SystemExit: import snia_pts.cli.running, hashlib, secrets\n"
-        "print('libcrypto' in Path('/proc/self/maps').read_text(), hashlib.sha256(b'abc').hexdigest()[:8])\n"
-        "import ssl; print('libcrypto' in Path('/proc/self/maps').read_text())"
+        "print('libcrypto' in Path('/proc/self/maps').read_text(), hashlib.sha256(b'abc').hexdigest()[:8])"
     )
     argv = [sys.executable, "-c", program, "iops", "sim:enterprise-nvme", "--plan", "--json"]
     said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.splitlines()
 
-    assert said[-2:] == ["False ba7816bf", "True"]
+    assert said[-1] == "False ba7816bf"
 
 
 def test_a_long_test_costs_no_more_memory_than_a_short_one(tmp_path: Path) -> None:

@@ -317,7 +317,9 @@ def _export(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=_verb("exchange", "export"))
     parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
     parser.add_argument("--to", choices=("tkperf",), required=True, help="the tool")
-    parser.add_argument("--out", metavar="FILE", type=Path, help="default: <model>.xml in the folder of the run")
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, help="a new file; default: <model>.xml in the folder of the run"
+    )
 
 
 def _resume(parser: argparse.ArgumentParser) -> None:

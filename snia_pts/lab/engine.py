@@ -134,9 +134,9 @@ class FioEngine:
                 self._let_go(point, before)
                 self._lead_ns = point.program.began_ns - began
             while point:
-                at_work = upcoming.during(point.stimulus, self._at_work)
+                at_work = upcoming.during(point, self._at_work)
                 done_ns = point.program.work(fio.timeout_seconds(point.stimulus), at_work)
-                vitals, following = self._observer.whole(), upcoming.take()
+                vitals, following = self._observer.whole(), upcoming.take() if done_ns else None
                 if following and done_ns:
                     self._pause = Pause(since_ns=done_ns)
                     try:
@@ -146,7 +146,7 @@ class FioEngine:
                 yield self._collected(point, vitals)
                 if upcoming.trouble:
                     break
-                if following and not done_ns:
+                if not done_ns and (following := upcoming.take()):  # a point that is not believed has none after it
                     self._let_go(following, before)
                 point = following
             if upcoming.trouble:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 #: The next fio starts so long before the end of the one at work, and no later than so long before it: what comes to
-#: its end then must be noticed at once.  Between them are two of a program's ticks.
-_AHEAD_SECONDS, _LATEST_SECONDS = 3.0, 1.0
+#: its end then must be noticed at once.  A program's ticks are about a second apart.
+_AHEAD_SECONDS, _LATEST_SECONDS = 3.0, 0.5
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,15 +64,17 @@ class Upcoming:
         #: What kept the next point from being begun, or from its I/O: what the one before measured comes first.
         self.trouble: SniaPtsError | fio.Refused | OSError | None = None
 
-    def during(self, stimulus: Stimulus, tick: process.Tick) -> process.Tick:
-        """Return what is done about once a second while ``stimulus`` is at work: ``tick``, and the next one's start."""
-        ends = 0.0 if stimulus.seconds is None else stimulus.ramp_seconds + stimulus.seconds
-        if ends <= _AHEAD_SECONDS:
+    def during(self, point: Point, tick: process.Tick) -> process.Tick:
+        """Return what is done about once a second while ``point`` is at work: ``tick``, and the next one's start.
+
+        Where no time is known that it ends at, or where that is near, the next one starts at once.
+        """
+        if _left_seconds(point) <= _AHEAD_SECONDS:
             self._begin()
 
         def ticked(seconds: float, written_bytes: int) -> None:
             tick(seconds, written_bytes)
-            if ends - _AHEAD_SECONDS <= seconds < ends - _LATEST_SECONDS:
+            if _LATEST_SECONDS <= _left_seconds(point) <= _AHEAD_SECONDS:
                 self._begin()
 
         return ticked
@@ -90,3 +93,11 @@ class Upcoming:
         except (SniaPtsError, fio.Refused, OSError) as error:
             self._begun.append(None)
             self.trouble = error
+
+
+def _left_seconds(point: Point) -> float:
+    """Return how long a point that is at work will be so; nothing where that is not known."""
+    asked = point.stimulus
+    if asked.seconds is None or asked.limit_bytes is not None:
+        return 0.0
+    return asked.ramp_seconds + asked.seconds - (time.monotonic_ns() - point.program.began_ns) / 1e9
