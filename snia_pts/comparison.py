@@ -18,7 +18,7 @@ from .keyfigures import Better, KeyFigure, key_figures
 from .result import TestResult
 from .spec import Deviation, ProfileSpec, WriteSaturationSpec
 from .specfile import numbers
-from .units import capacity
+from .units import THIN, capacity
 
 #: The confidence of an interval, in percent.
 CONFIDENCE_PERCENT = 95.0
@@ -261,7 +261,7 @@ def _ended(result: TestResult) -> str:
 
 
 def _capacity(size_bytes: int) -> str:
-    exactly = f"{size_bytes:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    exactly = f"{size_bytes:,}".replace(",", THIN)
     return f"{capacity(size_bytes)} ({exactly} bytes)" if size_bytes else "unknown"
 
 

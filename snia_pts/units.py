@@ -23,6 +23,8 @@ Quantity = Annotated[float, Ge(0), Le(MOST)]
 #: Of two quantities.
 Difference = Annotated[float, Ge(-MOST), Le(MOST)]
 
+#: Stands between thousands.
+THIN = "\N{NARROW NO-BREAK SPACE}"
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
@@ -94,7 +96,7 @@ def number(value: float) -> str:
         return "n/a"
     magnitude = abs(value)
     decimals = 0 if magnitude >= 1000 or magnitude == 0 else max(0, 3 - math.floor(math.log10(magnitude)))
-    return f"{value:,.{min(decimals, 6)}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    return f"{value:,.{min(decimals, 6)}f}".replace(",", THIN)
 
 
 def counted(count: int, noun: str) -> str:

@@ -15,6 +15,7 @@ from scipy import stats
 
 from snia_pts.cli.comparing import _table
 from snia_pts.cli.main import main
+from snia_pts.cli.words import printable
 from snia_pts.comparison import Compared, causes, compared, difference, unlike, welch
 from snia_pts.errors import NotComparable, RecordError, UsageError
 from snia_pts.keyfigures import KeyFigure, key_figures
@@ -210,6 +211,7 @@ def test_compare_tells_and_writes(runs: list[Path], tmp_path: Path, capsys: pyte
     said = capsys.readouterr().out
     assert f"A  {first}" in said
     assert "(+20.0" in said
+    assert "?" not in said
     assert str(tmp_path / "out" / "comparison.pdf") in said
     assert (tmp_path / "out" / "comparison.pdf").read_bytes().startswith(b"%PDF-")
 
@@ -218,6 +220,11 @@ def test_compare_tells_and_writes(runs: list[Path], tmp_path: Path, capsys: pyte
     rates = [each for each in told["figures"] if each["metric"] == "iops" and each["rounds"][0]]
     assert rates
     assert all(each["differences"][1]["percent"] == pytest.approx(20, abs=0.1) for each in rates)
+
+
+def test_thousands_stay_apart_on_a_terminal_and_nothing_else_gets_through() -> None:
+    """The thin space is no letter that Python would print; what moves a cursor is shown as a question mark."""
+    assert printable("3\u202f841\x1b[2J\u2028") == "3\u202f841?[2J?"
 
 
 def test_what_cannot_be_compared_is_refused(

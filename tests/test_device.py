@@ -272,7 +272,7 @@ def test_what_is_no_target(tmp_path: Path) -> None:
     (tmp_path / "b").symlink_to(tmp_path / "a")
     reasons = {
         tmp_path: "neither", tmp_path / "pipe": "neither", Path("/dev/null"): "neither",
-        Path("/dev/zero"): "neither", tmp_path / "empty": "empty", tmp_path / "tiny": "smaller than one sector",
+        Path("/dev/zero"): "neither", tmp_path / "empty": "empty", tmp_path / "tiny": "less than one sector",
         tmp_path / "a": "cannot be looked at", tmp_path / "tiny" / "x": "cannot be looked at",
     }  # fmt: skip
     for path, reason in reasons.items():

@@ -9,6 +9,7 @@ import pytest
 from lxml import etree
 
 from snia_pts.ceiling import Ceiling, all_shapes
+from snia_pts.cli.result_text import result_lines
 from snia_pts.measurement import Measurement
 from snia_pts.record.resultxml import result_xml
 from snia_pts.report import drawing, matrices
@@ -76,13 +77,15 @@ def test_what_the_host_set_is_marked(
 @pytest.mark.parametrize("test", ["iops", "latency", "throughput", "dirth"])
 @pytest.mark.parametrize("limited", [True, False])
 def test_the_first_page_marks_what_the_host_set(test: str, limited: bool) -> None:
-    """A key figure that the host set bears the mark, and the page explains it; one that the drive set does not."""
-    page = build(host_limited(test, lambda asked: limited)).pages[0]
+    """A key figure that the host set bears the mark, and page and terminal explain it; the drive's do not."""
+    result = host_limited(test, lambda asked: limited)
+    page = build(result).pages[0]
     title = "Operating points" if test == "dirth" else "Key figures"
     (table,) = [each for each in page.blocks if isinstance(each, Table) and each.title.startswith(title)]
 
     assert {row[0].startswith(f"{matrices.MARK} ") for row in table.rows} == {limited}
     assert any(isinstance(each, Prose) and "\N{DAGGER} The host" in each.text for each in page.blocks) is limited
+    assert any(line.startswith("  \N{DAGGER} The host set this number") for line in result_lines(result)) is limited
 
 
 def test_a_figure_marks_what_the_host_set() -> None:

@@ -666,7 +666,7 @@ def test_what_is_no_target_is_refused(tmp_path: Path) -> None:
     refused(Path("/dev/null"), TargetUnfit, "neither", overwrite=True)
     refused(tmp_path / "gone.img", TargetMissing, "does not exist")
     refused(tmp_path / "no" / "new.img", TargetMissing, "no does not exist", MIB)
-    refused(tmp_path / "new.img", TargetUnfit, "smaller than one sector", 100)
+    refused(tmp_path / "new.img", TargetUnfit, "less than one sector", 100)
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import hashlib
 import os
 import sys
@@ -11,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from ..errors import NotExportable, RecordError, UsageError
+from ..errors import NotExportable, RecordError
 from ..files import read_regular, replace_file
 from ..imported import Imported
 from ..record.entries import Asked, Begun, Came, Ended
@@ -105,15 +106,15 @@ def export(arguments: argparse.Namespace) -> int:
         raise RecordError(path=arguments.run, reason="none of its tests was run")
     results = [assess(folder) for folder in folders]
     document, name, lost = written(results, str(arguments.run))
-    for sentence in lost:
-        print(f"snia-pts: not in the file: {sentence}", file=sys.stderr)
     place = arguments.out or (suite or folders[0]).path / f"{name}.xml"
-    if os.path.lexists(place):  # whatever it is, it may be somebody's
-        raise UsageError(detail=f"{place} is there already.", hint="Name another place with --out.")
     try:
+        if os.path.lexists(place):  # whatever it is, it may be somebody's
+            raise FileExistsError(errno.EEXIST, "it is there already")
         replace_file(place, document)
     except OSError as error:
         reason = f"{place}: {error.strerror or error}"
         raise NotExportable(path=arguments.run, reason=reason, hint="Name another place with --out.") from None
+    for sentence in lost:
+        print(f"snia-pts: not in the file: {sentence}", file=sys.stderr)
     print(place)
     return 0

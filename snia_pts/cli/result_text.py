@@ -13,6 +13,7 @@ from ..acceptance import judgements
 from ..measurement import METRICS, MeasuredRound, SampledRound
 from ..points import Repeated, described, repeated_points, window_points
 from ..report.building import TESTS
+from ..report.matrices import MARK, foot
 from ..report.profile.pages import overview
 from ..report.summary import asked
 from ..report.tables import Table
@@ -137,6 +138,8 @@ def _summary_lines(result: TestResult) -> Iterator[str]:
     for block in blocks:
         if block.kind in ("numbers", "facts"):
             yield from ("", *_table_lines(block))
+            if explained := foot([cell for row in block.rows for cell in row if cell.startswith(MARK)]):
+                yield f"  {explained}"
 
 
 def _table_lines(shown: Table) -> Iterator[str]:

@@ -9,7 +9,7 @@ from ..measurement import METRICS
 from ..spec import Deviation, ProfileSpec, Spec, Tracked
 from ..steadystate import SteadyState
 from ..steps import Demand, mix
-from ..units import block_size, capacity, counted, number
+from ..units import THIN, block_size, capacity, counted, number
 
 
 def dut_words(dut: Dut) -> str:
@@ -73,7 +73,7 @@ def deviation_lines(deviations: Sequence[Deviation], authority: str) -> Iterator
 
 def printable(text: str) -> str:
     """A text of a device or an operator with a question mark for every letter that a terminal would not print."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return "".join(letter if letter.isprintable() or letter == THIN else "?" for letter in text)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

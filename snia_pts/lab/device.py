@@ -170,7 +170,8 @@ def _reads(descriptor: int, buffer: mmap.mmap, size: int) -> bool:
 def _file(path: Path, size_bytes: int, sector_bytes: int) -> Dut:
     whole = size_bytes // sector_bytes * sector_bytes
     if whole == 0:
-        raise TargetUnfit(path=path, reason=f"it is smaller than one sector of {sector_bytes} bytes")
+        reason = f"{size_bytes} bytes are less than one sector of {sector_bytes}"
+        raise TargetUnfit(path=path, reason=reason, hint="Give it a size with its unit, for example --size 1G.")
     return Dut(
         path=str(path),
         kind="file",

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from ..units import THIN
+
 Align = Literal["left", "center", "right"]
 
 #: What a table is for; the style sheets in ``reports/`` know these names.
@@ -15,7 +17,6 @@ Kind = Literal["facts", "texts", "numbers", "banner", "test", "standard", "names
 
 NOT_APPLICABLE = "n/a"
 UNKNOWN = "\N{EN DASH}"
-_THIN = "\N{NARROW NO-BREAK SPACE}"
 _PLACE = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*\.[a-z]+")
 
 
@@ -74,7 +75,7 @@ def thousands(value: float, decimals: int) -> str:
     """Return ``value`` with ``decimals`` places and its thousands separated; ``n/a`` for what is no number."""
     if not math.isfinite(value):
         return NOT_APPLICABLE
-    return f"{value:,.{decimals}f}".replace(",", _THIN)
+    return f"{value:,.{decimals}f}".replace(",", THIN)
 
 
 def decimals_for(values: Iterable[float], *, digits: int = 3, most: int = 4) -> int:
