@@ -405,6 +405,18 @@ def test_a_missing_result_is_made_again(stored: RunFolder, capsys: pytest.Captur
     assert capsys.readouterr().err == ""
 
 
+def test_a_suite_that_was_replaced_meanwhile_is_told(
+    stored: RunFolder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What can no longer be loaded, as after an upgrade beneath a running test, is a sentence with a remedy."""
+    monkeypatch.setitem(sys.modules, "snia_pts.report.xlsx", None)
+
+    assert main(["report", str(stored.path), "--to", "xlsx"]) == 13
+    told = capsys.readouterr().err
+    assert "failed in step loading a part of the suite (snia_pts.report.xlsx)" in told
+    assert "Install it again; what was run is in its run folder." in told
+
+
 def test_a_report_that_cannot_be_written_is_told(
     stored: RunFolder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

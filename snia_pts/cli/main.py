@@ -63,6 +63,9 @@ def _run(argv: Sequence[str], afterwards: list[Callable[[], None]]) -> int:
         # The reader of our output is gone (snia-pts assess RUN | head): nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except ImportError as error:  # it is not whole, or was replaced since it began
+        part, hint = error.name or "a module", "Install it again; what was run is in its run folder."
+        return _say(HostFailed(step="loading a part of the suite", what=part, reason=str(error), hint=hint))
     except OSError as error:
         reason = error.strerror or str(error)
         if error.filename is None:  # what is written without a name is the standard output
