@@ -409,7 +409,11 @@ def test_a_suite_that_was_replaced_meanwhile_is_told(
     stored: RunFolder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What can no longer be loaded, as after an upgrade beneath a running test, is a sentence with a remedy."""
-    monkeypatch.setitem(sys.modules, "snia_pts.report.xlsx", None)
+
+    def write(*_: object) -> None:
+        raise ImportError("cannot import name 'sums'", name="snia_pts.report.xlsx")
+
+    monkeypatch.setattr("snia_pts.report.write", write)
 
     assert main(["report", str(stored.path), "--to", "xlsx"]) == 13
     told = capsys.readouterr().err

@@ -149,13 +149,20 @@ def test_our_own_file_is_used_again_without_a_question(place: Path) -> None:
     assert not (place / "no").exists()
 
 
+def hear() -> None:
+    """Hear what tells a process to stop, also where whoever runs the tests does not, as nohup has it."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A run on a file that has begun its rounds."""
     argv = command("iops", "drive.img", "--size", "16M", *SMALL, "--point-seconds", "20", "--run-dir", "run")
     with subprocess.Popen(
-        argv, cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
-    ) as child:
+        argv, cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
+        preexec_fn=hear,
+    ) as child:  # fmt: skip
         deadline = time.monotonic() + 180
         while "00002-" not in " ".join(fio_of(tmp_path)) and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -133,7 +133,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_signal_within_an_entry_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while an entry is synced comes after it: the entry is whole, and the next one follows it."""
-    sync = os.fdatasync
+    sync, before = os.fdatasync, signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupted(descriptor: int) -> None:
         monkeypatch.setattr(os, "fdatasync", sync)
@@ -146,6 +146,7 @@ def test_a_signal_within_an_entry_waits(tmp_path: Path, monkeypatch: pytest.Monk
         with pytest.raises(KeyboardInterrupt):
             journal.append(ENTRIES[1])
         journal.append(ENTRIES[2])
+    signal.signal(signal.SIGINT, before)
 
     assert [len(outcomes) for _, outcomes in read(tmp_path / "journal.jsonl")[1]] == [1]
 
