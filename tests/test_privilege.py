@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from snia_pts import aside
 from snia_pts.cli.main import main
 
 NOBODY = 65534
@@ -37,6 +38,12 @@ def as_nobody(work: Callable[[], int]) -> int:
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw in this process: what a copy of it loads is not there afterwards, and lies where nobody may not go."""
+    monkeypatch.setattr(aside, "_has_room", lambda: False)
 
 
 @pytest.fixture
