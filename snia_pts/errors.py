@@ -23,7 +23,8 @@ shell sees.  One tree, one code each (``tests/test_errors.py`` proves the codes 
      |- NotComparable      18   stored runs that answer different questions
      |- LimitsMissed       19   the numbers of a test are not within its limits
      |- NotExportable      20   a stored run cannot be written as another tool's file
-    Interrupted           130   the operator stopped the run
+     |- KernelFilesMissing 21   /proc or /sys is not mounted
+    Interrupted           130   the operator, SIGTERM or SIGHUP stopped the run
 """
 
 from __future__ import annotations
@@ -178,8 +179,20 @@ class NotExportable(SniaPtsError):
     hint = "TKperf's file holds IOPS, throughput, latency and write saturation (docs/tkperf.rst)."
 
 
+class KernelFilesMissing(SniaPtsError, FileNotFoundError):
+    """Cannot examine the drives of this host: {kind} is not mounted at {path}."""
+
+    exit_code = 21
+    hint = "Mount it (mount -t {kind} {kind} {path}), or run outside the container or chroot."
+
+
 class Interrupted(SniaPtsError):
-    """Stopped by the operator in step {step} ({what})."""
+    """{cause} in step {step} ({what})."""
 
     exit_code = 130
     hint = "What was measured before is kept in the run folder."
+
+
+def stop_cause(stop: KeyboardInterrupt | None = None) -> str:
+    """Return the ``cause`` of Interrupted: the signal that ``stop`` names, else the operator's Ctrl-C or stop."""
+    return str(stop or "") or "Stopped by the operator"

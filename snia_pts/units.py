@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated
@@ -17,14 +18,14 @@ from annotated_types import Ge, Le
 from .errors import UsageError
 
 #: No number of bytes, I/Os, nanoseconds or anything else that can be asked for or measured is greater.
-MOST = 10**18
-Amount = Annotated[int, Ge(0), Le(MOST)]
-Quantity = Annotated[float, Ge(0), Le(MOST)]
+MAX_QUANTITY = 10**18
+Amount = Annotated[int, Ge(0), Le(MAX_QUANTITY)]
+Quantity = Annotated[float, Ge(0), Le(MAX_QUANTITY)]
 #: Of two quantities.
-Difference = Annotated[float, Ge(-MOST), Le(MOST)]
+Difference = Annotated[float, Ge(-MAX_QUANTITY), Le(MAX_QUANTITY)]
 
 #: Stands between thousands.
-THIN = "\N{NARROW NO-BREAK SPACE}"
+NARROW_NBSP = "\N{NARROW NO-BREAK SPACE}"
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
@@ -34,10 +35,21 @@ GB = 10**9
 _WHOLE = re.compile(r"[0-9]{1,19}")
 _SIZE = re.compile(r"(?P<number>\d{1,20}(\.\d{1,20})?)\s*(?P<unit>[a-z]*)", re.IGNORECASE | re.ASCII)
 _SIZE_UNITS = {
-    "": 1, "b": 1,
-    "k": KIB, "kib": KIB, "m": MIB, "mib": MIB, "g": GIB, "gib": GIB, "t": 1024 * GIB, "tib": 1024 * GIB,
-    "kb": 10**3, "mb": MB, "gb": GB, "tb": 10**12,
-}  # fmt: skip
+    "": 1,
+    "b": 1,
+    "k": KIB,
+    "kib": KIB,
+    "m": MIB,
+    "mib": MIB,
+    "g": GIB,
+    "gib": GIB,
+    "t": 1024 * GIB,
+    "tib": 1024 * GIB,
+    "kb": 10**3,
+    "mb": MB,
+    "gb": GB,
+    "tb": 10**12,
+}
 
 
 @lru_cache(maxsize=1024)
@@ -75,28 +87,37 @@ def capacity(size_bytes: float) -> str:
     return f"{size_bytes:g} B"
 
 
+def exact_capacity(size_bytes: int) -> str:
+    """Return an amount of data with all its bytes: ``16.78 MB (16 777 216 bytes)``."""
+    exact = f"{size_bytes:,} bytes".replace(",", NARROW_NBSP)
+    return exact if size_bytes < 10**3 else f"{capacity(size_bytes)} ({exact})"
+
+
 def duration(seconds: float) -> str:
-    """Return a time in its two largest units: ``4 h 40 min``, ``1 min 05 s``, ``0.5 s``."""
-    if seconds < 60:
+    """Return a time in its two largest units, rounded to the smaller: ``4 h 40 min``, ``1 min 05 s``, ``0.5 s``."""
+    if seconds < 59.95:  # more is 60 s in three digits
         return f"{seconds:.3g} s"
-    whole = round(seconds)
-    days, rest = divmod(whole, 86400)
-    hours, rest = divmod(rest, 3600)
-    minutes, secs = divmod(rest, 60)
-    if days:
-        return f"{days} d {hours:02} h"
-    if hours:
-        return f"{hours} h {minutes:02} min"
-    return f"{minutes} min {secs:02} s"
+    if (whole_seconds := round(seconds)) < 3600:
+        return "{} min {:02} s".format(*divmod(whole_seconds, 60))
+    if (whole_minutes := round(seconds / 60)) < 24 * 60:
+        return "{} h {:02} min".format(*divmod(whole_minutes, 60))
+    return "{} d {:02} h".format(*divmod(round(seconds / 3600), 24))
 
 
-def number(value: float) -> str:
+def number(value: float, *, digits: int = 4) -> str:
     """Return a value with thousands separated and about four significant digits: ``12 345``, ``812.8``, ``0.1497``."""
     if not math.isfinite(value):
         return "n/a"
-    magnitude = abs(value)
-    decimals = 0 if magnitude >= 1000 or magnitude == 0 else max(0, 3 - math.floor(math.log10(magnitude)))
-    return f"{value:,.{min(decimals, 6)}f}".replace(",", THIN)
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
+    return f"{value:,.{min(decimals, digits + 2)}f}".replace(",", NARROW_NBSP)
+
+
+def distinct_digits(values: Iterable[float]) -> int:
+    """Return with how many ``digits``, four at least, ``number`` prints different values differently."""
+    different = {value for value in values if math.isfinite(value)}
+    return next(
+        (d for d in range(4, 17) if len({number(value, digits=d) for value in different}) == len(different)), 17
+    )
 
 
 def counted(count: int, noun: str) -> str:

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from snia_pts.errors import TargetBusy, TargetUnfit
-from snia_pts.lab.safety import hold
+from snia_pts.lab.device.safety import claim_target
+from snia_pts.units import exact_capacity
 from tests.drives import MIB, loop_device, mounted
 from tests.killing import whole_lines
+from tests.operating import opened_files
 
 ROOT = Path(__file__).parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -30,18 +32,33 @@ PATIENCE_SECONDS = 5.0
 #: What is run beforehand, and is no stimulus of the test.
 _LOOK = re.compile(r"/(00000-|\d{5}-probe-)")
 _EITHER = (
-    "--max-rounds", "3", "--set", "steady_state.window_rounds=2",
-    "--set", "steady_state.tracked=[{metric = 'iops', block_size_kib = 4, read_percent = 0}]",
-)  # fmt: skip
+    "--max-rounds",
+    "3",
+    "--set",
+    "steady_state.window_rounds=2",
+    "--set",
+    "steady_state.tracked=[{metric = 'iops', block_size_kib = 4, read_percent = 0}]",
+)
 #: A run of some seconds: purge, preconditioning, and two or three rounds of four points.
 SHORT = (
-    *_EITHER, "--point-seconds", "0.2", "--set", "rounds.read_percents=[100, 0]",
-    "--set", "rounds.block_sizes_kib=[64, 4]",
-)  # fmt: skip
+    *_EITHER,
+    "--point-seconds",
+    "0.2",
+    "--set",
+    "rounds.read_percents=[100, 0]",
+    "--set",
+    "rounds.block_sizes_kib=[64, 4]",
+)
 #: Two points a round, each so long that something can be done to it.
 LONG = (
-    *_EITHER, "--point-seconds", "1.5", "--set", "rounds.read_percents=[0]", "--set", "rounds.block_sizes_kib=[8, 4]",
-)  # fmt: skip
+    *_EITHER,
+    "--point-seconds",
+    "1.5",
+    "--set",
+    "rounds.read_percents=[0]",
+    "--set",
+    "rounds.block_sizes_kib=[8, 4]",
+)
 
 
 class Lost(AssertionError):
@@ -76,8 +93,12 @@ class Run:
         argv = command("iops", str(self.device), "--serial", self.device.name, *self.how, "--run-dir", str(self.folder))
         self.process = subprocess.Popen(
             ["env", "--default-signal=INT,HUP", *argv],  # whatever our own caller ignores
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+        )
 
     @property
     def journal(self) -> bytes:
@@ -95,18 +116,18 @@ class Run:
         return [
             pid
             for pid, words in self.programs().items()
-            if "fio --output" in words and not _LOOK.search(words) and self._let_go(words)
+            if "fio --output" in words and not _LOOK.search(words) and self._release(words)
         ]
 
-    def _let_go(self, words: str) -> bool:
-        job = re.search(r"(\S+)\.fio$", words.strip())
+    def _release(self, words: str) -> bool:
+        job = re.search(r"(\S+)\.fio(?!\S)", words)
         return job is not None and Path(f"{job[1]}.process.json").exists()
 
     def await_point(self, number: int) -> None:
         """Wait until the fio of the stimulus with this number (1 is the preconditioning) does I/O."""
         until = time.monotonic() + 60
         while not any(
-            f"{number:05d}-" in words and "fio --output" in words and self._let_go(words)
+            f"{number:05d}-" in words and "fio --output" in words and self._release(words)
             for words in self.programs().values()
         ):
             if self.process.poll() is not None or time.monotonic() > until:
@@ -131,17 +152,26 @@ def command(*argv: str) -> list[str]:
 def snia_pts(*argv: str) -> subprocess.CompletedProcess[str]:
     """Run a command line to its end."""
     return subprocess.run(
-        command(*argv), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=ENVIRONMENT,
+        command(*argv),
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env=ENVIRONMENT,
         timeout=300,
-    )  # fmt: skip
+    )
 
 
 def programs_of(evidence: Path) -> dict[int, str]:
-    """Return number and words of every process that names a file in a folder and is no zombie."""
+    """Return every process that names a file in a folder, or has it open, and is no zombie.
+
+    By its number, each with its command line and the names of its open files: fio gets its files as descriptors.
+    """
     found = {}
     for owner in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
             pid, words = int(owner.name), (owner / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+            words += opened_files(pid)
             if any(f"{evidence}/" in word for word in words):
                 found[pid] = " ".join(words)
     return found
@@ -160,7 +190,7 @@ def freed(run: Run) -> Iterator[list[float]]:
     taken.append(time.monotonic() - began)
     while True:
         try:
-            with hold(run.device, size_bytes=None, overwrite=False, discard_data=True):
+            with claim_target(run.device, size_bytes=None, overwrite=False, discard_data=True):
                 break
         except TargetUnfit:  # because of what was done to it
             break
@@ -178,7 +208,7 @@ def entries(journal: bytes) -> list[dict[str, Any]]:
 
 def outcomes(journal: bytes) -> list[dict[str, Any]]:
     """Return the outcomes in a journal."""
-    return [entry["outcome"] for entry in entries(journal) if entry["kind"] == "came"]
+    return [entry["outcome"] for entry in entries(journal) if entry["kind"] == "outcome"]
 
 
 def require_no_step_lost(folder: Path, journal: bytes) -> None:
@@ -283,12 +313,12 @@ def signal_suite(number: signal.Signals) -> Callable[[Run], None]:
 def hold_fio(seconds: float) -> Callable[[Run], None]:
     """Stop fio and let it go on."""
 
-    def hold(run: Run) -> None:
+    def claim_target(run: Run) -> None:
         signal_fio(run, signal.SIGSTOP)
         time.sleep(seconds)
         signal_fio(run, signal.SIGCONT)
 
-    return hold
+    return claim_target
 
 
 def limit(what: int, amount: Callable[[Run], int]) -> Callable[[Run], None]:
@@ -367,13 +397,13 @@ class Fault:
 #: Everything that can be done to a point of a run, but for random kills and what only a drive can do.
 FAULTS = {
     "SIGINT of the suite": Fault(do=signal_suite(signal.SIGINT), code=130, says="Stopped by the operator"),
-    "SIGTERM of the suite": Fault(do=signal_suite(signal.SIGTERM), code=130, says="Stopped by the operator"),
-    "SIGHUP of the suite": Fault(do=signal_suite(signal.SIGHUP), code=130, says="Stopped by the operator"),
+    "SIGTERM of the suite": Fault(do=signal_suite(signal.SIGTERM), code=130, says="Terminated (SIGTERM)"),
+    "SIGHUP of the suite": Fault(do=signal_suite(signal.SIGHUP), code=130, says="hang-up (SIGHUP)"),
     "SIGSTOP of fio, for 0.1 s": Fault(do=hold_fio(0.1), code=13, says="stopped from outside for about 0"),
     "SIGSTOP of fio, for good": Fault(do=lambda run: signal_fio(run, signal.SIGSTOP), code=13, says="from outside"),
     "SIGTERM of fio": Fault(do=lambda run: signal_fio(run, signal.SIGTERM), code=13, says="from outside"),
     "SIGKILL of fio": Fault(do=lambda run: signal_fio(run, signal.SIGKILL), code=13, says="killed by signal 9"),
-    "the device shrinks": Fault(do=shrink, code=12, says="its size was '131072', and is"),
+    "the device shrinks": Fault(do=shrink, code=12, says=f"its size was {exact_capacity(SIZE_BYTES)}, and is"),
     "the device turns read-only": Fault(do=write_protect, code=12, says="it is read-only by now"),
     "the results disk is full": Fault(do=fill, code=13, says="the disk of the run folder is full", small_disk=True),
     "RLIMIT_FSIZE": Fault(do=limit(resource.RLIMIT_FSIZE, lambda run: 4096), code=13, says="File too large"),

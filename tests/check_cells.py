@@ -6,23 +6,27 @@ does not.
 
 import hashlib
 import json
+import math
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 #: What tells the points of a loop from each other.
 KEY = ("access", "read_percent", "block_size_bytes", "block_mix", "thread_count", "queue_depth")
+#: The shortest runtime of reads or writes, in ms, that a rate is computed from; shorter ones have none.
+SHORTEST_RATED_MS = 100
 
 
 def fio_figures(path: Path) -> dict[str, float]:
-    """Return a point's figures from fio's own totals, reads and writes together."""
+    """Return a point's figures from fio's own totals, reads and writes together; nan is a rate that is n/a."""
     text = path.read_text(encoding="utf-8")
     (job,) = json.loads(text[text.index("{") :])["jobs"]
     sides = [job[side] for side in ("read", "write") if job[side]["total_ios"]]
     ios = sum(side["total_ios"] for side in sides)
+    rated = all(side["runtime"] >= SHORTEST_RATED_MS for side in sides)
     return {
-        "iops": sum(1000 * side["total_ios"] / side["runtime"] for side in sides),
-        "mb_per_second": sum(side["io_bytes"] / side["runtime"] / 1000 for side in sides),
+        "iops": sum(1000 * side["total_ios"] / side["runtime"] for side in sides) if rated else math.nan,
+        "mb_per_second": sum(side["io_bytes"] / side["runtime"] / 1000 for side in sides) if rated else math.nan,
         "average_response_us": sum(side["lat_ns"]["mean"] * side["total_ios"] for side in sides) / ios / 1000,
         "maximum_response_us": max(side["lat_ns"]["max"] for side in sides) / 1000,
     }
@@ -36,7 +40,7 @@ def main(run: Path) -> int:
     for point in measured:
         evidence = run / "evidence" / f"{point.get('evidence')}.json"
         for name, value in fio_figures(evidence).items():
-            if not abs(float(point.get(name, "nan")) - value) <= 1e-12 * value:
+            if not same(point.get(name), value, 1e-12):
                 wrong.append(f"{point.get('evidence')}: {name} {point.get(name)} stored, fio: {value}")
         if hashlib.sha256(evidence.read_bytes()).hexdigest() != point.get("evidence_sha256"):
             wrong.append(f"{evidence.name}: its SHA-256 is not the one stored")
@@ -48,6 +52,13 @@ def main(run: Path) -> int:
             wrong += compare(run, loop, cell)
     print("\n".join(wrong) or f"{len(measured)} measurements and {cells} points agree")
     return bool(wrong)
+
+
+def same(stored: str | None, value: float, tolerance: float) -> bool:
+    """Tell whether a stored number is the value, to a relative tolerance; a value that is nan is not stored."""
+    if math.isnan(value):
+        return stored is None
+    return stored is not None and abs(float(stored) - value) <= tolerance * abs(value)
 
 
 def compare(run: Path, loop: ElementTree.Element, cell: ElementTree.Element) -> list[str]:
@@ -65,10 +76,10 @@ def compare(run: Path, loop: ElementTree.Element, cell: ElementTree.Element) -> 
     )
     for name in ("iops", "mb_per_second"):
         mean = sum(figures[name] for figures in found) / len(numbers)
-        if abs(mean - float(cell.get(name, "nan"))) > 1e-9 * mean:
+        if not same(cell.get(name), mean, 1e-9):
             wrong.append(f"point {key}: {name} {cell.get(name)} stored, the mean of fio's counts is {mean}")
     greatest = max(figures["maximum_response_us"] for figures in found)
-    if abs(greatest - float(cell.get("maximum_response_us", "nan"))) > 1e-9 * greatest:
+    if not same(cell.get("maximum_response_us"), greatest, 1e-9):
         wrong.append(f"point {key}: maximum_response_us {cell.get('maximum_response_us')} stored, fio: {greatest}")
     return wrong
 

@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from snia_pts.dut import Dut
 from snia_pts.errors import TargetUnfit
-from snia_pts.folding import fold
-from snia_pts.measurement import NOTHING, Idled, Measurement, Outcome, Transfers
+from snia_pts.model.dut import Dut
+from snia_pts.model.measurement import NO_TRANSFERS, IdleOutcome, Measurement, Outcome, Transfers
+from snia_pts.model.steps import ContinuousStimulus, Idle, Phase, Purge, Round, Step, Stimulus
 from snia_pts.procedures import Conclusion, drive, procedure
-from snia_pts.result import Ending, TestResult
+from snia_pts.record.journal_reader import JournalReader
+from snia_pts.results.builder import fold
+from snia_pts.results.result import Ending, TestResult
 from snia_pts.spec import DemandSpec, HostIdleSpec, Spec
-from snia_pts.steps import Idle, Phase, Purge, Round, Step, Stimulus, Stretch
 from tests import samples
 from tests.strategies import CLOCKING, PURGED, altered, dut, measurement, sample, transfers
 
@@ -63,11 +64,11 @@ class ScriptedDrive:
                 yield PURGED
             case Idle():
                 self._now_ns += round(1e9 * step.seconds)
-                yield Idled(started="", seconds=step.seconds)
+                yield IdleOutcome(started="", seconds=step.seconds)
             case Round():
                 for each in step.stimuli:
                     yield self._whole(step, each, step.number)
-            case Stretch():
+            case ContinuousStimulus():
                 yield from self._stretch(step)
 
     def _whole(self, step: Step, asked: Stimulus, number: int) -> Measurement:
@@ -79,7 +80,7 @@ class ScriptedDrive:
         reads = math.ceil(ios * asked.read_percent / 100)
         return self._measured(asked, reads, ios - reads, asked.seconds or 0, self._response_us(step, asked, number))
 
-    def _stretch(self, step: Stretch) -> Iterator[Outcome]:
+    def _stretch(self, step: ContinuousStimulus) -> Iterator[Outcome]:
         asked, key = step.stimulus, (step.phase, step.part)
         if not step.samples:
             self._sampled[key] += 1
@@ -100,10 +101,15 @@ class ScriptedDrive:
             response_us = self._response_us(step, asked, self._sampled[key])
             waited_us += ios * response_us
             yield sample(
-                number, ios - now_read, seconds=seconds, ended_seconds=ended, read_ios=now_read,
+                number,
+                ios - now_read,
+                seconds=seconds,
+                ended_seconds=ended,
+                read_ios=now_read,
                 read_bytes=now_read * asked.largest_block_bytes,
-                write_bytes=(ios - now_read) * asked.largest_block_bytes, average_response_us=response_us,
-            )  # fmt: skip
+                write_bytes=(ios - now_read) * asked.largest_block_bytes,
+                average_response_us=response_us,
+            )
             if done >= most:
                 break
         yield self._measured(asked, reads, done - reads, ended, waited_us / done if done else 0.0)
@@ -117,13 +123,18 @@ class ScriptedDrive:
             if asked.amount_bytes is not None and ios:
                 moved = asked.amount_bytes  # the last block may be a part of one
             return transfers(
-                ios, transferred_bytes=moved, runtime_ms=runtime_ms, response_mean_ns=1000 * response_us,
+                ios,
+                transferred_bytes=moved,
+                runtime_ms=runtime_ms,
+                response_mean_ns=1000 * response_us,
                 response_max_ns=round(2000 * response_us),
-            )  # fmt: skip
+            )
 
         return replace(
-            measurement(asked, read=side(reads) if reads else NOTHING, write=side(writes) if writes else NOTHING),
-            clocking=replace(CLOCKING, started_monotonic_ns=began_ns, ended_monotonic_ns=self._now_ns),
+            measurement(
+                asked, read=side(reads) if reads else NO_TRANSFERS, write=side(writes) if writes else NO_TRANSFERS
+            ),
+            timing=replace(CLOCKING, started_monotonic_ns=began_ns, ended_monotonic_ns=self._now_ns),
         )
 
 
@@ -144,9 +155,9 @@ class Course:
     def rounds(self) -> tuple[Round, ...]:
         return tuple(step for step in self.steps if isinstance(step, Round))
 
-    def stretches(self, *phases: Phase) -> tuple[Stretch, ...]:
+    def stretches(self, *phases: Phase) -> tuple[ContinuousStimulus, ...]:
         """Return the stretches of some phases, or of all, in order."""
-        found = (step for step in self.steps if isinstance(step, Stretch))
+        found = (step for step in self.steps if isinstance(step, ContinuousStimulus))
         return tuple(step for step in found if not phases or step.phase in phases)
 
     @property
@@ -178,7 +189,7 @@ def outline(steps: Sequence[Step]) -> list[tuple[str, float]]:
     """Return the steps as kind or phase, with the seconds that their stimuli, or their idleness, last."""
     return [
         (
-            step.phase if isinstance(step, Stretch) else step.kind,
+            step.phase if isinstance(step, ContinuousStimulus) else step.kind,
             step.seconds if isinstance(step, Idle) else sum(each.seconds or 0 for each in step.stimuli),
         )
         for step in steps
@@ -235,3 +246,8 @@ def refusal(spec: Spec, device: Dut) -> str:
         drive(procedure(spec, device), answer)
     assert answer.told == []
     return str(caught.value)
+
+
+def answered(journal: JournalReader) -> Iterator[tuple[Step, tuple[Outcome, ...]]]:
+    """Give each valid step of a journal with its outcomes."""
+    return ((step, tuple(outcomes)) for step, outcomes in journal.steps())

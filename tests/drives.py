@@ -5,27 +5,38 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import shutil
+import struct
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
 MIB = 1 << 20
+#: In a chroot whose root is no mount the propagation of mounts cannot be set; the namespace around it is private then.
+_TRIED = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
+UNSHARE = ("unshare", "--mount") if _TRIED.returncode == 0 else ("unshare", "--mount", "--propagation", "unchanged")
 
 
 @contextmanager
 def loop_device(
-    image: Path, size_bytes: int = 0, *, sector_bytes: int = 512, read_only: bool = False
+    image: Path, size_bytes: int = 0, *options: str, sector_bytes: int = 512, read_only: bool = False
 ) -> Iterator[Path]:
-    """A loop device on ``image``, which is made ``size_bytes`` long if told so; skips where there are none."""
+    """A loop device on ``image``, made ``size_bytes`` long if not 0, with options of losetup; skips without loops.
+
+    The kernel looks for partitions on it: otherwise it keeps those that an earlier device of this name had.
+    """
     need_root()
     if size_bytes:
         with image.open("ab") as file:
             file.truncate(size_bytes)
-    how = ["--sector-size", str(sector_bytes), *(["--read-only"] if read_only else [])]
-    made = subprocess.run(["losetup", "--find", "--show", *how, image], capture_output=True, text=True, check=False)
+    how = ["--sector-size", str(sector_bytes), *(["--read-only"] if read_only else []), *options]
+    command = ["losetup", "--find", "--show", "--partscan", *how, str(image)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
     if made.returncode:
         pytest.skip(f"no loop devices here: {made.stderr.strip()}")
     device = Path(made.stdout.strip())
@@ -40,6 +51,41 @@ def _set_as_made(device: Path) -> None:
     """Make the queue what it was when the kernel made the device: one that was killed in its use keeps its settings."""
     for name, text in (("scheduler", "none"), ("nomerges", "0")):
         (Path("/sys/block") / device.name / "queue" / name).write_text(text)
+
+
+@contextmanager
+def partitioned(device: Path, *sectors: int) -> Iterator[tuple[Path, ...]]:
+    """Partitions of ``sectors`` each on a loop device, from sector 2048 on; skips where the kernel makes none there."""
+    starts = accumulate(sectors, initial=2048)
+    entries = (
+        struct.pack("<B3sB3sII", 0, b"", 0x83, b"", start, length)
+        for start, length in zip(starts, sectors, strict=False)
+    )
+    with device.open("r+b") as file:
+        file.seek(446)
+        file.write(b"".join(entries).ljust(64, b"\0") + b"\x55\xaa")
+    parts = tuple(Path(f"{device}p{number}") for number in range(1, len(sectors) + 1))
+    if subprocess.run(["partx", "--add", device], check=False, capture_output=True).returncode:
+        pytest.skip("no partitions on loop devices here")
+    try:
+        assert _comes_true(lambda: all(part.exists() for part in parts))
+        yield parts
+    finally:
+        assert _comes_true(lambda: _remove_partitions(device)), f"the partitions of {device} stay: one is open"
+
+
+def _remove_partitions(device: Path) -> bool:
+    """Remove the partitions of a device, unless one is open, and return whether it has none."""
+    subprocess.run(["partx", "--delete", device], check=False, capture_output=True)
+    return not any((Path("/sys/block") / device.name).glob(f"{device.name}p*"))
+
+
+def _comes_true(condition: Callable[[], bool]) -> bool:
+    """Wait for a condition, 5 s at most."""
+    until = time.monotonic() + 5
+    while not (met := condition()) and time.monotonic() < until:
+        time.sleep(0.02)
+    return met
 
 
 @contextmanager
@@ -58,6 +104,18 @@ def need_root() -> None:
     """Skip a test that changes the machine where we may not."""
     if os.geteuid() != 0:
         pytest.skip("needs root for loop devices and mounts")
+
+
+def need_program(name: str, package: str) -> None:
+    """Skip a test that needs a program which is not installed."""
+    if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+        pytest.skip(f"{name} is not installed (apt install {package})")
+
+
+def make_ext4(device: Path | str, label: str = "") -> None:
+    """Make an ext4 file system on a device."""
+    need_program("mkfs.ext4", "e2fsprogs")
+    subprocess.run(["mkfs.ext4", "-q", "-L", label, device], check=True, capture_output=True)
 
 
 def filled(path: Path, size_bytes: int = MIB, seed: int = 7) -> Path:
@@ -103,3 +161,35 @@ def special(path: Path, kind: str) -> None:
         os.truncate(path, 20 * 10**9)
     else:
         path.symlink_to(kind)
+
+
+def zfs_marks() -> tuple[tuple[int, bytes], ...]:
+    """Return what marks the first label of a ZFS pool, with its offsets: libblkid before 2.40 looks for uberblocks,
+    later ones for the label's name-value list (XDR: size, decoded size, name, type, number, value)."""
+
+    def text(value: str) -> bytes:
+        return struct.pack(">I", len(value)) + value.encode() + bytes(-len(value) % 4)
+
+    def pair(name: str, kind: int, value: bytes) -> bytes:
+        body = text(name) + struct.pack(">II", kind, 1) + value
+        return struct.pack(">II", 8 + len(body), 16 + len(body)) + body
+
+    def pairs(*each: bytes) -> bytes:
+        return struct.pack(">II", 0, 1) + b"".join(each) + bytes(8)
+
+    def number(name: str, value: int) -> bytes:
+        return pair(name, 8, struct.pack(">Q", value))
+
+    tree = pairs(pair("type", 9, text("disk")), number("id", 0), number("guid", 3), number("ashift", 12))
+    found = pairs(
+        number("version", 5000),
+        pair("name", 9, text("tank")),
+        number("state", 0),
+        number("txg", 4),
+        number("pool_guid", 2),
+        number("top_guid", 3),
+        number("guid", 3),
+        pair("vdev_tree", 19, tree),
+    )
+    uberblock = struct.pack("<Q", 0x00BAB10C)
+    return (16 * 1024, b"\1\1\0\0" + found), *((128 * 1024 + slot * 1024, uberblock) for slot in range(4))

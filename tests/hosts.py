@@ -9,14 +9,20 @@ from pathlib import Path
 from tests.drives import MIB
 
 NVME = {
-    "queue/logical_block_size": "512\n", "queue/physical_block_size": "4096\n", "queue/rotational": "0\n",
-    "queue/write_cache": "write back\n", "queue/discard_max_bytes": "2199023255040\n",
-}  # fmt: skip
+    "queue/logical_block_size": "512\n",
+    "queue/physical_block_size": "4096\n",
+    "queue/rotational": "0\n",
+    "queue/write_cache": "write back\n",
+    "queue/discard_max_bytes": "2199023255040\n",
+}
 CONTROLLER = {"model": "SAMSUNG MZQL2960HCJR-00A07   \n", "serial": "S64HNE0R500001  \n", "firmware_rev": "GDC5302Q\n"}
 SLOT = {
-    "numa_node": "1\n", "current_link_speed": "8.0 GT/s PCIe\n", "current_link_width": "4\n",
-    "max_link_speed": "16.0 GT/s PCIe\n", "max_link_width": "4\n",
-}  # fmt: skip
+    "numa_node": "1\n",
+    "current_link_speed": "8.0 GT/s PCIe\n",
+    "current_link_width": "4\n",
+    "max_link_speed": "16.0 GT/s PCIe\n",
+    "max_link_width": "4\n",
+}
 
 
 class FakeHost:
@@ -25,6 +31,8 @@ class FakeHost:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._minor = 0
+        (root / "proc" / str(os.getpid())).mkdir(parents=True)
+        (root / "proc/self").symlink_to(str(os.getpid()))
         self.write("proc/self/mountinfo", "")
         self.write("proc/swaps", "Filename\t\t\t\tType\t\tSize\n")
         (root / "sys/block").mkdir(parents=True)
@@ -104,3 +112,10 @@ class FakeHost:
         """Swap to a device or file."""
         path = self.root / "proc/swaps"
         path.write_text(f"{path.read_text()}{name}  {kind}  2097148 0 -2\n")
+
+
+def make_kernel_files(root: Path) -> None:
+    """Make what tells that /proc and /sys are mounted below another root, where it is missing."""
+    (root / "sys/block").mkdir(parents=True, exist_ok=True)
+    (root / "proc/self").mkdir(parents=True, exist_ok=True)
+    (root / "proc/self/mountinfo").touch()

@@ -10,40 +10,51 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from snia_pts.interruption import Way
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
 from snia_pts.lab.simulated.preset import Preset, read_preset
-from snia_pts.measurement import Measurement, Outcome, Sample
+from snia_pts.model.measurement import Measurement, Outcome, Sample
+from snia_pts.model.steps import Round, Step
 from snia_pts.record.folder import RunFolder
-from snia_pts.record.recorded import Recorded
-from snia_pts.replay import assess, look
-from snia_pts.result import RunFacts, TestResult
-from snia_pts.runner import resume, run
-from snia_pts.specfile import read_specification
-from snia_pts.steps import Round, Step
+from snia_pts.record.journal_reader import JournalReader
+from snia_pts.record.replay import assess, inspect_run
+from snia_pts.results.interruption import ResumePolicy
+from snia_pts.results.result import RunFacts, TestResult
+from snia_pts.runner.session import resume, run
+from snia_pts.spec.reader import read_specification
 from tests import samples
+from tests.courses import answered
 
 BEGAN = datetime.datetime(2026, 11, 3, 12, tzinfo=datetime.UTC)
 #: Every test of the standard, with few and short stimuli.
 BRIEF: Mapping[str, Sequence[tuple[str, Any]]] = {
     "iops": [
-        ("rounds.read_percents", [100, 65, 0]), ("rounds.block_sizes_kib", [1024, 64, 4]), ("rounds.point_seconds", 60),
+        ("rounds.read_percents", [100, 65, 0]),
+        ("rounds.block_sizes_kib", [1024, 64, 4]),
+        ("rounds.point_seconds", 60),
         ("rounds.maximum", 16),
     ],
     "throughput": [("rounds.point_seconds", 5), ("rounds.maximum", 9)],
     "latency": [("rounds.point_seconds", 5), ("rounds.maximum", 9), ("histogram.seconds", 20)],
     "wsat": [("settling.stride_samples", 2), ("saturation.seconds", 1200), ("histogram.seconds", 20)],
     "hir": [
-        ("settling.stride_samples", 1), ("wait_states.cycles", 2), ("wait_states.access_c_seconds", 20),
+        ("settling.stride_samples", 1),
+        ("wait_states.cycles", 2),
+        ("wait_states.access_c_seconds", 20),
         ("conditioning.maximum", 6),
     ],
     "xsr": [],
     "composite": [
-        ("settling.stride_samples", 1), ("conditioning.maximum", 5), ("demand.thread_counts", [32, 1]),
-        ("demand.queue_depths", [32, 1]), ("demand.pre_write_seconds", 60), ("demand.point_seconds", 5),
-        ("demand.maximum", 7), ("operating_points.pre_write_seconds", 60), ("operating_points.histogram_seconds", 10),
+        ("settling.stride_samples", 1),
+        ("conditioning.maximum", 5),
+        ("demand.thread_counts", [32, 1]),
+        ("demand.queue_depths", [32, 1]),
+        ("demand.pre_write_seconds", 60),
+        ("demand.point_seconds", 5),
+        ("demand.maximum", 7),
+        ("operating_points.pre_write_seconds", 60),
+        ("operating_points.histogram_seconds", 10),
     ],
-}  # fmt: skip
+}
 BRIEF = {**BRIEF, "dirth": BRIEF["composite"]}
 
 
@@ -76,12 +87,16 @@ def specification_of(test: str) -> Any:
         sequence = read_specification(test, "2.0.2", "enterprise").spec.groups.sequence  # type: ignore[union-attr]
         brief = [
             {
-                "name": group.name, "access": group.access, "read_percent": group.read_percent,
-                "block_size_kib": group.block_size_bytes // 1024, "seconds": 300, "thread_count": group.thread_count,
+                "name": group.name,
+                "access": group.access,
+                "read_percent": group.read_percent,
+                "block_size_kib": group.block_size_bytes // 1024,
+                "seconds": 300,
+                "thread_count": group.thread_count,
                 "queue_depth": group.queue_depth,
             }
             for group in sequence
-        ]  # fmt: skip
+        ]
         overrides = [("groups.sequence", brief)]
     return read_specification(test, "2.0.2", "enterprise", overrides=overrides)
 
@@ -97,7 +112,7 @@ def reference(test: str, place: Path) -> Reference:
     )
     simulated = laboratory(facts, folder)
     result = run(facts, simulated.perform, folder, lambda _: None, now=simulated.now, durable=False)
-    course = tuple(Recorded(folder.journal).answered())
+    course = tuple(answered(JournalReader(folder.journal)))
     return Reference(facts=facts, journal=folder.journal.read_bytes(), course=course, result=result)
 
 
@@ -110,14 +125,19 @@ def killed(before: Path, place: Path, journal: bytes) -> RunFolder:
     return folder
 
 
-def went_on(folder: RunFolder, way: Way) -> TestResult:
+def went_on(folder: RunFolder, way: ResumePolicy) -> TestResult:
     """Resume a run."""
-    outlook = look(folder, way)
+    outlook = inspect_run(folder, way)
     simulated = laboratory(outlook.facts, folder)
     return resume(
-        outlook, simulated, folder, lambda _: None, command_line=("snia-pts", "resume"), now=simulated.now,
+        outlook,
+        simulated,
+        folder,
+        lambda _: None,
+        command_line=("snia-pts", "resume"),
+        now=simulated.now,
         durable=False,
-    )  # fmt: skip
+    )
 
 
 def require_honest(found: Reference, folder: RunFolder, result: TestResult, kept: bytes) -> None:
@@ -128,7 +148,7 @@ def require_honest(found: Reference, folder: RunFolder, result: TestResult, kept
     journal = folder.journal.read_bytes()
     assert journal.startswith(whole_lines(kept)), "an entry was lost"
     assert repr(assess(folder)) == repr(result)
-    course = [(step, outcomes) for step, outcomes in Recorded(folder.journal).answered()]
+    course = [(step, outcomes) for step, outcomes in answered(JournalReader(folder.journal))]
     together = zip(course, found.course, strict=False)
     same = sum(1 for _ in _while_equal(together))
     if same < max(len(course), len(found.course)):  # a round more than without the interruption: all of it once more
@@ -137,7 +157,7 @@ def require_honest(found: Reference, folder: RunFolder, result: TestResult, kept
             assert [as_if_never(each) for each in outcomes] == list(once_more.perform(step)), step.label
         assert isinstance(course[same][0], Round) or course[same][0].label != found.course[same][0].label
     for loop in result.loops:
-        counts = {each.clocking.interruptions for measured in loop.window_rounds for each in measured.measurements}
+        counts = {each.timing.interruptions for measured in loop.window_rounds for each in measured.measurements}
         assert len(counts) <= 1, "a measurement window reaches across an interruption"
     stops = [deviation for deviation in result.deviations if deviation.what == "interruption"]
     assert set(stops) == {interruption.deviation for interruption in result.interruptions}
@@ -154,7 +174,7 @@ def _while_equal(together: Iterator[Any]) -> Iterator[None]:
 def as_if_never(outcome: Outcome) -> Outcome:
     """Return an outcome as it would be had the run never been interrupted."""
     if isinstance(outcome, Measurement):
-        return dataclasses.replace(outcome, clocking=dataclasses.replace(outcome.clocking, interruptions=0))
+        return dataclasses.replace(outcome, timing=dataclasses.replace(outcome.timing, interruptions=0))
     return dataclasses.replace(outcome, interruptions=0) if isinstance(outcome, Sample) else outcome
 
 
@@ -163,7 +183,7 @@ def whole_lines(journal: bytes) -> bytes:
     return journal[: journal.rfind(b"\n") + 1]
 
 
-def kill_and_resume(found: Reference, home: Path, place: Path, seed: int, way: Way = "rule") -> int:
+def kill_and_resume(found: Reference, home: Path, place: Path, seed: int, way: ResumePolicy = "rule") -> int:
     """Kill a run at random, resume it, and perhaps once more; return how often it was killed.
 
     ``home`` is the folder of the run that nothing interrupted, ``place`` a new one that is made.

@@ -20,9 +20,14 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 def snia_pts(folder: Path, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run the command line in ``folder``."""
     done = subprocess.run(
-        command(*argv), capture_output=True, text=True, check=False,
-        cwd=folder, stdin=subprocess.DEVNULL, env=ENVIRONMENT,
-    )  # fmt: skip
+        command(*argv),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        env=ENVIRONMENT,
+    )
     assert not check or done.returncode == 0, done.stderr
     return done
 
@@ -47,13 +52,23 @@ def checked(run: Path) -> subprocess.CompletedProcess[str]:
 
 
 def fio_of(folder: Path) -> list[str]:
-    """Return the command lines of the fio processes that work for a run in ``folder``."""
+    """Return the command line of each fio process that works for a run in ``folder``, and the files it has open."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().decode("utf-8", "replace").split("\0")
         except OSError:
             continue
-        if words[0].endswith("fio") and any(word.startswith(f"{folder}/") for word in words):
-            found.append(" ".join(words))
+        opened = opened_files(int(path.parent.name))
+        if words[0].endswith("fio") and any(name.startswith(f"{folder}/") for name in opened):
+            found.append(" ".join((*words, *opened)))
+    return found
+
+
+def opened_files(pid: int) -> list[str]:
+    """Return the names of the files that a process has open; nothing of one that is gone."""
+    found = []
+    for link in Path(f"/proc/{pid}/fd").glob("*"):
+        with contextlib.suppress(OSError):
+            found.append(str(link.readlink()))
     return found

@@ -6,26 +6,25 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from snia_pts.dut import Dut
-from snia_pts.folding import fold
-from snia_pts.histogram import Histogram
-from snia_pts.measurement import (
-    NOTHING,
-    Clocking,
+from snia_pts.model.dut import Dut
+from snia_pts.model.histogram import Histogram, SyncTimes
+from snia_pts.model.measurement import (
+    NO_TRANSFERS,
     Measurement,
     Outcome,
-    Prepared,
-    Purged,
+    PrepareOutcome,
+    PurgeOutcome,
     Sample,
-    SyncTimes,
+    Timing,
     Transfers,
 )
+from snia_pts.model.steps import ContinuousStimulus, Prepare, Purge, Round, Step, Stimulus
 from snia_pts.procedures import drive, procedure
 from snia_pts.procedures.profile import Point, points
-from snia_pts.profilefile import Changes, read_profile
-from snia_pts.result import Ending, TestResult
+from snia_pts.results.builder import fold
+from snia_pts.results.result import Ending, TestResult
 from snia_pts.spec import Axis, ProfileSpec, Workload
-from snia_pts.steps import Prepare, Purge, Round, Step, Stimulus, Stretch
+from snia_pts.spec.profile_reader import Changes, read_profile
 from tests import samples
 
 #: IOPS of a point in a repeat, counted from 1.
@@ -87,25 +86,26 @@ def result(
     asked = made.limit if limits else ()
     plain = samples.run_facts(made, device=device, host=facts.pop("host", None))
     return fold(
-        dataclasses.replace(plain, limits=asked, **facts), told[:stop_after], ending=ending, ending_detail="",
+        dataclasses.replace(plain, limits=asked, **facts),
+        told[:stop_after],
+        ending=ending,
+        ending_detail="",
         finished="2026-11-03T04:00:00+00:00",
-    )  # fmt: skip
+    )
 
 
-def _answers(
-    step: Step, known: dict[str, Point], of: Rate, clock: list[int], sync_us: float
-) -> Iterator[Outcome]:  # fmt: skip
+def _answers(step: Step, known: dict[str, Point], of: Rate, clock: list[int], sync_us: float) -> Iterator[Outcome]:
     began = samples.STARTED.isoformat()
     match step:
         case Purge():
-            yield Purged(method="punch-hole", samples=8, survivors=0, started=began, seconds=0.5, evidence="")
+            yield PurgeOutcome(method="punch-hole", samples=8, survivors=0, started=began, seconds=0.5, evidence="")
         case Prepare():
             before = tuple((name, "found") for name, _ in step.settings)
-            yield Prepared(started=began, seconds=0.1, settings=step.settings, before=before)
+            yield PrepareOutcome(started=began, seconds=0.1, settings=step.settings, before=before)
         case Round():
             for stimulus in step.stimuli:
                 yield _measured(stimulus, of(known[stimulus.name], step.number), clock, sync_us)
-        case Stretch():
+        case ContinuousStimulus():
             iops = of(known[step.stimulus.name], 1) if step.stimulus.name else 1000.0
             count = step.samples if step.sample_seconds else 0
             yield from (
@@ -119,10 +119,19 @@ def _sample(stimulus: Stimulus, number: int, iops: float, seconds: float) -> Sam
     reads = round(ios * stimulus.read_percent / 100)
     size = stimulus.largest_block_bytes
     return Sample(
-        number=number, ended_seconds=number * seconds, seconds=seconds, read_ios=reads, write_ios=ios - reads,
-        read_bytes=size * reads, write_bytes=size * (ios - reads), average_response_us=100.0,
-        maximum_response_us=900.0, three_nines_us=None, four_nines_us=None, five_nines_us=None,
-    )  # fmt: skip
+        number=number,
+        ended_seconds=number * seconds,
+        seconds=seconds,
+        read_ios=reads,
+        write_ios=ios - reads,
+        read_bytes=size * reads,
+        write_bytes=size * (ios - reads),
+        average_response_us=100.0,
+        maximum_response_us=900.0,
+        three_nines_us=None,
+        four_nines_us=None,
+        five_nines_us=None,
+    )
 
 
 def _measured(stimulus: Stimulus, iops: float, clock: list[int], sync_us: float) -> Measurement:
@@ -134,24 +143,40 @@ def _measured(stimulus: Stimulus, iops: float, clock: list[int], sync_us: float)
     sides = [_side(stimulus, count, seconds, mean_ns) for count in (reads, ios - reads)]
     sync_ns = max(1, round(1000 * sync_us))
     sync = SyncTimes(
-        calls=ios, mean_ns=float(sync_ns), max_ns=2 * sync_ns,
+        calls=ios,
+        mean_ns=float(sync_ns),
+        max_ns=2 * sync_ns,
         histogram=Histogram.of([(sync_ns, ios - ios // 50), (2 * sync_ns, ios // 50)]),
-    )  # fmt: skip
+    )
     return Measurement(
-        stimulus=stimulus, seed=1, read=sides[0], write=sides[1], evidence=f"{clock[0]}-point",
-        evidence_sha256=f"{clock[0]:064x}", sync=sync if sync_us else None,
-        clocking=Clocking(started=samples.STARTED.isoformat(), started_monotonic_ns=clock[0],
-                          ended_monotonic_ns=clock[0] + round(1e9 * seconds), own_gap_us=900.0, idle_gap_ms=70.0),
-    )  # fmt: skip
+        stimulus=stimulus,
+        seed=1,
+        read=sides[0],
+        write=sides[1],
+        evidence=f"{clock[0]}-point",
+        evidence_sha256=f"{clock[0]:064x}",
+        sync=sync if sync_us else None,
+        timing=Timing(
+            started=samples.STARTED.isoformat(),
+            started_monotonic_ns=clock[0],
+            ended_monotonic_ns=clock[0] + round(1e9 * seconds),
+            own_gap_us=900.0,
+            idle_gap_ms=70.0,
+        ),
+    )
 
 
 def _side(stimulus: Stimulus, ios: int, seconds: float, mean_ns: float) -> Transfers:
     if not ios:
-        return NOTHING
+        return NO_TRANSFERS
     slow = max(1, ios // 50)  # two in a hundred
     bins = [(round(0.8 * mean_ns), ios - slow), (round(5 * mean_ns), slow)] if ios > slow else [(round(mean_ns), ios)]
     return Transfers(
-        ios=ios, transferred_bytes=ios * stimulus.largest_block_bytes, runtime_ms=round(1000 * seconds),
-        response_min_ns=round(0.5 * mean_ns), response_mean_ns=mean_ns, response_max_ns=round(6 * mean_ns),
+        ios=ios,
+        transferred_bytes=ios * stimulus.largest_block_bytes,
+        runtime_ms=round(1000 * seconds),
+        response_min_ns=round(0.5 * mean_ns),
+        response_mean_ns=mean_ns,
+        response_max_ns=round(6 * mean_ns),
         histogram=Histogram.of(bins),
-    )  # fmt: skip
+    )

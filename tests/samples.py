@@ -8,23 +8,47 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 import itertools
+import json
 import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from snia_pts.about import About
-from snia_pts.dut import Dut
-from snia_pts.folding import fold
-from snia_pts.histogram import Histogram
-from snia_pts.measurement import NOTHING, Clocking, Idled, Measurement, Outcome, Purged, Sample, Transfers
+from snia_pts.model.annotations import Annotations
+from snia_pts.model.dut import Dut
+from snia_pts.model.histogram import Histogram
+from snia_pts.model.measurement import (
+    NO_TRANSFERS,
+    IdleOutcome,
+    Measurement,
+    Outcome,
+    PurgeOutcome,
+    Sample,
+    Timing,
+    Transfers,
+)
+from snia_pts.model.run_options import RunOptions
+from snia_pts.model.steps import ContinuousStimulus, Idle, Purge, Round, Step, Stimulus
+from snia_pts.model.test_platform import HostSetting, TestPlatform
 from snia_pts.procedures import Conclusion, drive, procedure
-from snia_pts.result import Ending, RunFacts, RunWarning, TestResult
-from snia_pts.spec import Deviation, Settling, Spec, SteadyStateRule, TestClass, loop_rule, settling_rule
-from snia_pts.specfile import read_specification
-from snia_pts.steps import Idle, Purge, Round, Step, Stimulus, Stretch
-from snia_pts.testplatform import HostSetting, TestPlatform
+from snia_pts.record.folder import RunFolder
+from snia_pts.results.builder import fold
+from snia_pts.results.result import Ending, RunFacts, RunWarning, TestResult
+from snia_pts.runner.session import run
+from snia_pts.spec import (
+    Deviation,
+    ProfileSpec,
+    SampledSteadyStateRule,
+    Spec,
+    SteadyStateRule,
+    TestClass,
+    loop_rule,
+    settling_rule,
+)
+from snia_pts.spec.reader import read_specification
 from snia_pts.units import KIB, MB
 from tests.strategies import vitals
 
@@ -60,35 +84,60 @@ def golden_iops(read_percent: int, block_size_bytes: int) -> float:
 def dut(*, sector_bytes: int = 512, **changes: Any) -> Dut:
     """Return a 960 GB SATA drive."""
     known: dict[str, Any] = {
-        "path": "/dev/sdb", "kind": "drive", "model": "EXAMPLE MZ7L3960HCJR-00A07", "serial": "S6KMNE0T500123",
-        "firmware": "JXTC304Q", "bus": "SATA 6.0 Gb/s", "capacity_bytes": 960_197_124_096,
-        "logical_sector_bytes": sector_bytes, "physical_sector_bytes": 4096, "rotational": False,
-        "write_cache": "disabled", "discard": True, "write_cache_source": "ATA IDENTIFY; set for the run, was enabled",
-    }  # fmt: skip
+        "path": "/dev/sdb",
+        "kind": "drive",
+        "model": "EXAMPLE MZ7L3960HCJR-00A07",
+        "serial": "S6KMNE0T500123",
+        "firmware": "JXTC304Q",
+        "bus": "SATA 6.0 Gb/s",
+        "capacity_bytes": 960_197_124_096,
+        "logical_sector_bytes": sector_bytes,
+        "physical_sector_bytes": 4096,
+        "rotational": False,
+        "write_cache": "disabled",
+        "discard": True,
+        "write_cache_source": "ATA IDENTIFY; set for the run, was enabled",
+    }
     return Dut(**{**known, **changes})
 
 
 SETTINGS = (
     HostSetting(
-        name="governor", value="performance", judgement="good", wish="performance", before="schedutil",
+        name="governor",
+        value="performance",
+        judgement="good",
+        wish="performance",
+        before="schedutil",
         reason="a processor that slows down between I/Os costs up to four fifths of the IOPS",
     ),
     HostSetting(
-        name="scheduler", value="mq-deadline", judgement="matters", wish="none",
+        name="scheduler",
+        value="mq-deadline",
+        judgement="matters",
+        wish="none",
         reason="a scheduler sorts, delays and locks; it could not be set: Device or resource busy",
     ),
     HostSetting(name="turbo", value="unknown", judgement="not told", reason="the kernel does not tell"),
-)  # fmt: skip
+)
 
 
 def platform(**changes: Any) -> TestPlatform:
     """Return a server."""
     known: dict[str, Any] = {
-        "hostname": "ptslab-07", "motherboard": "Supermicro X12SPi-TF", "cpu": "Intel(R) Xeon(R) Gold 6330 @ 2.00GHz",
-        "cpus": 56, "memory_bytes": 137_438_953_472, "operating_system": "Debian GNU/Linux 12 (bookworm)",
-        "kernel": "6.1.0-28-amd64", "python": "3.11.2", "suite_version": "0.1.0", "engine": "fio",
-        "engine_version": "3.33", "io_engine": "io_uring", "settings": SETTINGS,
-    }  # fmt: skip
+        "hostname": "ptslab-07",
+        "motherboard": "Supermicro X12SPi-TF",
+        "cpu": "Intel(R) Xeon(R) Gold 6330 @ 2.00GHz",
+        "cpus": 56,
+        "memory_bytes": 137_438_953_472,
+        "operating_system": "Debian GNU/Linux 12 (bookworm)",
+        "kernel": "6.1.0-28-amd64",
+        "python": "3.11.2",
+        "suite_version": "0.1.0",
+        "engine": "fio",
+        "engine_version": "3.33",
+        "io_engine": "io_uring",
+        "settings": SETTINGS,
+    }
     return TestPlatform(**{**known, **changes})
 
 
@@ -97,16 +146,19 @@ def deviations(count: int) -> tuple[Deviation, ...]:
     known = (
         Deviation(what="rounds.point_seconds", standard="60", actual="1", clause="2.0.2 chapter 7, p. 26 (1 minute)"),
         Deviation(
-            what="idle gap", actual="1.3 s without host I/O between RND 128 KiB 50/50 and RND 64 KiB 50/50 of round 4",
-            standard="stimuli follow one another without interruption", clause="2.0.2 section 3.3",
+            what="idle gap",
+            actual="1.3 s without host I/O between RND 128 KiB 50/50 and RND 64 KiB 50/50 of round 4",
+            standard="stimuli follow one another without interruption",
+            clause="2.0.2 section 3.3",
         ),
         Deviation(
-            what="purge", standard="the device is purged, and returns to a state as if no host write had occurred",
+            what="purge",
+            standard="the device is purged, and returns to a state as if no host write had occurred",
             actual="TRIM of all blocks; of 64 sampled blocks 0 survived; the device does not offer SANITIZE",
             clause="2.0.2 section 3.2",
         ),
         Deviation(what="setup.queue_depth", standard="32 (recommended)", actual="16", clause="2.0.2 chapter 7, p. 27"),
-    )  # fmt: skip
+    )
     return tuple(
         dataclasses.replace(known[number % len(known)], clause=f"{known[number % len(known)].clause}, no. {number + 1}")
         for number in range(count)
@@ -125,12 +177,63 @@ def run_facts(
     command_line: Sequence[str] = (),
 ) -> RunFacts:
     """Return what is fixed before the first step."""
+    device = device or dut()
     return RunFacts(
-        run_id=f"{spec.test}-EXAMPLE-MZ7L3960HCJR-00A07-20261103T014600", started=STARTED.isoformat(),
+        options=RunOptions(
+            test=spec.test,
+            target=device.path,
+            test_class=test_class,
+            specification=spec.name if isinstance(spec, ProfileSpec) else None,
+        ),
+        run_id=f"{spec.test}-EXAMPLE-MZ7L3960HCJR-00A07-20261103T014600",
+        started=STARTED.isoformat(),
         command_line=tuple(command_line) or ("snia-pts", spec.test, "/dev/sdb", "--serial", "S6KMNE0T500123"),
-        about=About(operator=operator), seed=4_711_202_611, test_class=test_class, spec=spec, dut=device or dut(),
-        platform=host or platform(), deviations=tuple(found), warnings=tuple(warnings),
-    )  # fmt: skip
+        about=Annotations(operator=operator),
+        seed=4_711_202_611,
+        test_class=test_class,
+        spec=spec,
+        dut=device,
+        platform=host or platform(),
+        deviations=tuple(found),
+        warnings=tuple(warnings),
+    )
+
+
+def store_run(path: Path, test: str = "iops", **how: Any) -> RunFolder:
+    """Make a stored run of a scripted drive's answers, with an evidence file for each, as of a simulated drive."""
+    facts = run_facts(read_specification(test, "2.0.2", "enterprise").spec, device=dut(kind="simulated"))
+    told = iter(answers(facts.spec, facts.dut, **how)[0])
+    folder = RunFolder.create(path)
+
+    def perform(step: Step) -> Iterator[Outcome]:
+        asked, outcomes = next(told)
+        assert asked == step
+        for outcome in outcomes:
+            if isinstance(outcome, Measurement):
+                answer = json.dumps(
+                    {"jobs": [{"read": _as_answered(outcome.read), "write": _as_answered(outcome.write)}]}
+                )
+                (folder.evidence / f"{outcome.evidence}.json").write_text(answer)
+                yield dataclasses.replace(outcome, evidence_sha256=hashlib.sha256(answer.encode()).hexdigest())
+            else:
+                yield outcome
+
+    run(facts, perform, folder, lambda event: None)
+    return folder
+
+
+def _as_answered(side: Transfers) -> dict[str, Any]:
+    return {
+        "total_ios": side.ios,
+        "io_bytes": side.transferred_bytes,
+        "runtime": side.runtime_ms,
+        "lat_ns": {
+            "min": side.response_min_ns,
+            "mean": side.response_mean_ns,
+            "max": side.response_max_ns,
+            "bins": dict(side.histogram.bins),
+        },
+    }
 
 
 def answers(
@@ -184,7 +287,7 @@ class _Device:
         device: Dut,
         rounds: int,
         rule: SteadyStateRule | None,
-        settling: Settling | None,
+        settling: SampledSteadyStateRule | None,
         steady: bool,
         scale: float,
     ) -> None:
@@ -206,22 +309,26 @@ class _Device:
                     yield self._measured(stimulus, self._factor(step.number), step)
             case Idle():
                 yield self._idled(step.seconds)
-            case Stretch():
+            case ContinuousStimulus():
                 yield from self._stretch(step)
 
-    def _purged(self) -> Purged:
+    def _purged(self) -> PurgeOutcome:
         self.now_ns += 42_500_000_000
         self.fills = self.scattered = self.rested = 0.0
         self.fresh = True
-        return Purged(
-            method="ATA SANITIZE BLOCK ERASE", samples=64, survivors=0, started=STARTED.isoformat(), seconds=42.5,
+        return PurgeOutcome(
+            method="ATA SANITIZE BLOCK ERASE",
+            samples=64,
+            survivors=0,
+            started=STARTED.isoformat(),
+            seconds=42.5,
             evidence=f"{self.count:05}-purge",
-        )  # fmt: skip
+        )
 
-    def _idled(self, seconds: float) -> Idled:
+    def _idled(self, seconds: float) -> IdleOutcome:
         self.rested = min(60.0, self.rested + seconds)
         self.idle_ms += 1000 * seconds - 61
-        return Idled(started=self._clock(self.now_ns), seconds=seconds)
+        return IdleOutcome(started=self._clock(self.now_ns), seconds=seconds)
 
     def _factor(self, number: int) -> float:
         noise = 1 + self.noise.uniform(-0.02, 0.02)
@@ -231,7 +338,7 @@ class _Device:
         transition = self.rounds - window
         return noise * (1 + 0.6 * (transition + 1 - number) / max(1, transition) if number <= transition else 1.0)
 
-    def _stretch(self, step: Stretch) -> Iterator[Outcome]:
+    def _stretch(self, step: ContinuousStimulus) -> Iterator[Outcome]:
         """Give the samples of a stretch, and its whole, which is their sum."""
         if not step.samples:
             yield self._measured(step.stimulus, self._behaviour(step.stimulus), step)
@@ -262,13 +369,19 @@ class _Device:
         self._wear(stimulus, (ios - reads) * size, seconds)
         tail = 1 + self.noise.uniform(0, 0.6)
         return Sample(
-            number=number, ended_seconds=before + seconds, seconds=seconds, read_ios=reads, write_ios=ios - reads,
-            read_bytes=reads * size, write_bytes=(ios - reads) * size, average_response_us=mean_us,
+            number=number,
+            ended_seconds=before + seconds,
+            seconds=seconds,
+            read_ios=reads,
+            write_ios=ios - reads,
+            read_bytes=reads * size,
+            write_bytes=(ios - reads) * size,
+            average_response_us=mean_us,
             maximum_response_us=16 * mean_us * tail,
             three_nines_us=4 * mean_us * tail if ios >= 1000 else None,
             four_nines_us=8 * mean_us * tail if ios >= 10_000 else None,
             five_nines_us=13 * mean_us * tail if ios >= 100_000 else None,
-        )  # fmt: skip
+        )
 
     def _whole(self, stimulus: Stimulus, samples: Sequence[Sample]) -> Measurement:
         seconds = samples[-1].ended_seconds
@@ -308,7 +421,7 @@ class _Device:
         reads = round(ios * stimulus.read_percent / 100)
         self._wear(stimulus, (ios - reads) * _mean_bytes(stimulus), seconds)
         mean_ns = 1e9 * stimulus.total_oio * seconds / max(1, ios)
-        fine = isinstance(step, Stretch) and step.phase == "histogram"
+        fine = isinstance(step, ContinuousStimulus) and step.phase == "histogram"
         return self._measurement(stimulus, reads, ios - reads, seconds, mean_ns, fine=fine)
 
     def _measurement(
@@ -322,16 +435,21 @@ class _Device:
         started_ns = self.now_ns + round(1e6 * (idle_gap_ms or 0))
         self.now_ns = started_ns + round(1e9 * seconds)
         return Measurement(
-            stimulus=stimulus, seed=self.noise.getrandbits(32),
+            stimulus=stimulus,
+            seed=self.noise.getrandbits(32),
             read=_transfers(stimulus, reads, seconds, 0.8 * mean_ns, fine),
             write=_transfers(stimulus, writes, seconds, mean_ns, fine),
-            clocking=Clocking(
-                started=self._clock(started_ns), started_monotonic_ns=started_ns, ended_monotonic_ns=self.now_ns,
-                own_gap_us=own_gap_us, idle_gap_ms=idle_gap_ms,
+            timing=Timing(
+                started=self._clock(started_ns),
+                started_monotonic_ns=started_ns,
+                ended_monotonic_ns=self.now_ns,
+                own_gap_us=own_gap_us,
+                idle_gap_ms=idle_gap_ms,
             ),
-            evidence=f"{self.count + 1:05}-point", evidence_sha256=f"{self.count:064x}",
+            evidence=f"{self.count + 1:05}-point",
+            evidence_sha256=f"{self.count:064x}",
             vitals=vitals(cpu_percent=min(96.0, 2.5 + 0.5 * stimulus.thread_count + (reads + writes) / seconds / 2500)),
-        )  # fmt: skip
+        )
 
     def _clock(self, at_ns: int) -> str:
         return (STARTED + datetime.timedelta(microseconds=at_ns // 1000 - 10**9)).isoformat()
@@ -347,14 +465,18 @@ def _mean_bytes(stimulus: Stimulus) -> int:
 
 def _transfers(stimulus: Stimulus, ios: int, seconds: float, mean_ns: float, fine: bool) -> Transfers:
     if not ios:
-        return NOTHING
+        return NO_TRANSFERS
     shares = _fine_shares() if fine else dict(zip(_BINS_US, _BIN_SHARES, strict=True))
     bins = {round(mean_ns * place): round(ios * share) for place, share in shares.items()}
     return Transfers(
-        ios=ios, transferred_bytes=ios * _mean_bytes(stimulus), runtime_ms=round(1000 * seconds),
-        response_min_ns=round(0.25 * mean_ns), response_mean_ns=mean_ns, response_max_ns=round(14 * mean_ns),
+        ios=ios,
+        transferred_bytes=ios * _mean_bytes(stimulus),
+        runtime_ms=round(1000 * seconds),
+        response_min_ns=round(0.25 * mean_ns),
+        response_mean_ns=mean_ns,
+        response_max_ns=round(14 * mean_ns),
         histogram=Histogram.of((edge, count) for edge, count in sorted(bins.items()) if count),
-    )  # fmt: skip
+    )
 
 
 def _fine_shares() -> dict[float, float]:
@@ -404,12 +526,21 @@ def result_of(
         specification.spec, device, rounds=rounds, steady=steady, stop_after=stop_after, scale=scale
     )
     last = [outcome for _, outcomes in answered for outcome in outcomes if isinstance(outcome, Measurement)]
-    ended_ns = last[-1].clocking.ended_monotonic_ns if last else 10**12
+    ended_ns = last[-1].timing.ended_monotonic_ns if last else 10**12
     return fold(
         run_facts(
-            specification.spec, test_class=test_class, device=device, host=host, warnings=warnings, operator=operator,
-            found=(*specification.deviations, *found), command_line=command_line,
+            specification.spec,
+            test_class=test_class,
+            device=device,
+            host=host,
+            warnings=warnings,
+            operator=operator,
+            found=(*specification.deviations, *found),
+            command_line=command_line,
         ),
-        answered, ending=ending, ending_detail=ending_detail, conclusion=conclusion,
+        answered,
+        ending=ending,
+        ending_detail=ending_detail,
+        conclusion=conclusion,
         finished=(STARTED + datetime.timedelta(microseconds=(ended_ns - 10**12) // 1000)).isoformat(),
-    )  # fmt: skip
+    )

@@ -12,22 +12,22 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from snia_pts.dut import Dut
-from snia_pts.histogram import Histogram
-from snia_pts.measurement import (
-    NOTHING,
-    Clocking,
+from snia_pts.model.dut import Dut
+from snia_pts.model.histogram import Histogram
+from snia_pts.model.measurement import (
+    NO_TRANSFERS,
     MeasuredRound,
     Measurement,
-    Purged,
+    PurgeOutcome,
     Sample,
+    Timing,
     Transfers,
 )
-from snia_pts.spec import SPEC_TYPES, SteadyStateRule, TestClass, loop_rule
-from snia_pts.specfile import Specification, read_specification
-from snia_pts.steps import Cell, Stimulus
+from snia_pts.model.steps import Cell, Stimulus
+from snia_pts.model.telemetry import BlockStatistics, TelemetrySample
+from snia_pts.spec import SPEC_TYPES, PatternSpec, SteadyStateRule, TestClass, loop_rule
+from snia_pts.spec.reader import Specification, read_specification
 from snia_pts.units import GB, KIB
-from snia_pts.vitals import BlockStatistics, Vitals
 
 TESTS = tuple(SPEC_TYPES)
 CLASSES: tuple[TestClass, ...] = ("enterprise", "client")
@@ -43,8 +43,13 @@ def standard(test: str = "iops", pts: str = "2.0.2", test_class: TestClass = "en
 
 
 def spec_of(test: str, pts: str = "2.0.2", test_class: TestClass = "enterprise", **changes: Any) -> Any:
-    """Return a test's specification with changes, whose keys have ``__`` for the dot: ``rounds__maximum=7``."""
-    return altered(standard(test, pts, test_class).spec, **changes)
+    """Return a test's specification with changes, whose keys have ``__`` for the dot: ``rounds__maximum=7``.
+
+    Unless told otherwise steady state is found by the rule as written, however little a supposed drive has written.
+    """
+    spec = standard(test, pts, test_class).spec
+    written = altered(spec, settling__least_fills=0.0) if isinstance(spec, PatternSpec) else spec
+    return altered(written, **changes)
 
 
 def altered(spec: Any, **changes: Any) -> Any:
@@ -70,67 +75,107 @@ def rule() -> SteadyStateRule:
 def dut(**changes: Any) -> Dut:
     """Return a device: a drive of 960 GB with 512-byte sectors unless told otherwise."""
     facts: dict[str, Any] = {
-        "path": "/dev/sdx", "kind": "drive", "model": "ACME 960", "serial": "S1", "firmware": "1.0", "bus": "SATA",
-        "capacity_bytes": 960 * GB, "logical_sector_bytes": 512, "physical_sector_bytes": 4096, "rotational": False,
-        "write_cache": "disabled", "discard": True,
-    }  # fmt: skip
+        "path": "/dev/sdx",
+        "kind": "drive",
+        "model": "ACME 960",
+        "serial": "S1",
+        "firmware": "1.0",
+        "bus": "SATA",
+        "capacity_bytes": 960 * GB,
+        "logical_sector_bytes": 512,
+        "physical_sector_bytes": 4096,
+        "rotational": False,
+        "write_cache": "disabled",
+        "discard": True,
+    }
     return Dut(**{**facts, **changes})
 
 
 def stimulus(read_percent: int = 0, block_size_kib: float = 4, **changes: Any) -> Stimulus:
     """Return a stimulus of one minute."""
     facts: dict[str, Any] = {
-        "access": "RND", "read_percent": read_percent, "block_size_bytes": int(block_size_kib * KIB),
-        "thread_count": 4, "queue_depth": 32, "range_offset_bytes": 0, "range_bytes": 960 * GB, "seconds": 60.0,
-    }  # fmt: skip
+        "access": "RND",
+        "read_percent": read_percent,
+        "block_size_bytes": int(block_size_kib * KIB),
+        "thread_count": 4,
+        "queue_depth": 32,
+        "range_offset_bytes": 0,
+        "range_bytes": 960 * GB,
+        "seconds": 60.0,
+    }
     return Stimulus(**{**facts, **changes})
 
 
 def transfers(ios: int = 1000, **changes: Any) -> Transfers:
     """Return ``ios`` I/Os of 4 KiB in one second."""
     facts: dict[str, Any] = {
-        "ios": ios, "transferred_bytes": ios * 4 * KIB, "runtime_ms": 1000, "response_min_ns": 1,
-        "response_mean_ns": 1000.0, "response_max_ns": 2000, "histogram": Histogram(),
-    }  # fmt: skip
+        "ios": ios,
+        "transferred_bytes": ios * 4 * KIB,
+        "runtime_ms": 1000,
+        "response_min_ns": 1,
+        "response_mean_ns": 1000.0,
+        "response_max_ns": 2000,
+        "histogram": Histogram(),
+    }
     return Transfers(**{**facts, **changes})
 
 
-CLOCKING = Clocking(started="", started_monotonic_ns=0, ended_monotonic_ns=1, own_gap_us=None, idle_gap_ms=None)
-PURGED = Purged(method="supposed", samples=4, survivors=0, started="", seconds=1.0, evidence="")
+CLOCKING = Timing(started="", started_monotonic_ns=0, ended_monotonic_ns=1, own_gap_us=None, idle_gap_ms=None)
+PURGED = PurgeOutcome(method="supposed", samples=4, survivors=0, started="", seconds=1.0, evidence="")
 
 
-def measurement(asked: Stimulus | None = None, *, read: Transfers = NOTHING, write: Transfers = NOTHING) -> Measurement:
+def measurement(
+    asked: Stimulus | None = None, *, read: Transfers = NO_TRANSFERS, write: Transfers = NO_TRANSFERS
+) -> Measurement:
     """Return a measurement of ``asked`` made of reads and writes."""
     return Measurement(
-        stimulus=asked or stimulus(), seed=1, read=read, write=write, clocking=CLOCKING, evidence="", evidence_sha256=""
+        stimulus=asked or stimulus(), seed=1, read=read, write=write, timing=CLOCKING, evidence="", evidence_sha256=""
     )
 
 
 def sample(number: int = 1, write_ios: int = 1000, **changes: Any) -> Sample:
     """Return a sample of one minute in which 4 KiB were written so often."""
     facts: dict[str, Any] = {
-        "number": number, "ended_seconds": 60.0 * number, "seconds": 60.0, "read_ios": 0, "write_ios": write_ios,
-        "read_bytes": 0, "write_bytes": write_ios * 4 * KIB, "average_response_us": 10.0,
-        "maximum_response_us": 20.0, "three_nines_us": None, "four_nines_us": None, "five_nines_us": None,
-    }  # fmt: skip
+        "number": number,
+        "ended_seconds": 60.0 * number,
+        "seconds": 60.0,
+        "read_ios": 0,
+        "write_ios": write_ios,
+        "read_bytes": 0,
+        "write_bytes": write_ios * 4 * KIB,
+        "average_response_us": 10.0,
+        "maximum_response_us": 20.0,
+        "three_nines_us": None,
+        "four_nines_us": None,
+        "five_nines_us": None,
+    }
     return Sample(**{**facts, **changes})
 
 
-def vitals(**changes: Any) -> Vitals:
+def vitals(**changes: Any) -> TelemetrySample:
     """Return a second in which nothing is known of drive and host unless told otherwise."""
     facts: dict[str, Any] = {
-        "seconds": 1.0, "cpu_percent": None, "busiest_cpu_percent": None, "block": None, "celsius": None,
-        "throttlings": None, "link_errors": None,
-    }  # fmt: skip
-    return Vitals(**{**facts, **changes})
+        "seconds": 1.0,
+        "cpu_percent": None,
+        "busiest_cpu_percent": None,
+        "block": None,
+        "celsius": None,
+        "throttlings": None,
+        "link_errors": None,
+    }
+    return TelemetrySample(**{**facts, **changes})
 
 
 def block_statistics(**changes: Any) -> BlockStatistics:
     """Return what the block layer did in a second: a thousand writes of 4 KiB unless told otherwise."""
     facts: dict[str, Any] = {
-        "read_ios": 0, "write_ios": 1000, "read_bytes": 0, "write_bytes": 1000 * 4 * KIB, "queue": 30.0,
+        "read_ios": 0,
+        "write_ios": 1000,
+        "read_bytes": 0,
+        "write_bytes": 1000 * 4 * KIB,
+        "queue": 30.0,
         "busy_percent": 99.0,
-    }  # fmt: skip
+    }
     return BlockStatistics(**{**facts, **changes})
 
 
@@ -186,9 +231,15 @@ def toml_values() -> st.SearchStrategy[Any]:
     """Anything a TOML value can be."""
     texts = st.text(st.characters(codec="utf-8"), max_size=8)
     leaves = st.one_of(
-        st.integers(-(2**70), 2**70), st.floats(), st.booleans(), texts, st.dates(), st.datetimes(), st.times(),
+        st.integers(-(2**70), 2**70),
+        st.floats(),
+        st.booleans(),
+        texts,
+        st.dates(),
+        st.datetimes(),
+        st.times(),
         st.sampled_from([0, 1, 100, 4.0, 0.5, "random", "disabled", "required", "2.0.2", [4, 64]]),
-    )  # fmt: skip
+    )
     names = texts | st.sampled_from(["value", "clause", "enterprise", "binding", "setup", "rounds", "tracked", "a.b"])
     return st.recursive(
         leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3), max_leaves=8

@@ -16,17 +16,19 @@ import pytest
 from lxml import etree
 from PIL import Image
 
-from snia_pts.about import About, read_about
 from snia_pts.cli.main import main
-from snia_pts.comparison import unlike
-from snia_pts.description import AS_TOLD
 from snia_pts.errors import ReportError, SpecError
-from snia_pts.record.resultxml import result_xml
-from snia_pts.report import building, data, pages, rst, xlsx
-from snia_pts.report.logo import logo
-from snia_pts.report.sums import sums
-from snia_pts.result import TestResult
-from snia_pts.specfile import SPECS
+from snia_pts.model.annotations import Annotations, read_about
+from snia_pts.model.description import AS_TOLD
+from snia_pts.record.result_xml import result_xml
+from snia_pts.report import data, pages
+from snia_pts.report import registry as building
+from snia_pts.report.checksums import sums
+from snia_pts.report.formats import rst, xlsx
+from snia_pts.report.sections.logo import logo
+from snia_pts.results.comparison import context_differences
+from snia_pts.results.result import TestResult
+from snia_pts.spec.reader import SPECS
 from tests import samples
 
 FILE = """
@@ -56,7 +58,7 @@ def told(folder: Path, text: str = FILE, picture: bytes | None = None) -> Path:
     return path
 
 
-def with_about(about: About) -> TestResult:
+def with_about(about: Annotations) -> TestResult:
     """Return a short result of which somebody says ``about``."""
     result = samples.iops_result(stop_after=1, ending="interrupted")
     return dataclasses.replace(result, facts=dataclasses.replace(result.facts, about=about))
@@ -65,16 +67,20 @@ def with_about(about: About) -> TestResult:
 def test_a_file_is_read_with_the_logo_beside_it(tmp_path: Path) -> None:
     """The logo's path is seen from the file, not from where somebody works."""
     about = read_about(told(tmp_path))
-    assert about == About(
-        operator="A. Tester", vendor="Example Storage", nand_type="3D TLC", hba="on board",
-        notes=("An engineering sample.", "24 °C"), logo=base64.b64encode(png()).decode(),
-    )  # fmt: skip
+    assert about == Annotations(
+        operator="A. Tester",
+        vendor="Example Storage",
+        nand_type="3D TLC",
+        hba="on board",
+        notes=("An engineering sample.", "24 °C"),
+        logo=base64.b64encode(png()).decode(),
+    )
     assert about.image().size == (60, 20)
 
 
 def test_nothing_has_to_be_said(tmp_path: Path) -> None:
     """A file with nothing but its format says nothing."""
-    assert read_about(told(tmp_path, "format = 1")) == About()
+    assert read_about(told(tmp_path, "format = 1")) == Annotations()
 
 
 @pytest.mark.parametrize(
@@ -90,11 +96,14 @@ def test_nothing_has_to_be_said(tmp_path: Path) -> None:
         ("format = 1\nlogo = 'none.png'", "logo: 'none.png': No such file"),
         ("format = 1\nlogo = '.'", "logo: '.': it is no regular file"),
         ("format = 1\nlogo = 'about.toml'", "logo: 'about.toml': expected a PNG as the logo"),
-        ("format = 1\ncapacity = 'much'\nlogo = '.'\nvendr = 'x'",
-         "has 3 mistakes:\n  {0}: vendr: expected no such key\n  {0}: logo: '.': it is no regular file\n"
-         "  {0}: capacity: 'much': expected a size like 960 GB"),
+        (
+            "format = 1\ncapacity = 'much'\nlogo = '.'\nvendr = 'x'",
+            "has 3 mistakes:\n  {0}: vendr: expected no such key; did you mean vendor?\n"
+            "  {0}: logo: '.': it is no regular file\n"
+            "  {0}: capacity: 'much': expected a size like 960 GB",
+        ),
     ],
-)  # fmt: skip
+)
 def test_every_mistake_of_the_file_is_told(tmp_path: Path, text: str, says: str) -> None:
     """Each with its key, and with the remedy of this file."""
     with pytest.raises(SpecError) as raised:
@@ -110,7 +119,7 @@ def test_every_mistake_of_the_file_is_told(tmp_path: Path, text: str, says: str)
         (png()[:60], "a PNG that is whole"),
         (png(5000, 1), "at most 4096 x 4096 pixels"),
         (png()[:16] + b"\0\0\0\0" + png()[20:], "at most 4096 x 4096 pixels"),
-        (png() + bytes(256 * 1024), "it is larger than 262144 bytes"),
+        (png() + bytes(256 * 1024), "it is larger than 256 KiB"),
         (b"\xff\xd8\xff\xe0 a JPEG", "a PNG as the logo"),
         (png()[:-12] + b"\0\0\0\0iCCP" + zlib.crc32(b"iCCP").to_bytes(4, "big") + png()[-12:], "a PNG that is whole"),
     ],
@@ -126,8 +135,8 @@ def test_a_journals_damaged_logo_is_a_sentence() -> None:
     """Somebody changed the record: what cannot be decoded is no About, what cannot be drawn is no report."""
     for text in ("no base 64", base64.b64encode(b"GIF89a").decode()):
         with pytest.raises(ValueError, match="logo"):
-            About(logo=text)
-    drawn = logo(About(logo=base64.b64encode(png()[:60]).decode()))
+            Annotations(logo=text)
+    drawn = logo(Annotations(logo=base64.b64encode(png()[:60]).decode()))
     assert drawn is not None
     with pytest.raises(ReportError, match="logo cannot be drawn"):
         drawn.draw()
@@ -135,7 +144,7 @@ def test_a_journals_damaged_logo_is_a_sentence() -> None:
 
 def test_the_logo_stands_on_the_first_page_alone() -> None:
     """As high as planned, in its own proportions, in all outputs of pages."""
-    report = building.build(with_about(About(logo=base64.b64encode(png()).decode())))
+    report = building.build(with_about(Annotations(logo=base64.b64encode(png()).decode())))
     places = [page.title for page in report.pages for block in page.blocks if getattr(block, "name", "") == "logo"]
     assert places == ["Summary"]
     (drawn,) = (each for each in report.figures if each.name == "logo")
@@ -155,8 +164,8 @@ def test_what_people_say_is_told(tmp_path: Path) -> None:
     root = result_xml(result).decode()
     assert f'vendor="Example Storage" nand_type="3D TLC" hba="on board" logo_sha256="{sha256(png())}"' in root
     assert '<note value="24 °C" />' in root
-    assert "<about" not in result_xml(with_about(About(operator="A. Tester"))).decode()
-    assert "Notes" not in rst.render(building.build(with_about(About()))).replace('"Notes"', "")
+    assert "<about" not in result_xml(with_about(Annotations(operator="A. Tester"))).decode()
+    assert "Notes" not in rst.render(building.build(with_about(Annotations()))).replace('"Notes"', "")
 
 
 def names(text: str) -> str:
@@ -173,11 +182,29 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     """A run keeps what the file says, logo included; --operator is heard first; a report may be given another file."""
     run, path = tmp_path / "run", told(tmp_path)
     argv = [
-        "iops", "sim:client-qlc", "--seed", "1", "--about", str(path), "--operator", "J. Doe", "--run-dir", str(run),
-        "--progress", "none", "--max-rounds", "5", "--point-seconds", "1", "--set", "rounds.read_percents=[0]",
-        "--set", "rounds.block_sizes_kib=[4.0]", "--set",
+        "iops",
+        "sim:client-qlc",
+        "--seed",
+        "1",
+        "--about",
+        str(path),
+        "--operator",
+        "J. Doe",
+        "--run-dir",
+        str(run),
+        "--progress",
+        "none",
+        "--max-rounds",
+        "5",
+        "--point-seconds",
+        "1",
+        "--set",
+        "rounds.read_percents=[0]",
+        "--set",
+        "rounds.block_sizes_kib=[4.0]",
+        "--set",
         "steady_state.tracked=[{metric = 'iops', block_size_kib = 4, read_percent = 0}]",
-    ]  # fmt: skip
+    ]
     assert main(argv) == 0
     path.unlink()
     (tmp_path / "logos" / "logo.png").unlink()
@@ -226,7 +253,7 @@ capacity = "960 GB"
 """
 
 
-def silent(about: About, **device: Any) -> TestResult:
+def silent(about: Annotations, **device: Any) -> TestResult:
     """Return the result of a device that tells nothing but its size, and what else is given here."""
     result = with_about(about)
     known = {"model": "", "serial": "", "firmware": "", "capacity_bytes": 960_197_124_096, **device}
@@ -280,13 +307,13 @@ def test_what_the_operator_tells_of_a_device_is_marked(tmp_path: Path) -> None:
 
 def test_a_long_name_keeps_its_mark() -> None:
     """However long what the operator tells, the header does not show it as the device's own word."""
-    text = " ".join(rst.render(building.build(silent(About(model="A very long name of a drive " * 5)))).split())
+    text = " ".join(rst.render(building.build(silent(Annotations(model="A very long name of a drive " * 5)))).split())
     assert "\N{HORIZONTAL ELLIPSIS} (as told)" in text
 
 
 def test_what_the_device_tells_is_taken() -> None:
     """The operator's word does not replace it, and a warning tells of each contradiction; capitals are none."""
-    about = About(model="Example X1", serial="0123", firmware="7.1", capacity="960 GB")
+    about = Annotations(model="Example X1", serial="0123", firmware="7.1", capacity="960 GB")
     result = silent(about, model="EXAMPLE  X1", serial="9999", firmware="8.0", capacity_bytes=480_103_981_056)
     assert told_warnings(result) == [
         "serial number as told by the operator: '0123'; the device tells '9999', which is taken",
@@ -297,8 +324,8 @@ def test_what_the_device_tells_is_taken() -> None:
     assert "EXAMPLE X1" in text
     assert "(as told)" not in text
     assert "0123 (as told by the operator)" not in text
-    assert told_warnings(silent(About(capacity="1 TB"), capacity_bytes=1_024_209_543_168)) == []
-    unknown = silent(About(capacity="1 TB"), capacity_bytes=0, kind="imported")
+    assert told_warnings(silent(Annotations(capacity="1 TB"), capacity_bytes=1_024_209_543_168)) == []
+    unknown = silent(Annotations(capacity="1 TB"), capacity_bytes=0, kind="imported")
     assert told_warnings(unknown) == []
     assert "1 TB (as told)" in rst.render(building.build(unknown))
 
@@ -310,7 +337,7 @@ def test_a_description_is_in_every_output(tmp_path: Path) -> None:
     etree.XMLSchema(etree.parse(str(SPECS / "result.xsd"))).assertValid(etree.fromstring(root))
     assert b'model="Example X1" serial="0123" firmware="7.1" capacity="960 GB"' in root
     assert b'<feature name="power loss protection" value="yes" />' in root
-    assert b"<feature" not in result_xml(silent(About()))
+    assert b"<feature" not in result_xml(silent(Annotations()))
 
     (features,) = (each for each in data.tables(result) if each.name == "features")
     assert features.fields == ("name", "value")
@@ -319,7 +346,7 @@ def test_a_description_is_in_every_output(tmp_path: Path) -> None:
     (run,) = (each for each in data.tables(result) if each.name == "run")
     assert ("told.model", "Example X1") in run.rows
     assert ("dut.model", "") in run.rows
-    assert not [each for each in data.tables(silent(About())) if each.name == "features"]
+    assert not [each for each in data.tables(silent(Annotations())) if each.name == "features"]
 
     with zipfile.ZipFile(io.BytesIO(xlsx.make(result))) as book:
         assert b"power loss protection" in book.read("xl/sharedStrings.xml")
@@ -327,11 +354,11 @@ def test_a_description_is_in_every_output(tmp_path: Path) -> None:
 
 def test_no_word_of_people_confirms_a_destruction() -> None:
     """What the prompt asks for is the device's own serial number, else its name."""
-    result = silent(About(serial="0123"))
+    result = silent(Annotations(serial="0123"))
     assert result.facts.dut.identity == result.facts.dut.name
 
 
 def test_runs_of_devices_that_do_not_tell_are_told_apart() -> None:
     """compare names what the operator said of each, as such."""
-    differing = unlike([silent(About(model="X1")), silent(About(model="X2"))])
+    differing = context_differences([silent(Annotations(model="X1")), silent(Annotations(model="X2"))])
     assert ("X1 (as told by the operator)", "X2 (as told by the operator)") in [each.values for each in differing]

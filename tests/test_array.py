@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import subprocess
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -23,30 +23,30 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from snia_pts.array import BuiltArray, Layout, Measured, Member, Speeds
-from snia_pts.cli.array import _speeds, _unsynced
 from snia_pts.cli.main import main
-from snia_pts.errors import HostFailed, PurgeFailed, SpecError, TargetBusy
-from snia_pts.lab import settable
-from snia_pts.lab.array import ArrayPurger, Drives, MemberCaches, Slots, Standing, mdadm, predicted_dut, storcli
+from snia_pts.errors import HostFailed, PurgeFailed, SpecError, TargetBusy, TargetUnfit
+from snia_pts.lab.array import ArrayPurger, AssembledArray, Drives, MemberCaches, Slots, mdadm, predicted_dut, storcli
 from snia_pts.lab.array.answers import size_bytes
 from snia_pts.lab.array.controller import MadeArray, find
 from snia_pts.lab.array.mdadm import Mdadm
 from snia_pts.lab.array.preconditioning import Preconditioning
 from snia_pts.lab.array.programs import Unmade
 from snia_pts.lab.array.storcli import Storcli
-from snia_pts.lab.conditions import put_back
-from snia_pts.lab.process import Tick
+from snia_pts.lab.host import settable
+from snia_pts.lab.host.conditions import put_back
+from snia_pts.lab.process.program import Tick
 from snia_pts.lab.purge import Purger
-from snia_pts.lab.settings import Change, hold, restore
-from snia_pts.record.resultxml import result_xml
-from snia_pts.report import array as pages
+from snia_pts.lab.settings.settings import Change, applied, restore
+from snia_pts.model.array import BuiltArray, Layout, Measured, Member, Speeds
+from snia_pts.record.result_xml import result_xml
 from snia_pts.report.pages import Page
+from snia_pts.report.sections import array as pages
 from snia_pts.report.tables import Table
+from snia_pts.runner.array import _speeds, _unsynced
 from snia_pts.spec import Deviation
-from snia_pts.tomlfile import read_file
+from snia_pts.spec.toml_file import read_file
 from tests import samples
-from tests.drives import MIB, content, filled, loop_device, mounted, need_root
+from tests.drives import MIB, content, filled, loop_device, make_ext4, mounted, need_root
 from tests.purge.playing import Rule, Stage, staged
 
 UUID = "01234567:89abcdef:01234567:89abcdef"
@@ -64,8 +64,10 @@ def layout(**changes: Any) -> Layout:
 def slots(**changes: Any) -> Layout:
     """Return a RAID 5 of three drives by storcli."""
     known: dict[str, Any] = {
-        "controller": "storcli", "members": ("252:0", "252:1", "252:2"), "device": "/dev/sdb",
-    }  # fmt: skip
+        "controller": "storcli",
+        "members": ("252:0", "252:1", "252:2"),
+        "device": "/dev/sdb",
+    }
     return layout(**{**known, **changes})
 
 
@@ -260,7 +262,6 @@ def test_only_what_has_the_uuid_is_taken_apart(stage: Stage) -> None:
 
 def test_what_a_killed_run_left_is_found_wherever_it_is(stage: Stage) -> None:
     """By its UUID alone, from mdadm's own list of all superblocks, under whatever names the drives have by now."""
-    (stage.root / "sys/block").mkdir(parents=True)
     listed = (
         f"ARRAY /dev/md/other  level=raid1 metadata=1.2 num-devices=2 UUID={OTHER} name=host:snia-pts\n"
         "   devices=/dev/sdx,/dev/sdy\n"
@@ -274,8 +275,9 @@ def test_what_a_killed_run_left_is_found_wherever_it_is(stage: Stage) -> None:
     assert found.read() == "made"
     found.write("none")
     assert stage.acted("--scan", "--examine") == [
-        ["mdadm", "--zero-superblock", "/dev/sdp"], ["mdadm", "--zero-superblock", "/dev/sdq"],
-    ]  # fmt: skip
+        ["mdadm", "--zero-superblock", "/dev/sdp"],
+        ["mdadm", "--zero-superblock", "/dev/sdq"],
+    ]
     stage.play("mdadm", Rule(when=("--scan",), says=""))
     assert found.read() == "none"
 
@@ -289,7 +291,7 @@ def test_a_note_of_something_else_is_not_followed(place: str) -> None:
 
 def test_a_note_that_a_killed_run_left_is_followed(stage: Stage) -> None:
     """The next run, or host --restore with the folder, takes the array apart; a run that goes on keeps its own."""
-    for name in ("run", "sys/block", "proc/sys/kernel/random"):
+    for name in ("var/lib", "proc/sys/kernel/random"):
         (stage.root / name).mkdir(parents=True)
     (stage.root / "proc/sys/kernel/random/boot_id").write_text("1\n")
     folder = stage.root / "runs/1"
@@ -298,14 +300,18 @@ def test_a_note_that_a_killed_run_left_is_followed(stage: Stage) -> None:
     known = partial(settable.find, root=stage.root)
     change = Change(setting=MadeArray(place=f"mdadm {UUID}", root=stage.root))
     with ExitStack() as stack:
-        stack.enter_context(hold((change,), folder / "array", find=known, tell=print, root=stage.root))
+        stack.enter_context(applied((change,), folder / "array", find=known, tell=print, root=stage.root))
         kept = {path: path.read_bytes() for path in stage.root.rglob("*.json")}
-        assert restore(None, find=known, root=stage.root) == ()
+        assert restore(find=known, root=stage.root) == ()
     assert len(kept) == 2
     assert not [*stage.root.rglob("*.json")]
 
-    for which in sorted(kept):
-        which.write_bytes(kept[which])
+    for where in (None, folder, folder.with_name("moved")):
+        if where and where.name == "moved":
+            folder.rename(where)
+        for which, note in kept.items():
+            place = which if where is None or not which.is_relative_to(folder) else where / which.relative_to(folder)
+            place.write_bytes(note)
         an_md(stage.root)
         gone = Rule(when=("--stop",), then="gone")
         stage.state = ""
@@ -313,10 +319,27 @@ def test_a_note_that_a_killed_run_left_is_followed(stage: Stage) -> None:
         stage.play(
             "mdadm", Rule(when=("--detail",), state="", says=exported(UUID)), gone, scan, Rule(when=("--detail",))
         )
-        (said,) = put_back(folder if which.is_relative_to(folder) else None, root=stage.root)
+        (said,) = put_back(where, root=stage.root)
         assert f"array {UUID} none" in said
         assert stage.state == "gone"
-        assert not which.exists()
+        assert not [*stage.root.rglob("*.json")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who alone takes arrays apart")
+def test_a_note_of_somebody_else_takes_no_array_apart(stage: Stage) -> None:
+    """A run folder with the UUID of an array that the suite did not make on this host: refused, nothing is stopped."""
+    (stage.root / "var/lib").mkdir(parents=True)
+    note = stage.root / "run/array/settings.json"
+    note.parent.mkdir(parents=True)
+    change = {"kind": "array", "place": f"mdadm {OTHER}", "drive": "", "before": "none", "value": ""}
+    note.write_text(json.dumps({"format": 1, "run": str(note.parent), "boot": "1", "changes": [change]}))
+    an_md(stage.root)
+    stage.play("mdadm", Rule(when=("--detail",), says=exported(OTHER)), Rule(when=("--stop",)))
+
+    with pytest.raises(HostFailed, match="has no copy of it"):
+        put_back(stage.root / "run", root=stage.root)
+    assert stage.commands == []
+    assert note.exists()
 
 
 def test_the_first_sync_is_waited_for(stage: Stage) -> None:
@@ -360,9 +383,12 @@ def answer(
 ) -> str:
     """Return what storcli says with J: of each part, if anything is to be told of one."""
     said: dict[str, object] = {
-        "CLI Version": "007.2705.0000.0000 Aug 24, 2023", "Operating system": "Linux 6.1.0-18-amd64",
-        "Controller": number, "Status": status, "Description": description,
-    }  # fmt: skip
+        "CLI Version": "007.2705.0000.0000 Aug 24, 2023",
+        "Operating system": "Linux 6.1.0-18-amd64",
+        "Controller": number,
+        "Status": status,
+        "Description": description,
+    }
     if details:
         said["Detailed Status"] = details
     return json.dumps({"Controllers": [{"Command Status": said, **({} if data is None else {"Response Data": data})}]})
@@ -375,17 +401,26 @@ def refusal(description: str, **detail: object) -> str:
 
 ADDED, DELETED = answer(description="Add VD Succeeded."), answer(description="Delete VD succeeded")
 STARTED = answer(description="Start INIT Operation Success")
-SET = answer(
-    None, {"VD": 3, "Property": "AutoBGI", "Value": "Off", "Status": "Success", "ErrCd": 0, "ErrMsg": "-"}
-)  # fmt: skip
+SET = answer(None, {"VD": 3, "Property": "AutoBGI", "Value": "Off", "Status": "Success", "ErrCd": 0, "ErrMsg": "-"})
 
 
 def in_slot(name: str, **changes: object) -> dict[str, object]:
     """Return the row of a drive in a list, by default a free one."""
     known = {
-        "EID:Slt": name, "DID": 4, "State": "UGood", "DG": "-", "Size": "893.750 GB", "Intf": "SATA", "Med": "SSD",
-        "SED": "N", "PI": "N", "SeSz": "512B", "Model": "EXAMPLE 960 ", "Sp": "U", "Type": "-",
-    }  # fmt: skip
+        "EID:Slt": name,
+        "DID": 4,
+        "State": "UGood",
+        "DG": "-",
+        "Size": "893.750 GB",
+        "Intf": "SATA",
+        "Med": "SSD",
+        "SED": "N",
+        "PI": "N",
+        "SeSz": "512B",
+        "Model": "EXAMPLE 960 ",
+        "Sp": "U",
+        "Type": "-",
+    }
     return {**known, **changes}
 
 
@@ -394,13 +429,25 @@ def a_drive(slot: str, attributes: Mapping[str, object] | None = None, **listed:
     enclosure, _, number = slot.strip().partition(":")
     name = f"Drive /c0/e{enclosure}/s{number}" if enclosure else f"Drive /c0/s{number}"
     told = {
-        "SN": f"      SN0{number}", "Manufacturer Id": "ATA     ", "Model Number": "EXAMPLE 960 ", "NAND Vendor": "NA",
-        "WWN": f"5000C500A1B2C30{number}", "Firmware Revision": "FW01    ", "Firmware Release Number": "N/A",
-        "Raw size": "894.252 GB [0x6fc81ab0 Sectors]", "Coerced size": "893.750 GB [0x6fb80000 Sectors]",
-        "Non Coerced size": "893.752 GB [0x6fb81ab0 Sectors]", "Device Speed": "6.0Gb/s", "Link Speed": "6.0Gb/s",
-        "NCQ setting": "Enabled", "Write Cache": "N/A", "Logical Sector Size": "512B", "Physical Sector Size": "4 KB",
-        "Connector Name": "Port 0 - 3 ", **(attributes or {}),
-    }  # fmt: skip
+        "SN": f"      SN0{number}",
+        "Manufacturer Id": "ATA     ",
+        "Model Number": "EXAMPLE 960 ",
+        "NAND Vendor": "NA",
+        "WWN": f"5000C500A1B2C30{number}",
+        "Firmware Revision": "FW01    ",
+        "Firmware Release Number": "N/A",
+        "Raw size": "894.252 GB [0x6fc81ab0 Sectors]",
+        "Coerced size": "893.750 GB [0x6fb80000 Sectors]",
+        "Non Coerced size": "893.752 GB [0x6fb81ab0 Sectors]",
+        "Device Speed": "6.0Gb/s",
+        "Link Speed": "6.0Gb/s",
+        "NCQ setting": "Enabled",
+        "Write Cache": "N/A",
+        "Logical Sector Size": "512B",
+        "Physical Sector Size": "4 KB",
+        "Connector Name": "Port 0 - 3 ",
+        **(attributes or {}),
+    }
     detail = {
         f"{name} State": {"Shield Counter": 0, "Media Error Count": 0, "Drive Temperature": " 28C (82.40 F)"},
         f"{name} Device attributes": told,
@@ -417,17 +464,37 @@ def a_virtual(
     """Return the three parts that an answer has for each virtual drive."""
     group = number // 2
     known = {
-        "DG/VD": f"{group}/{number}", "TYPE": "RAID5", "State": "Optl", "Access": "RW", "Consist": "Yes",
-        "Cache": "NRWTD", "Cac": "-", "sCC": "ON", "Size": "1.745 TB", "Name": name,
-    }  # fmt: skip
+        "DG/VD": f"{group}/{number}",
+        "TYPE": "RAID5",
+        "State": "Optl",
+        "Access": "RW",
+        "Consist": "Yes",
+        "Cache": "NRWTD",
+        "Cac": "-",
+        "sCC": "ON",
+        "Size": "1.745 TB",
+        "Name": name,
+    }
     properties = {
-        "Strip Size": "64 KB", "Number of Blocks": 3749183488, "VD has Emulated PD": "Yes", "Span Depth": 1,
-        "Number of Drives Per Span": len(slots), "Write Cache(initial setting)": "WriteThrough",
-        "Disk Cache Policy": "Disk's Default", "Encryption": "None", "Data Protection": "None",
-        "Active Operations": doing, "Exposed to OS": "Yes", "OS Drive Name": "/dev/sdb",
-        "Creation Date": "01-02-2026", "Creation Time": "10:11:12 AM", "Emulation type": "default",
-        "Is LD Ready for OS Requests": "Yes", "SCSI NAA Id": naa, "Unmap Enabled": "N/A",
-    }  # fmt: skip
+        "Strip Size": "64 KB",
+        "Number of Blocks": 3749183488,
+        "VD has Emulated PD": "Yes",
+        "Span Depth": 1,
+        "Number of Drives Per Span": len(slots),
+        "Write Cache(initial setting)": "WriteThrough",
+        "Disk Cache Policy": "Disk's Default",
+        "Encryption": "None",
+        "Data Protection": "None",
+        "Active Operations": doing,
+        "Exposed to OS": "Yes",
+        "OS Drive Name": "/dev/sdb",
+        "Creation Date": "01-02-2026",
+        "Creation Time": "10:11:12 AM",
+        "Emulation type": "default",
+        "Is LD Ready for OS Requests": "Yes",
+        "SCSI NAA Id": naa,
+        "Unmap Enabled": "N/A",
+    }
     return {
         f"/c0/v{number}": [{**known, **row}],
         f"PDs for VD {number}": [in_slot(each, State="Onln", DG=group) for each in slots],
@@ -442,9 +509,12 @@ SLOTS = ("252:0", "252:1", "252:2")
 def virtual(name: str = NAME, **how: Any) -> str:
     """Return the answer about all virtual drives: one of somebody else's, and one."""
     slots = how.pop("slots", SLOTS[::-1])  # a controller has them in an order of its own
-    return answer({
-        **a_virtual(0, "photos", THEIRS, slots=("252:6", "252:7")), **a_virtual(3, name, OURS, slots=slots, **how),
-    })  # fmt: skip
+    return answer(
+        {
+            **a_virtual(0, "photos", THEIRS, slots=("252:6", "252:7")),
+            **a_virtual(3, name, OURS, slots=slots, **how),
+        }
+    )
 
 
 def operation(status: str, what: str = "INIT", progress: object = "-") -> str:
@@ -472,18 +542,33 @@ def test_a_virtual_drive_is_made_as_asked_for(stage: Stage) -> None:
     """Level, slots, name, policies, strip; background work off, initialized in full; found by its number."""
     a_disk(stage.root)
     stage.play(
-        "storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(when=("add",), says=ADDED),
-        Rule(when=("/c0/v3", "autobgi=off"), says=SET), Rule(when=("/c0/v3", "init", "full"), says=STARTED),
-    )  # fmt: skip
+        "storcli64",
+        Rule(when=("/c0/vall",), says=virtual()),
+        Rule(when=("add",), says=ADDED),
+        Rule(when=("/c0/v3", "autobgi=off"), says=SET),
+        Rule(when=("/c0/v3", "init", "full"), says=STARTED),
+    )
     asked = slots(write_policy="write through", read_policy="no read ahead", io_policy="direct")
     made = Storcli(asked, NAME, root=stage.root)
     assert made.create(asked.members, stage.evidence / "array", clean=False) == stage.root / "dev/sdb"
     assert stage.acted("show") == [
-        ["storcli64", "/c0", "add", "vd", "type=raid5", f"name={NAME}", "drives=252:0,252:1,252:2", "wt", "nora",
-         "direct", "strip=64", "J"],
+        [
+            "storcli64",
+            "/c0",
+            "add",
+            "vd",
+            "type=raid5",
+            f"name={NAME}",
+            "drives=252:0,252:1,252:2",
+            "wt",
+            "nora",
+            "direct",
+            "strip=64",
+            "J",
+        ],
         ["storcli64", "/c0/v3", "set", "autobgi=off", "J"],
         ["storcli64", "/c0/v3", "start", "init", "full", "force", "J"],
-    ]  # fmt: skip
+    ]
     assert ("Strip Size", "64 KB") in made.told(Path("/dev/sdb"))
 
 
@@ -559,10 +644,9 @@ def test_a_virtual_drive_in_use_is_not_deleted(stage: Stage, monkeypatch: pytest
     monkeypatch.setattr(storcli, "_PASSING_SECONDS", 0.01)
     a_disk(stage.root)
     mounts = stage.root / "proc/self/mountinfo"
-    mounts.parent.mkdir(parents=True)
     mounts.write_text("30 1 8:16 / /srv rw - ext4 /dev/sdb rw\n")
     stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(when=("del",), says=DELETED))
-    with pytest.raises(Unmade, match=r"virtual drive 3 is not deleted: .*mounted on /srv"):
+    with pytest.raises(Unmade, match=r"virtual drive 3 is not deleted: .*mounted at /srv"):
         Storcli(slots(), NAME, root=stage.root).delete(())
     assert stage.acted("show") == []
     mounts.write_text("")
@@ -578,7 +662,6 @@ def test_a_virtual_drive_of_no_number_is_not_deleted_in_use(
     monkeypatch.setattr(storcli, "_PASSING_SECONDS", 0.01)
     a_disk(stage.root, device__wwid=wwid)
     mounts = stage.root / "proc/self/mountinfo"
-    mounts.parent.mkdir(parents=True)
     mounts.write_text("30 1 8:16 / /srv rw - ext4 /dev/sdb rw\n")
     known = virtual().replace(OURS, told)
     stage.play("storcli64", Rule(when=("/c0/vall",), says=known), Rule(when=("del",), says=DELETED))
@@ -591,8 +674,10 @@ def test_a_virtual_drive_of_no_number_is_not_deleted_in_use(
 @pytest.mark.parametrize(
     ("says", "told"),
     [
-        (refusal("Add VD Failed", Ctrl=0, Status="Failed", ErrCd=255, ErrMsg="Drive not found"),
-         "add vd .* failed: Add VD Failed; Drive not found"),
+        (
+            refusal("Add VD Failed", Ctrl=0, Status="Failed", ErrCd=255, ErrMsg="Drive not found"),
+            "add vd .* failed: Add VD Failed; Drive not found",
+        ),
         (refusal("no space", VD="0 KB", ErrCd=13, Status="Failed", Description="no space"), "add vd .*: no space$"),
         (refusal("None", Drive="/c0/e252/s0", Status="Failure", ErrCd=45, ErrMsg="-"), "add vd .* failed: error 45"),
         (answer(None, {"VD": 3, "Status": "Failed", "ErrCd": 255, "ErrMsg": "no"}), "failed: no$"),
@@ -600,7 +685,7 @@ def test_a_virtual_drive_of_no_number_is_not_deleted_in_use(
         ("syntax error, unexpected TOKEN_COLON\n", "gave no answer that can be read"),
         ('{"Controllers": []}', "gave no answer that can be read"),
     ],
-)  # fmt: skip
+)
 def test_what_the_controller_refuses_is_told_in_its_words(stage: Stage, says: str, told: str) -> None:
     """A failure, of the whole or of a part, is one whatever the exit code is, with description and detail."""
     stage.play("storcli64", Rule(when=("add",), says=says))
@@ -611,8 +696,11 @@ def test_what_the_controller_refuses_is_told_in_its_words(stage: Stage, says: st
 def test_an_answer_is_read_whatever_stands_around_it(stage: Stage) -> None:
     """Lines before and after the JSON, and control characters in names, are passed over."""
     says = a_drive("252:0").replace("EXAMPLE 960 ", "EXAMPLE\t960 ")
-    stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=f"Generating detailed summary.\n{says}\nbye\n"),
-               Rule(when=("/c0/e252/s1",), says=a_drive("252:1")))  # fmt: skip
+    stage.play(
+        "storcli64",
+        Rule(when=("/c0/e252/s0",), says=f"Generating detailed summary.\n{says}\nbye\n"),
+        Rule(when=("/c0/e252/s1",), says=a_drive("252:1")),
+    )
     first, _ = Storcli(slots(level=1, members=SLOTS[:2], chunk=""), root=stage.root).members()
     assert first.model == "EXAMPLE\t960"
 
@@ -626,9 +714,14 @@ def test_members_of_a_controller_are_free_or_refused(stage: Stage) -> None:
     assert (found[0].path, found[0].firmware, found[0].capacity_bytes) == ("252:0", "FW01", 0x6FC81AB0 * 512)
     assert (found[0].model, found[0].rotational) == ("EXAMPLE 960", False)
     taken = (
-        {"State": "Onln", "DG": 0}, {"DG": "F"}, {"DG": 0}, {"State": "JBOD"}, {"State": "GHS"}, {"State": "UGUnsp"},
+        {"State": "Onln", "DG": 0},
+        {"DG": "F"},
+        {"DG": 0},
+        {"State": "JBOD"},
+        {"State": "GHS"},
+        {"State": "UGUnsp"},
         {"State": "UBad"},
-    )  # fmt: skip
+    )
     for says in (*(a_drive("252:0", **each) for each in taken), a_drive("252:0").replace('"DG": "-", ', "")):
         stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=says))
         with pytest.raises(TargetBusy, match="the drive in slot 252:0 is not free"):
@@ -650,11 +743,13 @@ def test_a_drive_that_the_kernel_sees_too_is_refused(stage: Stage, files: dict[s
 @pytest.mark.parametrize(
     ("told", "size"),
     [
-        ("894.252 GB [0x6fc81ab0 Sectors]", 0x6FC81AB0 * 512), ("5.457 TB [0x575428000 Sectors]", None),
-        ("894.252 GB [0xdf90356 Sectors]", 0xDF90356 * 4096), ("9.095 TiB [0x48c400000 Sectors]", 0x48C400000 * 512),
+        ("894.252 GB [0x6fc81ab0 Sectors]", 0x6FC81AB0 * 512),
+        ("5.457 TB [0x575428000 Sectors]", None),
+        ("894.252 GB [0xdf90356 Sectors]", 0xDF90356 * 4096),
+        ("9.095 TiB [0x48c400000 Sectors]", 0x48C400000 * 512),
         ("Unknown", None),
     ],
-)  # fmt: skip
+)
 def test_the_size_of_a_drive_is_what_both_its_figures_say(told: str, size: int | None) -> None:
     """Sectors are of the size that makes them the figure beside them; where none does, the size is not known."""
     assert size_bytes(told) == size
@@ -662,9 +757,10 @@ def test_the_size_of_a_drive_is_what_both_its_figures_say(told: str, size: int |
 
 def test_a_drive_without_a_serial_number_has_none(stage: Stage) -> None:
     """What stands for nothing is no serial number that an operator could confirm; a slot may have no enclosure."""
-    stage.play("storcli64", *(
-        Rule(when=(f"/c0/s{slot}",), says=a_drive(f" :{slot}", {"SN": "N/A", "WWN": "NA"})) for slot in range(2)
-    ))  # fmt: skip
+    stage.play(
+        "storcli64",
+        *(Rule(when=(f"/c0/s{slot}",), says=a_drive(f" :{slot}", {"SN": "N/A", "WWN": "NA"})) for slot in range(2)),
+    )
     found = Slots(slots(level=0, members=(":0", ":1")), root=stage.root).look()
     assert [(each.serial, each.identity) for each in found] == [("", ":0"), ("", ":1")]
 
@@ -694,8 +790,9 @@ def test_an_initialization_is_waited_for(stage: Stage, monkeypatch: pytest.Monke
         Rule(when=("/c0/vall",), state="init", says=virtual(Consist="No")),
         Rule(when=("init",), state="init", then="check", says=operation("In progress", progress=5)),
         Rule(when=("/c0/vall",), state="check", then="done", says=virtual(doing="Consistency Check (36%)")),
-        Rule(when=("/c0/vall",), says=virtual()), *idle,
-    )  # fmt: skip
+        Rule(when=("/c0/vall",), says=virtual()),
+        *idle,
+    )
     ticks: list[float] = []
     Storcli(slots(), NAME).wait(Path("/dev/sdb"), lambda seconds, _: ticks.append(seconds))
     assert len(ticks) == 3
@@ -782,7 +879,7 @@ def standing(folder: Path, **how: Any) -> Iterator[tuple[ArrayPurger, Playing]]:
         drives, made = Drives(asked, discard_data=False), Playing(device)
         with drives.free(confirmed=False) as held:
             assert len(held) == 3
-        known = Standing(asked, made)
+        known = AssembledArray(asked, made)
         known.make(drives.look(), folder / "evidence/00000-array", clean=True)
         wipc = Preconditioning(passes=2, thread_count=1, queue_depth=4, io_engines=("libaio",))
         each = Purger(wanted=how.pop("wanted", "blkdiscard"), **how)
@@ -868,8 +965,73 @@ def run(*argv: str) -> int:
     return main(["iops", *argv, "--progress", "none", "--to", "none", "--purge", "blkdiscard"])
 
 
-def test_a_plan_of_an_array(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the kernel count as one with the md driver, which the kernel of a test may not have."""
+    monkeypatch.setattr("snia_pts.runner.array.require_driver", lambda _: None)
+
+
+def test_a_kernel_without_the_driver_is_refused(tmp_path: Path, stage: Stage) -> None:
+    """The level has to be among the personalities of the kernel, or a module that modprobe finds."""
+    (stage.root / "proc").mkdir(exist_ok=True)
+    stage.play("modprobe", Rule(when=("md-raid6",)), Rule(exits=1))
+    for text, level, there in (
+        ("", 5, False),
+        ("Personalities : [raid6] [raid5] [raid4]\n", 5, True),
+        ("Personalities : [raid1]\n", 5, False),
+        ("Personalities : [raid1] [raid10]\n", 10, True),
+        ("", 6, True),
+    ):
+        (stage.root / "proc/mdstat").write_text(text)
+        asked = layout(level=level, members=("/dev/a", "/dev/b", "/dev/c", "/dev/d"))
+        if there:
+            mdadm.require_driver(asked, stage.root)
+        else:
+            with pytest.raises(TargetUnfit, match=f"no md driver for RAID {level}"):
+                mdadm.require_driver(asked, stage.root)
+
+
+@pytest.mark.skipif(Path("/proc/mdstat").exists(), reason="this kernel has the md driver")
+def test_plan_and_run_refuse_a_kernel_without_the_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--plan refuses what the run would, with the same sentence, and neither makes a folder."""
+    if shutil.which("mdadm") is None:
+        pytest.skip("mdadm is not installed")
+    told = []
+    with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
+        for options in (("--plan",), ("--run-dir", str(tmp_path / "run"))):
+            assert run(written(tmp_path, members), "--discard-data", *options) == 10
+            told.append(capsys.readouterr().err)
+    assert told[0] == told[1]
+    assert not (tmp_path / "run").exists()
+
+
+def names_of_arrays() -> list[Path]:
+    """Return the names of arrays in /dev."""
+    return sorted((*Path("/dev").glob("md*"), *Path("/dev").glob("md/*")))
+
+
+@pytest.mark.skipif(Path("/proc/mdstat").exists(), reason="this kernel has the md driver, and would make the array")
+@pytest.mark.usefixtures("driver")
+def test_a_failed_creation_leaves_evidence_and_no_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the real mdadm fails, the folder that the message names holds its answer, and no name is left in /dev."""
+    if shutil.which("mdadm", path="/usr/sbin:/sbin") is None:
+        pytest.skip("mdadm is not installed")
+    before = names_of_arrays()
+    with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
+        contents = [content(each) for each in members]
+        options = ("--serial", ",".join(each.name for each in members), "--discard-data")
+        assert run(written(tmp_path, members), *options, "--run-dir", str(tmp_path / "run")) == 13
+        assert [content(each) for each in members] == contents
+    assert f"The evidence is in {tmp_path}/run/evidence." in capsys.readouterr().err
+    answer = json.loads((tmp_path / "run/evidence/00000-array-create.process.json").read_text())
+    assert answer["exit_code"] != 0
+    assert names_of_arrays() == before
+
+
+@pytest.mark.usefixtures("driver")
+def test_a_plan_of_an_array(tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: Stage) -> None:
     """Before anything is made its size is known, and that it is no drive."""
+    stage.play("mdadm")
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
         assert run(written(tmp_path, members), "--plan", "--json", "--discard-data") == 0
         plan = json.loads(capsys.readouterr().out)
@@ -878,24 +1040,32 @@ def test_a_plan_of_an_array(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert {"device under test", "purge"} <= {each["what"] for each in plan["deviations"]}
 
 
-def test_a_plan_of_an_array_counts_each_member(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("driver")
+def test_a_plan_of_an_array_counts_each_member(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: Stage
+) -> None:
     """An overwrite, and the two passes before the array is made again, go over each whole member.
 
     Other serial numbers, and a member in use, are refused.
     """
+    stage.play("mdadm")
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
         words = ("iops", written(tmp_path, members), "--discard-data", "--plan", "--json")
         assert main([*words, "--purge", "overwrite"]) == 0
         plan = json.loads(capsys.readouterr().out)
         assert main([*words, "--serial", "another"]) == 9
-        subprocess.run(["mkfs.ext4", "-q", members[1]], check=True)
+        make_ext4(members[1])
         with mounted(members[1], tmp_path / "m"):
             assert main(words) == 7
     assert plan["shortest"]["steps"][0]["written_bytes"] == (1 + 2) * 3 * 8 * MIB
 
 
-def test_a_member_that_is_refused_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("driver")
+def test_a_member_that_is_refused_is_not_touched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: Stage
+) -> None:
     """A member that is mounted, twice the same, a file, or that nobody confirmed: refused, and all stay as they are."""
+    stage.play("mdadm")
     options = ("--serial", "no", "--discard-data", "--run-dir", str(tmp_path / "run"))
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members, ExitStack() as stack:
         before = [content(each) for each in members]
@@ -907,14 +1077,15 @@ def test_a_member_that_is_refused_is_not_touched(tmp_path: Path, capsys: pytest.
         assert run(written(tmp_path, members), *options) == 9
         assert "'no' are not the serial numbers or names of its members" in capsys.readouterr().err
         assert [content(each) for each in members] == before
-        subprocess.run(["mkfs.ext4", "-q", members[2]], check=True)
+        make_ext4(members[2])
         with mounted(str(members[2]), tmp_path / "mnt"):
             assert run(written(tmp_path, members), *options) == 7
-        assert f"{members[2]} is in use: it is mounted on" in capsys.readouterr().err
+        assert f"{members[2]} is in use: it is mounted at" in capsys.readouterr().err
         assert [content(each) for each in members[:2]] == before[:2]
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.usefixtures("driver")
 def test_an_array_that_cannot_be_made_leaves_its_members_free(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: Stage
 ) -> None:
@@ -953,10 +1124,12 @@ def test_what_no_array_can_be_is_refused(
 def result(test: str = "iops", **changes: Any) -> Any:
     """Return a result on an array of three."""
     made = BuiltArray(
-        layout=layout(measured=Measured(disk_mb_per_second=500.0)), version="mdadm v4.2; md of Linux 6.1",
-        members=tuple(map(member, THREE)), told=(("Layout", "2"),),
+        layout=layout(measured=Measured(disk_mb_per_second=500.0)),
+        version="mdadm v4.2; md of Linux 6.1",
+        members=tuple(map(member, THREE)),
+        told=(("Layout", "2"),),
         speeds=Speeds(iops=((0, 8000.0), (100, 82000.0)), source="run 1"),
-    )  # fmt: skip
+    )
     device = samples.dut(kind="virtual device", array=made, model="RAID 5 of 3 x EXAMPLE")
     return samples.result_of(test, device=device, **changes)
 
@@ -987,9 +1160,11 @@ def test_the_report_tells_what_was_predicted() -> None:
     predicted = shown.facts.dut.array.predicted_iops(0)
     assert predicted == pytest.approx(3 / 4 * 2 / (1 / 8000 + 1 / 82000))
     small = [
-        each.iops for window in loop.window_rounds for each in window.measurements
+        each.iops
+        for window in loop.window_rounds
+        for each in window.measurements
         if (each.stimulus.block_size_bytes, each.stimulus.read_percent) == (4096, 0)
-    ]  # fmt: skip
+    ]
     assert rows["0/100"][2] == f"{sum(small) / len(small) / predicted:.2f}"
     assert [table.title for table in pages.array_tables(shown)] == ["Array", "Members, in their order"]
 

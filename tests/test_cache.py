@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from snia_pts.errors import ToolMissing
-from snia_pts.lab import process
-from snia_pts.lab.cache import NvmeCache, ScsiCache, VirtioCache, WriteCache, cache_of
-from snia_pts.lab.conditions import foreseen
+from snia_pts.lab.device.safety import claim_target as hold_target
+from snia_pts.lab.host.conditions import foreseen
+from snia_pts.lab.host.configurator import HostConfigurator as HostStage
+from snia_pts.lab.host.settable import find
 from snia_pts.lab.laboratory import Laboratory, target_deviations
+from snia_pts.lab.process import program as process
 from snia_pts.lab.purge import Purger
-from snia_pts.lab.safety import hold as hold_target
-from snia_pts.lab.settable import find
-from snia_pts.lab.settings import hold
-from snia_pts.lab.stage import Stage as HostStage
-from snia_pts.measurement import Purged
+from snia_pts.lab.settings.settings import applied
+from snia_pts.lab.settings.write_cache import NvmeCache, ScsiCache, VirtioCache, WriteCache, cache_of
+from snia_pts.model.measurement import PurgeOutcome
+from snia_pts.model.steps import Purge
 from snia_pts.spec import Deviation, Spec
-from snia_pts.steps import Purge
 from tests import samples, strategies
 from tests.drives import MIB
 from tests.hosts import FakeHost
@@ -61,7 +61,7 @@ class Drive:
     def run(self, cache: WriteCache) -> Iterator[tuple[str, str]]:
         """Hold it as a run does; give what is told of it."""
         changes = cache.changes(self.evidence)
-        with hold(
+        with applied(
             changes,
             self.stage.evidence.parent,
             find=partial(find, root=self.host.root),
@@ -182,7 +182,7 @@ def test_it_may_be_kept(nvme: Drive) -> None:
 
 def test_a_plan_foresees_what_a_run_will_set(nvme: Drive, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan asks and sets nothing; it says what will be, and of --keep-write-cache what is."""
-    monkeypatch.setattr("snia_pts.lab.conditions.block_directory", lambda *_: nvme.block)
+    monkeypatch.setattr("snia_pts.lab.host.conditions.block_directory", lambda *_: nvme.block)
     dut = strategies.dut(path="/dev/null", write_cache="enabled")
 
     planned = foreseen(dut, "disabled", keep=False, root=nvme.host.root)
@@ -254,7 +254,7 @@ def test_a_laboratory_looks_after_each_purge(tmp_path: Path) -> None:
         lab = Laboratory(target, nothing, purger=purger, cache=cache, stage=around, seed=1, evidence=tmp_path)
         (purged,) = lab.perform(Purge(part=""))
 
-    assert isinstance(purged, Purged)
+    assert isinstance(purged, PurgeOutcome)
     assert [each.actual for each in purged.deviations if each.what == "cache"] == ["00000-purge-write-cache"]
     result = dataclasses.replace(samples.iops_result(), purges=(("", purged),))
     assert [each.detail for each in result.warnings if each.what == "purge"] == ["it was set again"]
@@ -311,7 +311,7 @@ def test_a_plan_foresees_what_its_user_may_not_set(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody without root is told the Deviation that the run will have."""
-    monkeypatch.setattr("snia_pts.lab.cache.os.access", lambda *_: False)
+    monkeypatch.setattr("snia_pts.lab.settings.write_cache.os.access", lambda *_: False)
     told = scsi(FakeHost(tmp_path / "host"), stage).cache().foreseen()
 
     assert (told.state, told.source) == ("enabled", "as the kernel reports it; this user may not set it")

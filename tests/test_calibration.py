@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from snia_pts.ceiling import Ceiling
-from snia_pts.hostlimit import host_share
-from snia_pts.lab.ceiling import Calibration
-from snia_pts.lab.device import read_dut
-from snia_pts.lab.engine import FioEngine
-from snia_pts.measurement import Measurement
-from snia_pts.steps import Stimulus
+from snia_pts.analysis.host_limit import host_share
+from snia_pts.lab.device.identity import read_dut
+from snia_pts.lab.fio.engine import FioEngine
+from snia_pts.lab.host.calibration import Calibration
+from snia_pts.model.host_ceiling import Ceiling
+from snia_pts.model.measurement import Measurement
+from snia_pts.model.steps import Stimulus
 from tests.drives import MIB, filled, mounted
 from tests.simulated_device.drive import loop_drive
 
@@ -31,9 +31,15 @@ LONG = 1e6
 def stimulus(read_percent: int = 0, **changes: Any) -> Stimulus:
     """Return a stimulus of 4 KiB random I/O over 16 MiB."""
     facts: dict[str, Any] = {
-        "access": "RND", "read_percent": read_percent, "block_size_bytes": 4096, "thread_count": 2, "queue_depth": 4,
-        "range_offset_bytes": 0, "range_bytes": 16 * MIB, "seconds": 0.3,
-    }  # fmt: skip
+        "access": "RND",
+        "read_percent": read_percent,
+        "block_size_bytes": 4096,
+        "thread_count": 2,
+        "queue_depth": 4,
+        "range_offset_bytes": 0,
+        "range_bytes": 16 * MIB,
+        "seconds": 0.3,
+    }
     return Stimulus(**{**facts, **changes})
 
 
@@ -136,11 +142,28 @@ def test_a_run_is_calibrated_before_its_first_step(tmp_path: Path) -> None:
     """A test that is planned to be long has its ceilings in the journal's first line, and says that it calibrates."""
     run = tmp_path / "run"
     argv = [
-        sys.executable, "-m", "snia_pts", "iops", str(tmp_path / "x.img"), "--size", "4M", "--run-dir", str(run),
-        "--assume", "0.01", "--point-seconds", "0.1", "--max-rounds", "5", "--set", "rounds.read_percents=[0]",
-        "--set", "rounds.block_sizes_kib=[4.0]", "--set",
+        sys.executable,
+        "-m",
+        "snia_pts",
+        "iops",
+        str(tmp_path / "x.img"),
+        "--size",
+        "4M",
+        "--run-dir",
+        str(run),
+        "--assume",
+        "0.01",
+        "--point-seconds",
+        "0.1",
+        "--max-rounds",
+        "5",
+        "--set",
+        "rounds.read_percents=[0]",
+        "--set",
+        "rounds.block_sizes_kib=[4.0]",
+        "--set",
         "steady_state.tracked=[{metric = 'iops', block_size_kib = 4, read_percent = 0}]",
-    ]  # fmt: skip
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     with (run / "journal.jsonl").open(encoding="utf-8") as journal:

@@ -1,15 +1,12 @@
 """The command line: every failure a sentence, a remedy and a code of its own, and the target untouched."""
 
 import errno
-import hashlib
 import json
 import os
 import re
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +16,9 @@ from hypothesis import strategies as st
 
 from snia_pts.cli.main import main
 from snia_pts.cli.parser import TESTS, TestVerb
-from snia_pts.cli.result_text import result_json, result_lines
+from snia_pts.cli.text.result import result_json, result_lines
 from snia_pts.lab.simulated.preset import PRESETS
-from snia_pts.measurement import Measurement, Outcome
 from snia_pts.record.folder import RunFolder
-from snia_pts.runner import run
-from snia_pts.specfile import read_specification
-from snia_pts.steps import Step
 from tests import samples
 
 CONTENT = b"somebody's data" * 300_000
@@ -51,13 +44,26 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
     ("argv", "code", "told"),
     [
         ((), 2, "required"),
-        (("fly",), 2, "invalid choice"),
+        (("fly",), 2, "'fly': expected one of devices, host"),
+        (("iosp", "x.img"), 2, "Did you mean iops?"),
+        (("profile", "rnu", "etcd-fsync", "x"), 2, "Did you mean run?"),
+        (("iops", "x.img", "--siez", "1G"), 2, "Did you mean --size? See snia-pts iops --help."),
+        (("iops", "x.img", "--max-round=7"), 2, "Did you mean --max-rounds?"),
+        (("all", "x.img", "--size", "1G", "--max-rounds", "7"), 2, "--set iops.rounds.maximum=7, --set throughput.ro"),
+        (
+            ("all", "x.img", "--size", "1G", "--stimulus=oltp"),
+            2,
+            "Each test has its own: --set wsat.stimulus.name=oltp.",
+        ),
         (("iops",), 2, "TARGET"),
         (("iops", "x.img", "--size", "1G", "--colour", "red"), 2, "--colour red.\n  See snia-pts iops --help."),
         (("profile", "run", "etcd-fsync", "x", "--colour"), 2, "--colour.\n  See snia-pts profile run --help."),
         (("--colour", "devices"), 2, "--colour.\n  See snia-pts --help."),
-        (("iops", "x.img", "--size", "1G", "--class", "toy"), 2, "toy"),
+        (("iops", "x.img", "--size", "1G", "--class", "toy"), 2, "--class: 'toy': expected one of enterprise, client"),
+        (("iops", "x.img", "--size", "1G", "--engine", "iouring"), 2, "Did you mean io_uring?"),
         (("iops", "x.img", "--size", "huge"), 2, "huge"),
+        (("iops", "x.img", "--size", "-1G"), 2, "'-1G' is not a size"),
+        (("profile", "run", "etcd-fsync", "x.img", "--range", "-.5G"), 2, "'-.5G' is not a size"),
         (("iops", "x.img", "--size", "1G", "--pts", "3.0"), 2, "2.0.2"),
         (("iops", "x.img", "--size", "1G", "--engine", "warp"), 2, "warp"),
         (("iops", "x.img", "--size", "1G", "--seed", "-1"), 2, "-1"),
@@ -69,7 +75,9 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
         (("wsat", "x.img", "--size", "1G", "--plan", "--assume", "1e300"), 2, "not a speed"),
         (("wsat", "x.img", "--size", "1G", "--plan", "--assume", "1e-300"), 2, "not a speed"),
         (("iops", "x.img", "--size", "1G", "--set", "rounds.maximum=0"), 3, "rounds.maximum"),
-        (("iops", "x.img", "--size", "1G", "--set", "round.maximum=9"), 3, "rounds.maximum"),
+        (("iops", "x.img", "--size", "1G", "--set", "round.maximum=9"), 3, "did you mean rounds.maximum?"),
+        (("all", "x.img", "--size", "1G", "--set", "iops.round.maximum=9"), 3, "did you mean rounds.maximum?"),
+        (("all", "x.img", "--size", "1G", "--set", "iosp.rounds.maximum=9"), 2, "Did you mean iops?"),
         (("iops", "x.img", "--size", "1G", "--thread-count", "many"), 3, "setup.thread_count: 'many'"),
         (("iops", "x.img", "--size", "1G", "--max-rounds", "3"), 3, "window_rounds"),
         (("iops", "x.img", "--size", "1G", "--spec", "none.toml"), 3, "none.toml"),
@@ -77,7 +85,12 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
         (("host", "x.img"), 6, "does not exist.\n  Check the name with snia-pts devices.\n"),
         (("iops", "/dev/nvme77n1", "--size", "1G"), 6, "does not exist"),
         (("iops", "none/x.img", "--size", "1M"), 6, "none"),
-        (("iops", ".", "--size", "1G"), 10, "neither a block device nor a regular file"),
+        (
+            ("iops", ".", "--size", "1G"),
+            10,
+            "it is a directory. Nothing was written to it.\n  Name a drive or a file; to test in a directory",
+        ),
+        (("wsat", "."), 10, "to test in a directory, use snia-pts profile run NAME ."),
         (("iops", "/dev/null"), 10, "neither"),
         (("iops", "x.img", "--size", "100K"), 10, "cannot hold"),
         (("hir", "x.img", "--size", "1G", "--point-seconds", "1"), 2, "--point-seconds"),
@@ -98,7 +111,7 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
         (("all", "x.img", "--size", "1G", "--spec", "x.toml"), 2, "--spec"),
         (("all", "x.img", "--size", "1G", "--json"), 2, "--plan"),
         (("all", "x.img", "--size", "100K"), 10, "IOPS test:"),
-        (("iops", "x.img", "--size", "100000T"), 10, "no room"),
+        (("iops", "x.img", "--size", "100000T"), 10, "free space"),
         (("iops", "x.img", "--size", "1G", "--purge", "magic"), 10, "punch-hole"),
     ],
 )
@@ -138,7 +151,7 @@ def test_a_run_folder_that_cannot_be_made_is_refused(capsys: pytest.CaptureFixtu
 
 def test_a_missing_fio_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without fio the package to install is named, and nothing is made."""
-    from snia_pts.lab import process
+    from snia_pts.lab.process import program as process
 
     process.find.cache_clear()
     monkeypatch.setattr("shutil.which", lambda program, path=None: None)
@@ -175,9 +188,9 @@ def test_what_a_drive_is_called_commands_no_terminal(verb: str, capsys: pytest.C
     Path("odd.toml").write_text(re.sub(r"model = .*", lambda _: named, preset), encoding="utf-8")
 
     assert main([verb, "sim:./odd.toml", "--plan"]) == 0
-    assert "?[2K?good ?evird??1A" in capsys.readouterr().out
+    assert "\ufffd[2K\ufffdgood \ufffdevird\ufffd\ufffd1A" in capsys.readouterr().out
     code, told = refused(capsys, verb, "sim:./odd.toml", "--plan", "--set", "\x1b[2J\x9b")
-    assert (code, "?[2J?" in told, "\x1b" in told) == (2, True, False)
+    assert (code, "\ufffd[2J\ufffd" in told, "\x1b" in told) == (2, True, False)
 
 
 def test_the_plan_touches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,33 +276,12 @@ def test_the_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert whats == ["rounds.maximum", "device under test", "write cache", "purge"]
 
 
-def store_run(path: Path, test: str = "iops", **how: Any) -> RunFolder:
-    """Make a stored run of a scripted drive's answers."""
-    facts = samples.run_facts(read_specification(test, "2.0.2", "enterprise").spec)
-    told = iter(samples.answers(facts.spec, facts.dut, **how)[0])
-    folder = RunFolder.create(path)
-
-    def perform(step: Step) -> Iterator[Outcome]:
-        asked, outcomes = next(told)
-        assert asked == step
-        for outcome in outcomes:
-            if isinstance(outcome, Measurement):
-                (folder.evidence / f"{outcome.evidence}.json").write_text(outcome.evidence)
-                digest = hashlib.sha256(outcome.evidence.encode()).hexdigest()
-                yield replace(outcome, evidence_sha256=digest)
-            else:
-                yield outcome
-
-    run(facts, perform, folder, lambda event: None)
-    return folder
-
-
 @pytest.mark.parametrize("verb", ["assess", "compare", "export", "report", "resume", "status", "stop", "host"])
 @pytest.mark.parametrize(
     ("name", "told"),
     [
         ("nowhere", "there is no such folder.\n  Name the folder of a run"),
-        ("file", "it is no folder.\n  Name the folder of a run"),
+        ("file", "it is not a folder.\n  Name the folder of a run"),
         ("file/x", "there is no such folder.\n  Name the folder of a run"),
         ("empty", "in it.\n  Name the folder of a run"),
     ],
@@ -313,7 +305,7 @@ def test_what_is_no_run_is_told(verb: str, name: str, told: str, capsys: pytest.
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """A stored run of an IOPS test."""
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
-    return store_run(tmp_path / "run", rounds=5)
+    return samples.store_run(tmp_path / "run", rounds=5)
 
 
 @pytest.mark.parametrize(
@@ -329,19 +321,22 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     ],
 )
 def test_assess_tells_what_a_test_found(
-    test: str, wanted: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    test: str,
+    wanted: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """Of every test, assess tells verdict, determinations and the figures the test is run for; JSON is valid too."""
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
-    folder = store_run(tmp_path / "run", test)
+    folder = samples.store_run(tmp_path / "run", test)
 
     assert main(["assess", str(folder.path)]) == 0
     out = capsys.readouterr().out
     assert main(["assess", str(folder.path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
 
-    for text in (*wanted, "the engine's final answers agree with the journal", "No deviation from the standard."):
+    for text in (*wanted, "all evidence agree with the journal", "No deviation from the standard."):
         assert text in out
     assert told["test"] == test
     assert told["differs_from_journal"] == []
@@ -375,8 +370,8 @@ def test_assess_tells_a_forged_result(stored: RunFolder, capsys: pytest.CaptureF
 
     out = capsys.readouterr().out
     assert "What is stored differs from the journal:" in out
-    assert "true is stored, the journal gives" not in out
-    assert "false is stored, the journal gives true" in out
+    assert "stored true, expected" not in out
+    assert "stored false, expected true" in out
 
 
 def test_assess_tells_forged_and_missing_evidence(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -388,8 +383,8 @@ def test_assess_tells_forged_and_missing_evidence(stored: RunFolder, capsys: pyt
     assert main(["assess", str(stored.path)]) == 14
 
     out = capsys.readouterr().out
-    assert f"{first.name}: its SHA-256 is not the one that was journaled" in out
-    assert f"{second.name}: No such file or directory" in out
+    assert f"{first.name}: its SHA-256 is not the one in the journal" in out
+    assert f"{second.name}: the file is missing" in out
 
 
 def test_a_missing_result_is_made_again(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -411,13 +406,13 @@ def test_a_suite_that_was_replaced_meanwhile_is_told(
     """What can no longer be loaded, as after an upgrade beneath a running test, is a sentence with a remedy."""
 
     def write(*_: object) -> None:
-        raise ImportError("cannot import name 'sums'", name="snia_pts.report.xlsx")
+        raise ImportError("cannot import name 'sums'", name="snia_pts.report.formats.xlsx")
 
     monkeypatch.setattr("snia_pts.report.write", write)
 
     assert main(["report", str(stored.path), "--to", "xlsx"]) == 13
     told = capsys.readouterr().err
-    assert "failed in step loading a part of the suite (snia_pts.report.xlsx)" in told
+    assert "failed in step loading a part of the suite (snia_pts.report.formats.xlsx)" in told
     assert "Install it again; what was run is in its run folder." in told
 
 
@@ -469,9 +464,13 @@ def test_any_words_give_a_code(words: list[str]) -> None:
 def snia_pts(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command line as a process."""
     return subprocess.run(
-        [sys.executable, "-m", "snia_pts", *argv], capture_output=True, text=True, check=False,
-        stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), **environment},
-    )  # fmt: skip
+        [sys.executable, "-m", "snia_pts", *argv],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), **environment},
+    )
 
 
 def test_the_help_imports_nothing_heavy() -> None:

@@ -8,29 +8,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from snia_pts.cli.comparing import _table
+from snia_pts.cli.commands.compare import _table
 from snia_pts.cli.main import main
-from snia_pts.cli.words import printable
-from snia_pts.comparison import Compared, causes, compared, difference, unlike, welch
 from snia_pts.errors import NotComparable, RecordError, UsageError
-from snia_pts.keyfigures import KeyFigure, key_figures
-from snia_pts.record.folder import RunFolder
-from snia_pts.report import rst
-from snia_pts.report.comparing import Entry, _tables, build_comparison, cause
-from snia_pts.report.drawing import settings
+from snia_pts.model.test_platform import HostSetting, TestPlatform
+from snia_pts.report.comparison import Entry, _tables, build_comparison, cause
+from snia_pts.report.figures.render import settings
+from snia_pts.report.formats import rst
 from snia_pts.report.pages import Figure
 from snia_pts.report.profile.comparing import overall_lines
 from snia_pts.report.tables import Table
-from snia_pts.report.writing import made
-from snia_pts.result import TestResult
-from snia_pts.runner import run
+from snia_pts.report.writing import render
+from snia_pts.results.comparison import Compared, causes, compared, context_differences, difference, welch
+from snia_pts.results.key_figures import KeyFigure, key_figures
+from snia_pts.results.result import TestResult
 from snia_pts.spec import SPEC_TYPES, Axis, ProfileSpec
-from snia_pts.testplatform import HostSetting, TestPlatform
+from snia_pts.text import printable
 from tests import profiles, samples
 
 values = st.lists(st.integers(1, 10**6), min_size=2, max_size=8, unique=True)
@@ -72,6 +71,34 @@ def test_a_difference_is_certain_where_the_rounds_say_so() -> None:
     assert difference(figure([0, 0]), figure([1, 1])) is None
 
 
+def test_an_interval_holds_the_true_difference_as_often_as_it_says() -> None:
+    """Of windows whose rounds differ in I/Os and response time, 95 % of the intervals hold the true ratio's percent."""
+    random = numpy.random.default_rng(20261123)
+    trials, held = 2000, 0
+    for _ in range(trials):
+        figures = []
+        for true_ms in (1.0, 1.1):
+            ios = random.uniform(500, 1500, size=5)
+            rounds = true_ms * (1 + 0.05 * random.standard_normal(5))
+            value = float((ios * rounds).sum() / ios.sum())
+            figures.append(dataclasses.replace(figure(rounds.tolist()), value=value, weights=tuple(ios)))
+        found = difference(*figures)
+        assert found is not None
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 10 <= found.high
+    assert 0.93 <= held / trials <= 0.97
+
+
+def test_the_first_run_adds_to_the_uncertainty() -> None:
+    """Where only the first run's rounds scatter, the percentage is uncertain in their relative width."""
+    calm, scattered = figure([200, 200, 200, 200, 200]), figure([100, 110, 90, 105, 95])
+    found = difference(scattered, calm)
+    assert found is not None
+    assert found.low is not None
+    assert found.percent - found.low == pytest.approx(200 * welch([1.0, 1.1, 0.9, 1.05, 0.95], [1.0] * 5))
+
+
 @pytest.mark.parametrize("test", SPEC_TYPES)
 def test_every_test_has_key_figures_by_names_of_their_own(test: str) -> None:
     """Each number of a result has a name that no other has; the same run compared with itself differs in nothing."""
@@ -85,7 +112,7 @@ def test_every_test_has_key_figures_by_names_of_their_own(test: str) -> None:
         for found in row.differences[1:]:
             assert found is None or (found.percent == 0 and not found.certain)
         assert row.spread_percent in (0, None)
-    assert [each.what for each in unlike([result, result])] == ([] if result.steady else ["steady state"])
+    assert [each.what for each in context_differences([result, result])] == ([] if result.steady else ["steady state"])
 
 
 def test_key_figures_are_those_of_the_report() -> None:
@@ -109,8 +136,8 @@ def test_what_is_not_the_same_is_told_by_its_weight() -> None:
     dut, platform = samples.dut(firmware="NEW", capacity_bytes=10**12), samples.platform(kernel="6.12")
     second = samples.result_of("iops", steady=False, device=dut, host=platform, found=samples.deviations(1))
     third = samples.result_of("iops", test_class="client", overrides=[("setup.queue_depth", 16)])
-    found = {each.what: (each.weight, each.values) for each in unlike([first, second])}
-    others = {each.what: each.weight for each in unlike([first, third])}
+    found = {each.what: (each.weight, each.values) for each in context_differences([first, second])}
+    others = {each.what: each.weight for each in context_differences([first, third])}
 
     assert found["firmware"] == ("told", ("JXTC304Q", "NEW"))
     assert found["capacity"] == (
@@ -128,7 +155,7 @@ def test_what_is_not_the_same_is_told_by_its_weight() -> None:
 def test_a_run_that_is_not_steady_is_flagged_even_beside_its_like() -> None:
     """That both did not reach steady state is no reason to say nothing of it."""
     result = samples.result_of("iops", steady=False)
-    assert [each.what for each in unlike([result, result])] == ["steady state"]
+    assert [each.what for each in context_differences([result, result])] == ["steady state"]
 
 
 # -- pages ------------------------------------------------------------------------------------------------------------
@@ -149,7 +176,7 @@ def test_a_comparison_is_a_report(test: str) -> None:
     """Its pages are made and checked as those of every report, in all their formats."""
     results = [samples.result_of(test), samples.result_of(test, scale=1.5, operator="=1+1 `x`__ <b>")]
     report = build_comparison(entries(*results))
-    files = made(report, stem="comparison")
+    files = render(report, stem="comparison")
 
     assert {name for name in files if name.startswith("comparison")} == {
         f"comparison.{each}" for each in ("rst", "pdf", "html")
@@ -195,12 +222,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("runs")
     made_runs = []
     for name, test, scale in (("one", "latency", 1.0), ("two", "latency", 1.2), ("other", "throughput", 1.0)):
-        place = RunFolder.create(folder / name)
-        reference = samples.result_of(test)
-        told, _ = samples.answers(reference.facts.spec, reference.facts.dut, scale=scale)
-        outcomes = iter([came for _, came in told])
-        run(reference.facts, lambda _, left=outcomes: next(left), place, lambda _: None, durable=False)  # type: ignore[misc]
-        made_runs.append(place.path)
+        made_runs.append(samples.store_run(folder / name, test, scale=scale).path)
     return made_runs
 
 
@@ -211,7 +233,7 @@ def test_compare_tells_and_writes(runs: list[Path], tmp_path: Path, capsys: pyte
     said = capsys.readouterr().out
     assert f"A  {first}" in said
     assert "(+20.0" in said
-    assert "?" not in said
+    assert "\ufffd" not in said
     assert str(tmp_path / "out" / "comparison.pdf") in said
     assert (tmp_path / "out" / "comparison.pdf").read_bytes().startswith(b"%PDF-")
 
@@ -223,8 +245,8 @@ def test_compare_tells_and_writes(runs: list[Path], tmp_path: Path, capsys: pyte
 
 
 def test_thousands_stay_apart_on_a_terminal_and_nothing_else_gets_through() -> None:
-    """The thin space is no letter that Python would print; what moves a cursor is shown as a question mark."""
-    assert printable("3\u202f841\x1b[2J\u2028") == "3\u202f841?[2J?"
+    """The thin space is no letter that Python would print; what moves a cursor is shown as U+FFFD."""
+    assert printable("3\u202f841\x1b[2J\u2028") == "3\u202f841\ufffd[2J\ufffd"
 
 
 def test_what_cannot_be_compared_is_refused(
@@ -254,7 +276,7 @@ def test_runs_that_tracked_other_variables_have_their_pages() -> None:
         lines = {each.name: len(each.draw().axes[0].get_lines()) for each in report.figures if "rounds-" in each.name}
     assert lines["rounds-rnd-4-kib-0-100"] == 2
     assert lines["rounds-rnd-64-kib-65-35"] == 1
-    assert "steady_state.tracked" in [each.what for each in unlike([samples.iops_result(), other])]
+    assert "steady_state.tracked" in [each.what for each in context_differences([samples.iops_result(), other])]
 
 
 # -- profiles ---------------------------------------------------------------------------------------------------------
@@ -280,30 +302,30 @@ def test_the_only_recorded_difference_is_named() -> None:
     results = [entry.result for entry in both]
     (line,) = overall_lines("AB", compared(results))
 
-    assert cause(both, unlike(results)) == (
+    assert cause(both, context_differences(results)) == (
         "The only difference in what is compared: governor (A: ondemand; B: performance)."
     )
     assert "IOPS +99.9 % in the median of 2 points" in line
     assert "2 of 2 certain at 95 %" in line
     mounted = [host_with(governor="x", **{"file system": kind}) for kind in ("ext4", "xfs")]
     told = entries(*(profiled(host=host) for host in mounted))
-    assert "file system (A: ext4; B: xfs)" in cause(told, unlike([entry.result for entry in told]))
+    assert "file system (A: ext4; B: xfs)" in cause(told, context_differences([entry.result for entry in told]))
 
 
 def test_several_recorded_differences_accuse_none_and_none_is_chance() -> None:
     """With another kernel besides, no run tells which of both it was; of equal hosts nothing compared is to blame."""
     one = profiled(host=host_with(governor="ondemand"))
     other = profiled(host=dataclasses.replace(host_with(governor="performance"), kernel="6.12"))
-    assert cause(entries(one, other), unlike([one, other])).startswith("2 differences in what is compared")
+    assert cause(entries(one, other), context_differences([one, other])).startswith("2 differences in what is compared")
     again = changed(one, seed=2, command_line=("snia-pts", "iops"))
-    assert cause(entries(one, again), unlike([one, again])).startswith("Nothing that is compared differs")
+    assert cause(entries(one, again), context_differences([one, again])).startswith("Nothing that is compared differs")
 
 
 def test_a_run_beside_itself_is_told() -> None:
     """One folder given twice, or its copy: no chance has a part in that; beside a third run the rest is told."""
     one, other = profiled(), profiled(host=host_with(governor="ondemand"))
     assert cause(entries(one, profiled()), []) == "A and B are the same run. It differs in nothing from itself."
-    mixed = cause(entries(one, other, profiled()), unlike([one, other, one]))
+    mixed = cause(entries(one, other, profiled()), context_differences([one, other, one]))
     assert mixed.startswith("A and C are the same run. 3 differences in what is compared;")
 
 
@@ -314,10 +336,12 @@ def test_an_axis_is_a_cause_where_runs_stand_at_one_place_each() -> None:
     shorter = [profiled(), profiled(Axis(key="queue_depth", values=(8, 1, 64)))]
     sizes = [profiled(Axis(key="block_size", values=(size,))) for size in ("4 KiB", "8 KiB")]
 
-    assert [(each.what, each.values) for each in unlike(staged)] == [("governor", ("performance", "powersave"))]
-    assert [each.what for each in unlike(shorter)] == ["axis queue_depth"]
-    assert causes(unlike(shorter)) == ()
-    assert [each.what for each in causes(unlike(sizes))] == ["axis block_size"]
+    assert [(each.what, each.values) for each in context_differences(staged)] == [
+        ("governor", ("performance", "powersave"))
+    ]
+    assert [each.what for each in context_differences(shorter)] == ["axis queue_depth"]
+    assert causes(context_differences(shorter)) == ()
+    assert [each.what for each in causes(context_differences(sizes))] == ["axis block_size"]
 
 
 def test_profiles_without_a_point_in_common_are_not_compared() -> None:
@@ -325,8 +349,8 @@ def test_profiles_without_a_point_in_common_are_not_compared() -> None:
     named = profiles.result(profiles.spec(profiles.workload("another")))
     other = profiles.result(profiles.spec(profiles.workload(), title="Other"))
     first = profiles.result(profiles.spec(profiles.workload()))
-    assert ("points", "other") in {(each.what, each.weight) for each in unlike([first, named])}
-    assert ("test", "other") in {(each.what, each.weight) for each in unlike([first, other])}
+    assert ("points", "other") in {(each.what, each.weight) for each in context_differences([first, named])}
+    assert ("test", "other") in {(each.what, each.weight) for each in context_differences([first, other])}
 
 
 def test_surfaces_of_all_runs_have_one_scale() -> None:
@@ -348,10 +372,15 @@ def test_surfaces_of_all_runs_have_one_scale() -> None:
     assert tables[0].rows[0][1:] == ("-89.9", "-89.9")
 
 
-@pytest.mark.parametrize("made", [
-    profiles.shipped("page-cache", repeats=1), profiles.spec(profiles.workload(zones=4)),
-    profiles.shipped("sequential-and-random"),
-], ids=["bars", "zones", "lines"])  # fmt: skip
+@pytest.mark.parametrize(
+    "made",
+    [
+        profiles.shipped("page-cache", repeats=1),
+        profiles.spec(profiles.workload(zones=4)),
+        profiles.shipped("sequential-and-random"),
+    ],
+    ids=["bars", "zones", "lines"],
+)
 def test_every_kind_of_figure_lays_runs_beside_each_other(made: ProfileSpec) -> None:
     """Bars, curves over zones and lines have all runs in them, and can be drawn."""
     report = build_comparison(entries(profiles.result(made), profiles.result(made)))

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.demand import DemandMean, OperatingPoint, beyond_art, demand_means, operating_points
-from snia_pts.measurement import MeasuredRound, Measurement
-from snia_pts.steps import Demand
+from snia_pts.analysis.operating_points import DemandMean, OperatingPoint, beyond_art, demand_means, operating_points
+from snia_pts.model.measurement import MeasuredRound, Measurement
+from snia_pts.model.steps import Demand
+from snia_pts.spec import OperatingPoints
 from tests import samples, strategies
 
 LIMIT_MS = 5.0
+RULE = OperatingPoints(maximum_art_ms=LIMIT_MS, tolerance_percent=2, pre_write_seconds=3600, histogram_seconds=600)
 COUNTS = (1, 2, 4, 6, 8, 16, 32)
 DEMANDS = tuple(
     Demand(thread_count=threads, queue_depth=depth) for threads, depth in itertools.product(COUNTS, repeat=2)
@@ -27,7 +29,7 @@ def mean_of(threads: int, depth: int, iops: float, art_ms: float) -> DemandMean:
 
 
 def points(means: Sequence[DemandMean]) -> dict[str, OperatingPoint]:
-    return {point.name: point for point in operating_points(means, LIMIT_MS)}
+    return {point.name: point for point in operating_points(means, RULE)}
 
 
 #: Few different IOPS, so that points tie; ART on both sides of the limit, and just on it.
@@ -45,13 +47,13 @@ surfaces = st.lists(
 
 @given(surfaces)
 def test_max_is_the_highest_iops_of_those_below_the_limit(means: Sequence[DemandMean]) -> None:
-    """Max is never at or above the ART limit where some point is below it, and no point below it has more IOPS."""
+    """Max is never at or above the ART limit where some point is below it, and none below has over 2 % more IOPS."""
     below = [mean for mean in means if mean.art_ms < LIMIT_MS]
     found = points(means)["Max IOPS"]
-    assert beyond_art(operating_points(means, LIMIT_MS), LIMIT_MS) == (not below)
+    assert beyond_art(operating_points(means, RULE), LIMIT_MS) == (not below)
     if below:
         assert found.art_ms < LIMIT_MS
-        assert found.iops == max(mean.iops for mean in below)
+        assert found.iops >= 0.98 * max(mean.iops for mean in below)
     else:
         assert found.art_ms == min(mean.art_ms for mean in means)
 
@@ -60,11 +62,11 @@ def test_max_is_the_highest_iops_of_those_below_the_limit(means: Sequence[Demand
 def test_mid_is_the_nearest_to_the_middle_of_max_and_min(means: Sequence[DemandMean]) -> None:
     """No point that Mid may be lies nearer to (Max + Min) / 2; it is below the ART limit where some point is."""
     found = points(means)
-    wanted = (found["Max IOPS"].iops + found["Min IOPS"].iops) / 2
+    wanted = (found["Max IOPS"].wanted_iops + found["Min IOPS"].iops) / 2
     below = [mean for mean in means if mean.art_ms < LIMIT_MS]
     assert found["Mid IOPS"].wanted_iops == wanted
     nearest = min(abs(mean.iops - wanted) for mean in below or means)
-    assert abs(found["Mid IOPS"].iops - wanted) == nearest
+    assert nearest <= abs(found["Mid IOPS"].iops - wanted) <= nearest + 0.02 * wanted
     assert not below or found["Mid IOPS"].art_ms < LIMIT_MS
 
 
@@ -83,7 +85,7 @@ def test_ties_go_to_the_least_total_oio(means: Sequence[DemandMean]) -> None:
     if not beyond_art(list(found.values()), LIMIT_MS):
         as_high = [mean for mean in allowed if mean.iops == found["Max IOPS"].iops]
         assert found["Max IOPS"].demand.total_oio == min(mean.demand.total_oio for mean in as_high)
-    as_near = [mean for mean in allowed if abs(mean.iops - middle) == abs(found["Mid IOPS"].iops - middle)]
+    as_near = [mean for mean in allowed if abs(mean.iops - middle) <= abs(found["Mid IOPS"].iops - middle)]
     assert found["Mid IOPS"].demand.total_oio == min(mean.demand.total_oio for mean in as_near)
 
 
@@ -91,30 +93,66 @@ def test_ties_go_to_the_least_total_oio(means: Sequence[DemandMean]) -> None:
 def test_the_order_of_the_loop_does_not_matter(pair: tuple[list[DemandMean], list[DemandMean]]) -> None:
     """The same means in another order give the same operating points, ties included."""
     means, shuffled = pair
-    assert operating_points(means, LIMIT_MS) == operating_points(shuffled, LIMIT_MS)
+    assert operating_points(means, RULE) == operating_points(shuffled, RULE)
 
 
 @given(surfaces)
 def test_an_operating_point_is_one_that_was_measured(means: Sequence[DemandMean]) -> None:
     """Max, Mid and Min, in this order, each with the IOPS and ART of its own demand."""
-    found = operating_points(means, LIMIT_MS)
+    found = operating_points(means, RULE)
     assert [point.name for point in found] == ["Max IOPS", "Mid IOPS", "Min IOPS"]
     measured = {mean.demand: mean for mean in means}
-    assert all((point.iops, point.art_ms) == (measured[point.demand].iops, measured[point.demand].art_ms)
-               for point in found)  # fmt: skip
+    assert all(
+        (point.iops, point.art_ms) == (measured[point.demand].iops, measured[point.demand].art_ms) for point in found
+    )
 
 
 def test_the_middle_of_a_published_run() -> None:
     """Golden case G6: between 52723 and 7415 IOPS lie 30069, and T4Q2 is the point nearest to it."""
     means = [
-        mean_of(1, 1, 7415, 0.13), mean_of(2, 2, 24100, 0.17), mean_of(4, 2, 30500, 0.26), mean_of(4, 4, 37800, 0.42),
-        mean_of(16, 8, 52723, 2.4), mean_of(32, 32, 53900, 19.0),
-    ]  # fmt: skip
+        mean_of(1, 1, 7415, 0.13),
+        mean_of(2, 2, 24100, 0.17),
+        mean_of(4, 2, 30500, 0.26),
+        mean_of(4, 4, 37800, 0.42),
+        mean_of(16, 8, 52723, 2.4),
+        mean_of(32, 32, 53900, 19.0),
+    ]
     found = points(means)
     assert found["Mid IOPS"].wanted_iops == 30069
     assert {name: point.demand.label for name, point in found.items()} == {
-        "Max IOPS": "T16Q8", "Mid IOPS": "T4Q2", "Min IOPS": "T1Q1",
-    }  # fmt: skip
+        "Max IOPS": "T16Q8",
+        "Mid IOPS": "T4Q2",
+        "Min IOPS": "T1Q1",
+    }
+
+
+def test_noise_on_a_plateau_does_not_choose() -> None:
+    """Of points whose IOPS are within 2 % of the best, the least Total OIO is Max; all of them are its candidates."""
+    means = [
+        mean_of(32, 32, 50000, 4.9),
+        mean_of(32, 6, 50100, 4.0),
+        mean_of(16, 8, 49200, 2.4),
+        mean_of(8, 8, 48900, 1.3),
+        mean_of(1, 1, 7400, 0.13),
+    ]
+    found = points(means)["Max IOPS"]
+
+    assert (found.demand.label, found.wanted_iops) == ("T16Q8", 50100)
+    assert [each.demand.label for each in found.candidates] == ["T16Q8", "T32Q6", "T32Q32"]
+
+
+def test_points_at_the_edge_of_the_tolerance_are_contested() -> None:
+    """Where the chosen point's rounds lie on both sides of the tolerance, another run may choose the next candidate."""
+
+    def of(number: int, ios: int) -> MeasuredRound:
+        measured = (measured_at(32, 32, 10_000, 1.0), measured_at(8, 8, ios, 1.0), measured_at(1, 1, 1000, 1.0))
+        return MeasuredRound(number=number, measurements=measured, complete=True)
+
+    close, clear = [of(1, 9790), of(2, 9830)], [of(1, 9900), of(2, 9910)]
+
+    assert points(demand_means(close))["Max IOPS"].demand.label == "T8Q8"
+    assert [each.demand.label for each in points(demand_means(close))["Max IOPS"].contested] == ["T32Q32"]
+    assert all(point.contested == () for point in points(demand_means(clear)).values())
 
 
 def test_a_point_on_the_limit_is_not_below_it() -> None:
@@ -126,10 +164,10 @@ def test_a_point_on_the_limit_is_not_below_it() -> None:
 def test_a_dead_device_has_points_too() -> None:
     """Without any I/O every ART is unknown: no point is below the limit, and the least Total OIO stands for all."""
     means = [mean_of(8, 8, 0.0, math.nan), mean_of(1, 1, 0.0, math.nan)]
-    found = operating_points(means, LIMIT_MS)
+    found = operating_points(means, RULE)
     assert {point.demand.label for point in found} == {"T1Q1"}
     assert beyond_art(found, LIMIT_MS)
-    assert operating_points([], LIMIT_MS) == ()
+    assert operating_points([], RULE) == ()
 
 
 def measured_at(threads: int, depth: int, ios: int, response_ms: float) -> Measurement:
@@ -150,9 +188,7 @@ def test_means_weigh_response_times_by_their_ios() -> None:
 
 def test_a_demand_that_a_round_lacks_has_no_mean() -> None:
     """Only what every round of the window measured is averaged, in the order of the loop; no rounds give none."""
-    whole = MeasuredRound(
-        number=1, measurements=(measured_at(2, 2, 10, 1), measured_at(2, 1, 10, 1)), complete=True
-    )  # fmt: skip
+    whole = MeasuredRound(number=1, measurements=(measured_at(2, 2, 10, 1), measured_at(2, 1, 10, 1)), complete=True)
     part = MeasuredRound(number=2, measurements=(measured_at(2, 2, 10, 1),), complete=False)
     assert [mean.demand.label for mean in demand_means([whole])] == ["T2Q2", "T2Q1"]
     assert [mean.demand.label for mean in demand_means([whole, part])] == ["T2Q2"]
@@ -165,7 +201,7 @@ def test_a_run_takes_its_histograms_where_its_last_window_says(test: str) -> Non
     result = samples.result_of(test)
     loop = result.loop()
     assert loop is not None
-    found = operating_points(demand_means(loop.window_rounds), LIMIT_MS)
+    found = operating_points(demand_means(loop.window_rounds), RULE)
     assert [(line.part, line.stimulus.demand) for line in result.lines("histogram")] == [
         (point.name, point.demand) for point in found
     ]

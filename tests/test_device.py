@@ -10,22 +10,35 @@ from typing import Any
 import pytest
 
 from snia_pts.errors import TargetMissing, TargetUnfit
-from snia_pts.lab.device import block_directory, block_dut, direct_sector_bytes, read_dut
+from snia_pts.lab.device.identity import block_directory, block_dut, direct_sector_bytes, read_dut
 from tests.drives import MIB, filled, loop_device
 
 NVME = {
-    "size": "1875385008\n", "dev": "259:0\n", "ro": "0\n",
-    "queue/logical_block_size": "512\n", "queue/physical_block_size": "4096\n", "queue/rotational": "0\n",
-    "queue/write_cache": "write back\n", "queue/discard_max_bytes": "2199023255040\n",
-    "device/model": "SAMSUNG MZQL2960HCJR-00A07              \n", "device/serial": "S64HNE0R500001      \n",
+    "size": "1875385008\n",
+    "dev": "259:0\n",
+    "ro": "0\n",
+    "queue/logical_block_size": "512\n",
+    "queue/physical_block_size": "4096\n",
+    "queue/rotational": "0\n",
+    "queue/write_cache": "write back\n",
+    "queue/discard_max_bytes": "2199023255040\n",
+    "device/model": "SAMSUNG MZQL2960HCJR-00A07              \n",
+    "device/serial": "S64HNE0R500001      \n",
     "device/firmware_rev": "GDC5302Q\n",
-}  # fmt: skip
+}
 SATA: Mapping[str, str | bytes] = {
-    "size": "1875385008\n", "dev": "8:16\n", "queue/logical_block_size": "512\n",
-    "queue/physical_block_size": "4096\n", "queue/rotational": "0\n", "queue/write_cache": "write through\n",
-    "queue/discard_max_bytes": "2147450880\n", "device/vendor": "ATA     \n", "device/model": "INTEL SSDSC2KB96\n",
-    "device/rev": "0132\n", "device/vpd_pg80": b"\0\x80\0\x14BTYF9382047Q960CGN  \0",
-}  # fmt: skip
+    "size": "1875385008\n",
+    "dev": "8:16\n",
+    "queue/logical_block_size": "512\n",
+    "queue/physical_block_size": "4096\n",
+    "queue/rotational": "0\n",
+    "queue/write_cache": "write through\n",
+    "queue/discard_max_bytes": "2147450880\n",
+    "device/vendor": "ATA     \n",
+    "device/model": "INTEL SSDSC2KB96\n",
+    "device/rev": "0132\n",
+    "device/vpd_pg80": b"\0\x80\0\x14BTYF9382047Q960CGN  \0",
+}
 
 
 def tree(root: Path, place: str, attributes: Mapping[str, str | bytes], device_number: str = "8:16") -> Path:
@@ -53,10 +66,19 @@ def told(root: Path, place: str, attributes: Mapping[str, str | bytes]) -> dict[
 def test_nvme(tmp_path: Path) -> None:
     """An NVMe drive tells all, with the kernel's padding taken away."""
     assert told(tmp_path, "devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1", NVME) == {
-        "path": "/dev/sdx", "kind": "drive", "model": "SAMSUNG MZQL2960HCJR-00A07", "serial": "S64HNE0R500001",
-        "firmware": "GDC5302Q", "bus": "NVMe", "capacity_bytes": 960_197_124_096, "logical_sector_bytes": 512,
-        "physical_sector_bytes": 4096, "rotational": False, "write_cache": "enabled", "discard": True,
-    }  # fmt: skip
+        "path": "/dev/sdx",
+        "kind": "drive",
+        "model": "SAMSUNG MZQL2960HCJR-00A07",
+        "serial": "S64HNE0R500001",
+        "firmware": "GDC5302Q",
+        "bus": "NVMe",
+        "capacity_bytes": 960_197_124_096,
+        "logical_sector_bytes": 512,
+        "physical_sector_bytes": 4096,
+        "rotational": False,
+        "write_cache": "enabled",
+        "discard": True,
+    }
 
 
 def test_sata(tmp_path: Path) -> None:
@@ -90,10 +112,12 @@ def test_sata_behind_a_sas_controller(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("place", "transport", "bus"),
-    [("devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1", "", "NVMe"),
-     ("devices/pci0/0000:01:00.0/nvme/nvme0/nvme0n1", "pcie\n", "NVMe"),
-     ("devices/virtual/nvme-fabrics/ctl/nvme1/nvme1n1", "tcp\n", "NVMe/TCP")],
-)  # fmt: skip
+    [
+        ("devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1", "", "NVMe"),
+        ("devices/pci0/0000:01:00.0/nvme/nvme0/nvme0n1", "pcie\n", "NVMe"),
+        ("devices/virtual/nvme-fabrics/ctl/nvme1/nvme1n1", "tcp\n", "NVMe/TCP"),
+    ],
+)
 def test_nvme_by_every_way(tmp_path: Path, place: str, transport: str, bus: str) -> None:
     """A drive with several paths is an NVMe drive; one behind a network is told as such."""
     found = told(tmp_path, place, {**NVME, **({"device/transport": transport} if transport else {})})
@@ -103,9 +127,12 @@ def test_nvme_by_every_way(tmp_path: Path, place: str, transport: str, bus: str)
 
 @pytest.mark.parametrize(
     ("name", "files", "model"),
-    [("dm-0", {"dm/name": "vg0-data\n"}, "device mapper vg0-data"), ("md127", {"md/level": "raid1\n"}, "RAID raid1"),
-     ("zram0", {}, "virtual device zram0")],
-)  # fmt: skip
+    [
+        ("dm-0", {"dm/name": "vg0-data\n"}, "device mapper vg0-data"),
+        ("md127", {"md/level": "raid1\n"}, "RAID raid1"),
+        ("zram0", {}, "virtual device zram0"),
+    ],
+)
 def test_what_is_made_of_something_else_is_no_drive(
     tmp_path: Path, name: str, files: dict[str, str], model: str
 ) -> None:
@@ -127,16 +154,22 @@ def test_udev_knows_a_serial_number(tmp_path: Path) -> None:
 def test_virtio(tmp_path: Path) -> None:
     """A virtual disk has a number for a vendor, a serial of its own place, and no model."""
     found = told(
-        tmp_path, "devices/pci0/virtio1/block/vdb",
+        tmp_path,
+        "devices/pci0/virtio1/block/vdb",
         {"size": "2048\n", "dev": "253:16\n", "serial": "disk-7\n", "device/vendor": "0x1af4\n"},
-    )  # fmt: skip
+    )
 
     assert (found["model"], found["serial"], found["bus"]) == ("", "disk-7", "virtio")
 
 
 @pytest.mark.parametrize(
     ("size", "reason"),
-    [("\N{SUPERSCRIPT TWO}\n", "no size"), ("9" * 5000, "no size"), ("-8\n", "no size"), (str(2**62), "no drive has")],
+    [
+        ("\N{SUPERSCRIPT TWO}\n", "no size"),
+        ("9" * 5000, "no size"),
+        ("-8\n", "no size"),
+        (str(2**62), "implausible capacity"),
+    ],
 )
 def test_a_size_that_cannot_be_is_refused(size: str, reason: str, tmp_path: Path) -> None:
     """A size that is no plain number, or more than any drive has, is none to test on."""
@@ -164,10 +197,19 @@ def test_a_device_number_that_is_none_leads_nowhere(number: str, tmp_path: Path)
 def test_what_is_missing_stays_empty(tmp_path: Path) -> None:
     """A kernel that says nothing but a size leaves empty strings and unknowns, never guesses."""
     assert told(tmp_path, "devices/odd/block/odd0", {"size": "8\n"}) == {
-        "path": "/dev/sdx", "kind": "drive", "model": "", "serial": "", "firmware": "", "bus": "unknown",
-        "capacity_bytes": 4096, "logical_sector_bytes": 512, "physical_sector_bytes": 512, "rotational": None,
-        "write_cache": "unknown", "discard": False,
-    }  # fmt: skip
+        "path": "/dev/sdx",
+        "kind": "drive",
+        "model": "",
+        "serial": "",
+        "firmware": "",
+        "bus": "unknown",
+        "capacity_bytes": 4096,
+        "logical_sector_bytes": 512,
+        "physical_sector_bytes": 512,
+        "rotational": None,
+        "write_cache": "unknown",
+        "discard": False,
+    }
 
 
 def test_a_4kn_drive_counts_its_size_in_512_bytes(tmp_path: Path) -> None:
@@ -271,10 +313,15 @@ def test_what_is_no_target(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     reasons = {
-        tmp_path: "neither", tmp_path / "pipe": "neither", Path("/dev/null"): "neither",
-        Path("/dev/zero"): "neither", tmp_path / "empty": "empty", tmp_path / "tiny": "less than one sector",
-        tmp_path / "a": "cannot be looked at", tmp_path / "tiny" / "x": "cannot be looked at",
-    }  # fmt: skip
+        tmp_path: "directory",
+        tmp_path / "pipe": "neither",
+        Path("/dev/null"): "neither",
+        Path("/dev/zero"): "neither",
+        tmp_path / "empty": "empty",
+        tmp_path / "tiny": "less than one sector",
+        tmp_path / "a": "cannot be examined",
+        tmp_path / "tiny" / "x": "cannot be examined",
+    }
     for path, reason in reasons.items():
         with pytest.raises(TargetUnfit, match=reason):
             read_dut(path)

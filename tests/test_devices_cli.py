@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -18,11 +19,12 @@ from typing import Any
 
 import pytest
 
-from snia_pts.cli import devices
-from snia_pts.cli.devices import device_json, device_lines
+from snia_pts.cli.commands import devices
+from snia_pts.cli.commands.devices import device_json, device_lines
 from snia_pts.cli.main import main
+from snia_pts.errors import KernelFilesMissing
 from snia_pts.lab.inventory import Listed, read_inventory
-from tests.drives import MIB, content, loop_device, mounted
+from tests.drives import MIB, UNSHARE, content, loop_device, make_ext4, mounted
 from tests.hosts import FakeHost
 
 pytestmark = pytest.mark.device  # holds loop devices
@@ -60,7 +62,7 @@ def test_it_fits_a_terminal(found: tuple[Listed, ...], width: int) -> None:
         assert len(line) <= width or len(line.split()) == 1
     for each in found:
         assert each.path in words
-    for told in ("S64HNE0R500001", "GDC5302Q", "OMEGA".replace("OMEGA", "\N{GREEK CAPITAL LETTER OMEGA}"), "sda2)"):
+    for told in ("S64HNE0R500001", "GDC5302Q", "OMEGA".replace("OMEGA", "\N{GREEK CAPITAL LETTER OMEGA}"), "sda2"):
         assert any(told in word for word in words)
     assert "/dev/disk/by-id/nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001" in " ".join(words)
     assert " ".join(words).endswith("1 of 4 devices may be tested.")
@@ -71,15 +73,26 @@ def test_a_wide_terminal_has_a_column_for_each(found: tuple[Listed, ...]) -> Non
     lines = list(device_lines(found, 400))
 
     assert re.split("  +", lines[0]) == [
-        "device", "size", "model", "serial", "bus", "firmware", "media", "PCIe", "NUMA", "write cache", "sectors",
-        "purge", "by-id",
-    ]  # fmt: skip
+        "device",
+        "size",
+        "model",
+        "serial",
+        "bus",
+        "firmware",
+        "media",
+        "PCIe",
+        "NUMA",
+        "write cache",
+        "sectors",
+        "purge",
+        "by-id",
+    ]
     assert "8 GT/s x4 of 16 GT/s x4" in lines[1]
     assert not {"PCIe", "NUMA", "firmware", "by-id"} & set(re.split("  +", next(device_lines(found[1:], 400))))
     assert [line for line in lines if line.startswith(" ")] == [
         "    may be tested: yes",
-        "    may be tested: no: the root file system is on it (through sda2)",
-        "    may be tested: no: on it is sdb1 (nothing recognised) (--discard-data allows it)",
+        "    may be tested: no: its partition sda2 holds the root file system",
+        "    may be tested: no: it holds sdb1 (nothing recognised) (--discard-data allows it)",
         "    may be tested: no: it has no size (no medium, or an unbound loop device)",
     ]
 
@@ -100,7 +113,7 @@ def test_a_drives_name_commands_no_terminal(found: tuple[Listed, ...]) -> None:
     text = "\n".join(device_lines(found, None))
 
     assert "\x1b" not in text
-    assert "BTYF?[2J7" in text
+    assert "BTYF\ufffd[2J7" in text
 
 
 def documented(host: FakeHost) -> Iterator[Listed]:
@@ -154,7 +167,7 @@ def test_the_json_says_all(found: tuple[Listed, ...]) -> None:
         "maximum": {"gigatransfers_per_second": 16.0, "lanes": 4},
     }
     assert (free["dut"]["serial"], free["dut"]["capacity_bytes"], free["numa_node"]) == ("S64HNE0R500001", 2 * MIB, 1)
-    assert root["refusal"]["reason"] == "the root file system is on it (through sda2)"
+    assert root["refusal"]["reason"] == "its partition sda2 holds the root file system"
     assert (root["usable"], root["refusal"]["exit_code"], root["pcie"]["current"]) == (False, 7, None)
     assert (parts["contents"], parts["refusal"]["exit_code"]) == (["sdb1 (nothing recognised)"], 8)
     assert "--discard-data" in parts["refusal"]["remedy"]
@@ -184,6 +197,20 @@ def test_the_verb(host: FakeHost, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert main(["devices", "/dev/sda"]) == 2
 
 
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_no_sysfs_is_no_empty_list(
+    form: tuple[str, ...], host: FakeHost, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without sysfs nothing is listed, as text or as JSON: an error says so, with an exit code of its own."""
+    monkeypatch.setattr(devices, "read_inventory", lambda: read_inventory(host.root))
+    shutil.rmtree(host.root / "sys")
+
+    assert main(["devices", *form]) == KernelFilesMissing.exit_code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"sysfs is not mounted at {host.root / 'sys'}" in err
+
+
 # -- real devices -----------------------------------------------------------------------------------------------------
 
 
@@ -198,7 +225,7 @@ def run(*argv: str, **how: Any) -> subprocess.CompletedProcess[str]:
 def photos(tmp_path: Path) -> Iterator[Path]:
     """A loop device with somebody's file system."""
     with loop_device(tmp_path / "disk.img", 16 * MIB) as path:
-        subprocess.run(["mkfs.ext4", "-q", "-L", "photos", path], check=True, capture_output=True)
+        make_ext4(path, "photos")
         yield path
 
 
@@ -208,13 +235,27 @@ def test_a_real_device_is_listed(photos: Path, tmp_path: Path) -> None:
     before = content(photos)
     (found,) = (each for each in json.loads(run("devices", "--json").stdout)["devices"] if each["path"] == str(photos))
     assert found["contents"] == ["ext4 photos"]
-    assert found["refusal"]["reason"] == "on it is ext4 photos"
+    assert found["refusal"]["reason"] == "it holds ext4 photos"
     assert found["dut"]["model"] == f"loop device on {tmp_path / 'disk.img'}"
     assert content(photos) == before
 
     with mounted(photos, tmp_path / "mnt", "-o", "ro") as place:
         (line,) = (line for line in run("devices").stdout.splitlines() if line.startswith(f"{photos} "))
-        assert line.endswith(f"no: it is mounted on {place}")
+        assert line.endswith(f"no: it is mounted at {place}")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("verb", ["devices", "iops", "host"])
+def test_a_host_without_sysfs_is_no_host_without_drives(verb: str, tmp_path: Path) -> None:
+    """Where /sys is empty, neither the list of devices nor a test pretends that it read anything."""
+    with loop_device(tmp_path / "disk.img", 16 * MIB) as path:
+        script, argv = 'mount -t tmpfs none /sys && exec "$@"', [verb] if verb == "devices" else [verb, str(path)]
+        command = (*UNSHARE, "sh", "-c", script, "sh")
+        done = subprocess.run([*command, *PROGRAM, *argv], capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (KernelFilesMissing.exit_code, "")
+    assert "sysfs is not mounted at /sys" in done.stderr
+    assert not list(tmp_path.glob("runs/*"))
 
 
 @pytest.mark.root
@@ -244,7 +285,7 @@ def test_a_run_refuses_somebodys_data(photos: Path, tmp_path: Path) -> None:
     done = run("wsat", str(photos), "--serial", photos.name, cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (8, "")
-    assert "may hold somebody's data: on it is ext4 photos. Nothing was written to it." in done.stderr
+    assert "may hold somebody's data: it holds ext4 photos. Nothing was written to it." in done.stderr
     assert "--discard-data" in done.stderr
     assert content(photos) == before
     assert not list(tmp_path.glob("runs/*"))
@@ -270,3 +311,15 @@ def test_discarding_is_for_drives(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert "--discard-data is for" in capsys.readouterr().err
     assert (tmp_path / "data.img").read_bytes() == b"x" * 4096
     assert not (tmp_path / "new.img").exists()
+
+
+@pytest.mark.parametrize("seconds", ["0", "0.9", "-5", "nan", "inf", "86401", "x"])
+def test_how_long_a_drive_may_stand_still_is_a_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seconds: str
+) -> None:
+    """A second to a day; a simulated drive never does."""
+    assert main(["wsat", str(tmp_path / "new.img"), "--size", "1M", f"--stall-seconds={seconds}"]) == 2
+    assert "--stall-seconds" in capsys.readouterr().err
+    assert main(["wsat", "sim:enterprise-nvme", "--stall-seconds=60"]) == 2
+    assert "is for real targets" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from snia_pts.disturbances import disturbances, foreign_bytes, idled_longer
-from snia_pts.measurement import Measurement
-from snia_pts.result import Gap, RunWarning
+from snia_pts.analysis.disturbances import disturbances, foreign_bytes, idled_longer, otherwise
+from snia_pts.model.measurement import Measurement
+from snia_pts.results.result import Gap, RunWarning
 from tests import samples
 from tests.strategies import block_statistics, measurement, stimulus, transfers, vitals
 
@@ -105,10 +105,15 @@ def test_heat_of_the_cpu_and_errors_of_the_link_are_warnings() -> None:
 @pytest.mark.parametrize(
     ("asked", "measured", "told"),
     [
-        (2.0, 3.0, False), (2.0, 3.01, True), (5.0, 6.0, False), (5.0, 6.01, True), (5.0, 4.0, False),
-        (50.0, 55.0, False), (50.0, 55.01, True),
+        (2.0, 3.0, False),
+        (2.0, 3.01, True),
+        (5.0, 6.0, False),
+        (5.0, 6.01, True),
+        (5.0, 4.0, False),
+        (50.0, 55.0, False),
+        (50.0, 55.01, True),
     ],
-)  # fmt: skip
+)
 def test_an_idle_time_much_longer_than_asked_is_told(asked: float, measured: float, told: bool) -> None:
     """By more than a tenth and more than a second: the shorter times by the second, the longer by the tenth."""
     assert bool(list(idled_longer([(asked, asked), (asked, measured)]))) == told
@@ -127,3 +132,35 @@ def test_idle_times_that_were_not_as_asked_are_a_warning_of_the_result() -> None
     assert told.what == "idle time"
     assert "2 of 3 idle times took longer than asked by more than 10 % and 1 s" in told.detail
     assert "at the most 12 s where 2 s were asked" in told.detail
+
+
+def mixed(reads: int, writes: int, read_percent: int = 95) -> Measurement:
+    """Return a point of so many reads and writes."""
+    return measurement(stimulus(read_percent), read=transfers(ios=reads), write=transfers(ios=writes))
+
+
+@pytest.mark.parametrize(
+    ("points", "warned"),
+    [
+        ([mixed(9470, 530)], False),  # 0.3 points; chance may do that to 10 000 I/Os: 0.65
+        ([mixed(94_700, 5300)], True),  # and not to 100 000: 0.21
+        ([mixed(948_100, 51_900)], False),  # not by chance, and not by much
+        ([mixed(94_810, 5190)], False),
+        ([mixed(4735, 265)] * 20, True),  # each might be chance, all together are none
+        ([mixed(9560, 440), mixed(9440, 560)] * 10, False),
+        ([mixed(530, 9470, 5)] * 10, True),
+        ([mixed(100, 0, 100)], False),
+        ([mixed(0, 0)], False),
+    ],
+)
+def test_a_mix_that_chance_does_not_explain_is_warned_of(points: list[Measurement], warned: bool) -> None:
+    """By all I/Os of a stimulus together: more than 0.2 points, and three standard deviations."""
+    assert bool([what for what, _ in otherwise(points) if what == "R/W mix"]) == warned
+
+
+def test_the_mix_that_was_achieved_is_named() -> None:
+    """Of the stimulus that is off by most, with the I/Os that tell it."""
+    ((_, detail),) = otherwise([mixed(94_700, 5300), mixed(50_500, 49_500, 50)])
+    assert "2 of 2 kinds of points" in detail
+    assert "94.70/5.30 in 100000 I/Os" not in detail
+    assert "50.50/49.50 in 100000 I/Os" in detail

@@ -12,10 +12,10 @@ from docutils.core import publish_doctree
 
 from snia_pts import errors
 from snia_pts.cli.parser import build_parser
-from snia_pts.limits import Limit
-from snia_pts.profilefile import shipped
 from snia_pts.spec import Axis, ProfileSpec, Workload
 from snia_pts.spec.fio_options import ALLOWED
+from snia_pts.spec.limits import Limit
+from snia_pts.spec.profile_reader import shipped
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.rst"), *ROOT.glob("docs/*.rst")])
@@ -62,11 +62,14 @@ def test_every_option_is_documented(option: str) -> None:
 
 
 def test_every_verb_is_documented_and_helps() -> None:
-    """docs/usage.rst tells of every verb, and every option has a help text or is of an explained kind."""
+    """docs/usage.rst tells of every verb, which describes itself, and each of its options has a help text."""
     text = (ROOT / "docs" / "usage.rst").read_text()
     for verb, parser in subparsers().items():
         assert f"snia-pts {verb} " in text
         assert parser.format_help()
+        assert parser.description
+        values = (action for action in parser._actions if not isinstance(action, argparse._SubParsersAction))
+        assert [action.option_strings for action in values if not action.help] == []
 
 
 def test_exit_codes_are_those_of_the_errors() -> None:

@@ -12,14 +12,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.drives import loop_device
+from tests.drives import loop_device, make_ext4, need_program
 from tests.operating import ENVIRONMENT, ROOT, assessed, checked, command, fio_of, snia_pts
 
 #: The shortest run that there is: version 1.1 tracks one point.
 SMALL = (
-    "--pts", "1.1", "--point-seconds", "0.1", "--set", "steady_state.window_rounds=2", "--max-rounds", "2",
-    "--set", "rounds.read_percents=[100, 0]", "--set", "rounds.block_sizes_kib=[64, 4]",
-)  # fmt: skip
+    "--pts",
+    "1.1",
+    "--point-seconds",
+    "0.1",
+    "--set",
+    "steady_state.window_rounds=2",
+    "--max-rounds",
+    "2",
+    "--set",
+    "rounds.read_percents=[100, 0]",
+    "--set",
+    "rounds.block_sizes_kib=[64, 4]",
+)
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +67,13 @@ def test_the_independent_script_can_say_no(place: Path, tmp_path: Path) -> None:
 def test_xmllint_accepts_the_result(place: Path) -> None:
     """xmllint finds result.xml valid against specs/result.xsd."""
     schema = str(ROOT / "specs" / "result.xsd")
-    try:
-        done = subprocess.run(
-            ["xmllint", "--noout", "--schema", schema, str(place / "run" / "result.xml")],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    except FileNotFoundError:
-        pytest.skip("xmllint is not installed (libxml2-utils)")
+    need_program("xmllint", "libxml2-utils")
+    done = subprocess.run(
+        ["xmllint", "--noout", "--schema", schema, str(place / "run" / "result.xml")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert done.returncode == 0, done.stderr
 
@@ -117,7 +127,7 @@ def test_progress_in_a_pipe_is_lines(place: Path) -> None:
 def test_preconditioning_is_exact_and_every_point_has_its_seed(place: Path) -> None:
     """WIPC wrote exactly twice the capacity; no two stimuli share a seed; the job files are there to repeat."""
     journal = [json.loads(line)["entry"] for line in (place / "run" / "journal.jsonl").read_text().splitlines()]
-    measured = [entry["outcome"] for entry in journal if entry["kind"] == "came" and "seed" in entry["outcome"]]
+    measured = [entry["outcome"] for entry in journal if entry["kind"] == "outcome" and "seed" in entry["outcome"]]
 
     assert measured[0]["write"]["transferred_bytes"] == 2 * 64 * 1024 * 1024
     assert len({point["seed"] for point in measured}) == len(measured) == 1 + 2 * 56
@@ -130,7 +140,7 @@ def test_preconditioning_is_exact_and_every_point_has_its_seed(place: Path) -> N
 def test_gaps_are_recorded(place: Path) -> None:
     """The suite's own time, and the device's idle time, before each point but the first are in the journal."""
     journal = [json.loads(line)["entry"] for line in (place / "run" / "journal.jsonl").read_text().splitlines()]
-    clocks = [e["outcome"]["clocking"] for e in journal if e["kind"] == "came" and "seed" in e["outcome"]]
+    clocks = [e["outcome"]["timing"] for e in journal if e["kind"] == "outcome" and "seed" in e["outcome"]]
 
     assert clocks[0]["own_gap_us"] is clocks[0]["idle_gap_ms"] is None
     for before, after in pairwise(clocks):
@@ -138,15 +148,16 @@ def test_gaps_are_recorded(place: Path) -> None:
         assert 0 < after["own_gap_us"] / 1000 <= gap_ms <= after["idle_gap_ms"], (before, after)
 
 
-def test_our_own_file_is_used_again_without_a_question(place: Path) -> None:
+def test_our_own_file_is_used_again_without_a_question(place: Path, tmp_path: Path) -> None:
     """The file that the suite made is taken again; one that it did not make needs --overwrite, which suffices."""
-    snia_pts(place, "iops", "drive.img", *SMALL, "--to", "none", "--run-dir", "again")
+    again, no, yes = (str(tmp_path / name) for name in ("again", "no", "yes"))
+    snia_pts(place, "iops", "drive.img", *SMALL, "--to", "none", "--run-dir", again)
     (place / "other.img").write_bytes(b"x" * (8 << 20))
 
-    assert snia_pts(place, "iops", "other.img", *SMALL, "--run-dir", "no", check=False).returncode == 8
-    snia_pts(place, "iops", "other.img", *SMALL, "--overwrite", "--to", "none", "--run-dir", "yes")
-    assert (place / "yes" / "result.xml").exists()
-    assert not (place / "no").exists()
+    assert snia_pts(place, "iops", "other.img", *SMALL, "--run-dir", no, check=False).returncode == 8
+    snia_pts(place, "iops", "other.img", *SMALL, "--overwrite", "--to", "none", "--run-dir", yes)
+    assert (Path(yes) / "result.xml").exists()
+    assert not Path(no).exists()
 
 
 def hear() -> None:
@@ -160,9 +171,14 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A run on a file that has begun its rounds."""
     argv = command("iops", "drive.img", "--size", "16M", *SMALL, "--point-seconds", "20", "--run-dir", "run")
     with subprocess.Popen(
-        argv, cwd=tmp_path, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
+        argv,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
         preexec_fn=hear,
-    ) as child:  # fmt: skip
+    ) as child:
         deadline = time.monotonic() + 180
         while "00002-" not in " ".join(fio_of(tmp_path)) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -170,30 +186,48 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         child.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("number", "cause"),
+    [
+        (signal.SIGINT, "Stopped by the operator"),
+        (signal.SIGTERM, "Terminated (SIGTERM)"),
+        (signal.SIGHUP, "Stopped by a hang-up (SIGHUP)"),
+    ],
+)
 def test_a_stopped_run_keeps_what_was_measured(
-    number: signal.Signals, running: subprocess.Popen[str], tmp_path: Path
+    number: signal.Signals, cause: str, running: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    """Ctrl-C, SIGTERM and SIGHUP end fio and the run with code 130; what was measured is kept and can be reported."""
+    """Ctrl-C, SIGTERM and SIGHUP end fio and the run with code 130 and each by its own name.
+
+    What was measured is kept and can be reported; message, journal, assessment and status name the same cause.
+    """
     running.send_signal(number)
     _, err = running.communicate(timeout=30)
 
     assert running.returncode == 130
-    assert "Stopped by the operator in step Round 1" in err
+    assert f"{cause} in step Round 1" in err
     assert "Traceback" not in err
     assert fio_of(tmp_path) == []
     assert assessed(tmp_path / "run")["verdict"] == "INCOMPLETE (interrupted)"
+    assert cause in assessed(tmp_path / "run")["ending_detail"]
+    assert cause in snia_pts(tmp_path, "status", "run").stdout
     snia_pts(tmp_path, "report", "run", "--to", "rst")
-    assert "INCOMPLETE" in (tmp_path / "run" / "report.rst").read_text()
+    report = (tmp_path / "run" / "report.rst").read_text()
+    assert "INCOMPLETE" in report
+    assert cause in " ".join(report.split())
 
 
 def test_nohup_keeps_its_promise(tmp_path: Path) -> None:
     """A run started with SIGHUP ignored, as nohup does, goes on when the terminal is gone."""
     argv = command("iops", "drive.img", "--size", "16M", *SMALL, "--to", "none", "--run-dir", "run")
     with subprocess.Popen(
-        ["nohup", *argv], cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        ["nohup", *argv],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         env=ENVIRONMENT,
-    ) as child:  # fmt: skip
+    ) as child:
         while not (tmp_path / "run" / "journal.jsonl").exists():
             assert child.poll() is None
             time.sleep(0.05)
@@ -239,7 +273,7 @@ def test_a_loop_device_from_purge_to_report(tmp_path: Path) -> None:
 def test_a_mounted_device_is_refused_untouched(tmp_path: Path) -> None:
     """A mounted loop device is refused with its mount point, and the file on it is as it was."""
     with loop_device(tmp_path / "loop.img", 32 << 20) as device:
-        subprocess.run(["mkfs.ext4", "-q", str(device)], check=True, capture_output=True)
+        make_ext4(device)
         (tmp_path / "mnt").mkdir()
         subprocess.run(["mount", str(device), str(tmp_path / "mnt")], check=True)
         try:
@@ -250,4 +284,4 @@ def test_a_mounted_device_is_refused_untouched(tmp_path: Path) -> None:
             subprocess.run(["umount", str(tmp_path / "mnt")], check=True)
 
     assert done.returncode == 7
-    assert f"mounted on {tmp_path / 'mnt'}" in done.stderr
+    assert f"mounted at {tmp_path / 'mnt'}" in done.stderr

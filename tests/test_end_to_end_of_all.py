@@ -22,12 +22,20 @@ SETTLE = ("settling.window_rounds=2", "settling.sample_seconds=0.5", "settling.s
 TINY = ("rounds.read_percents=[100, 0]", "rounds.block_sizes_kib=[64, 4]")
 LOOP = ("steady_state.window_rounds=2", "rounds.point_seconds=0.1", "rounds.maximum=2")
 TWO_BY_TWO = (
-    *SETTLE, "conditioning.maximum=2", "conditioning.thread_count=2", "conditioning.queue_depth=2",
-    "demand.thread_counts=[2, 1]", "demand.queue_depths=[2, 1]", "demand.pre_write_seconds=0.5",
-    "demand.point_seconds=0.1", "demand.maximum=2", "steady_state.window_rounds=2",
+    *SETTLE,
+    "conditioning.maximum=2",
+    "conditioning.thread_count=2",
+    "conditioning.queue_depth=2",
+    "demand.thread_counts=[2, 1]",
+    "demand.queue_depths=[2, 1]",
+    "demand.pre_write_seconds=0.5",
+    "demand.point_seconds=0.1",
+    "demand.maximum=2",
+    "steady_state.window_rounds=2",
     'steady_state.tracked=[{metric = "iops", thread_count = 2, queue_depth = 2}]',
-    "operating_points.pre_write_seconds=0.5", "operating_points.histogram_seconds=0.3",
-)  # fmt: skip
+    "operating_points.pre_write_seconds=0.5",
+    "operating_points.histogram_seconds=0.3",
+)
 GROUP = '{{name="AG {}", access="{}", read_percent=0, block_size_kib={}, seconds=1, thread_count=1, queue_depth=32}}'
 GROUPS = ", ".join(GROUP.format(*told) for told in ((1, "SEQ", 1024), (2, "RND", 8), (3, "SEQ", 1024)))
 SHORT = {
@@ -36,14 +44,18 @@ SHORT = {
     "latency": (*LOOP, "histogram.seconds=0.5"),
     "wsat": (*SETTLE, "saturation.seconds=1.5", "saturation.capacities=1000", "histogram.seconds=0.5"),
     "hir": (
-        *SETTLE, "conditioning.maximum=2", "wait_states.cycles=2", "wait_states.access_a_seconds=0.3",
-        "wait_states.idle_seconds=[0.3, 0.6]", "wait_states.access_c_seconds=1",
+        *SETTLE,
+        "conditioning.maximum=2",
+        "wait_states.cycles=2",
+        "wait_states.access_a_seconds=0.3",
+        "wait_states.idle_seconds=[0.3, 0.6]",
+        "wait_states.access_c_seconds=1",
         "wait_states.access_c_sample_seconds=0.5",
     ),
     "xsr": ("groups.sample_seconds=0.5", f"groups.sequence=[{GROUPS}]"),
     "composite": TWO_BY_TWO,
     "dirth": TWO_BY_TWO,
-}  # fmt: skip
+}
 
 
 def shortened(test: str, prefix: str = "") -> list[str]:
@@ -57,9 +69,20 @@ def all_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("all")
     settings = [word for test in SHORT for word in shortened(test, f"{test}.")]
     done = snia_pts(
-        folder, "all", "drive.img", "--advanced", "--size", "64M", *settings, "--to", "pdf", "--run-dir", "run",
-        "--seed", "4711",
-    )  # fmt: skip
+        folder,
+        "all",
+        "drive.img",
+        "--advanced",
+        "--size",
+        "64M",
+        *settings,
+        "--to",
+        "pdf",
+        "--run-dir",
+        "run",
+        "--seed",
+        "4711",
+    )
     (folder / "stdout").write_text(done.stdout)
     (folder / "stderr").write_text(done.stderr)
     return folder
@@ -215,9 +238,14 @@ def test_stopping_one_test_stops_all(
     settings += [word for setting in (*LOOP, *TINY) for word in ("--set", f"iops.{setting}")]
     argv = command("all", "drive.img", "--size", "16M", *settings, "--run-dir", "run")
     with subprocess.Popen(
-        argv, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        argv,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
         env=ENVIRONMENT,
-    ) as child:  # fmt: skip
+    ) as child:
         while "throughput/evidence/00002-" not in " ".join(fio_of(tmp_path)):
             assert child.poll() is None
             time.sleep(0.1)

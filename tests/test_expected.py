@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from snia_pts.acceptance import expected, unmeasurable
 from snia_pts.cli.main import main
-from snia_pts.dut import SupposedSpeed
-from snia_pts.keyfigures import key_figures
-from snia_pts.limits import Limit
-from snia_pts.plan import Assumptions
-from snia_pts.profilefile import shipped
-from snia_pts.result import TestResult
+from snia_pts.model.dut import SupposedSpeed
+from snia_pts.procedures.estimator import Assumptions
+from snia_pts.results.key_figures import key_figures
+from snia_pts.results.limit_checks import expected, unmeasurable
+from snia_pts.results.result import TestResult
+from snia_pts.spec.limits import Limit
+from snia_pts.spec.profile_reader import shipped
 from tests import profiles, samples
 from tests.strategies import TESTS
 
@@ -95,12 +95,17 @@ def limit(**changes: Any) -> Limit:
         ({"at": "b"}, ["limit 1: 'iops at b': expected a number that iops measures, as 'iops at a'"]),
         ({"metric": "speed", "at": "else"}, ["limit 1: 'speed at else': expected a number that iops measures"]),
         ({"unit": "kIOPS"}, ["limit 1.unit: 'kIOPS': expected 'IOPS' for 'iops at a'"]),
-        ({"at": "b", "unit": "kIOPS"}, ["limit 1: 'iops at b': expected a number that iops measures, as 'iops at a'",
-                                        "limit 1.unit: 'kIOPS': expected 'IOPS' for 'iops at a'"]),
+        (
+            {"at": "b", "unit": "kIOPS"},
+            [
+                "limit 1: 'iops at b': expected a number that iops measures, as 'iops at a'",
+                "limit 1.unit: 'kIOPS': expected 'IOPS' for 'iops at a'",
+            ],
+        ),
         ({"test": "hir"}, []),
         ({"test": "xsr"}, ["limit 1.test: 'xsr': expected a test that is run, iops, hir"]),
     ],
-)  # fmt: skip
+)
 def test_a_limit_that_nothing_can_meet(changes: dict[str, Any], told: list[str]) -> None:
     """By its place, what it says, and what it may have meant; one test alone leaves those of others to these."""
     known = {"iops": {"iops at a": "IOPS"}, "hir": {"iops at a": "IOPS"}}

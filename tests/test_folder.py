@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -72,13 +73,13 @@ def test_a_journal_that_cannot_be_read_is_not_discarded(tmp_path: Path, monkeypa
 def test_word_to_stop_is_left_and_taken_back(tmp_path: Path) -> None:
     """It may be left twice, and is taken back at once."""
     folder = RunFolder.create(tmp_path / "run")
-    assert not folder.stop_asked
+    assert not folder.stop_requested
     for _ in range(2):
-        folder.ask_to_stop()
-        assert folder.stop_asked
+        folder.request_stop()
+        assert folder.stop_requested
     for _ in range(2):
-        folder.forget_stop()
-        assert not folder.stop_asked
+        folder.withdraw_stop()
+        assert not folder.stop_requested
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -90,9 +91,9 @@ def test_a_link_in_place_of_the_word_is_not_followed(tmp_path: Path, there: bool
         os.utime(precious, (1, 1))
     (folder.path / "stop").symlink_to(precious)
 
-    folder.ask_to_stop()
-    assert folder.stop_asked
-    folder.forget_stop()
+    folder.request_stop()
+    assert folder.stop_requested
+    folder.withdraw_stop()
 
     assert not (folder.path / "stop").is_symlink()
     assert precious.exists() == there
@@ -103,9 +104,9 @@ def test_a_folder_in_place_of_the_word_is_none(tmp_path: Path) -> None:
     """What cannot be taken back stops nothing."""
     folder = RunFolder.create(tmp_path / "run")
     (folder.path / "stop").mkdir()
-    folder.ask_to_stop()
-    assert not folder.stop_asked
-    folder.forget_stop()
+    folder.request_stop()
+    assert not folder.stop_requested
+    folder.withdraw_stop()
 
 
 def test_a_folder_without_a_journal_is_no_run(tmp_path: Path) -> None:
@@ -150,3 +151,23 @@ def test_a_failed_replacement_leaves_the_old(tmp_path: Path) -> None:
 
     assert (path / "old").read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_replaced_file_has_its_name_on_stable_storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is synced after the rename: a power failure loses neither the content of a file nor its name."""
+    calls: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def synced(descriptor: int) -> None:
+        calls.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    def renamed(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        calls.append("rename")
+        rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "rename", renamed)
+    replace_file(tmp_path / "note", b"x")
+
+    assert calls == ["file", "rename", "folder"]

@@ -11,14 +11,40 @@ from pathlib import Path
 import pytest
 
 from snia_pts.errors import TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
-from snia_pts.lab import guard, process
-from snia_pts.lab.contents import Contents, Signature, read_contents, recognised
-from snia_pts.lab.occupancy import Occupancy, block_of, descriptors, is_same, look, openers
+from snia_pts.lab.device import guard
+from snia_pts.lab.device.contents import Contents, Signature, parse_signatures, read_contents
+from snia_pts.lab.device.processes import Processes, User, read_processes
+from snia_pts.lab.device.storage import Identity, Layer, block_of, device_identity, identity_at
+from snia_pts.lab.device.usage import Usage, Use, read_usage
+from snia_pts.lab.process import program as process
 from tests.drives import need_root
 from tests.hosts import FakeHost
 
-NOBODY = Occupancy(uses={}, openers={}, locks={})
 PATH = Path("/dev/sdx")
+
+
+def usage(
+    uses: dict[Identity, tuple[Use, ...]] | None = None,
+    users: dict[Identity, tuple[User, ...]] | None = None,
+    locks: dict[tuple[int, int], tuple[str, ...]] | None = None,
+) -> Usage:
+    """Return how a host uses its devices: not at all, apart from what is given."""
+    return Usage(uses=uses or {}, processes=Processes(users=users or {}, locks=locks or {}), backings={})
+
+
+NOBODY = usage()
+
+
+def stack(host: FakeHost, block: Path) -> tuple[Layer, ...]:
+    """Return a device and what it stands on."""
+    return guard.stack_of(block, NOBODY, host.root)
+
+
+def identity(block: Path) -> Identity:
+    """Return the identity of a device."""
+    found = device_identity(block)
+    assert found is not None
+    return found
 
 
 @pytest.fixture
@@ -41,12 +67,15 @@ def test_an_empty_drive_is_spare(discard: bool) -> None:
     guard.require_spare(PATH, Contents(), discard_data=discard)
 
 
-@pytest.mark.parametrize(("found", "told"), [
-    (Contents(signatures=(signature("ext4", label="photos"),)), "on it is ext4 photos"),
-    (Contents(partitions=("sdx1",)), r"on it is sdx1 \(nothing recognised\)"),
-    (Contents(unreadable="Input/output error"), r"what is on it cannot be told \(Input/output error\)"),
-    (Contents(signatures=(signature("xfs"),), unreadable="no"), r"what is on it cannot be told \(no\)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (Contents(signatures=(signature("ext4", label="photos"),)), "it holds ext4 photos"),
+        (Contents(partitions=("sdx1",)), r"it holds sdx1 \(nothing recognised\)"),
+        (Contents(unreadable="Input/output error"), r"its content cannot be examined \(Input/output error\)"),
+        (Contents(signatures=(signature("xfs"),), unreadable="no"), r"its content cannot be examined \(no\)"),
+    ],
+)
 def test_what_is_on_it_may_be_given_up(found: Contents, told: str) -> None:
     """Data, and what may be some, is refused with --discard-data as the remedy, and taken with it."""
     with pytest.raises(TargetNotOurs, match=told) as refused:
@@ -89,20 +118,23 @@ def test_what_is_read_in_part_is_read_on(tmp_path: Path, monkeypatch: pytest.Mon
     assert found[tmp_path / "sdx"].unreadable == "Input/output error"
 
 
-@pytest.mark.parametrize(("kind", "usage", "words", "member"), [
-    ("ext4", "filesystem", "ext4", ""),
-    ("gpt", "partition-table", "gpt partition table", ""),
-    (None, None, "something unknown", ""),
-    ("isw", "raid", "isw", "a RAID (isw)"),
-    ("ddf_raid_member", "other", "ddf_raid_member", "a RAID (ddf_raid_member)"),
-    ("zfs_member", "filesystem", "zfs_member", "a ZFS pool"),
-    ("linux_raid_member", "raid", "linux_raid_member", "a Linux RAID"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "usage", "words", "member"),
+    [
+        ("ext4", "filesystem", "ext4", ""),
+        ("gpt", "partition-table", "gpt partition table", ""),
+        (None, None, "an unknown signature", ""),
+        ("isw", "raid", "isw", "a RAID (isw)"),
+        ("ddf_raid_member", "other", "ddf_raid_member", "a RAID (ddf_raid_member)"),
+        ("zfs_member", "filesystem", "zfs_member", "a ZFS pool"),
+        ("linux_raid_member", "raid", "linux_raid_member", "a Linux RAID"),
+    ],
+)
 def test_what_wipefs_says_is_understood(kind: str | None, usage: str | None, words: str, member: str) -> None:
     """Its kind in words, and what it is a member of: by a name that we know, by its use, or by what it is called."""
     row = {"device": "sdx", "type": kind, "usage": usage, "label": None}
-    (found,), unreadable = recognised(json.dumps({"signatures": [row]}))
-    assert (found.words, found.member_of, unreadable) == (words, member, "")
+    (found,), unreadable = parse_signatures(json.dumps({"signatures": [row]}))
+    assert (found.description, found.member_of, unreadable) == (words, member, "")
 
 
 # -- who has it -------------------------------------------------------------------------------------------------------
@@ -110,37 +142,61 @@ def test_what_wipefs_says_is_understood(kind: str | None, usage: str | None, wor
 
 def test_a_free_device_is_free(host: FakeHost) -> None:
     """Nobody uses it: it may be had."""
-    guard.require_free(PATH, host.disk(), NOBODY)
+    guard.require_free(PATH, stack(host, host.disk()), NOBODY)
 
 
-@pytest.mark.parametrize(("file", "text", "reason"), [
-    ("ro", "1\n", "read-only"), ("device/type", "5\n", "optical"), ("dev", "2:0\n", "floppy"),
-    ("queue/zoned", "host-managed\n", "host-managed"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("file", "text", "reason"),
+    [
+        ("ro", "1\n", "read-only"),
+        ("device/type", "5\n", "optical"),
+        ("dev", "2:0\n", "floppy"),
+        ("queue/zoned", "host-managed\n", "host-managed"),
+    ],
+)
 def test_what_nobody_could_test(host: FakeHost, file: str, text: str, reason: str) -> None:
     """What a device is comes before who has it."""
     block = host.disk()
     for harmless in ("0\n", "none\n"):
         if file != "dev":
             host.write(f"{block.relative_to(host.root)}/{file}", harmless)
-            guard.require_free(PATH, block, NOBODY)
+            guard.require_free(PATH, stack(host, block), NOBODY)
     host.write(f"{block.relative_to(host.root)}/{file}", text)
+    number = device_identity(block) or Identity("device", 0)
+    swap = usage(uses={number: (Use(predicate="is swap space"),)})
     with pytest.raises(TargetUnfit, match=reason):
-        guard.require_free(PATH, block, Occupancy(uses={"sdx": "it is swap space"}, openers={}, locks={}))
+        guard.require_free(PATH, stack(host, block), swap)
 
 
 def test_who_has_it_open_is_told(host: FakeHost) -> None:
     """The disk or one of its partitions, by its number; others do not matter."""
     block = host.disk()
     part = host.partition(block, 1)
-    disk_number, part_number = (
-        os.makedev(*map(int, (each / "dev").read_text().strip().split(":"))) for each in (block, part)
-    )
-    assert guard.opened(block, {os.makedev(9, 9): "cat (process 1)"}) == ""
-    assert guard.opened(block, {disk_number: "cat (process 1)"}) == "cat (process 1) has it open"
-    assert guard.opened(block, {part_number: "dd (process 2)"}) == "dd (process 2) has sdx1 open"
-    (block / "dev").write_text("gone\n")
-    assert guard.opened(block, {disk_number: "cat (process 1)"}) == ""
+    disk, partition = identity(block), identity(part)
+    (layer,) = stack(host, block)
+
+    def told(at: Identity, user: User) -> str:
+        return guard.process_sentence(layer, usage(users={at: (user,)}))
+
+    assert told(Identity("device", os.makedev(9, 9)), User("cat (process 1)")) == ""
+    assert told(disk, User("cat (process 1)")) == "cat (process 1) has it open"
+    assert told(partition, User("dd (process 2)")) == "dd (process 2) has sdx1 open"
+    assert told(partition, User("db (process 3)", mapped=True)) == "db (process 3) has sdx1 mapped into its memory"
+
+
+@pytest.mark.parametrize(
+    ("who", "uuid", "refused"),
+    [("multipathd", "mpath-1", False), ("cat", "mpath-1", True), ("multipathd", "LVM-1", True)],
+)
+def test_the_daemon_of_multipath_may_keep_the_paths_open(host: FakeHost, who: str, uuid: str, refused: bool) -> None:
+    """multipathd has each path open as long as it runs; anybody else, or on any other device, is in the way."""
+    path = host.disk("sda")
+    block = host.made_of("dm-0", path, dm__name="x\n", dm__uuid=f"{uuid}\n")
+    found = usage(users={identity(path): (User(f"{who} (process 7)"),)})
+    reason = f"it is built on sda, and {who} (process 7) has sda open" if refused else ""
+    assert guard.usage_sentence(stack(host, block), found, PATH) == reason
+    at_the_top = usage(users={identity(block): (User(f"{who} (process 7)"),)})
+    assert guard.usage_sentence(stack(host, block), at_the_top, PATH) == f"{who} (process 7) has it open"
 
 
 @pytest.mark.parametrize("part", [True, False])
@@ -150,19 +206,24 @@ def test_bcache_keeps_its_backing_device(host: FakeHost, part: bool) -> None:
     owner = host.partition(block, 1) if part else block
     (owner / "bcache").mkdir()
     with pytest.raises(TargetBusy, match="bcache"):
-        guard.require_free(PATH, block, NOBODY)
+        guard.require_free(PATH, stack(host, block), NOBODY)
 
 
-@pytest.mark.parametrize(("uuid", "name", "told"), [
-    ("LVM-x", "vg-data", r"vg-data \(LVM\) is made"), ("mpath-x", "mpatha", r"mpatha \(multipath\) is made"),
-    ("CRYPT-LUKS2-x", "secret", r"secret \(encryption\) is made"), ("", "linear", r"linear \(device mapper\) is made"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("uuid", "name", "told"),
+    [
+        ("LVM-x", "vg-data", r"it backs vg-data \(LVM\)"),
+        ("mpath-x", "mpatha", r"it backs mpatha \(multipath\)"),
+        ("CRYPT-LUKS2-x", "secret", r"it backs secret \(encryption\)"),
+        ("", "linear", r"it backs linear \(device mapper\)"),
+    ],
+)
 def test_what_is_made_of_it_is_named(host: FakeHost, uuid: str, name: str, told: str) -> None:
     """By what people call it, and what it is."""
     block = host.disk()
     host.made_of("dm-0", block, dm__uuid=f"{uuid}\n", dm__name=f"{name}\n")
     with pytest.raises(TargetBusy, match=told):
-        guard.require_free(PATH, block, NOBODY)
+        guard.require_free(PATH, stack(host, block), NOBODY)
 
 
 def test_several_things_are_made_of_it(host: FakeHost) -> None:
@@ -170,20 +231,27 @@ def test_several_things_are_made_of_it(host: FakeHost) -> None:
     block = host.disk()
     host.made_of("md127", block)
     host.made_of("foo0", block)
-    with pytest.raises(TargetBusy, match=r"foo0, md127 \(RAID\) are made of it"):
-        guard.require_free(PATH, block, NOBODY)
+    with pytest.raises(TargetBusy, match=r"it backs foo0, md127 \(RAID\)"):
+        guard.require_free(PATH, stack(host, block), NOBODY)
 
 
 def test_a_lock_is_told_with_its_owner(host: FakeHost, tmp_path: Path) -> None:
-    """Another run locks the node, not the name; a lock of process 0 is one, and one of another node is none."""
+    """Another run locks the node, not the name; a lock of another node is none."""
     block, node = host.disk(), tmp_path / "dev/sdx"
     status = node.stat()
-    for owner in (0, 4711):
-        locked = Occupancy(uses={}, openers={}, locks={(status.st_dev, status.st_ino): owner})
-        with pytest.raises(TargetBusy, match=f"process {owner} has locked it"):
-            guard.require_free(node, block, locked)
-    guard.require_free(node, block, Occupancy(uses={}, openers={}, locks={(status.st_dev, 1): 1}))
-    guard.require_free(tmp_path / "nowhere", block, locked)
+    locked = usage(locks={(status.st_dev, status.st_ino): ("cat (process 4711)",)})
+    with pytest.raises(TargetBusy, match=r"cat \(process 4711\) has locked it"):
+        guard.require_free(node, stack(host, block), locked)
+    guard.require_free(node, stack(host, block), usage(locks={(status.st_dev, 1): ("cat (process 1)",)}))
+    guard.require_free(tmp_path / "nowhere", stack(host, block), locked)
+
+
+def test_a_device_that_went_away_is_missing(host: FakeHost) -> None:
+    """A device that is gone between two looks at it is a missing target."""
+    block = host.disk()
+    (block / "dev").unlink()
+    with pytest.raises(TargetMissing):
+        guard.require_free(PATH, stack(host, block), NOBODY)
 
 
 # -- its name ---------------------------------------------------------------------------------------------------------
@@ -197,8 +265,8 @@ def test_a_name_that_is_missing_is_told(host: FakeHost, tmp_path: Path) -> None:
 
 def test_what_cannot_be_opened_is_told_with_a_remedy() -> None:
     """Where it is a matter of rights, the remedy is root."""
-    assert "Run as root" in guard.not_opened(PATH, errno.EACCES).hint
-    assert "Run as root" not in (guard.not_opened(PATH, errno.ENXIO).hint or "")
+    assert "Run as root" in guard.cannot_open(PATH, errno.EACCES).hint
+    assert "Run as root" not in (guard.cannot_open(PATH, errno.ENXIO).hint or "")
 
 
 # -- where the uses come from -----------------------------------------------------------------------------------------
@@ -208,7 +276,7 @@ def test_a_mount_is_found_by_its_number(host: FakeHost) -> None:
     """Whatever the mount's source is called: the kernel's /dev/root is no device anywhere."""
     block = host.disk()
     host.mount("/", (block / "dev").read_text().strip(), "/dev/root")
-    assert look(host.root).uses == {"sdx": "the root file system is on it"}
+    assert read_usage(host.root).uses == {identity(block): (Use(predicate="holds the root file system"),)}
 
 
 @pytest.mark.root
@@ -221,12 +289,12 @@ def test_a_node_of_another_name_is_its_device(host: FakeHost) -> None:
     os.mknod(host.root / "dev/sda", stat.S_IFBLK | 0o600, os.makedev(8, int((block / "dev").read_text().split(":")[1])))
     assert block_of("/dev/sda", host.root) == block
     host.swap("/dev/sda")
-    assert look(host.root).uses == {"sdx": "it is swap space"}
+    assert read_usage(host.root).uses == {identity(block): (Use(predicate="is swap space"),)}
 
 
 @pytest.mark.root
 def test_who_has_a_block_device_open_is_found(host: FakeHost) -> None:
-    """By its number; a terminal or a plain file in /dev is no device that could be tested."""
+    """By its number; a terminal is no device that could be tested."""
     need_root()
     host.disk("sdx")
     host.write("proc/7/comm", "cat\n")
@@ -234,19 +302,9 @@ def test_who_has_a_block_device_open_is_found(host: FakeHost) -> None:
     node.unlink()
     os.mknod(node, stat.S_IFBLK | 0o600, os.makedev(8, 1))
     (host.root / "proc/7/fd").mkdir()
-    for number, target in enumerate((Path("/dev/null"), node, host.root / "proc/swaps")):
+    for number, target in enumerate((Path("/dev/null"), node)):
         (host.root / f"proc/7/fd/{number}").symlink_to(target)
-    assert openers(host.root) == {os.makedev(8, 1): "cat (process 7)"}
-
-
-def test_a_name_in_dev_counts_whatever_the_kernel_calls_it(host: FakeHost) -> None:
-    """A device that is opened by another name than the kernel's, as of a mapper, is open."""
-    node = next((each for each in sorted(Path("/dev").iterdir()) if each.is_block_device()), None)
-    if node is None:
-        pytest.skip("there is no block device in /dev")
-    (host.root / "proc/7/fd").mkdir(parents=True)
-    (host.root / "proc/7/fd/3").symlink_to(node)
-    assert list(openers(host.root)) == [node.stat().st_rdev]
+    assert read_processes(host.root).users == {Identity("device", os.makedev(8, 1)): (User("cat (process 7)"),)}
 
 
 def test_a_device_that_cannot_be_looked_at_is_an_error(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,33 +316,37 @@ def test_a_device_that_cannot_be_looked_at_is_an_error(host: FakeHost, monkeypat
 
 
 def test_two_names_of_a_file_are_the_same(tmp_path: Path) -> None:
-    """By a link, or a second name of it; another file, and one that is gone, are not."""
+    """A file is itself by a symlink and by a hard link; another file is not, and what is no file is nothing."""
     file = tmp_path / "x"
     for path in (file, tmp_path / "y"):
         path.write_text("")
     (tmp_path / "link").symlink_to(file)
     (tmp_path / "hard").hardlink_to(file)
-    assert [is_same(file, str(tmp_path / name)) for name in ("x", "link", "hard", "y", "gone", "\0")] == [
-        True, True, True, False, False, False,
-    ]  # fmt: skip
+    same = [identity_at(tmp_path / name) == identity_at(file) for name in ("x", "link", "hard", "y")]
+    assert same == [True, True, True, False]
+    assert [identity_at(name) for name in (tmp_path, tmp_path / "gone", "\0", "/dev/null")] == [None] * 4
 
 
-def test_this_process_is_not_told_of(host: FakeHost) -> None:
+def test_this_process_is_left_out(host: FakeHost, tmp_path: Path) -> None:
     """What it has open itself is no reason to refuse."""
+    file = tmp_path / "x"
+    file.write_text("")
     for owner in (str(os.getpid()), "7"):
         folder = host.root / "proc" / owner / "fd"
         folder.mkdir(parents=True)
-        (folder / "3").symlink_to("/dev/sdx")
-    assert [owner for owner, _ in descriptors(host.root)] == ["7"]
+        (folder / "3").symlink_to(file)
+    assert list(read_processes(host.root).users.values()) == [(User("a program (process 7)"),)]
 
 
-def test_a_namespace_of_mounts_is_looked_at_once(host: FakeHost) -> None:
-    """Another process in it may have changed its root, and see other paths of the same mounts."""
-    block = host.disk()
-    for owner in ("self", "7", "8"):
+def test_a_table_of_mounts_is_read_once_for_each_root(host: FakeHost) -> None:
+    """In a mount namespace, processes with the same root directory see the same mounts, others may see others."""
+    (host.root / "jail").mkdir()
+    for owner, root in (("self", host.root), ("7", host.root / "jail"), ("8", host.root / "jail"), ("9", host.root)):
         (host.root / f"proc/{owner}/ns").mkdir(parents=True)
         (host.root / f"proc/{owner}/ns/mnt").symlink_to(f"mnt:[{'1' if owner == 'self' else '2'}]")
-    host.mount_block(block, "/a", process="7")
-    other = host.disk("sdy")
-    host.mount_block(other, "/b", process="8")
-    assert list(look(host.root).uses) == ["sdx"]
+        (host.root / f"proc/{owner}/root").symlink_to(root)
+    first, unread, outside = (host.disk(name) for name in ("sdx", "sdy", "sdz"))
+    for block, owner in ((first, "7"), (unread, "8"), (outside, "9")):
+        host.mount_block(block, f"/{owner}", process=owner)
+
+    assert set(read_usage(host.root).uses) == {identity(first), identity(outside)}

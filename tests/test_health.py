@@ -11,25 +11,43 @@ from typing import Any
 import pytest
 
 from snia_pts.errors import ToolMissing
-from snia_pts.health import Figure, Health, alarms, changes, write_amplification
-from snia_pts.lab import process
-from snia_pts.lab.health import read_health
+from snia_pts.lab.device.health import read_health
+from snia_pts.lab.process import program as process
+from snia_pts.model.health import Figure, Health, alarms, changes, write_amplification
 from tests.strategies import dut
 
 GIB = 1 << 30
 #: nvme smart-log -o json, nvme-cli 2.3; what counts of it.
 SMART = {
-    "critical_warning": 0, "temperature": 311, "avail_spare": 100, "spare_thresh": 10, "percent_used": 2,
-    "endurance_grp_critical_warning_summary": 0, "data_units_read": 1000, "data_units_written": 2_000_000,
-    "host_read_commands": 5, "host_write_commands": 69641, "controller_busy_time": 12, "power_cycles": 3,
-    "power_on_hours": 900, "unsafe_shutdowns": 1, "media_errors": 0, "num_err_log_entries": 4,
-    "warning_temp_time": 0, "critical_comp_time": 0, "temperature_sensor_1": 311, "thm_temp1_trans_count": 0,
-    "thm_temp2_trans_count": 0, "thm_temp1_total_time": 0, "thm_temp2_total_time": 0,
-}  # fmt: skip
+    "critical_warning": 0,
+    "temperature": 311,
+    "avail_spare": 100,
+    "spare_thresh": 10,
+    "percent_used": 2,
+    "endurance_grp_critical_warning_summary": 0,
+    "data_units_read": 1000,
+    "data_units_written": 2_000_000,
+    "host_read_commands": 5,
+    "host_write_commands": 69641,
+    "controller_busy_time": 12,
+    "power_cycles": 3,
+    "power_on_hours": 900,
+    "unsafe_shutdowns": 1,
+    "media_errors": 0,
+    "num_err_log_entries": 4,
+    "warning_temp_time": 0,
+    "critical_comp_time": 0,
+    "temperature_sensor_1": 311,
+    "thm_temp1_trans_count": 0,
+    "thm_temp2_trans_count": 0,
+    "thm_temp1_total_time": 0,
+    "thm_temp2_total_time": 0,
+}
 OCP = {
-    "Physical media units written": {"hi": 0, "lo": 2 * 10**12}, "Physical media units read": {"hi": 0, "lo": 10**12},
+    "Physical media units written": {"hi": 0, "lo": 2 * 10**12},
+    "Physical media units read": {"hi": 0, "lo": 10**12},
     "Bad user nand blocks - Raw": 0,
-}  # fmt: skip
+}
 ATA = {
     "smart_status": {"passed": True},
     "temperature": {"current": 31},
@@ -62,13 +80,15 @@ ATA = {
     },
 }
 SAS = {
-    "smart_status": {"passed": False}, "temperature": {"current": 29}, "scsi_grown_defect_list": 2,
+    "smart_status": {"passed": False},
+    "temperature": {"current": 29},
+    "scsi_grown_defect_list": 2,
     "scsi_error_counter_log": {
         "read": {"gigabytes_processed": "12.500", "total_uncorrected_errors": 1},
         "write": {"gigabytes_processed": "3.250", "total_uncorrected_errors": 0},
     },
     "scsi_percentage_used_endurance_indicator": 4,
-}  # fmt: skip
+}
 
 
 class Drive:
@@ -77,7 +97,7 @@ class Drive:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **answers: Any) -> None:
         self.asked: list[str] = []
         self.answers = answers
-        monkeypatch.setattr("snia_pts.lab.health.process.run", self.run)
+        monkeypatch.setattr("snia_pts.lab.device.health.process.run", self.run)
 
     def run(self, argv: Sequence[str], *, evidence: Path, timeout_seconds: float) -> process.Finished:
         assert timeout_seconds <= 30
@@ -88,9 +108,17 @@ class Drive:
         evidence.with_suffix(".process.json").write_text("x")
         text = answer if isinstance(answer, str) else json.dumps(answer)
         return process.Finished(
-            argv=tuple(argv), exit_code=0, timed_out=text == "never", stopped_seconds=None, left_behind=None,
-            started="", started_monotonic_ns=0, ended_monotonic_ns=0, stdout=text, stderr="the tool's words\n",
-        )  # fmt: skip
+            argv=tuple(argv),
+            exit_code=0,
+            timed_out=text == "never",
+            stopped_seconds=None,
+            left_behind=None,
+            started="",
+            started_monotonic_ns=0,
+            ended_monotonic_ns=0,
+            stdout=text,
+            stderr="the tool's words\n",
+        )
 
 
 NVME = dut(bus="NVMe", path="/dev/nvme0n1")
@@ -174,13 +202,13 @@ def test_a_sas_drive_tells_its_log_pages(tmp_path: Path, monkeypatch: pytest.Mon
     [
         (ToolMissing(program="nvme", package="nvme-cli"), "nvme"),
         (OSError(12, "Cannot allocate memory"), "Cannot allocate memory"),
-        ("NVMe status: Invalid Command Opcode\n", "it gave no JSON (the tool's words)"),
-        ("[" * 100_000, "it gave no JSON"),
-        ("[]", "it gave no JSON object"),
-        ("{}", "it tells nothing of the drive"),
-        ({"data_units_written": 10**400}, "it tells nothing of the drive"),
-        ({"media_errors": float("nan")}, "it tells nothing of the drive"),
-        ({"media_errors": -(10**30), "temperature": True}, "it tells nothing of the drive"),
+        ("NVMe status: Invalid Command Opcode\n", "its output is not JSON (the tool's words)"),
+        ("[" * 100_000, "its output is not JSON"),
+        ("[]", "its output is not a JSON object"),
+        ("{}", "its output has no figure of the drive"),
+        ({"data_units_written": 10**400}, "its output has no figure of the drive"),
+        ({"media_errors": float("nan")}, "its output has no figure of the drive"),
+        ({"media_errors": -(10**30), "temperature": True}, "its output has no figure of the drive"),
     ],
     ids=lambda each: str(each)[:30],
 )
@@ -230,16 +258,17 @@ def test_what_is_no_drive_is_not_asked(kind: Any, tmp_path: Path, monkeypatch: p
 
 
 def test_evidence_of_an_earlier_reading_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readings are numbered by what was measured last; a second one of that number has a name of its own."""
+    """Readings are numbered by what was measured last; a second one has the next number."""
     Drive(monkeypatch, smart_log=SMART, ocp=OCP)
     names = [read_health(NVME, tmp_path), read_health(NVME, tmp_path)]
     (tmp_path / "00012-rnd-4096b-r0.fio").touch()
     names.append(read_health(NVME, tmp_path))
 
     assert [each.evidence[0] for each in names if each] == [
-        "00000-health-smart-log.process.json", "00000-health-smart-log-2.process.json",
+        "00000-health-smart-log.process.json",
+        "00001-health-smart-log.process.json",
         "00012-health-smart-log.process.json",
-    ]  # fmt: skip
+    ]
 
 
 # -- two readings -----------------------------------------------------------------------------------------------------
@@ -289,7 +318,9 @@ def test_alarms_are_of_what_came() -> None:
 
     worse = reading(errors=4, hot=12, state=4)
     assert [what for what, _ in alarms(before, worse)] == [
-        "state of the drive", "faults of the drive", "heat of the drive",
-    ]  # fmt: skip
+        "state of the drive",
+        "faults of the drive",
+        "heat of the drive",
+    ]
     assert dict(alarms(before, worse))["faults of the drive"] == "came during the test: errors is 4, and was 3"
     assert list(alarms(before, replace(before, figures=()))) == []

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from snia_pts import __version__
-from snia_pts.lab.engine import Guard, allow
-from snia_pts.lab.host import read_platform
-from snia_pts.measurement import Measurement
-from snia_pts.steps import Stimulus
+from snia_pts.lab.fio.engine import Guard, allow
+from snia_pts.lab.host.platform import read_platform
+from snia_pts.model.measurement import Measurement
+from snia_pts.model.steps import Stimulus
 
 
 class Supposed:
@@ -23,9 +23,11 @@ class Supposed:
     version = "3.33"
     io_engine = "libaio"
 
-    def measure(self, stimuli: Sequence[Stimulus], before: Guard = allow) -> Iterator[Measurement]:
+    def measure(
+        self, stimuli: Sequence[Stimulus], before: Guard = allow, *, allow_uncounted: bool = False
+    ) -> Iterator[Measurement]:
         """Measure nothing."""
-        del stimuli, before
+        del stimuli, before, allow_uncounted
         return iter(())
 
 
@@ -55,8 +57,10 @@ def test_a_server(tmp_path: Path) -> None:
     assert found.operating_system == "Debian GNU/Linux 12 (bookworm)"
     assert (found.engine, found.engine_version, found.io_engine) == ("fio", "3.33", "libaio")
     assert (found.suite_version, found.kernel, found.python) == (
-        __version__, platform.release(), platform.python_version(),
-    )  # fmt: skip
+        __version__,
+        platform.release(),
+        platform.python_version(),
+    )
 
 
 def test_what_the_host_does_not_say_stays_empty(tmp_path: Path) -> None:

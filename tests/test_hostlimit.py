@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.ceiling import Ceiling, Shape, all_shapes, most_iops, shapes
-from snia_pts.hostlimit import HostShare, balance_percent, host_share, limited_over, limited_words
-from snia_pts.measurement import Measurement
-from snia_pts.steps import BlockShare, Stimulus
+from snia_pts.analysis.host_limit import HostShare, balance_percent, host_share, limited_over, limited_words
+from snia_pts.model.host_ceiling import Ceiling, Shape, all_shapes, most_iops, shapes
+from snia_pts.model.measurement import Measurement
+from snia_pts.model.steps import BlockShare, Stimulus
 from tests.strategies import block_statistics, dut, measurement, stimulus, transfers, vitals
 
 CPUS = 8
@@ -50,8 +50,12 @@ def judged(found: Measurement, *ceilings: Ceiling, cpus: int = CPUS, **device: A
 def ceiling(iops: float, cpu_percent: float = 100.0, **shape: Any) -> Ceiling:
     """Return a ceiling of random 4 KiB writes by four threads at queue depth 32."""
     facts: dict[str, Any] = {
-        "side": "write", "access": "RND", "block_size_bytes": 4096, "thread_count": 4, "queue_depth": 32,
-    }  # fmt: skip
+        "side": "write",
+        "access": "RND",
+        "block_size_bytes": 4096,
+        "thread_count": 4,
+        "queue_depth": 32,
+    }
     return Ceiling(shape=Shape(**{**facts, **shape}), iops=iops, engine_cpu_percent=cpu_percent)
 
 
@@ -64,8 +68,11 @@ def test_writes_have_a_shape_a_size_and_reads_one_for_all() -> None:
     found = all_shapes(asked)
 
     assert [(shape.side, shape.block_size_bytes) for shape in found] == [
-        ("read", None), ("write", 512), ("write", 4096), ("write", 1048576),
-    ]  # fmt: skip
+        ("read", None),
+        ("write", 512),
+        ("write", 4096),
+        ("write", 1048576),
+    ]
     assert list(shapes(asked[6])) == [(found[0], 0.65), (found[1], 0.35)]
 
 
@@ -131,7 +138,8 @@ CASES: dict[str, tuple[dict[str, Any], bool | None]] = {
     "the host just at its end, the engine among others": ({"engine": 30.0, "host": 95.0, "in_drive": 30.0}, True),
     "one I/O at a time, one of eight CPUs busy": ({"threads": 1, "depth": 1, "engine": 40.0, "host": 12.0}, None),
     "the same with most of it in the drive": (
-        {"threads": 1, "depth": 1, "engine": 40.0, "host": 12.0, "in_drive": 55.0}, False,
+        {"threads": 1, "depth": 1, "engine": 40.0, "host": 12.0, "in_drive": 55.0},
+        False,
     ),
     "just full": ({"engine": 95.0, "in_drive": 90.0}, False),
     "just not thin": ({"engine": 12.0, "in_drive": 50.0}, False),
@@ -152,7 +160,7 @@ CASES: dict[str, tuple[dict[str, Any], bool | None]] = {
     "full queue, a hypervisor took more": ({"engine": 20.0, "in_drive": 95.0, "stolen": 6.0}, None),
     "one I/O at a time, a hypervisor took two of eight": ({"threads": 1, "depth": 1, "stolen": 7.0}, None),
     "an old journal": ({"engine": None, "host": None}, None),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("facts", "limited"), CASES.values(), ids=CASES)
@@ -185,9 +193,14 @@ def test_a_ceiling_is_lower_where_a_hypervisor_takes_cpu_time(stolen: float | No
 
 
 @given(
-    engine=st.floats(0, 100), host=st.floats(0, 100), busiest=st.floats(0, 100), in_drive=st.none() | st.floats(0, 100),
-    threads=st.integers(1, 32), depth=st.integers(1, 32), stolen=st.floats(0, 100),
-)  # fmt: skip
+    engine=st.floats(0, 100),
+    host=st.floats(0, 100),
+    busiest=st.floats(0, 100),
+    in_drive=st.none() | st.floats(0, 100),
+    threads=st.integers(1, 32),
+    depth=st.integers(1, 32),
+    stolen=st.floats(0, 100),
+)
 def test_what_a_hypervisor_took_may_leave_a_verdict_open_and_turns_none(stolen: float, **facts: Any) -> None:
     """Whatever else is known: with stolen CPU time the verdict is the same as without, or it cannot be told."""
     without, found = judged(measured(**facts)), judged(measured(**facts, stolen=stolen))
@@ -197,9 +210,14 @@ def test_what_a_hypervisor_took_may_leave_a_verdict_open_and_turns_none(stolen: 
 
 
 @given(
-    engine=st.floats(0, 100), host=st.floats(0, 100), threads=st.integers(1, 32), depth=st.integers(1, 32),
-    in_drive=st.floats(50, 100), less=st.floats(0, 1), stolen=st.floats(0, 100),
-)  # fmt: skip
+    engine=st.floats(0, 100),
+    host=st.floats(0, 100),
+    threads=st.integers(1, 32),
+    depth=st.integers(1, 32),
+    in_drive=st.floats(50, 100),
+    less=st.floats(0, 1),
+    stolen=st.floats(0, 100),
+)
 def test_less_in_the_drive_speaks_no_louder_for_it(in_drive: float, less: float, **facts: Any) -> None:
     """Where it cannot be told with more of the I/Os in the drive, it is not the drive's number with less of them."""
     more = judged(measured(**facts, in_drive=in_drive))
@@ -244,9 +262,11 @@ def test_a_simulated_drive_has_no_host() -> None:
 
 
 @given(
-    host_us=st.floats(0.1, 1000), drive_us=st.floats(0.1, 1000), outstanding=st.integers(1, 64),
+    host_us=st.floats(0.1, 1000),
+    drive_us=st.floats(0.1, 1000),
+    outstanding=st.integers(1, 64),
     busy_by_others=st.floats(0, 100),
-)  # fmt: skip
+)
 def test_the_slower_of_two_servers_is_found(
     host_us: float, drive_us: float, outstanding: int, busy_by_others: float
 ) -> None:
@@ -262,9 +282,13 @@ def test_the_slower_of_two_servers_is_found(
         host_queue, queue = rate * in_host, rate * in_drive
     iops = max(1, round(MILLION * rate))
     found = measured(
-        iops, threads=1, depth=outstanding, engine=min(100.0, 100 * rate * host_us),
-        host=max(busy_by_others, 100 * rate * host_us / CPUS), in_drive=100 * queue / outstanding,
-    )  # fmt: skip
+        iops,
+        threads=1,
+        depth=outstanding,
+        engine=min(100.0, 100 * rate * host_us),
+        host=max(busy_by_others, 100 * rate * host_us / CPUS),
+        in_drive=100 * queue / outstanding,
+    )
 
     limited = judged(found).limited
 
@@ -275,17 +299,26 @@ def test_the_slower_of_two_servers_is_found(
 
 
 @given(
-    iops=st.integers(1, 3000), threads=st.integers(1, 32), depth=st.integers(1, 32),
-    cost_us=st.floats(0.5, 30), others=st.floats(0, 100), in_drive=st.none() | st.floats(0, 100),
-    kind=st.sampled_from(["drive", "file", "loop device"]), cpus=st.integers(1, 128),
-)  # fmt: skip
+    iops=st.integers(1, 3000),
+    threads=st.integers(1, 32),
+    depth=st.integers(1, 32),
+    cost_us=st.floats(0.5, 30),
+    others=st.floats(0, 100),
+    in_drive=st.none() | st.floats(0, 100),
+    kind=st.sampled_from(["drive", "file", "loop device"]),
+    cpus=st.integers(1, 128),
+)
 def test_a_slow_drive_is_never_blamed_on_the_host(
     iops: int, threads: int, depth: int, cost_us: float, others: float, in_drive: float | None, kind: str, cpus: int
 ) -> None:
     """3000 I/Os a second cost no host more than a tenth of a CPU: no load of others, and no queue, makes an alarm."""
     used = 100 * iops * cost_us / MILLION / threads
-    null = ceiling(min(threads, cpus) * MILLION / cost_us, 100 * min(threads, cpus) / threads, thread_count=threads,
-                   queue_depth=depth)  # fmt: skip
+    null = ceiling(
+        min(threads, cpus) * MILLION / cost_us,
+        100 * min(threads, cpus) / threads,
+        thread_count=threads,
+        queue_depth=depth,
+    )
     found = measured(iops, threads=threads, depth=depth, engine=used, host=others, busiest=100.0, in_drive=in_drive)
 
     assert judged(found, null, cpus=cpus, kind=kind).limited is not True
@@ -297,10 +330,13 @@ def test_a_slow_drive_is_never_blamed_on_the_host(
 @pytest.mark.parametrize(
     ("verdicts", "limited"),
     [
-        ((True, True, True, False, None), True), ((True, True, False, False, None), None),
-        ((False, False, False, True, True), False), ((None,) * 5, None), ((), None),
+        ((True, True, True, False, None), True),
+        ((True, True, False, False, None), None),
+        ((False, False, False, True, True), False),
+        ((None,) * 5, None),
+        ((), None),
     ],
-)  # fmt: skip
+)
 def test_a_point_is_what_most_of_its_rounds_are(verdicts: tuple[bool | None, ...], limited: bool | None) -> None:
     """More than half of the rounds decide."""
     share = judged(measured())

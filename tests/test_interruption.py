@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from snia_pts.interruption import Interruption, Way, standing
-from snia_pts.profilefile import read_profile
-from snia_pts.steps import Idle, Phase, Prepare, Purge, Round, Step, Stretch
+from snia_pts.model.steps import ContinuousStimulus, Idle, Phase, Prepare, Purge, Round, Step
+from snia_pts.results.interruption import Interruption, ResumePolicy, resumable_step_count
+from snia_pts.spec.profile_reader import read_profile
 from tests.strategies import spec_of, stimulus
 
 POINTS = (stimulus(65), stimulus(0))
@@ -19,9 +19,9 @@ PROFILE = read_profile("etcd-fsync").spec
 PURGE, IDLE = Purge(), Idle(seconds=5)
 
 
-def stretch(phase: Phase, part: str = "") -> Stretch:
+def stretch(phase: Phase, part: str = "") -> ContinuousStimulus:
     """Return a stretch of a phase."""
-    return Stretch(phase=phase, part=part, stimulus=stimulus(0))
+    return ContinuousStimulus(phase=phase, part=part, stimulus=stimulus(0))
 
 
 def rounds(last: int, first: int = 1) -> list[Step]:
@@ -32,29 +32,41 @@ def rounds(last: int, first: int = 1) -> list[Step]:
 FILLED: list[Step] = [PURGE, stretch("WIPC")]
 #: Two rounds of a test that writes before each.
 WRITTEN: list[Step] = [
-    *FILLED, stretch("PC"), stretch("pre-write"), *rounds(1), stretch("pre-write"), *rounds(2, first=2),
-]  # fmt: skip
+    *FILLED,
+    stretch("PC"),
+    stretch("pre-write"),
+    *rounds(1),
+    stretch("pre-write"),
+    *rounds(2, first=2),
+]
 
 
-def kept(spec: Any, asked: Sequence[Step], coming: Step | None, way: Way, *, begun: bool = False) -> int:
+def kept(spec: Any, asked: Sequence[Step], coming: Step | None, policy: ResumePolicy, *, begun: bool = False) -> int:
     """Return how many steps stand."""
-    return standing(spec, asked, coming, way, begun=begun)
+    return resumable_step_count(spec, asked, coming, policy, begun=begun)
 
 
-@pytest.mark.parametrize("way", ["rule", "purge", "continue"])
+@pytest.mark.parametrize("policy", ["rule", "purge", "continue"])
 @pytest.mark.parametrize("coming", [None, PURGE])
-def test_what_is_purged_next_or_is_over_loses_nothing(coming: Step | None, way: Way) -> None:
+def test_what_is_purged_next_or_is_over_loses_nothing(coming: Step | None, policy: ResumePolicy) -> None:
     """At its end, and before a purge, all that was done stands, whichever way."""
-    assert kept(IOPS, [*FILLED, *rounds(3)], coming, way) == 5
+    assert kept(IOPS, [*FILLED, *rounds(3)], coming, policy) == 5
 
 
-@pytest.mark.parametrize(("way", "begun", "steps"), [
-    ("rule", False, 5), ("rule", True, 6), ("continue", False, 5), ("continue", True, 6), ("purge", False, 0),
-    ("purge", True, 0),
-])  # fmt: skip
-def test_rounds_go_on(way: Way, begun: bool, steps: int) -> None:
+@pytest.mark.parametrize(
+    ("policy", "begun", "steps"),
+    [
+        ("rule", False, 5),
+        ("rule", True, 6),
+        ("continue", False, 5),
+        ("continue", True, 6),
+        ("purge", False, 0),
+        ("purge", True, 0),
+    ],
+)
+def test_rounds_go_on(policy: ResumePolicy, begun: bool, steps: int) -> None:
     """Rounds that are done stand, and so does one that has begun; from the purge is from the purge."""
-    assert kept(IOPS, [*FILLED, *rounds(3)], rounds(4)[3], way, begun=begun) == steps
+    assert kept(IOPS, [*FILLED, *rounds(3)], rounds(4)[3], policy, begun=begun) == steps
 
 
 @pytest.mark.parametrize(("phase", "begun"), [("WIPC", True), ("WIPC", False), ("histogram", True), ("PC", False)])
@@ -72,10 +84,18 @@ def test_it_begins_again_at_the_last_purge() -> None:
     assert kept(IOPS, asked, rounds(2)[1], "purge", begun=True) == 7
 
 
-@pytest.mark.parametrize(("maximum", "done", "begun", "goes_on"), [
-    (25, 20, False, True), (25, 20, True, False), (25, 21, False, False), (25, 19, True, True), (5, 0, False, True),
-    (5, 0, True, False), (6, 0, True, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("maximum", "done", "begun", "goes_on"),
+    [
+        (25, 20, False, True),
+        (25, 20, True, False),
+        (25, 21, False, False),
+        (25, 19, True, True),
+        (5, 0, False, True),
+        (5, 0, True, False),
+        (6, 0, True, True),
+    ],
+)
 def test_a_whole_window_must_have_room(maximum: int, done: int, begun: bool, goes_on: bool) -> None:
     """The rounds that are left, without the one that was broken off, must be as many as a window has: five."""
     spec = spec_of("iops", rounds__maximum=maximum)
@@ -117,17 +137,26 @@ def test_an_idle_time_is_repeated_or_begins_again() -> None:
     assert kept(spec, asked, IDLE, "continue", begun=True) == 3
 
 
-@pytest.mark.parametrize(("way", "lost", "says", "never"), [
-    ("rule", 0, "no measurement window reaches across it", "set aside"),
-    ("purge", 3, "; set aside: 3 outcomes before it (4 GB written)", "the operator wanted"),
-    ("continue", 0, "the operator wanted it to go on without a new purge", "no measurement window"),
-])  # fmt: skip
-def test_an_interruption_is_a_deviation_with_its_times(way: Way, lost: int, says: str, never: str) -> None:
+@pytest.mark.parametrize(
+    ("policy", "lost", "says", "never"),
+    [
+        ("rule", 0, "no measurement window reaches across it", "set aside"),
+        ("purge", 3, "; set aside: 3 outcomes before it (4 GB written)", "the operator wanted"),
+        ("continue", 0, "the operator wanted it to go on without a new purge", "no measurement window"),
+    ],
+)
+def test_an_interruption_is_a_deviation_with_its_times(policy: ResumePolicy, lost: int, says: str, never: str) -> None:
     """It says when it stopped and went on, for how long, why, with what, and what became of what was lost."""
     stopped = Interruption(
-        stopped="2026-11-03T12:00:00.5+00:00", resumed="2026-11-03T13:30:00+00:00", idle_seconds=5400,
-        reason="no power", way=way, went_on="Round 3", lost_outcomes=lost, lost_bytes=4 * 10**9,
-    )  # fmt: skip
+        stopped="2026-11-03T12:00:00.5+00:00",
+        resumed="2026-11-03T13:30:00+00:00",
+        idle_seconds=5400,
+        reason="no power",
+        policy=policy,
+        next_step="Round 3",
+        lost_outcomes=lost,
+        lost_bytes=4 * 10**9,
+    )
     told = stopped.deviation.actual
     assert "stopped 2026-11-03 12:00:00, resumed 2026-11-03 13:30:00, 1 h 30 min without I/O" in told
     assert "(no power); it went on with Round 3" in told
@@ -135,12 +164,12 @@ def test_an_interruption_is_a_deviation_with_its_times(way: Way, lost: int, says
     assert never not in told
 
 
-@pytest.mark.parametrize(("way", "stand"), [("rule", 4), ("continue", 4), ("purge", 0)])
-def test_a_point_of_a_profile_is_prepared_again(way: Way, stand: int) -> None:
+@pytest.mark.parametrize(("policy", "stand"), [("rule", 4), ("continue", 4), ("purge", 0)])
+def test_a_point_of_a_profile_is_prepared_again(policy: ResumePolicy, stand: int) -> None:
     """What was prepared for a point that did not end is not what it would be now; whole points stand."""
     asked: list[Step] = [PURGE, stretch("WIPC"), Prepare(part="a"), Round(part="a", number=1, stimuli=POINTS[:1])]
     following: list[Step] = [Prepare(part="b"), Purge(part="b"), Round(part="b", number=1, stimuli=POINTS[:1])]
     for done, coming in enumerate(following):
-        assert kept(PROFILE, [*asked, *following[:done]], coming, way, begun=True) == stand
-    assert kept(PROFILE, [*asked, *following], None, way) == 7
-    assert kept(PROFILE, [PURGE], stretch("WIPC"), way, begun=True) == 0
+        assert kept(PROFILE, [*asked, *following[:done]], coming, policy, begun=True) == stand
+    assert kept(PROFILE, [*asked, *following], None, policy) == 7
+    assert kept(PROFILE, [PURGE], stretch("WIPC"), policy, begun=True) == 0

@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
 import stat
-import subprocess
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from snia_pts.errors import SniaPtsError, TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
-from snia_pts.lab import purge
+from snia_pts.lab import inventory, purge
+from snia_pts.lab.device import guard
+from snia_pts.lab.device.usage import read_usage
 from snia_pts.lab.inventory import Link, Listed, read_inventory
-from tests.drives import MIB, need_root
+from tests.drives import MIB, make_ext4, need_root, zfs_marks
 from tests.hosts import FakeHost
 
 
@@ -50,13 +50,16 @@ def test_a_free_drive_may_be_tested(host: FakeHost) -> None:
     assert found.refusal is None
     assert found.dut is not None
     assert (found.dut.model, found.dut.serial, found.dut.firmware) == (
-        "SAMSUNG MZQL2960HCJR-00A07", "S64HNE0R500001", "GDC5302Q",
-    )  # fmt: skip
+        "SAMSUNG MZQL2960HCJR-00A07",
+        "S64HNE0R500001",
+        "GDC5302Q",
+    )
     assert (found.link, found.link_maximum) == (Link(gigatransfers=8, lanes=4), Link(gigatransfers=16, lanes=4))
     assert found.numa_node == 1
     assert found.by_id == (
-        "/dev/disk/by-id/nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001", "/dev/disk/by-id/nvme-eui.36",
-    )  # fmt: skip
+        "/dev/disk/by-id/nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001",
+        "/dev/disk/by-id/nvme-eui.36",
+    )
     assert found.purge_methods == purge.offers(found.dut, host.root)
     assert found.purge_methods
 
@@ -124,7 +127,20 @@ def test_odd_lines_of_the_kernel_hide_no_use(odd: str, host: FakeHost) -> None:
     host.write("sys/block/loop0/loop/backing_file", f"/dev/{odd}\n")
     host.mount_block(block, "/mnt")
 
-    assert "it is mounted on /mnt" in str(listed(host).refusal)
+    assert "it is mounted at /mnt" in str(listed(host).refusal)
+
+
+@pytest.mark.parametrize("blank", ["\xa0", "\u2028", "\u3000", "\x85", "\v", "\f", "\r", "\x1c"])
+def test_odd_blanks_hide_no_use(blank: str, host: FakeHost) -> None:
+    """The kernel escapes blanks, tabs and line feeds of ASCII in names, and no other white space."""
+    block = host.disk()
+    Path(f"{host.root}/swap{blank}file").write_bytes(b"x")
+    host.mount(f"/a{blank}b", (block / "dev").read_text())
+    host.swap(f"/swap{blank}file", "file")
+    uses = [use.predicate for found in read_usage(host.root).uses.values() for use in found]
+
+    assert f"is mounted at /a{blank}b" in uses
+    assert "is swap space" in uses
 
 
 def test_the_order_is_a_persons(host: FakeHost) -> None:
@@ -143,6 +159,24 @@ def test_loop_devices_without_a_file_are_not_listed(host: FakeHost) -> None:
     (found,) = read_inventory(host.root)
 
     assert (Path(found.path).name, found.dut) == ("sdx", None)
+    assert "no size" in str(found.refusal)
+
+
+def test_a_device_that_loses_its_size_meanwhile_is_refused(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop device that is detached while it is listed is not one that may be tested."""
+    loop = host.made_of("loop3", loop__backing_file="/x.img\n")
+    real = guard.require_writable
+
+    def detached(path: Path) -> None:
+        real(path)
+        (loop / "size").write_text("0\n")
+
+    host.write("x.img", "x")
+    monkeypatch.setattr(inventory, "require_writable", detached)
+    found = listed(host, "loop3")
+
+    assert found.dut is None
+    assert isinstance(found.refusal, TargetUnfit)
     assert "no size" in str(found.refusal)
 
 
@@ -264,7 +298,7 @@ def locked(host: FakeHost) -> None:
     host.disk()
     node = (host.root / "dev/sdx").stat()
     place = f"{os.major(node.st_dev):02x}:{os.minor(node.st_dev):02x}:{node.st_ino}"
-    host.write("proc/locks", f"1: POSIX  ADVISORY  WRITE 7 {place} 0 EOF\n2: FLOCK  ADVISORY  WRITE 42 {place} 0 EOF\n")
+    host.write("proc/locks", f"1: LEASE  ACTIVE  READ 7 {place} 0 EOF\n2: FLOCK  ADVISORY  WRITE 42 {place} 0 EOF\n")
 
 
 def read_only(host: FakeHost) -> None:
@@ -298,10 +332,10 @@ def put(host: FakeHost, name: str, offset: int, mark: bytes) -> None:
 
 
 def zfs_pool(host: FakeHost) -> None:
-    """A partition with the first uberblocks of a ZFS label."""
+    """A partition with the first label of a ZFS pool."""
     host.partition(host.disk(), 1, size_bytes=64 * MIB)
-    for copy in range(4):
-        put(host, "sdx1", 128 * 1024 + copy * 1024, (0x00BAB10C).to_bytes(8, "little"))
+    for offset, mark in zfs_marks():
+        put(host, "sdx1", offset, mark)
 
 
 def physical_volume(host: FakeHost) -> None:
@@ -319,40 +353,45 @@ def ceph(host: FakeHost) -> None:
 @pytest.mark.parametrize(
     ("case", "kind", "reason"),
     [
-        (mounted, TargetBusy, "it is mounted on /data"),
-        (mounted_by_name, TargetBusy, "it is mounted on /b"),
-        (mounted_by_the_host, TargetBusy, "it is mounted on /host"),
+        (mounted, TargetBusy, "it is mounted at /data"),
+        (mounted_by_name, TargetBusy, "it is mounted at /b"),
+        (mounted_by_the_host, TargetBusy, "it is mounted at /host"),
         (
-            mounted_in_a_container, TargetBusy,
-            "it is mounted on /srv in another mount namespace, that of postgres (process 4711)",
+            mounted_in_a_container,
+            TargetBusy,
+            "it is mounted at /srv in the mount namespace of postgres (process 4711)",
         ),
-        (root_disk, TargetBusy, "the root file system is on it"),
-        (root_partition, TargetBusy, "the root file system is on it (through sdx2)"),
-        (root_far_above, TargetBusy, "the root file system is on it (through vg0-root, luks-1, md127, sdx3)"),
+        (root_disk, TargetBusy, "it holds the root file system"),
+        (root_partition, TargetBusy, "its partition sdx2 holds the root file system"),
+        (
+            root_far_above,
+            TargetBusy,
+            "vg0-root, which is built on it (through luks-1, md127, sdx3), holds the root file system",
+        ),
         (second_disk_of_root, TargetBusy, "it belongs to a btrfs file system in use"),
-        (bcachefs, TargetBusy, "it is mounted on /pool"),
-        (loop_on_it, TargetBusy, "/dev/loop3 is made of it"),
-        (mounted_loop_on_it, TargetBusy, "it is mounted on /iso (through loop3)"),
+        (bcachefs, TargetBusy, "it is mounted at /pool"),
+        (loop_on_it, TargetBusy, "it backs /dev/loop3"),
+        (mounted_loop_on_it, TargetBusy, "loop3, which is built on it, is mounted at /iso"),
         (swap, TargetBusy, "it is swap space"),
-        (swap_above, TargetBusy, "it is swap space (through vg0-swap, sdx1)"),
-        (volume_group, TargetBusy, "vg0-data (LVM) is made of it"),
-        (multipath, TargetBusy, "mpatha (multipath) is made of it"),
-        (array_of_a_partition, TargetBusy, "dm-2 (device mapper), md127 (RAID) are made of it"),
+        (swap_above, TargetBusy, "vg0-swap, which is built on it (through sdx1), is swap space"),
+        (volume_group, TargetBusy, "it backs vg0-data (LVM)"),
+        (multipath, TargetBusy, "it backs mpatha (multipath)"),
+        (array_of_a_partition, TargetBusy, "it backs dm-2 (device mapper), md127 (RAID)"),
         (bcache, TargetBusy, "it is registered with bcache"),
         (exported, TargetBusy, "it is exported to other hosts (NVMe target)"),
         (exported_by_scsi, TargetBusy, "it is exported to other hosts (SCSI target)"),
-        (locked, TargetBusy, "process 42 has locked it (another run of snia-pts?)"),
+        (locked, TargetBusy, "a program (process 42) has locked it (another run of snia-pts?)"),
         (read_only, TargetUnfit, "it is read-only"),
         (optical, TargetUnfit, "it is an optical drive or a floppy disk"),
-        (zoned, TargetUnfit, "its zones can only be written in order (host-managed), and the tests write at random"),
+        (zoned, TargetUnfit, "its zones accept only sequential writes (host-managed), and the tests write at random"),
         (without_a_node, TargetMissing, "does not exist"),
-        (partitioned, TargetNotOurs, "on it is sdx1 (nothing recognised), sdx2 (nothing recognised)"),
+        (partitioned, TargetNotOurs, "it holds sdx1 (nothing recognised), sdx2 (nothing recognised)"),
         (zfs_pool, TargetBusy, "it is marked as a member of a ZFS pool"),
         (physical_volume, TargetBusy, "it is marked as a member of LVM"),
         (ceph, TargetBusy, "it is marked as a member of Ceph"),
     ],
     ids=lambda case: case.__name__ if callable(case) and not isinstance(case, type) else "",
-)  # fmt: skip
+)
 def test_a_drive_that_may_not_be_tested(
     host: FakeHost, case: Callable[[FakeHost], None], kind: type[SniaPtsError], reason: str
 ) -> None:
@@ -387,23 +426,19 @@ def test_a_name_of_another_device_is_refused(host: FakeHost) -> None:
     os.mknod(host.root / "dev/sdx", stat.S_IFBLK | 0o600, os.makedev(7, 255))
 
     assert (disk / "dev").read_text() == "8:1"
-    assert "its name leads to another device" in str(listed(host).refusal)
+    assert "its node leads to another device" in str(listed(host).refusal)
 
 
 def test_file_systems_are_named(host: FakeHost) -> None:
     """What is on a drive is told with its label, of the partitions too; it is the reason for the refusal."""
-    if not shutil.which("mkfs.ext4", path=f"{os.environ['PATH']}:/usr/sbin"):
-        pytest.skip("no mkfs.ext4 here")
     disk = host.disk()
     host.partition(disk, 1)
-    subprocess.run(
-        ["/usr/sbin/mkfs.ext4", "-q", "-L", "photos", host.root / "dev/sdx1"], check=True, capture_output=True
-    )
+    make_ext4(host.root / "dev/sdx1", "photos")
     found = listed(host)
 
     assert found.contents == ("sdx1 (ext4 photos)",)
     assert isinstance(found.refusal, TargetNotOurs)
-    assert "on it is sdx1 (ext4 photos)" in str(found.refusal)
+    assert "it holds sdx1 (ext4 photos)" in str(found.refusal)
     assert "--discard-data" in found.refusal.hint
 
 
@@ -433,7 +468,7 @@ def test_a_drive_that_cannot_be_read_is_refused(host: FakeHost, monkeypatch: pyt
     found = listed(host)
 
     assert isinstance(found.refusal, TargetNotOurs)
-    assert "what is on it cannot be told (Input/output error)" in str(found.refusal)
+    assert "its content cannot be examined (Input/output error)" in str(found.refusal)
 
 
 def test_a_drive_that_goes_meanwhile_spoils_nothing(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,12 +476,13 @@ def test_a_drive_that_goes_meanwhile_spoils_nothing(host: FakeHost, monkeypatch:
     host.disk("sda")
     host.disk("sdb")
     monkeypatch.setattr(
-        "snia_pts.lab.contents._unreadable", lambda disk: disk.unlink(missing_ok=True) if disk.name == "sdb" else ""
+        "snia_pts.lab.device.contents._read_error",
+        lambda disk: disk.unlink(missing_ok=True) if disk.name == "sdb" else "",
     )
     found = {Path(each.path).name: each.refusal for each in read_inventory(host.root)}
 
     assert found["sda"] is None
-    assert "what is on it cannot be told (wipefs: error:" in str(found["sdb"])
+    assert "its content cannot be examined (wipefs: error:" in str(found["sdb"])
 
 
 def test_other_disks_in_use_are_no_reason(host: FakeHost) -> None:
@@ -470,4 +506,4 @@ def test_a_circle_of_devices_ends(host: FakeHost) -> None:
     (disk / "slaves/dm-0").symlink_to(above)
     host.mount_block(above, "/circle")
 
-    assert "mounted on /circle" in str(listed(host).refusal)
+    assert "mounted at /circle" in str(listed(host).refusal)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from snia_pts.lab.settable import chosen
+from snia_pts.lab.host.settable import chosen
 from tests import breaking
 from tests.breaking import FAULTS, Fault, Run
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,18 +12,21 @@ from typing import Any
 import pytest
 
 from snia_pts.errors import DeviceFailed, HostFailed, PurgeFailed, ToolMissing
-from snia_pts.lab.cache import WriteCache
-from snia_pts.lab.engine import FioEngine, Guard, allow
-from snia_pts.lab.fio import Refused
+from snia_pts.lab.device.safety import Target, claim_target
+from snia_pts.lab.fio import AnswerRejected
+from snia_pts.lab.fio.engine import FioEngine, Guard, allow
+from snia_pts.lab.host.configurator import HostConfigurator
 from snia_pts.lab.laboratory import Laboratory, target_deviations
-from snia_pts.lab.purge import METHODS, Method, Offer, Purger
+from snia_pts.lab.process import program as process
+from snia_pts.lab.purge import METHODS, Method, PurgeCapability, Purger
 from snia_pts.lab.purge.method import anything
-from snia_pts.lab.safety import Target, hold
-from snia_pts.lab.stage import Stage
-from snia_pts.measurement import Idled, Measurement, Purged, Sample
+from snia_pts.lab.settings.write_cache import WriteCache
+from snia_pts.model.attempt import RejectedAttempt
+from snia_pts.model.measurement import IdleOutcome, Measurement, PurgeOutcome, Sample
+from snia_pts.model.steps import ContinuousStimulus, Idle, Phase, Purge, Round, Stimulus
+from snia_pts.record.entries import OutcomeEntry, adapter
 from snia_pts.spec import SPEC_TYPES, Spec
-from snia_pts.specfile import read_specification, versions
-from snia_pts.steps import Idle, Purge, Round, Stimulus, Stretch
+from snia_pts.spec.reader import read_specification, versions
 from tests import samples, strategies
 from tests.drives import MIB, filled, loop_device
 
@@ -31,9 +37,15 @@ SETUP = SPEC.setup
 def stimulus(block_size_bytes: int, **changes: Any) -> Stimulus:
     """Return a stimulus of 50 ms."""
     facts: dict[str, Any] = {
-        "access": "RND", "read_percent": 0, "block_size_bytes": block_size_bytes, "thread_count": 1, "queue_depth": 1,
-        "range_offset_bytes": 0, "range_bytes": 4 * MIB, "seconds": None if "passes" in changes else 0.05,
-    }  # fmt: skip
+        "access": "RND",
+        "read_percent": 0,
+        "block_size_bytes": block_size_bytes,
+        "thread_count": 1,
+        "queue_depth": 1,
+        "range_offset_bytes": 0,
+        "range_bytes": 4 * MIB,
+        "seconds": None if "passes" in changes else 0.05,
+    }
     return Stimulus(**{**facts, **changes})
 
 
@@ -48,9 +60,13 @@ class Scripted:
     def __init__(self, *answers: Any) -> None:
         self.answers = answers
         self.asked: list[str] = []
+        self.allowed: list[bool] = []
 
-    def measure(self, stimuli: Sequence[Stimulus], before: Guard = allow) -> Iterator[Measurement]:
+    def measure(
+        self, stimuli: Sequence[Stimulus], before: Guard = allow, *, allow_uncounted: bool = False
+    ) -> Iterator[Measurement]:
         """Answer each stimulus by the script."""
+        self.allowed.append(allow_uncounted)
         for each, answer in zip(stimuli, self.answers, strict=False):
             before(each)
             self.asked.append(each.label)
@@ -60,7 +76,7 @@ class Scripted:
                 answer()
             yield strategies.measurement(each)
 
-    def stretch(self, step: Stretch) -> Iterator[Sample | Measurement]:
+    def stretch(self, step: ContinuousStimulus) -> Iterator[Sample | Measurement]:
         """Give a sample for each answer of the script but the last, and the whole for that."""
         try:
             for number, answer in enumerate(self.answers[:-1], start=1):
@@ -73,22 +89,22 @@ class Scripted:
         finally:
             self.asked.append("closed")
 
-    def idle(self, seconds: float) -> Idled:
+    def idle(self, seconds: float) -> IdleOutcome:
         """Be idle for no time."""
-        return Idled(started="", seconds=seconds)
+        return IdleOutcome(started="", seconds=seconds)
 
 
 @pytest.fixture
 def target(tmp_path: Path) -> Iterator[Target]:
     """A held file."""
-    with hold(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as held:
+    with claim_target(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as held:
         yield held
 
 
 def laboratory(target: Target, engine: Any, evidence: Path, method: str = "punch-hole") -> Laboratory:
     """Return a laboratory on a held target."""
     cache = WriteCache(target.dut, None, "disabled")
-    purger, stage = Purger(wanted=method), Stage(target.dut.path, 0)
+    purger, stage = Purger(wanted=method), HostConfigurator(target.dut.path, 0)
     return Laboratory(target, engine, purger=purger, cache=cache, stage=stage, seed=1, evidence=evidence)
 
 
@@ -104,15 +120,157 @@ def test_outcomes_come_one_by_one(target: Target, tmp_path: Path) -> None:
     assert tuple(seen) == ROUND.stimuli
 
 
+class Forgetful(Scripted):
+    """An engine that begins its stimuli again with each call, and loses count of I/Os at given starts (from 1)."""
+
+    def __init__(self, *lost: int, repeatable: bool = True) -> None:
+        super().__init__()
+        self._lost, self._repeatable, self.starts = lost, repeatable, 0
+
+    def measure(
+        self, stimuli: Sequence[Stimulus], before: Guard = allow, *, allow_uncounted: bool = False
+    ) -> Iterator[Measurement]:
+        """Answer each stimulus, but for the starts at which count is lost."""
+        self.allowed.append(allow_uncounted)
+        for each in stimuli:
+            before(each)
+            self.starts += 1
+            self.asked.append(each.label)
+            if self.starts in self._lost:
+                refusal = AnswerRejected("host", "count lost", repeatable=self._repeatable)
+                name = f"evidence-{self.starts}"
+                refusal.attempt = RejectedAttempt(reason="lost", seconds=2.0, evidence=name, evidence_sha256="0" * 64)
+                raise refusal
+            yield strategies.measurement(each)
+
+
+@pytest.mark.parametrize(
+    ("lost", "asked", "rejected"),
+    [
+        ((2,), (0, 1, 1, 2), [0, 1, 0]),
+        ((1, 2), (0, 0, 0, 1, 2), [2, 0, 0]),
+        ((1, 4), (0, 0, 1, 2, 2), [1, 0, 1]),
+    ],
+)
+def test_a_point_that_lost_count_is_measured_again(
+    target: Target, tmp_path: Path, lost: tuple[int, ...], asked: tuple[int, ...], rejected: list[int]
+) -> None:
+    """At most twice, and those after it in their order; what was rejected is kept with the measurement."""
+    engine = Forgetful(*lost)
+    found = [each for each in laboratory(target, engine, tmp_path).perform(ROUND) if isinstance(each, Measurement)]
+
+    assert [each.stimulus for each in found] == list(ROUND.stimuli)
+    assert engine.asked == [ROUND.stimuli[number].label for number in asked]
+    assert [len(each.rejected) for each in found] == rejected
+
+
+@pytest.mark.parametrize(("lost", "repeatable"), [((1, 2, 3), True), ((1,), False)])
+def test_a_point_is_not_measured_a_fourth_time(
+    target: Target, tmp_path: Path, lost: tuple[int, ...], repeatable: bool
+) -> None:
+    """Then the host has failed; and what is no rare failure of fio's is not repeated at all."""
+    engine = Forgetful(*lost, repeatable=repeatable)
+    with pytest.raises(HostFailed, match="count lost"):
+        list(laboratory(target, engine, tmp_path).perform(ROUND))
+    assert engine.starts == len(lost)
+
+
+def test_an_access_that_lost_count_is_done_again(target: Target, tmp_path: Path) -> None:
+    """A stimulus without samples is a point of its own; the journal keeps what was rejected."""
+    step = ContinuousStimulus(phase="access A", stimulus=stimulus(4096))
+    (found,) = laboratory(target, Forgetful(1), tmp_path).perform(step)
+
+    assert isinstance(found, Measurement)
+    assert [each.evidence for each in found.rejected] == ["evidence-1"]
+    line = adapter().dump_json(OutcomeEntry(outcome=found))
+    assert adapter().validate_json(line) == OutcomeEntry(outcome=found)
+
+
+def forgetful_fio(folder: Path) -> Path:
+    """Make a fio that loses count of an I/O in the answer of stimulus 2."""
+    program = folder / "fio"
+    program.write_text(
+        f"""#!{sys.executable}
+import json, subprocess, sys
+from pathlib import Path
+code = subprocess.run([{process.find("fio")!r}, *sys.argv[1:]], close_fds=False).returncode
+out = [Path(word[9:]).resolve() for word in sys.argv if word.startswith("--output=")]
+if out and out[0].name.startswith("00002-"):
+    text = out[0].read_text()
+    document = json.loads(text[text.index("{{"):])
+    write = document["jobs"][0]["write"]
+    write["total_ios"] += 1
+    write["iops"] = 1000 * write["total_ios"] / write["runtime"]
+    out[0].write_text(json.dumps(document))
+sys.exit(code)
+"""
+    )
+    program.chmod(0o755)
+    return program
+
+
+def test_preconditioning_is_not_repeated_for_lost_ios(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass over the range of which fio lost count of one I/O stands, and says so."""
+    find, program = process.find, forgetful_fio(tmp_path)
+    engine = FioEngine(target.dut.path, tmp_path, seed=1, io_engine="libaio")
+    monkeypatch.setattr(process, "find", lambda name: str(program) if name == "fio" else find(name))
+    step = ContinuousStimulus(phase="WIPC", stimulus=stimulus(65536, access="SEQ", passes=1))
+    lab = laboratory(target, engine, tmp_path)
+    found = [each for _ in range(2) for each in lab.perform(step) if isinstance(each, Measurement)]
+
+    assert [each.uncounted_ios for each in found] == [0, 1]
+    assert [each.rejected for each in found] == [(), ()]
+    assert [each.ios for each in found] == [64, 64]
+
+
+@pytest.mark.parametrize(("phase", "allowed"), [("WIPC", True), ("histogram", False), ("access A", False)])
+def test_lost_ios_are_allowed_where_no_histogram_is_reported(
+    phase: Phase, allowed: bool, target: Target, tmp_path: Path
+) -> None:
+    """What is reported with its histogram is measured again."""
+    engine = Scripted(None)
+    list(laboratory(target, engine, tmp_path).perform(ContinuousStimulus(phase=phase, stimulus=stimulus(4096))))
+
+    assert engine.allowed == [allowed]
+
+
+def test_real_points_go_on_where_one_lost_count(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second of three is measured again, after the third had begun, and all evidence is kept."""
+    find, program = process.find, forgetful_fio(tmp_path)
+    engine = FioEngine(target.dut.path, tmp_path, seed=1, io_engine="libaio")
+    monkeypatch.setattr(process, "find", lambda name: str(program) if name == "fio" else find(name))
+    found = [each for each in laboratory(target, engine, tmp_path).perform(ROUND) if isinstance(each, Measurement)]
+
+    assert [each.stimulus for each in found] == list(ROUND.stimuli)
+    assert [[attempt.evidence[:5] for attempt in each.rejected] for each in found] == [[], ["00002"], []]
+    (rejected,) = found[1].rejected
+    said = (tmp_path / f"{rejected.evidence}.json").read_bytes()
+    assert rejected.evidence_sha256 == hashlib.sha256(said).hexdigest()
+    assert "1 I/O more" in rejected.reason
+    assert len({each.seed for each in found}) == 3
+    (third,) = tmp_path.glob("00003-*.process.json")  # it did I/O until it was ended, so the drive was not idle
+    repeated, ended_ns = found[1].timing, json.loads(third.read_text())["ended_monotonic_ns"]
+    around_ms = max(
+        (each.timing.ended_monotonic_ns - each.timing.started_monotonic_ns) / 1e6 - each.runtime_ms
+        for each in found[:2]
+    )
+    assert repeated.idle_gap_ms is not None
+    assert repeated.idle_gap_ms <= (repeated.started_monotonic_ns - ended_ns) / 1e6 + around_ms + 0.01
+
+
 def test_a_purge_gives_its_proof(target: Target, tmp_path: Path) -> None:
     """A purge step is done by the chosen method, and its only outcome is the proof."""
     (outcome,) = laboratory(target, Scripted(), tmp_path).perform(Purge())
 
-    assert isinstance(outcome, Purged)
+    assert isinstance(outcome, PurgeOutcome)
     assert (outcome.method, outcome.samples) == ("punch-hole", 64)
 
 
-STRETCH = Stretch(phase="stimulus", stimulus=stimulus(4096, seconds=1.0), sample_seconds=0.25)
+STRETCH = ContinuousStimulus(phase="stimulus", stimulus=stimulus(4096, seconds=1.0), sample_seconds=0.25)
 
 
 def test_a_stretch_gives_its_samples_and_the_whole(target: Target, tmp_path: Path) -> None:
@@ -128,7 +286,7 @@ def test_a_stretch_that_fails_keeps_its_samples(target: Target, tmp_path: Path) 
     seen: list[object] = []
     with pytest.raises(DeviceFailed, match=r"step stimulus RND 4 KiB 0/100 \(RND 4 KiB 0/100\): it stalled"):
         seen.extend(
-            laboratory(target, Scripted(None, Refused("device", "it stalled"), None), tmp_path).perform(STRETCH)
+            laboratory(target, Scripted(None, AnswerRejected("device", "it stalled"), None), tmp_path).perform(STRETCH)
         )
 
     assert len(seen) == 1
@@ -157,7 +315,9 @@ def test_a_target_that_is_gone_ends_a_stretch(target: Target, tmp_path: Path) ->
 
 def test_idle_is_the_engines(target: Target, tmp_path: Path) -> None:
     """An idle step gives how long the device was left alone."""
-    assert list(laboratory(target, Scripted(), tmp_path).perform(Idle(seconds=5))) == [Idled(started="", seconds=5)]
+    assert list(laboratory(target, Scripted(), tmp_path).perform(Idle(seconds=5))) == [
+        IdleOutcome(started="", seconds=5)
+    ]
 
 
 def test_each_purge_has_its_own_evidence(target: Target, tmp_path: Path) -> None:
@@ -167,20 +327,18 @@ def test_each_purge_has_its_own_evidence(target: Target, tmp_path: Path) -> None
     found = [next(iter(lab.perform(Purge())))]
     assert len(list(lab.perform(ROUND))) == 3
     found += lab.perform(Purge(part="128 KiB"))
-    names = [each.evidence for each in found if isinstance(each, Purged)]
+    names = [each.evidence for each in found if isinstance(each, PurgeOutcome)]
 
     assert names == ["00000-purge", "00004-purge"]
     assert all((tmp_path / f"{name}.process.json").exists() for name in names)
 
 
-@pytest.mark.parametrize(
-    ("blame", "failure", "code"), [("device", DeviceFailed, 12), ("host", HostFailed, 13)]
-)  # fmt: skip
+@pytest.mark.parametrize(("blame", "failure", "code"), [("device", DeviceFailed, 12), ("host", HostFailed, 13)])
 def test_a_refusal_is_a_failure_with_its_place(
     target: Target, tmp_path: Path, blame: Any, failure: type[Exception], code: int
 ) -> None:
     """What is not believed ends the step with step and stimulus named, after the outcomes before it."""
-    engine = Scripted(None, Refused(blame, "it stalled"), None)
+    engine = Scripted(None, AnswerRejected(blame, "it stalled"), None)
     seen: list[object] = []
     with pytest.raises(failure) as failed:
         seen.extend(laboratory(target, engine, tmp_path).perform(ROUND))
@@ -234,7 +392,9 @@ def test_a_purge_is_not_begun_on_something_else(target: Target, tmp_path: Path) 
 
 def test_a_failed_purge_stays_one(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The purge's own failure goes on upwards as it is."""
-    lie = Method(name="lie", title="lie", standard=True, fits=anything, ask=lambda tools: Offer(command=("true",)))
+    lie = Method(
+        name="lie", title="lie", standard=True, fits=anything, ask=lambda tools: PurgeCapability(command=("true",))
+    )
     monkeypatch.setitem(METHODS, "lie", lie)
     with pytest.raises(PurgeFailed, match="lie"):
         list(laboratory(target, Scripted(), tmp_path, "lie").perform(Purge()))
@@ -272,14 +432,14 @@ def test_what_waits_in_the_page_cache_keeps_nobody_from_a_purge(tmp_path: Path) 
     (tmp_path / "evidence").mkdir()
     with (
         loop_device(filled(tmp_path / "disk.img", 64 * MIB)) as device,
-        hold(device, size_bytes=None, overwrite=False) as target,
+        claim_target(device, size_bytes=None, overwrite=False) as target,
     ):
         lab = laboratory(target, Scripted(), tmp_path / "evidence", "blkdiscard")
         with device.open("r+b") as file:
             file.write(b"x" * 48 * MIB)
         (proof,) = lab.perform(Purge())
 
-    assert isinstance(proof, Purged)
+    assert isinstance(proof, PurgeOutcome)
     assert (proof.method, proof.survivors) == ("blkdiscard", 0)
 
 
@@ -290,26 +450,26 @@ def test_a_whole_line_on_a_loop_device(tmp_path: Path) -> None:
     wipc = stimulus(131072, access="SEQ", passes=2)
     with (
         loop_device(filled(tmp_path / "disk.img", 4 * MIB)) as device,
-        hold(device, size_bytes=None, overwrite=False) as target,
+        claim_target(device, size_bytes=None, overwrite=False) as target,
     ):
         engine = FioEngine(target.dut.path, tmp_path / "evidence", seed=1, io_engine="libaio")
         lab = laboratory(target, engine, tmp_path / "evidence", "blkdiscard")
         (proof,) = lab.perform(Purge())
-        (filling,) = lab.perform(Stretch(phase="WIPC", stimulus=wipc))
+        (filling,) = lab.perform(ContinuousStimulus(phase="WIPC", stimulus=wipc))
         points = list(lab.perform(ROUND))
         *samples, whole = lab.perform(STRETCH)
         (idled,) = lab.perform(Idle(seconds=0.5))
         (again,) = lab.perform(Purge(part="again"))
 
-    assert isinstance(proof, Purged)
+    assert isinstance(proof, PurgeOutcome)
     assert (proof.method, proof.survivors) == ("blkdiscard", 0)
     assert isinstance(filling, Measurement)
     assert filling.write.transferred_bytes == 8 * MIB
     assert [point.stimulus for point in points if isinstance(point, Measurement)] == list(ROUND.stimuli)
     assert isinstance(whole, Measurement)
     assert sum(sample.write_ios for sample in samples if isinstance(sample, Sample)) == whole.write.ios
-    assert isinstance(idled, Idled)
-    assert isinstance(again, Purged)
+    assert isinstance(idled, IdleOutcome)
+    assert isinstance(again, PurgeOutcome)
     assert again.evidence == "00006-purge"
 
 
@@ -345,16 +505,16 @@ def test_each_difference_is_told(spec: Spec) -> None:
     other = "enabled" if spec.setup.write_cache == "disabled" else "disabled"
 
     assert deviations(spec, kind="file") == {"device under test": "a file through a file system"}
-    assert deviations(spec, kind="loop device", model="loop device on /x") == {
-        "device under test": "loop device on /x"
-    }  # fmt: skip
+    assert deviations(spec, kind="loop device", model="loop device on /x") == {"device under test": "loop device on /x"}
     assert deviations(spec, write_cache=other)["write cache"].startswith(other)
     assert deviations(spec, write_cache="unknown")["write cache"].startswith("unknown")
     assert list(deviations(spec, rotational=True)) == ["media"]
     assert deviations(spec, rotational=None) == {}
     assert list(deviations(spec, kind="file", write_cache="unknown", rotational=True)) == [
-        "device under test", "write cache", "media",
-    ]  # fmt: skip
+        "device under test",
+        "write cache",
+        "media",
+    ]
 
 
 LOST = {

@@ -13,16 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from snia_pts.acceptance import judgements, require_met, untested
 from snia_pts.cli.main import main
 from snia_pts.errors import LimitsMissed, SpecError
-from snia_pts.keyfigures import key_figures
-from snia_pts.limits import Limit, TestName, read_limits
-from snia_pts.record.resultxml import result_xml
+from snia_pts.record.result_xml import result_xml
 from snia_pts.record.suite import SuiteFolder
-from snia_pts.report import building, junit, rst
-from snia_pts.result import TestResult
+from snia_pts.report import registry as building
+from snia_pts.report.formats import junit, rst
+from snia_pts.report.sections.summary import limit_text, value_text
+from snia_pts.results.key_figures import key_figures
+from snia_pts.results.limit_checks import judgements, require_met, untested
+from snia_pts.results.result import TestResult
 from snia_pts.spec import SPEC_TYPES
+from snia_pts.spec.limits import Limit, TestName, read_limits
 from tests import samples
 
 AT = "RND 4 KiB 0/100"
@@ -78,14 +80,21 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         (FILE.replace("unit =", "units ="), ["limit 1.unit: expected this key", "limit 2.units: expected no such key"]),
         (FILE.replace('test = "iops"', 'test = "tpcc"'), ["limit 1.test: 'tpcc': expected 'iops'"]),
         (FILE + "tolerance_percent = 7", ["not readable as TOML"]),
-        (FILE.replace("minimum = 7500", "min = 7500"),
-         ["has 2 mistakes", "limit 1.min: expected no such key", "limit 1: expected minimum, maximum, or both"]),
-        (FILE + FILE.partition("format = 1")[2],
-         ["has 2 mistakes", f"limit 3.minimum: expected none, as limit 1 has that of 'iops at {AT}'",
-          "limit 4.maximum"]),
+        (
+            FILE.replace("minimum = 7500", "min = 7500"),
+            ["has 2 mistakes", "limit 1.min: expected no such key", "limit 1: expected minimum, maximum, or both"],
+        ),
+        (
+            FILE + FILE.partition("format = 1")[2],
+            [
+                "has 2 mistakes",
+                f"limit 3.minimum: expected none, as limit 1 has that of 'iops at {AT}'",
+                "limit 4.maximum",
+            ],
+        ),
         (None, ["no such file"]),
     ],
-)  # fmt: skip
+)
 def test_every_mistake_of_a_file_is_told(text: str | None, told: list[str], tmp_path: Path) -> None:
     """With the key, the value and what was expected."""
     if text is not None:
@@ -109,9 +118,10 @@ def test_a_bound_may_have_a_tolerance_of_its_own(tmp_path: Path) -> None:
 @given(bound=st.integers(1, 10**6), tolerance=st.integers(0, 100), value=st.integers(0, 2 * 10**6))
 def test_a_bound_is_met_as_whole_numbers_say(bound: int, tolerance: int, value: int) -> None:
     """On the bound is within it, and the tolerance is a share of the bound: as integers tell, but for rounding."""
-    least, most = limit(minimum=bound, tolerance_percent=tolerance), limit(
-        minimum=None, maximum=bound, tolerance_percent=tolerance
-    )  # fmt: skip
+    least, most = (
+        limit(minimum=bound, tolerance_percent=tolerance),
+        limit(minimum=None, maximum=bound, tolerance_percent=tolerance),
+    )
     if 100 * value != bound * (100 - tolerance):
         assert least.met_by(value) == (100 * value > bound * (100 - tolerance))
     if 100 * value != bound * (100 + tolerance):
@@ -214,8 +224,9 @@ def test_junit_tells_a_run_that_did_not_end_or_settle() -> None:
     assert suite is not None
     assert suite.get("name", "").startswith('IOPS <evil a="b">')
     assert [case.get("name") for case in suite.iterfind("testcase") if case.find("failure") is not None] == [
-        "the run finishes", "steady state is achieved",
-    ]  # fmt: skip
+        "the run finishes",
+        "steady state is achieved",
+    ]
 
 
 def test_a_run_is_held_against_its_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,3 +316,21 @@ def test_a_file_with_mistakes_is_called_what_it_is(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"The file of limits .* has 1 mistake") as raised:
         read_limits(tmp_path / "limits.toml")
     assert "docs/usage.rst" in raised.value.hint
+
+
+@given(
+    st.floats(1e-3, 1e7),
+    st.sampled_from((0.0, 0.1, 5.0)),
+    st.sampled_from(("minimum", "maximum")),
+    st.integers(-20, 20),
+)
+def test_a_missed_limit_is_printed_apart_from_its_value(bound: float, percent: float, which: str, steps: int) -> None:
+    """However close a value is to the effective bound, both are printed differently, in the order of their size."""
+    bounded = limit(**{"tolerance_percent": percent, "minimum": None, which: bound})
+    effective = bounded.least if which == "minimum" else bounded.most
+    value = effective * (1 + steps * 1e-7)
+    words = limit_text(bounded, value).replace("\N{NARROW NO-BREAK SPACE}", "").replace("(", "").split()
+    printed_bound = float(words[4] if percent else words[2])
+    printed_value = float(value_text(bounded, value).replace("\N{NARROW NO-BREAK SPACE}", "").split()[0])
+
+    assert (printed_value < printed_bound, printed_value > printed_bound) == (value < effective, value > effective)

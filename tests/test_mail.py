@@ -9,7 +9,7 @@ import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
@@ -20,14 +20,18 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, LoginPassword
 
-from snia_pts.cli import running, sending, suite
-from snia_pts.cli.mail import Letter, mailed
+from snia_pts.cli.commands import run as running
+from snia_pts.cli.mail import delivery as sending
+from snia_pts.cli.mail.config import MailConfig, load_mail_config
+from snia_pts.cli.mail.delivery import message
+from snia_pts.cli.mail.notification import Notification
+from snia_pts.cli.mail.notify import notify_on_exit
 from snia_pts.cli.main import main
-from snia_pts.cli.post import Post, post
-from snia_pts.cli.sending import message
 from snia_pts.errors import DeviceFailed, HostFailed, Interrupted, LimitsMissed, NotConfirmed, SniaPtsError, SpecError
 from snia_pts.record.folder import RunFolder
+from snia_pts.runner import run as runner_run
 from snia_pts.units import MB
+from tests.drives import need_program
 
 PASSWORD = "never-to-be-written-down"  # noqa: S105  # of a server on the loopback
 FILE = """
@@ -37,15 +41,30 @@ sender = "lab@example.org"
 recipients = ["a@example.org", "b@example.org"]
 """
 SHORT = (
-    "--seed", "1", "--progress", "none", "--max-rounds", "5", "--point-seconds", "1", "--set",
-    "rounds.read_percents=[0]", "--set", "rounds.block_sizes_kib=[4.0]", "--set",
+    "--seed",
+    "1",
+    "--progress",
+    "none",
+    "--max-rounds",
+    "5",
+    "--point-seconds",
+    "1",
+    "--set",
+    "rounds.read_percents=[0]",
+    "--set",
+    "rounds.block_sizes_kib=[4.0]",
+    "--set",
     "steady_state.tracked=[{metric = 'iops', block_size_kib = 4, read_percent = 0}]",
-)  # fmt: skip
+)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Box:
-    """A server on the loopback, and what it took: mails, logins."""
+    """A server on the loopback, and what it took: mails, logins.
+
+    Without slots: aiosmtpd reads all attributes of its handler, and before Python 3.11.3 those of a dataclass with
+    slots include a ``__weakref__`` that cannot be read.
+    """
 
     port: int = 0
     refused: Sequence[str] = ()
@@ -88,9 +107,15 @@ def serving(box: Box, tls: ssl.SSLContext | None = None, *, implicit: bool = Fal
     def protocol() -> SMTP:
         starttls = None if implicit else tls
         return SMTP(
-            box, hostname="localhost", tls_context=starttls, require_starttls=bool(starttls),
-            auth_required=bool(starttls), auth_require_tls=not implicit, authenticator=box.login, loop=loops[0],
-        )  # fmt: skip
+            box,
+            hostname="localhost",
+            tls_context=starttls,
+            require_starttls=bool(starttls),
+            auth_required=bool(starttls),
+            auth_require_tls=not implicit,
+            authenticator=box.login,
+            loop=loops[0],
+        )
 
     async def serve() -> None:
         loops.append(asyncio.get_running_loop())
@@ -124,12 +149,33 @@ def box() -> Iterator[Box]:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate of 127.0.0.1 that nobody but itself vouches for, and its key."""
+    need_program("openssl", "openssl")
     place = tmp_path_factory.mktemp("tls")
     made = subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-         "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"],
-        cwd=place, capture_output=True, check=False,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=127.0.0.1",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            "-keyout",
+            "key.pem",
+            "-out",
+            "cert.pem",
+        ],
+        cwd=place,
+        capture_output=True,
+        check=False,
+    )
     assert made.returncode == 0, made.stderr
     return place
 
@@ -178,15 +224,18 @@ def to(box: Box) -> tuple[str, ...]:
 
 def test_nobody_has_to_be_told() -> None:
     """Without options no mail is sent."""
-    assert post(asked()) is None
+    assert load_mail_config(asked()) is None
 
 
 def test_a_server_and_a_recipient_are_enough() -> None:
     """A server of one's own takes mail at port 25 unless told otherwise, and its name may be an address."""
     for told, server, port in (
-        ("relay", "relay", 25), ("relay.lab:2525", "relay.lab", 2525), ("[::1]", "::1", 25), ("[::1]:26", "::1", 26),
-    ):  # fmt: skip
-        where = post(asked(mail_to=["a@example.org", "b@lab"], mail_server=told))
+        ("relay", "relay", 25),
+        ("relay.lab:2525", "relay.lab", 2525),
+        ("[::1]", "::1", 25),
+        ("[::1]:26", "::1", 26),
+    ):
+        where = load_mail_config(asked(mail_to=["a@example.org", "b@lab"], mail_server=told))
         assert where is not None
         assert (where.server, where.port, where.tls) == (server, port, "none")
         assert where.recipients == ("a@example.org", "b@lab")
@@ -197,7 +246,7 @@ def test_a_server_and_a_recipient_are_enough() -> None:
 def test_a_file_is_read(tls: str, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ports are the usual ones of the kind of TLS; --mail-to stands in place of the file's recipients."""
     path = written(tmp_path, f'{FILE}tls = "{tls}"\n')
-    where, other = post(asked(mail=path)), post(asked(mail=path, mail_to=["c@example.org"]))
+    where, other = load_mail_config(asked(mail=path)), load_mail_config(asked(mail=path, mail_to=["c@example.org"]))
     assert where is not None
     assert other is not None
     assert (where.port, where.recipients, where.sender) == (port, ("a@example.org", "b@example.org"), "lab@example.org")
@@ -205,7 +254,7 @@ def test_a_file_is_read(tls: str, port: int, tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setenv("LAB_PASSWORD", PASSWORD)
     for line in ('password_variable = "LAB_PASSWORD"', 'password_file = "password"'):
-        logging_in = post(asked(mail=written(tmp_path, f'{FILE}user = "lab"\n{line}\n')))
+        logging_in = load_mail_config(asked(mail=written(tmp_path, f'{FILE}user = "lab"\n{line}\n')))
         assert logging_in is not None
         assert (logging_in.tls, logging_in.password) == ("starttls", PASSWORD)
         assert PASSWORD not in repr(logging_in)
@@ -305,28 +354,36 @@ def test_a_finished_run_is_mailed_with_its_report(box: Box, tmp_path: Path, caps
 @pytest.mark.parametrize(
     ("error", "says", "code"),
     [
-        (Interrupted(step="Round 2", what="point 3"), "INTERRUPTED", 130),
+        (Interrupted(cause="Terminated (SIGTERM)", step="Round 2", what="point 3"), "INTERRUPTED", 130),
         (DeviceFailed(step="WIPC", what="128 KiB", reason="Input/output error"), "FAILED", 12),
         (HostFailed(step="WIPC", what="fio", reason="no memory"), "FAILED", 13),
         (NotConfirmed(path="/dev/x", reason="there is no terminal to ask at", confirmation="S1"), "FAILED", 9),
         (KeyboardInterrupt(), "INTERRUPTED", 130),
+        (KeyboardInterrupt("Terminated (SIGTERM)"), "INTERRUPTED", 130),
         (OSError(28, "No space left on device", "/runs/x"), "FAILED", 13),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
 def test_a_run_that_ends_otherwise_is_mailed(
-    error: BaseException, says: str, code: int, box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    says: str,
+    code: int,
+    box: Box,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     """Stopped or failed: the mail tells which, and what the terminal told; the exit code is that of the failure."""
 
     def failing(*_arguments: object, **_options: object) -> None:
         raise error
 
-    monkeypatch.setattr(running, "run_test", failing)
+    monkeypatch.setattr(runner_run, "perform", failing)
     assert run(tmp_path / "run", *to(box)) == code
     (mail,) = box.mails
     assert mail["Subject"].endswith(f": {says}")
+    if isinstance(error, KeyboardInterrupt):
+        assert f"{error.args[0] if error.args else 'Stopped by the operator'} in step" in text_of(mail)
     if isinstance(error, SniaPtsError):
         assert capsys.readouterr().err.splitlines() == [line for line in text_of(box.mails[0]).splitlines()[2:] if line]
     assert not list(mail.iter_attachments())
@@ -348,16 +405,25 @@ def test_limits_that_are_not_met_are_told(box: Box, tmp_path: Path) -> None:
 def test_what_a_drive_is_called_cannot_write_headers() -> None:
     """Line ends in a model or a verdict become text; the headers of the mail are those the suite writes."""
     hostile = "X\r\nBcc: victim@example.org\r\n\r\nbody\x1b[2J\u202e \udcff"
-    where = Post(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
-    letter = Letter(about=f"IOPS test of {hostile}", report=Path("/none/report.pdf"), verdict=hostile)
+    where = MailConfig(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
+    letter = Notification(about=f"IOPS test of {hostile}", report=Path("/none/report.pdf"), verdict=hostile)
     letter.said.write(f"{hostile}\nnumbers: 1\N{NARROW NO-BREAK SPACE}234\n.\nthe end\n")
     mail = message(where, letter)
 
     read = message_from_bytes(mail.as_bytes(policy=policy.SMTP), policy=policy.default)
     assert sorted(read.keys()) == sorted(
-        ["From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "MIME-Version", "Content-Type",
-         "Content-Transfer-Encoding"]
-    )  # fmt: skip
+        [
+            "From",
+            "To",
+            "Subject",
+            "Date",
+            "Message-ID",
+            "Auto-Submitted",
+            "MIME-Version",
+            "Content-Type",
+            "Content-Transfer-Encoding",
+        ]
+    )
     assert "victim" in read["Subject"]
     text = text_of(read)
     assert "numbers: 1 234\n.\nthe end\n" in text
@@ -366,20 +432,20 @@ def test_what_a_drive_is_called_cannot_write_headers() -> None:
 
 def test_a_report_that_is_too_large_or_elsewhere_stays(tmp_path: Path) -> None:
     """It is told where it is too large; a link is not followed."""
-    where = Post(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
+    where = MailConfig(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
     large, link = tmp_path / "report.pdf", tmp_path / "summary.pdf"
     large.touch()
     os.truncate(large, 7 * MB + 1)
     link.symlink_to("/etc/passwd")
     for path, says in ((large, "report.pdf is not attached: it is larger than 7 MB"), (link, "")):
-        mail = message(where, Letter(about="a test", report=path))
+        mail = message(where, Notification(about="a test", report=path))
         assert says in text_of(mail)
         assert not list(mail.iter_attachments())
 
 
 def test_several_tests_are_one_mail(box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the end of all, with the summary."""
-    monkeypatch.setattr(suite, "BASIC", ("iops",))
+    monkeypatch.setattr(running, "BASIC", ("iops",))
     short = [word.replace("rounds.", "iops.rounds.") if "=" in word else word for word in SHORT]
     changed = [f"iops.{word}" if word.startswith("steady_state") else word for word in short]
     for option, key in (("--max-rounds", "iops.rounds.maximum"), ("--point-seconds", "iops.rounds.point_seconds")):
@@ -400,7 +466,7 @@ def test_a_run_that_goes_on_mails_only_where_it_is_told_to(
     """Whoever wrote the journal does not choose where mail goes; resume has the options itself."""
     first, second = tmp_path / "first", tmp_path / "second"
     with monkeypatch.context() as stopped:
-        stopped.setattr(RunFolder, "stop_asked", property(lambda _: True))
+        stopped.setattr(RunFolder, "stop_requested", property(lambda _: True))
         for folder in (first, second):
             assert run(folder, *to(box)) == 130
     assert [mail["Subject"].endswith("INTERRUPTED") for mail in box.mails] == [True, True]
@@ -511,7 +577,7 @@ def test_a_server_that_is_not_there_changes_nothing(
     def failing(*_arguments: object, **_options: object) -> None:
         raise DeviceFailed(step="WIPC", what="128 KiB", reason="Input/output error")
 
-    monkeypatch.setattr(running, "run_test", failing)
+    monkeypatch.setattr(runner_run, "perform", failing)
     assert run(tmp_path / "other", *to(box)) == DeviceFailed.exit_code
     first, *_, last = capsys.readouterr().err.splitlines()
     assert "The device failed" in first
@@ -527,11 +593,12 @@ def test_a_fault_of_the_mail_itself_is_a_sentence(
         raise RuntimeError("a fault")
 
     monkeypatch.setattr(sending, "message", failing)
-    where = Post(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
-    arguments = argparse.Namespace(post=where, afterwards=[])
-    with mailed(arguments, "a test", Path("report.pdf")):
+    where = MailConfig(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
+    afterwards: list[Callable[[], None]] = []
+    with notify_on_exit(where, afterwards) as letter:
+        letter.about = "a test"
         print("told")
-    for tell in arguments.afterwards:
+    for tell in afterwards:
         tell()
     out, err = capsys.readouterr()
     assert out == "told\n"

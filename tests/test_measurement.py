@@ -8,18 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.histogram import Histogram, merged, percentiles_ns
-from snia_pts.measurement import (
+from snia_pts.model.histogram import Histogram, merged, percentile_rank, percentiles_ns
+from snia_pts.model.measurement import (
     FIVE_NINES,
     METRICS,
-    NOTHING,
+    NO_TRANSFERS,
     MeasuredRound,
     average_response_us,
     mean,
     percentile_response_us,
 )
+from snia_pts.model.steps import Cell
+from snia_pts.results.points import spread_percent
 from snia_pts.spec import MetricName, Tracked
-from snia_pts.steps import Cell
 from tests.strategies import cells, histograms, measured_round, measurement, rule, sample, stimulus, transfers
 
 
@@ -39,6 +40,23 @@ def test_throughput_is_decimal_and_adds_up() -> None:
     )
 
     assert mixed.mb_per_second == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize(("runtime_ms", "iops"), [(0, math.nan), (99, math.nan), (100, 1000.0), (1000, 100.0)])
+def test_a_rate_takes_100_ms_of_the_engines_clock(runtime_ms: int, iops: float) -> None:
+    """The clock counts whole milliseconds: of less than 100 ms a rate would be wrong by more than 1 %."""
+    measured = measurement(stimulus(), write=transfers(100, transferred_bytes=409_600, runtime_ms=runtime_ms))
+    short = sample(1, 100, seconds=runtime_ms / 1000, write_bytes=409_600)
+
+    assert [measured.iops, short.iops] == pytest.approx([iops] * 2, nan_ok=True)
+    assert [measured.mb_per_second, short.mb_per_second] == pytest.approx([iops * 0.004096] * 2, nan_ok=True)
+
+
+@pytest.mark.parametrize(("counts", "expected"), [((1000, 1000), None), ((1000, 1009), None), ((1000, 1011), 1.094)])
+def test_a_spread_below_the_clocks_resolution_is_not_known(counts: tuple[int, int], expected: float | None) -> None:
+    """Points of 100 ms have a resolution of 1 %: equal rates do not mean that the repeats were equal."""
+    measured = [measurement(stimulus(), write=transfers(ios, runtime_ms=100)) for ios in counts]
+    assert spread_percent(measured) == (None if expected is None else pytest.approx(expected, abs=0.001))
 
 
 def test_average_response_is_weighted() -> None:
@@ -62,7 +80,7 @@ def test_nothing_measured_is_zero() -> None:
     nothing = measurement()
 
     assert (nothing.iops, nothing.mb_per_second, nothing.average_response_us, nothing.runtime_ms) == (0, 0, 0, 0)
-    assert NOTHING.iops == 0
+    assert NO_TRANSFERS.iops == 0
 
 
 @given(histograms(), histograms(), histograms())
@@ -122,6 +140,15 @@ def test_five_nines_need_a_hundred_thousand() -> None:
     assert percentiles_ns((Histogram.of(((1, 99_999),)),), (FIVE_NINES,))[0] is None
     assert percentiles_ns((Histogram.of(((1, 99_998), (2, 1), (3, 1))),), (FIVE_NINES,))[0] == 2
     assert percentiles_ns((Histogram(),), (50,))[0] is None
+
+
+@pytest.mark.parametrize("percent", [1.0, 50.0, 95.0, 99.0, 99.5, 99.9, 99.99, FIVE_NINES])
+def test_the_rank_of_a_percentile_is_exact(percent: float) -> None:
+    """The rank is the least whole number that is at least the percent as written of the count, in integers."""
+    thousandths = round(percent * 1000)
+    for count in range(100_000, 20_000_000, 100_000):
+        assert percentile_rank(count, percent) == -(-count * thousandths // 100_000)
+    assert percentile_rank(41_000, 99.9) == 40_959
 
 
 def test_value_is_found_by_its_key() -> None:
@@ -217,8 +244,3 @@ def test_response_time_of_several_measurements() -> None:
     assert average_response_us([few, many]) == pytest.approx(1800)
     assert math.isnan(average_response_us([]))
     assert math.isnan(average_response_us([measurement()]))
-
-
-def test_sample_of_no_time() -> None:
-    """A sample without time has no rate."""
-    assert (sample(seconds=0.0).iops, sample(seconds=0.0).mb_per_second) == (0, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from snia_pts.lab.tuning.mount import mount
+from snia_pts.lab.host.tuning.mount import mount
 
 TABLE = """\
 22 1 8:2 / / rw,relatime shared:1 - ext4 /dev/sda2 rw,errors=remount-ro

@@ -12,10 +12,10 @@ import pytest
 
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
 from snia_pts.lab.simulated.preset import Faults, Preset, preset_names, read_preset
-from snia_pts.measurement import Measurement, Outcome, Purged
-from snia_pts.plan import Assumptions, Plan, plan
+from snia_pts.model.measurement import Measurement, Outcome, PurgeOutcome
+from snia_pts.model.steps import Step
 from snia_pts.procedures import drive, procedure
-from snia_pts.steps import Step
+from snia_pts.procedures.estimator import Assumptions, Plan, plan
 from tests.strategies import spec_of
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,10 +27,12 @@ SHORTENED: dict[str, dict[str, Any]] = {
     "hir": {"settling__stride_samples": 2, "wait_states__cycles": 2, "wait_states__access_c_seconds": 60},
     "xsr": {"groups__sequence": tuple(replace(each, seconds=1800) for each in spec_of("xsr").groups.sequence)},
     "composite": {
-        "settling__stride_samples": 2, "demand__thread_counts": (32, 1), "demand__queue_depths": (32, 1),
+        "settling__stride_samples": 2,
+        "demand__thread_counts": (32, 1),
+        "demand__queue_depths": (32, 1),
         "demand__pre_write_seconds": 60,
     },
-}  # fmt: skip
+}
 
 
 def preset_of(name: str, test: str, **faults: Any) -> Preset:
@@ -56,7 +58,7 @@ def rehearsed(preset: Preset, test: str, seed: int, folder: Path) -> tuple[float
             yield outcome
 
     drive(procedure(spec_of(test, **SHORTENED[test]), simulated_dut("own", preset)), answered)
-    purged = sum(each.seconds for each in came if isinstance(each, Purged))
+    purged = sum(each.seconds for each in came if isinstance(each, PurgeOutcome))
     written = sum(each.write.transferred_bytes for each in came if isinstance(each, Measurement))
     return (laboratory.now() - BEGAN).total_seconds() - purged, written
 
@@ -72,9 +74,16 @@ def require_bounded(preset: Preset, test: str, seed: int, folder: Path) -> float
 
 @pytest.mark.parametrize(
     ("test", "seed", "share"),
-    [("iops", 1, 0.5), ("throughput", 1, 0.8), ("throughput", 2, 0.8), ("wsat", 1, 0.1), ("hir", 1, 0.05),
-     ("xsr", 1, 0.5), ("composite", 1, 0.05)],
-)  # fmt: skip
+    [
+        ("iops", 1, 0.5),
+        ("throughput", 1, 0.8),
+        ("throughput", 2, 0.8),
+        ("wsat", 1, 0.1),
+        ("hir", 1, 0.05),
+        ("xsr", 1, 0.5),
+        ("composite", 1, 0.05),
+    ],
+)
 def test_a_rehearsal_stays_within_its_plan(test: str, seed: int, share: float, tmp_path: Path) -> None:
     """It takes no less and no more time than planned, and writes no more; nor is the bound far from everything."""
     assert require_bounded(preset_of("enterprise-nvme", test), test, seed, tmp_path) > share

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from snia_pts.errors import UsageError
-from snia_pts.lab.point import Point, Upcoming
-from snia_pts.steps import Stimulus
+from snia_pts.lab.fio.point import PointPipeline, PreparedPoint
+from snia_pts.model.steps import Stimulus
 from tests.strategies import stimulus
 
 
@@ -20,11 +19,18 @@ class Program:
     """What a point holds: it began at a moment, and notes its end."""
 
     ended = False
-    began_ns = 0
+    started_ns = 0
 
     def end(self) -> None:
         """End."""
         self.ended = True
+
+
+class Files:
+    """Files of a job that are closed with it."""
+
+    def close(self) -> None:
+        """Close nothing."""
 
 
 class Round:
@@ -33,23 +39,23 @@ class Round:
     def __init__(self, *kept: Exception | None) -> None:
         """Begin a point for each None, and fail with each error."""
         self.kept = kept
-        self.begun: list[Point] = []
+        self.begun: list[PreparedPoint] = []
         self.left = ExitStack()
-        self.upcoming = Upcoming(self._points(), self.left)
+        self.upcoming = PointPipeline(self._points(), self.left)
 
-    def _points(self) -> Iterator[Point]:
+    def _points(self) -> Iterator[PreparedPoint]:
         for error in self.kept:
             if error:
                 raise error
             program = cast("Any", Program())
-            self.begun.append(Point(stimulus=stimulus(), job=Path("x.fio"), seed=1, program=program))
+            self.begun.append(PreparedPoint(stimulus=stimulus(), files=cast("Any", Files()), seed=1, program=program))
             yield self.begun[-1]
 
 
-def at_work(asked: Stimulus, seconds: float = 0.0) -> Point:
+def at_work(asked: Stimulus, seconds: float = 0.0) -> PreparedPoint:
     """Return a point that has been at work for so long."""
-    point = Point(stimulus=asked, job=Path("x.fio"), seed=1, program=cast("Any", Program()))
-    point.program.began_ns = time.monotonic_ns() - round(1e9 * seconds)
+    point = PreparedPoint(stimulus=asked, files=cast("Any", Files()), seed=1, program=cast("Any", Program()))
+    point.program.started_ns = time.monotonic_ns() - round(1e9 * seconds)
     return point
 
 
@@ -60,7 +66,7 @@ def begun_in(asked: Stimulus, at: tuple[float, ...]) -> list[int]:
     tick = each.upcoming.during(point, lambda elapsed, _: seen.append(elapsed))
     counts = [len(each.begun)]
     for elapsed in at[1:]:
-        point.program.began_ns = time.monotonic_ns() - round(1e9 * elapsed)
+        point.program.started_ns = time.monotonic_ns() - round(1e9 * elapsed)
         tick(elapsed, 0)
         counts.append(len(each.begun))
     assert seen == list(at[1:])
@@ -82,10 +88,18 @@ def begun_in(asked: Stimulus, at: tuple[float, ...]) -> list[int]:
         ({"seconds": 60.0, "limit_bytes": 4096}, (0, 1), [1, 1]),
     ],
     ids=[
-        "a minute", "after a ramp", "nobody looked in time", "late already", "over", "hardly late", "short",
-        "very short", "no time told", "may end before",
+        "a minute",
+        "after a ramp",
+        "nobody looked in time",
+        "late already",
+        "over",
+        "hardly late",
+        "short",
+        "very short",
+        "no time told",
+        "may end before",
     ],
-)  # fmt: skip
+)
 def test_the_next_point_is_begun_in_the_last_seconds(
     asked: dict[str, Any], at: tuple[float, ...], counts: list[int]
 ) -> None:

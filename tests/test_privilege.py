@@ -9,16 +9,28 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import matplotlib as mpl
 import pytest
 
-from snia_pts import aside
 from snia_pts.cli.main import main
+from snia_pts.record import document
+from snia_pts.report.formats import rst
+from snia_pts.spec import reader as specfile
+from tests.drives import need_root
 
 NOBODY = 65534
 SHORT = [
-    "--set", "settling.sample_seconds=1", "--set", "settling.stride_samples=1", "--set", "saturation.seconds=5",
-    "--set", "histogram.seconds=1", "--progress", "none",
-]  # fmt: skip
+    "--set",
+    "settling.sample_seconds=1",
+    "--set",
+    "settling.stride_samples=1",
+    "--set",
+    "saturation.seconds=5",
+    "--set",
+    "histogram.seconds=1",
+    "--progress",
+    "none",
+]
 
 SIZE = ["--size", "16M"]
 TO = ["--to", "rst"]
@@ -40,10 +52,13 @@ def as_nobody(work: Callable[[], int]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-@pytest.fixture(autouse=True)
-def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw in this process: what a copy of it loads is not there afterwards, and lies where nobody may not go."""
-    monkeypatch.setattr(aside, "_has_room", lambda: False)
+@pytest.fixture(autouse=True, scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Load all modules: those of the interpreter may lie where nobody may not go."""
+    need_root()
+    place = tmp_path_factory.mktemp("loaded")
+    assert main(["wsat", str(place / "x.img"), "--run-dir", str(place / "run"), *SHORT, *SIZE, *TO]) == 0
+    assert main(["assess", str(place / "run")]) == 0
 
 
 @pytest.fixture
@@ -55,13 +70,27 @@ def theirs() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.fixture(autouse=True)
+def readable_data(theirs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody read a copy of the suite's data: the checkout may lie below a folder that only its owner may enter."""
+    copy = theirs / "data"
+    shutil.copytree(specfile.SPECS, copy / "specs")
+    shutil.copytree(rst.TEMPLATES, copy / "reports")
+    for path in (copy, *copy.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    for module in (specfile, document):
+        monkeypatch.setattr(module, "SPECS", copy / "specs")
+    monkeypatch.setattr(rst, "TEMPLATES", copy / "reports")
+
+
 @pytest.mark.root
-def test_an_operator_without_root_runs_a_whole_test(theirs: Path, tmp_path: Path) -> None:
+def test_an_operator_without_root_runs_a_whole_test(theirs: Path) -> None:
     """Run, report and assessment on a file of the operator's; by the umask nobody else may even read it."""
-    assert main(["wsat", str(tmp_path / "x.img"), "--run-dir", str(tmp_path / "first"), *SHORT, *SIZE, *TO]) == 0
+    fonts = mpl.get_data_path()
+    if as_nobody(lambda: int(not os.access(fonts, os.R_OK))):
+        pytest.skip(f"only root may read {fonts}, which a report is drawn with")
     run = theirs / "run"
 
-    # By now all modules are there: those of the interpreter may lie where nobody may not go.
     assert as_nobody(lambda: main(["wsat", str(theirs / "x.img"), "--run-dir", str(run), *SHORT, *SIZE, *TO])) == 0
     assert as_nobody(lambda: main(["assess", str(run)])) == 0
 
@@ -82,7 +111,7 @@ def test_what_may_not_be_read_is_told(verb: str, locked: str, theirs: Path, capf
     (run / "journal.jsonl").write_text("somebody's\n")
     (run if locked == "folder" else run / "journal.jsonl").chmod(0)
     line = [verb, *(["--restore"] if verb == "host" else []), str(run), *([str(run)] if verb == "compare" else [])]
-    assert main(line) in (0, 14, 17)  # all modules are there then
+    assert main(line) in (0, 5, 14, 17)  # all modules are loaded then; root refuses to write in nobody's folder
     capfd.readouterr()
 
     code = as_nobody(lambda: main(line))
@@ -93,6 +122,31 @@ def test_what_may_not_be_read_is_told(verb: str, locked: str, theirs: Path, capf
     assert code == 14
     assert "Permission denied" in said.out + said.err
     assert "as the user whose run it is" in said.out + said.err
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("link", ["file", "folder"])
+@pytest.mark.parametrize("verb", ["run", "plan"])
+def test_root_follows_no_symlink_of_another_user(
+    link: str, verb: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A file or folder of root's that a user's symlink leads to is no target of root's, not even with --overwrite."""
+    precious, sticky = tmp_path / "precious", tmp_path / "sticky"
+    precious.mkdir()
+    (precious / "t.img").write_bytes(b"precious" * 131072)
+    sticky.mkdir()
+    sticky.chmod(0o1777)
+    (sticky / "t").symlink_to(precious / "t.img" if link == "file" else precious)
+    os.lchown(sticky / "t", NOBODY, NOBODY)
+    target = sticky / "t" if link == "file" else sticky / "t" / "new.img"
+
+    plan = ["--plan"] if verb == "plan" else ["--run-dir", str(tmp_path / "run")]
+    code = main(["wsat", str(target), "--size", "32M", "--overwrite", *plan, *SHORT])
+
+    assert code == 10
+    assert f"{sticky / 't'} is a symlink that belongs to nobody" in capfd.readouterr().err
+    assert [path.name for path in precious.iterdir()] == ["t.img"]
+    assert (precious / "t.img").read_bytes() == b"precious" * 131072
 
 
 @pytest.mark.root

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import signal
 import subprocess
 import sys
@@ -14,15 +16,15 @@ from typing import Any
 import pytest
 
 from snia_pts.cli.main import main
-from snia_pts.keyfigures import key_figures
 from snia_pts.lab import fio
-from snia_pts.measurement import mean
-from snia_pts.profilefile import profile_path, read_profile, shipped
+from snia_pts.model.measurement import mean
 from snia_pts.record.folder import RunFolder
-from snia_pts.replay import assess
-from snia_pts.result import TestResult
+from snia_pts.record.replay import assess
+from snia_pts.results.key_figures import key_figures
+from snia_pts.results.result import TestResult
 from snia_pts.spec import ProfileSpec
-from tests.drives import content, filled, loop_device, mounted, need_root
+from snia_pts.spec.profile_reader import profile_path, read_profile, shipped
+from tests.drives import content, filled, loop_device, make_ext4, mounted, need_root
 
 QUIET = ("--to", "none", "--progress", "none")
 #: What makes each of them short; those that go over their whole target get a size.
@@ -83,6 +85,22 @@ def test_a_shipped_profile_runs_in_a_directory(name: str, tmp_path: Path, capsys
     assert list(target.iterdir()) == []
 
 
+def test_points_of_a_file_matrix_last_long_enough_for_a_rate(tmp_path: Path) -> None:
+    """fio goes over a file of 64 KiB again and again; only writes of a new file stay too short, and have no IOPS."""
+    words = ("file-matrix", tmp_path / "x.img", "--size", "1M", "--range", "64K", "--axis", "block_size=16K")
+    assert run(*words, "--run-dir", tmp_path / "run") == 0
+    found = result(tmp_path / "run")
+    lasted = {loop.part: loop.complete[0].measurements[0] for loop in found.loops}
+    new = lasted.pop("write")
+
+    assert lasted
+    assert all(each.runtime_ms >= 100 for each in lasted.values())
+    assert all(each.ios == (each.stimulus.amount_bytes or 0) / 16384 for each in lasted.values())
+    assert (new.stimulus.passes, new.runtime_ms < 100, math.isnan(new.iops)) == (1, True, True)
+    rated = {each.at for each in key_figures(found) if each.metric == "iops"}
+    assert rated == set(lasted)
+
+
 def test_a_users_copy_runs_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what was changed in it, and under its own name."""
     monkeypatch.chdir(tmp_path)
@@ -97,6 +115,32 @@ def test_a_users_copy_runs_by_its_path(tmp_path: Path, monkeypatch: pytest.Monke
     (loop,) = found.loops
     (measured,) = loop.complete[0].measurements
     assert (measured.write.ios, measured.sync and measured.sync.calls) == (100 * 1024 // 2300, 100 * 1024 // 2300 - 1)
+
+
+def test_repeats_at_the_same_places_have_one_seed(tmp_path: Path) -> None:
+    """With randrepeat = 1 every point has a seed of its own, and the same in each repeat."""
+    words = (
+        "queue-depth",
+        tmp_path / "x.img",
+        "--size",
+        "4M",
+        "--seconds",
+        "0.1",
+        "--ramp-seconds",
+        "0",
+        "--axis",
+        "queue_depth=1,2",
+        "--axis",
+        "fio.randrepeat=1",
+        "--repeats",
+        "2",
+    )
+    assert run(*words, "--run-dir", tmp_path / "run") == 0
+    loops = result(tmp_path / "run").loops
+    seeds = [{round_.measurements[0].seed for round_ in loop.complete} for loop in loops]
+
+    assert {(len(loop.complete), len(found)) for loop, found in zip(loops, seeds, strict=True)} == {(2, 1)}
+    assert len(set().union(*seeds)) == len(loops)
 
 
 @pytest.mark.parametrize(("maximum", "code"), [("1e6", 0), ("1e-6", 19)])
@@ -158,7 +202,10 @@ def test_averages_are_those_of_grep_and_awk(tmp_path: Path) -> None:
             (tmp_path / "x.fio").write_text(text)
             out = tmp_path / f"fio.result.{grouped}.{number}"
             subprocess.run(
-                ["fio", "--output-format=normal,json+", f"--output={out}", "x.fio"], cwd=tmp_path, check=True
+                ["fio", "--output-format=normal,json+", f"--output={out}", "x.fio"],
+                cwd=tmp_path,
+                check=True,
+                env={**os.environ, "SNIA_PTS_TARGET": str(tmp_path / "snia-pts-random-write-matrix.data")},
             )
             answer = out.read_text()
             document, _ = json.JSONDecoder().raw_decode(answer, answer.index("{\n"))
@@ -191,13 +238,13 @@ def test_what_others_made_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFi
     before = content(other)
     own.symlink_to(other)
     assert (run(*words, "--overwrite"), content(other), own.is_symlink()) == (10, before, True)
-    assert "it is a link" in capsys.readouterr().err
+    assert "it is a symlink" in capsys.readouterr().err
     own.unlink()
     other.rename(own)
     assert (run(*words), content(own)) == (8, before)
     assert run(*words, "--overwrite") in (0, 19)
     assert own.exists()
-    assert "is left there: snia-pts did not make it" in capsys.readouterr().err
+    assert "is left there: snia-pts did not create it" in capsys.readouterr().err
 
 
 def test_a_second_run_takes_nothing_from_the_first(tmp_path: Path) -> None:
@@ -220,9 +267,11 @@ class begun:
 
     def __enter__(self) -> subprocess.Popen[bytes]:
         self._program = subprocess.Popen(
-            self._command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            self._command,
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )  # fmt: skip
+        )
         while len(list(self._run.glob("evidence/0*.fio"))) < 3 or not (self._run / "journal.jsonl").exists():
             assert self._program.poll() is None
             time.sleep(0.02)
@@ -324,10 +373,10 @@ def test_a_full_file_system_and_one_that_is_read_only(tmp_path: Path, capsys: py
     """Refused before the first byte; nothing is left on it."""
     need_root()
     with loop_device(tmp_path / "fs.img", 16 << 20) as device:
-        subprocess.run(["mkfs.ext4", "-q", device], check=True)
+        make_ext4(device)
         with mounted(device, tmp_path / "m") as place:
             assert run("etcd-fsync", place, "--run-dir", tmp_path / "run") == 10
-            assert "has no room" in capsys.readouterr().err
+            assert "of free space" in capsys.readouterr().err
             subprocess.run(["mount", "-o", "remount,ro", place], check=True)
             assert run("etcd-fsync", place, "--range", "1M", "--run-dir", tmp_path / "run") == 10
             assert "Read-only file system" in capsys.readouterr().err
@@ -351,8 +400,10 @@ def test_schedulers_of_a_real_device_are_gone_through_and_put_back(tmp_path: Pat
         assert (queue / "nr_requests").read_text().strip() == "64"
         found = result(tmp_path / "run")
         assert {each.settings for _, each in found.prepared} == {
-            (("scheduler", "none"),), (("scheduler", "mq-deadline"),),
-        }  # fmt: skip
+            (("scheduler", "none"),),
+            (("scheduler", "mq-deadline"),),
+        }
         assert [loop.part for loop in found.loops if "mq-deadline" in loop.part] == [
-            "random read, scheduler mq-deadline", "random write, scheduler mq-deadline",
-        ]  # fmt: skip
+            "random read, scheduler mq-deadline",
+            "random write, scheduler mq-deadline",
+        ]

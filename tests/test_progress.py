@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from snia_pts.cli.progress import Progress, choose_mode
-from snia_pts.dut import SupposedSpeed
+from snia_pts.cli.text.progress import Progress, choose_mode
 from snia_pts.errors import Interrupted
-from snia_pts.measurement import Outcome
-from snia_pts.plan import Assumptions, plan
+from snia_pts.model.dut import SupposedSpeed
+from snia_pts.model.measurement import Outcome
+from snia_pts.model.steps import Round, Step
+from snia_pts.procedures.estimator import Assumptions, plan
 from snia_pts.record.folder import RunFolder
-from snia_pts.runner import Event, OutcomeCame, StepBegun, WentOn, run
+from snia_pts.runner.events import Event, OutcomeRecorded, RunResumed, StepStarted
+from snia_pts.runner.session import run
 from snia_pts.spec import Spec
-from snia_pts.specfile import read_specification
-from snia_pts.steps import Round, Step
+from snia_pts.spec.reader import read_specification
 from snia_pts.units import duration
 from tests import profiles, samples
 
@@ -39,9 +40,14 @@ def following(spec: Spec, mode: str, stream: io.StringIO, now: list[float]) -> P
 
 
 def follow(
-    folder: RunFolder, mode: str, test: str = "iops", overrides: Overrides = NINE_ROUNDS, *,
-    seconds: float = 60.0, **how: Any,
-) -> str:  # fmt: skip
+    folder: RunFolder,
+    mode: str,
+    test: str = "iops",
+    overrides: Overrides = NINE_ROUNDS,
+    *,
+    seconds: float = 60.0,
+    **how: Any,
+) -> str:
     """Return what progress writes of a whole run, each outcome of which takes ``seconds``."""
     spec = read_specification(test, "2.0.2", "enterprise", overrides=overrides).spec
     return followed(spec, folder, mode, seconds, **how)
@@ -302,13 +308,13 @@ def test_a_resumed_run_speaks_from_where_it_goes_on() -> None:
     before = None
     for place, (step, outcome) in enumerate(told[: stopped + len(answered[2][1])]):
         if step is not before:
-            progress.event(StepBegun(step=step))
+            progress.event(StepStarted(step=step))
             before = step
         if place == stopped:
             assert stream.getvalue() == ""
-            progress.event(WentOn())
+            progress.event(RunResumed())
         now[0] += 60.0 if place >= stopped else 0.0
-        progress.event(OutcomeCame(step=step, position=0, outcome=outcome))
+        progress.event(OutcomeRecorded(step=step, position=0, outcome=outcome))
     progress.tick(1.0, 0)
     now[0] += 301
     progress.tick(301.0, 0)

@@ -19,15 +19,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.errors import DeviceFailed, HostFailed, PurgeFailed, TargetUnfit
-from snia_pts.lab.device import read_dut
-from snia_pts.lab.purge import METHODS, Method, Offer, Purger, method, proof
+from snia_pts.lab.device.identity import read_dut
+from snia_pts.lab.device.safety import Target, claim_target, regain
+from snia_pts.lab.purge import METHODS, Method, PurgeCapability, Purger, method, proof
 from snia_pts.lab.purge.choice import choose
-from snia_pts.lab.purge.method import Tools, Unpurged, anything
+from snia_pts.lab.purge.method import MethodFailed, Tools, anything
 from snia_pts.lab.purge.proof import count_survivors, sample_offsets
-from snia_pts.lab.safety import Target, hold, regain
-from snia_pts.measurement import Purged
+from snia_pts.model.measurement import PurgeOutcome
 from tests import samples
 from tests.drives import MIB, allocated_bytes, filled, loop_device, need_root
+from tests.hosts import make_kernel_files
 
 SEED = 99
 SIZE = 4 * MIB
@@ -37,14 +38,18 @@ Command = Callable[[str], tuple[str, ...]]
 def lying(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     """Offer a method that runs another command."""
     lie = Method(
-        name="lie", title="lie", standard=True, fits=anything, ask=lambda tools: Offer(command=command(tools.dut.path))
+        name="lie",
+        title="lie",
+        standard=True,
+        fits=anything,
+        ask=lambda tools: PurgeCapability(command=command(tools.dut.path)),
     )
     monkeypatch.setitem(METHODS, "lie", lie)
 
 
-def purged(path: Path, wanted: str, evidence: Path, **how: Any) -> Purged:
+def purged(path: Path, wanted: str, evidence: Path, **how: Any) -> PurgeOutcome:
     """Purge a target."""
-    with hold(path, size_bytes=None, overwrite=True) as target:
+    with claim_target(path, size_bytes=None, overwrite=True) as target:
         return Purger(wanted=wanted, **how).purge(target, SEED, evidence / "00000-purge")
 
 
@@ -98,14 +103,19 @@ def test_a_purge_that_does_nothing_is_a_lie(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("kept", "skip", "count"), [("second half", 0, SIZE // 2), ("first block", 4096, SIZE - 4096),
-                                ("last block", 0, SIZE - 4096), ("last sector", 0, SIZE - 512)],
-)  # fmt: skip
+    ("kept", "skip", "count"),
+    [
+        ("second half", 0, SIZE // 2),
+        ("first block", 4096, SIZE - 4096),
+        ("last block", 0, SIZE - 4096),
+        ("last sector", 0, SIZE - 512),
+    ],
+)
 def test_a_purge_of_a_part_is_a_lie(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str, skip: int, count: int
 ) -> None:
     """A command that clears all but a part, be it one sector of the last block, is found out."""
-    lying(monkeypatch, lambda path: ("fallocate", "--zero-range", "-o", str(skip), "-l", str(count), path))
+    lying(monkeypatch, lambda path: ("fallocate", "--punch-hole", "-o", str(skip), "-l", str(count), path))
     said = refused(filled(tmp_path / "x.img", SIZE), tmp_path)
 
     expected = "32 of 64" if kept == "second half" else "1 of 64"
@@ -156,7 +166,7 @@ def test_an_error_while_proving_has_its_blame(
     def failing(*_: object) -> int:
         raise OSError(number, os.strerror(number))
 
-    with hold(filled(tmp_path / "x.img", SIZE), size_bytes=None, overwrite=True) as target:
+    with claim_target(filled(tmp_path / "x.img", SIZE), size_bytes=None, overwrite=True) as target:
         monkeypatch.setattr(os, call, failing)
         with pytest.raises(failure, match=os.strerror(number)):
             Purger(wanted="punch-hole").purge(target, SEED, tmp_path / "00000-purge")
@@ -164,7 +174,7 @@ def test_an_error_while_proving_has_its_blame(
 
 def test_a_short_write_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device that takes half a block has failed."""
-    with hold(filled(tmp_path / "x.img", SIZE), size_bytes=None, overwrite=True) as target:
+    with claim_target(filled(tmp_path / "x.img", SIZE), size_bytes=None, overwrite=True) as target:
         monkeypatch.setattr(os, "pwritev", lambda *_: 2048)
         with pytest.raises(DeviceFailed, match="2048 of 4096 bytes"):
             Purger(wanted="punch-hole").purge(target, SEED, tmp_path / "00000-purge")
@@ -220,12 +230,17 @@ def test_one_surviving_sector_counts(tmp_path: Path, sector: int) -> None:
 @pytest.mark.parametrize(
     ("kind", "discard", "wanted", "chosen"),
     [
-        ("drive", True, "auto", "blkdiscard"), ("loop device", True, "auto", "blkdiscard"),
-        ("virtual device", True, "auto", "blkdiscard"), ("file", True, "auto", "punch-hole"),
-        ("drive", True, "blkdiscard", "blkdiscard"), ("drive", False, "overwrite", "overwrite"),
-        ("file", True, "overwrite", "overwrite"), ("drive", False, "none", None), ("file", True, "none", None),
+        ("drive", True, "auto", "blkdiscard"),
+        ("loop device", True, "auto", "blkdiscard"),
+        ("virtual device", True, "auto", "blkdiscard"),
+        ("file", True, "auto", "punch-hole"),
+        ("drive", True, "blkdiscard", "blkdiscard"),
+        ("drive", False, "overwrite", "overwrite"),
+        ("file", True, "overwrite", "overwrite"),
+        ("drive", False, "none", None),
+        ("file", True, "none", None),
     ],
-)  # fmt: skip
+)
 def test_choosing(tmp_path: Path, kind: str, discard: bool, wanted: str, chosen: str | None) -> None:
     """The first method on offer, the one named, or none."""
     found = choose(Tools(samples.dut(kind=kind, discard=discard, path="/dev/none"), tmp_path / "x"), wanted)
@@ -236,11 +251,14 @@ def test_choosing(tmp_path: Path, kind: str, discard: bool, wanted: str, chosen:
 @pytest.mark.parametrize(
     ("kind", "discard", "wanted", "instead"),
     [
-        ("drive", False, "auto", "overwrite, none"), ("file", True, "blkdiscard", "punch-hole, overwrite, none"),
-        ("drive", True, "punch-hole", "blkdiscard, overwrite, none"), ("drive", True, "magic", "blkdiscard"),
-        ("drive", True, "nvme-format", "blkdiscard"), ("drive", False, "blkdiscard", "overwrite, none"),
+        ("drive", False, "auto", "overwrite, none"),
+        ("file", True, "blkdiscard", "punch-hole, overwrite, none"),
+        ("drive", True, "punch-hole", "blkdiscard, overwrite, none"),
+        ("drive", True, "magic", "blkdiscard"),
+        ("drive", True, "nvme-format", "blkdiscard"),
+        ("drive", False, "blkdiscard", "overwrite, none"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_on_offer_is_refused(tmp_path: Path, kind: str, discard: bool, wanted: str, instead: str) -> None:
     """A method that the target does not have is refused with those it has; an overwrite is never chosen for one."""
     dut = samples.dut(kind=kind, discard=discard, path="/dev/none")
@@ -261,7 +279,7 @@ def test_what_may_not_be_asked_is_not_known(tmp_path: Path) -> None:
 def test_the_held_target_is_written_and_no_other(tmp_path: Path) -> None:
     """The pattern goes through the held descriptor: a file that took the name's place is not written."""
     path = filled(tmp_path / "x.img", SIZE)
-    with hold(path, size_bytes=None, overwrite=True) as target:
+    with claim_target(path, size_bytes=None, overwrite=True) as target:
         path.rename(tmp_path / "moved.img")
         other = filled(path, SIZE, seed=8)
         before = other.read_bytes()
@@ -317,12 +335,16 @@ def test_a_purge_that_never_began_is_not_proven(tmp_path: Path, monkeypatch: pyt
     """Where a device could not be put in order, no block was written: none is said to be gone."""
 
     def refusing(tools: Tools) -> None:
-        raise Unpurged("is not possible: it is locked")
+        raise MethodFailed("is not possible: it is locked")
 
     lie = Method(
-        name="lie", title="lie", standard=True, fits=anything, ask=lambda tools: Offer(command=("true",)),
+        name="lie",
+        title="lie",
+        standard=True,
+        fits=anything,
+        ask=lambda tools: PurgeCapability(command=("true",)),
         prepare=refusing,
-    )  # fmt: skip
+    )
     monkeypatch.setitem(METHODS, "lie", lie)
     target = filled(tmp_path / "x.img", SIZE)
     before = target.read_bytes()
@@ -386,7 +408,9 @@ def known(root: Path, device: Path, serial: str) -> None:
     number = device.stat().st_rdev
     block = root / f"sys/dev/block/{os.major(number)}:{os.minor(number)}"
     (block / "device").mkdir(parents=True)
+    make_kernel_files(root)
     (block / "device/model").write_text("ACME 960\n")
+    (block / "dev").write_text(f"{os.major(number)}:{os.minor(number)}\n")
     (block / "serial").write_text(f"{serial}\n")
     (block / "size").write_text(f"{SIZE // 512}\n")
 
@@ -436,7 +460,9 @@ def test_another_drive_in_its_place_is_not_taken(tmp_path: Path) -> None:
     """A drive that comes under the name of the one that went away ends the run; nobody holds it."""
     need_root()
     with moved(tmp_path, "S2") as (target, _, new):
-        with pytest.raises(DeviceFailed, match=r"cannot be held again: .*in its place is ACME 960, serial S2"):
+        with pytest.raises(
+            DeviceFailed, match=r"cannot be claimed again: .*another drive is in its place: ACME 960, serial S2"
+        ):
             regain(target, patience_seconds=0, root=tmp_path / "root")
         os.close(os.open(new, os.O_RDWR | os.O_EXCL))
 
@@ -447,5 +473,5 @@ def test_a_drive_that_stays_away_has_failed(tmp_path: Path) -> None:
     need_root()
     with moved(tmp_path, "S1") as (target, _, _):
         (tmp_path / "disk").unlink()
-        with pytest.raises(DeviceFailed, match="it went away, and cannot be held again"):
+        with pytest.raises(DeviceFailed, match="it disappeared, and cannot be claimed again"):
             regain(target, patience_seconds=0, root=tmp_path / "root")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from snia_pts.cli.main import main
 from snia_pts.errors import UsageError
-from snia_pts.raid import (
+from snia_pts.model.raid import (
     FEWEST_DISKS,
     LINKS,
     Array,
@@ -78,7 +78,7 @@ def test_published_limits() -> None:
 @pytest.mark.parametrize(
     ("level", "disks", "penalty", "data"),
     [(0, 4, 1, 4), (1, 2, 2, 1), (1, 3, 3, 1), (5, 4, 4, 3), (6, 8, 6, 6), (10, 8, 2, 4)],
-)  # fmt: skip
+)
 def test_write_penalties(level: int, disks: int, penalty: int, data: int) -> None:
     """A small write is 1, 2, 4, 6 and 2 I/Os of disks; a mirror of three is three."""
     array = Array(level=level, disks=disks)
@@ -89,9 +89,18 @@ def test_write_penalties(level: int, disks: int, penalty: int, data: int) -> Non
 
 @pytest.mark.parametrize(
     ("kind", "mb_per_second"),
-    [("sata-3", 600), ("sas-2", 600), ("sas-3", 1200), ("sas-4", 2400), ("pcie-1", 250), ("pcie-2", 500),
-     ("pcie-3", 984.6), ("pcie-4", 1969.2), ("pcie-5", 3938.5)],
-)  # fmt: skip
+    [
+        ("sata-3", 600),
+        ("sas-2", 600),
+        ("sas-3", 1200),
+        ("sas-4", 2400),
+        ("pcie-1", 250),
+        ("pcie-2", 500),
+        ("pcie-3", 984.6),
+        ("pcie-4", 1969.2),
+        ("pcie-5", 3938.5),
+    ],
+)
 def test_known_links(kind: str, mb_per_second: float) -> None:
     """What is left of the speed on the wire after its line code is what the interfaces are known for."""
     assert LINKS[kind].mb_per_second == pytest.approx(mb_per_second, abs=0.05)
@@ -199,8 +208,23 @@ def test_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert told["carried"] == {"disk_iops": None, "disks_iops": None, "front_end": []}
     assert told["mb_per_second"]["bottleneck"] is None
 
-    assert main(["raid-estimate", "--level", "6", "--disks", "8", "--disk-mb-per-second", "200", "--link", "pcie-3",
-                 "--json"]) == 0  # fmt: skip
+    assert (
+        main(
+            [
+                "raid-estimate",
+                "--level",
+                "6",
+                "--disks",
+                "8",
+                "--disk-mb-per-second",
+                "200",
+                "--link",
+                "pcie-3",
+                "--json",
+            ]
+        )
+        == 0
+    )
     told = json.loads(capsys.readouterr().out)
     assert told["asked_of_disks"] == []
     assert told["mb_per_second"]["whole_stripes_written"] == 1200

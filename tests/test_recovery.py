@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts import recovery
-from snia_pts.recovery import END_SECONDS, END_SHARE, TOLERANCE_PERCENT
-from snia_pts.steps import Stimulus
-from snia_pts.timeline import TimeLine
+from snia_pts.analysis import recovery
+from snia_pts.analysis.recovery import END_SECONDS, END_SHARE, TOLERANCE_PERCENT
+from snia_pts.model.steps import Stimulus
+from snia_pts.model.time_series import TimeLine
 from snia_pts.units import MB
 from tests import samples
 from tests.strategies import sample, stimulus
@@ -29,13 +29,16 @@ def group(name: str, speeds: Sequence[float], *, seconds: float = 60.0, asked: S
     line.add(
         [
             replace(
-                sample(number), seconds=seconds, ended_seconds=number * seconds, write_ios=round(speed * seconds),
+                sample(number),
+                seconds=seconds,
+                ended_seconds=number * seconds,
+                write_ios=round(speed * seconds),
                 write_bytes=round(speed * seconds * MB),
             )
             for number, speed in enumerate(speeds, start=1)
         ],
         None,
-    )  # fmt: skip
+    )
     return line
 
 

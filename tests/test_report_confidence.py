@@ -10,13 +10,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from snia_pts.histogram import Histogram
-from snia_pts.measurement import NOTHING, Transfers
-from snia_pts.report import confidence, drawing
+from snia_pts.model.histogram import Histogram
+from snia_pts.model.measurement import NO_TRANSFERS, Transfers
+from snia_pts.model.time_series import TimeLine
+from snia_pts.report.figures import render as drawing
 from snia_pts.report.pages import Figure, Prose
+from snia_pts.report.sections import confidence
 from snia_pts.report.tables import Table
-from snia_pts.result import TestResult
-from snia_pts.timeline import TimeLine
+from snia_pts.results.result import TestResult
 from tests import samples, strategies
 from tests.test_report_figures import check
 
@@ -26,13 +27,17 @@ RESULT: TestResult = samples.result_of("dirth")
 def line_of(bins: dict[int, int], *, maximum_ns: int | None = None, seconds: float = 600) -> TimeLine:
     """Return a histogram stretch of 4 KiB writes whose response times were counted in ``bins``."""
     ios = sum(bins.values())
-    write = NOTHING
+    write = NO_TRANSFERS
     if ios:
         write = Transfers(
-            ios=ios, transferred_bytes=4096 * ios, runtime_ms=round(1000 * seconds), response_min_ns=min(bins),
+            ios=ios,
+            transferred_bytes=4096 * ios,
+            runtime_ms=round(1000 * seconds),
+            response_min_ns=min(bins),
             response_mean_ns=sum(edge * count for edge, count in bins.items()) / ios,
-            response_max_ns=maximum_ns or max(bins), histogram=Histogram.of(bins.items()),
-        )  # fmt: skip
+            response_max_ns=maximum_ns or max(bins),
+            histogram=Histogram.of(bins.items()),
+        )
     stimulus = strategies.stimulus(thread_count=1, queue_depth=1)
     line = TimeLine(phase="histogram", part="", stimulus=stimulus)
     line.add((), strategies.measurement(stimulus, write=write))
@@ -72,8 +77,9 @@ def test_drawing_loses_no_io(counted: dict[int, int]) -> None:
     assert counts[-1] > 0
     assert edges[0] <= min(counted) / 1e6 * (1 + 1e-9)
     assert edges[-1] >= max(counted) / 1e6 * (1 - 1e-9)
-    assert all(high / low == pytest.approx(10 ** (1 / confidence.BINS_A_DECADE))
-               for low, high in itertools.pairwise(edges))  # fmt: skip
+    assert all(
+        high / low == pytest.approx(10 ** (1 / confidence.BINS_A_DECADE)) for low, high in itertools.pairwise(edges)
+    )
 
 
 @given(bins)
@@ -164,9 +170,15 @@ def test_the_table_says_what_the_engine_counted() -> None:
     row = row_of(line_of({1_000_000: 599_000, 4_000_000: 900, 8_000_000: 100}, maximum_ns=9_000_000))
     assert row == {
         "Stimulus": "RND 4 KiB 0/100, T1Q1",
-        "I/Os": "600\N{NARROW NO-BREAK SPACE}000", "IOPS": "1\N{NARROW NO-BREAK SPACE}000", "MB/s": "4.10",
-        "ART (ms)": "1.01", "99.9 % (ms)": "4.00", "99.99 % (ms)": "8.00", "99.999 % (ms)": "8.00", "MRT (ms)": "9.00",
-    }  # fmt: skip
+        "I/Os": "600\N{NARROW NO-BREAK SPACE}000",
+        "IOPS": "1\N{NARROW NO-BREAK SPACE}000",
+        "MB/s": "4.10",
+        "ART (ms)": "1.01",
+        "99.9 % (ms)": "4.00",
+        "99.99 % (ms)": "8.00",
+        "99.999 % (ms)": "8.00",
+        "MRT (ms)": "9.00",
+    }
 
 
 def test_the_caption_names_pattern_demand_rates_and_bins() -> None:

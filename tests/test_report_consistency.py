@@ -7,19 +7,26 @@ from typing import cast
 
 import pytest
 
-from snia_pts.report import building
-from snia_pts.report.consistency import page
+from snia_pts.analysis.recovery import end_rows
+from snia_pts.model.steps import Stimulus
+from snia_pts.model.time_series import TimeLine
+from snia_pts.report import registry as building
 from snia_pts.report.pages import Figure
+from snia_pts.report.sections.consistency import page
 from snia_pts.report.tables import Table
-from snia_pts.steps import Stimulus
-from snia_pts.timeline import TimeLine
 from tests import samples
 from tests.strategies import sample
 
 STIMULUS = Stimulus(
-    access="RND", read_percent=0, block_size_bytes=4096, thread_count=4, queue_depth=32, range_offset_bytes=0,
-    range_bytes=10**9, seconds=10**5,
-)  # fmt: skip
+    access="RND",
+    read_percent=0,
+    block_size_bytes=4096,
+    thread_count=4,
+    queue_depth=32,
+    range_offset_bytes=0,
+    range_bytes=10**9,
+    seconds=10**5,
+)
 
 
 def line(ios: list[int], seconds: float = 60.0) -> TimeLine:
@@ -38,9 +45,9 @@ def told(made: TimeLine) -> dict[str, str]:
 
 
 def test_the_last_hour_alone_counts() -> None:
-    """Of three hours: mean, deviation and worst of the samples in the last one, as the statistics module has them."""
+    """Of four hours: mean, deviation and worst of the samples in the last one, as the statistics module has them."""
     last = [60_000 + 600 * (minute % 7) for minute in range(60)]
-    found = told(line([600_000] * 119 + last))
+    found = told(line([600_000] * 180 + last))
     iops = [count / 60 for count in last]
 
     assert found["Samples"] == "60 of 1 min 00 s each, the last 1 h 00 min"
@@ -52,19 +59,29 @@ def test_the_last_hour_alone_counts() -> None:
     assert found["Within 10 % of the mean"] == "100.0 % of the samples"
 
 
-def test_of_a_short_stimulus_it_is_the_second_half() -> None:
-    """The beginning, fresh out of the box, is not what a worn drive does."""
-    found = told(line([10**6] * 19 + [60_000] * 20))
-    assert found["Samples"].endswith(", the last 19 min 30 s")
+def test_of_a_short_stimulus_it_is_the_last_quarter() -> None:
+    """The beginning, fresh out of the box, is not what a worn drive does: the end is the one of the key figures."""
+    made = line([10**6] * 60 + [60_000] * 20)
+    found = told(made)
+    assert len(end_rows(made)) == 20
+    assert found["Samples"] == "20 of 1 min 00 s each, the last 20 min 00 s"
     assert found["Worst, best sample"] == "1000 IOPS, 1000 IOPS"
     assert found["Consistency (mean by deviation)"] == "all samples are alike"
 
 
+@pytest.mark.parametrize(("step", "word"), [(-600, "fall"), (600, "rise")])
+def test_a_trend_is_no_consistency(step: int, word: str) -> None:
+    """IOPS that steadily rise or fall have no consistency: mean by deviation would tell their slope."""
+    found = told(line([600_000] * 180 + [100_000 + step * minute for minute in range(60)]))
+
+    assert found["Consistency (mean by deviation)"].startswith(f"n/a: the IOPS {word} by ")
+
+
 def test_a_hundredth_takes_a_hundred_samples() -> None:
     """The worst 1 % of 60 samples would be the worst one, and is not told; of 400 it is up to the fourth."""
-    assert "Worst 1 % of the samples" not in told(line([1000] * 59 + [60_000] * 60))
+    assert "Worst 1 % of the samples" not in told(line([1000] * 180 + [60_000] * 60))
     rates = [1000 + 7 * number % 400 for number in range(400)]
-    found = told(line([10**6] * 400 + [9 * rate for rate in rates], 9.0))
+    found = told(line([10**6] * 1200 + [9 * rate for rate in rates], 9.0))
     assert found["Worst 1 % of the samples"] == f"{sorted(rates)[3]} IOPS or less"
 
 
@@ -83,8 +100,8 @@ def test_write_saturation_has_the_page() -> None:
 
 def test_a_sample_that_was_cut_short_does_not_count() -> None:
     """A stimulus ends at its limit, in the midst of a sample, with fewer threads: that is not the drive's worst."""
-    made = line([6_000_000] * 120)
-    made.take(sample(number=121, ended_seconds=7200.004, seconds=0.004, write_ios=128, read_ios=0))
+    made = line([6_000_000] * 240)
+    made.take(sample(number=241, ended_seconds=14400.004, seconds=0.004, write_ios=128, read_ios=0))
     found = told(made)
     assert found["Worst, best sample"] == "100000 IOPS, 100000 IOPS"
     assert found["Samples"] == "60 of 1 min 00 s each, the last 1 h 00 min; 1 sample cut short left out"

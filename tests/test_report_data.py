@@ -5,25 +5,29 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
-import shutil
 import statistics
 import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy
 import pytest
 from lxml import etree
 
 from snia_pts.cli.main import main
 from snia_pts.errors import ReportError, UsageError
-from snia_pts.measurement import METRICS
-from snia_pts.report import data, write, xlsx
+from snia_pts.model.measurement import METRICS
+from snia_pts.report import DATA_OUTPUTS, OUTPUTS, data, write
+from snia_pts.report.formats import xlsx
 from snia_pts.report.writing import TABLE_NAMES, forget
-from snia_pts.result import TestResult
+from snia_pts.results.result import TestResult
 from snia_pts.spec import SPEC_TYPES
+from snia_pts.text import printable
 from tests import samples
+from tests.drives import need_program
 
 NS = {"m": "http://schemas.openxmlformats.org/spreadsheetml/2006/main"}
 HOSTILE = '=HYPERLINK("http://x","y")\x07<b>|`&'
@@ -35,6 +39,8 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
     "INTERCEPT": lambda y, x: statistics.linear_regression(x, y).intercept,
     "ABS": abs,
     "AND": lambda *values: all(values),
+    "IF": lambda condition, then, otherwise: then if condition else otherwise,
+    "NA": lambda: math.nan,
 }
 
 
@@ -71,7 +77,8 @@ class Book:
         for place, cell in self._cells.items():
             if cell.find("m:f", NS) is not None:
                 text = cell.findtext("m:v", "", NS)
-                yield place, {"TRUE": 1.0, "FALSE": 0.0}.get(text) if text in ("TRUE", "FALSE") else float(text)  # type: ignore[misc]
+                known = {"TRUE": 1.0, "FALSE": 0.0, "#N/A": math.nan}
+                yield place, known[text] if text in known else float(text)
 
     def value(self, sheet: str, place: str) -> float:
         """Return what a cell comes to."""
@@ -89,12 +96,12 @@ class Book:
         def found(match: re.Match[str]) -> str:
             return f"_at({match[1] or sheet!r}, {match[2]!r}, {match[3]!r})"
 
-        spoken = re.sub(r"IF\(([^,]+),([^,]+),([^,)]+)\)", r"((\2) if (\1) else (\3))", formula)
-        return float(eval(re.sub(reference, found, spoken), {**FUNCTIONS, "_at": self._at}))  # noqa: S307
+        with numpy.errstate(all="ignore"):  # both branches of an IF are calculated
+            return float(eval(re.sub(reference, found, formula), {**FUNCTIONS, "_at": self._at}))  # noqa: S307
 
     def _at(self, sheet: str, first: str, last: str | None) -> float | list[float]:
         if last is None:
-            return self.value(sheet, first)
+            return numpy.float64(self.value(sheet, first))
         column = re.sub("[^A-Z]", "", first)
         rows = range(int(re.sub("[^0-9]", "", first)), int(re.sub("[^0-9]", "", last)) + 1)
         return [self.value(sheet, f"{column}{row}") for row in rows]
@@ -113,7 +120,7 @@ def test_every_formula_comes_to_the_suites_number(name: str) -> None:
     book = Book(xlsx.make(RESULTS[name]()))
     formulas = list(book.formulas())
     for (sheet, place), told in formulas:
-        assert book.value(sheet, place) == pytest.approx(told, rel=1e-9, abs=1e-9), (sheet, place)
+        assert book.value(sheet, place) == pytest.approx(told, rel=1e-9, abs=1e-9, nan_ok=True), (sheet, place)
     assert formulas or name == "stopped at once"
 
 
@@ -127,6 +134,20 @@ def test_the_verdict_is_calculated_from_the_counts() -> None:
         after._known[each] = 2 * before.value(*each)
 
     assert after.value(*place) == pytest.approx(2 * before.value(*place))
+
+
+@pytest.mark.parametrize("test", ["iops", "throughput", "wsat", "hir"])
+def test_a_run_without_a_rate_has_all_reports(test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every point was too short for a rate, each report says n/a; tables keep the columns of the rates."""
+    monkeypatch.setattr("snia_pts.model.measurement.SHORTEST_RATED_MS", 10**12)
+    result = samples.result_of(test)
+    written = write(result, tmp_path, (*OUTPUTS, *DATA_OUTPUTS))
+    tables = [table for table in data.tables(result) if table.name.startswith(("measurements", "samples-"))]
+
+    assert set(written) >= {*OUTPUTS, "xlsx", "json"}
+    assert tables
+    for table in tables:
+        assert {row[table.column("iops")] for row in table.rows} == {None}, table.name
 
 
 def test_the_same_result_gives_the_same_workbook() -> None:
@@ -146,7 +167,7 @@ def test_texts_of_devices_stay_texts() -> None:
     assert "\x07" not in texts
     assert {sheet for (sheet, _), _ in book.formulas()} == {"Steady state", "Rounds", "Points", "Measurements"}
     assert not [part for part in book.parts if "hyperlink" in part or "externalLink" in part]
-    assert rows["dut.model"] == f"'{HOSTILE}"
+    assert rows["dut.model"] == f"'{printable(HOSTILE)}"
     assert rows["command_line"] == "'=1+1"
 
 
@@ -209,8 +230,7 @@ def test_a_report_is_written_as_what_is_asked_for(tmp_path: Path, capsys: pytest
 @pytest.mark.long
 def test_libreoffice_calculates_the_same(tmp_path: Path) -> None:
     """LibreOffice, given the workbook without our numbers, calculates them."""
-    if shutil.which("soffice") is None:
-        pytest.skip("needs libreoffice-calc-nogui (apt install libreoffice-calc-nogui)")
+    need_program("soffice", "libreoffice-calc-nogui")
     path = write(samples.iops_result(), tmp_path, ("xlsx",))["xlsx"]
     bare = tmp_path / "bare.xlsx"
     with zipfile.ZipFile(path) as given, zipfile.ZipFile(bare, "w") as stripped:
@@ -228,9 +248,17 @@ def test_libreoffice_calculates_the_same(tmp_path: Path) -> None:
 def test_parts_with_odd_names_have_sheets_and_files_of_their_own() -> None:
     """Names that a sheet or a file cannot have, or that are the same but for their letters, lose no table."""
     sequence = [
-        {"name": name, "access": "RND", "read_percent": 0, "block_size_kib": 8, "seconds": 600, "thread_count": 1,
-         "queue_depth": 32} for name in ("AG [1]", "ag [1]", "'AG: 1'")
-    ]  # fmt: skip
+        {
+            "name": name,
+            "access": "RND",
+            "read_percent": 0,
+            "block_size_kib": 8,
+            "seconds": 600,
+            "thread_count": 1,
+            "queue_depth": 32,
+        }
+        for name in ("AG [1]", "ag [1]", "'AG: 1'")
+    ]
     result = samples.result_of("xsr", overrides=[("groups.sequence", sequence)])
     names = [table.name for table in data.tables(result) if table.name.startswith("samples")]
     book = Book(xlsx.make(result))
@@ -248,7 +276,7 @@ def test_nothing_is_written_through_a_link(inside: str, formats: tuple[str, ...]
     (elsewhere / "mine.csv").write_text("mine")
     (elsewhere / "mine.svg").write_text("mine")
     (place / inside).symlink_to(elsewhere)
-    with pytest.raises(ReportError, match=f"{inside} is a link"):
+    with pytest.raises(ReportError, match=f"{inside} is a symlink"):
         write(samples.iops_result(stop_after=60), place, formats)
     forget(place)
     assert {path.name: path.read_text() for path in elsewhere.iterdir()} == {"mine.csv": "mine", "mine.svg": "mine"}
@@ -279,3 +307,16 @@ def test_an_earlier_report_is_forgotten_whole(tmp_path: Path) -> None:
 def test_every_table_has_a_name_that_is_known(test: str) -> None:
     """So that an old one is found, and nothing else taken for it."""
     assert all(TABLE_NAMES.fullmatch(each.name) for each in data.tables(samples.result_of(test)))
+
+
+def test_a_workbook_has_a_part_of_a_long_line_and_says_so() -> None:
+    """A day of seconds is thinned in the workbook, which is made with every report; CSV and JSON have all of it."""
+    seconds = [("settling.sample_seconds", 1.0), ("settling.stride_samples", 900), ("saturation.capacities", 100)]
+    result = samples.result_of("wsat", pts="1.1", steady=False, overrides=seconds)
+    (thinned,) = (each for each in data.tables(result, most_samples=10_000) if each.name.startswith("samples-"))
+    (whole,) = (each for each in data.tables(result) if each.name.startswith("samples-"))
+
+    assert whole.title == "Samples: stimulus"
+    assert len(whole.rows) == 86_400
+    assert thinned.title == "Samples: stimulus, 1 of every 9 of 86400 samples"
+    assert thinned.rows == whole.rows[::9]

@@ -13,16 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.demand import demand_means, operating_points
-from snia_pts.report import columns, demand_figures, drawing, surface
-from snia_pts.report.building import build
-from snia_pts.report.figures import Side
+from snia_pts.analysis.operating_points import demand_means, operating_points
+from snia_pts.model.time_series import COLUMNS, VITALS
+from snia_pts.report.figures import columns, demand_figures, surface
+from snia_pts.report.figures import render as drawing
+from snia_pts.report.figures.figure import Side
 from snia_pts.report.pages import Figure, Page, Prose, Report
+from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
-from snia_pts.result import TestResult
-from snia_pts.timeline import COLUMNS, VITALS
+from snia_pts.results.result import TestResult
 from tests import samples
 from tests.courses import whole_runs
+from tests.test_demand import RULE
 from tests.test_report_figures import check, lines
 
 COUNTS = (1, 2, 4, 6, 8, 16, 32)
@@ -37,7 +39,8 @@ SHAPES: dict[str, dict[str, Any]] = {
     "interrupted in preconditioning": {"stop_after": 100, "ending": "interrupted"},
     "interrupted in round 3": {"stop_after": BEFORE_ROUNDS + 2 * A_ROUND + 20, "ending": "interrupted"},
     "interrupted before a histogram": {
-        "stop_after": BEFORE_ROUNDS + 5 * A_ROUND + A_POINT + 30, "ending": "host failed",
+        "stop_after": BEFORE_ROUNDS + 5 * A_ROUND + A_POINT + 30,
+        "ending": "host failed",
     },
     "300 times faster": {"scale": 300.0},
     "a million times faster": {"scale": 1e6},
@@ -56,7 +59,7 @@ SHAPES: dict[str, dict[str, Any]] = {
             ("demand.queue_depths", [32, *range(1, 12)]),
         ]
     },
-}  # fmt: skip
+}
 
 
 #: What is drawn otherwise than what is steady: a class has other titles alone, and a run fewer figures before its end.
@@ -141,7 +144,7 @@ def test_demand_intensity_shows_the_means_the_ceiling_and_the_operating_points()
         wanted = sorted((m.demand.queue_depth, m.iops, m.art_ms) for m in means if m.demand.thread_count == count)
         assert drawn[f"TC {count}"] == [(iops, art_ms) for _, iops, art_ms in wanted]
     assert {y for _, y in drawn["5 ms"]} == {5.0}
-    for point in operating_points(means, 5.0):
+    for point in operating_points(means, RULE):
         assert drawn[f"{point.name}\n{point.demand.label}"] == [(point.iops, point.art_ms)]
     assert figure.axes[0].get_yscale() == "log"
 
@@ -315,11 +318,15 @@ def test_the_summary_has_the_operating_points() -> None:
     assert loop is not None
     found = tables(build(result).pages[0])
     (points,) = (table for title, table in found.items() if title.startswith("Operating points, rounds 1 - 5"))
-    for row, point in zip(points.rows, operating_points(demand_means(loop.window_rounds), 5.0), strict=True):
+    found_points = operating_points(demand_means(loop.window_rounds), RULE)
+    for row, point in zip(points.rows, found_points, strict=True):
         assert row[0] == point.name
         assert f"TC {point.demand.thread_count}/QD {point.demand.queue_depth}" in row[1]
         shown = [float(cell.replace("\N{NARROW NO-BREAK SPACE}", "")) for cell in row[2:5]]
         assert shown == pytest.approx([point.wanted_iops, point.iops, point.art_ms], rel=1e-3)
+    (choice,) = (table for title, table in found.items() if title.startswith("Within 2 % of the wanted IOPS"))
+    assert [row[0] for row in choice.rows] == ["Max IOPS", "Mid IOPS"]
+    assert all(point.demand.label in row[1] for row, point in zip(choice.rows, found_points[:2], strict=True))
     histograms = found["Response time histograms"]
     assert [row[0].rpartition(" ")[0] for row in histograms.rows] == ["Max IOPS", "Mid IOPS", "Min IOPS"]
 
@@ -394,6 +401,6 @@ def test_a_surface_and_lines_of_a_lone_point_are_drawn() -> None:
     means = demand_means(loop.window_rounds)
     with drawing.settings():
         check(demand_figures.by_total_oio(means, 5.0))
-        figure = demand_figures.intensity(means, operating_points(means, 5.0), 5.0)
+        figure = demand_figures.intensity(means, operating_points(means, RULE), 5.0)
         check(figure)
     assert lines(figure)["TC 4"] == [(means[0].iops, means[0].art_ms)]

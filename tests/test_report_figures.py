@@ -16,13 +16,15 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from snia_pts.measurement import METRICS
-from snia_pts.report import axes, columns, drawing, figures, matrices, style
-from snia_pts.report.building import build
-from snia_pts.result import TestResult
+from snia_pts.analysis.steady_state import determine
+from snia_pts.model.measurement import METRICS
+from snia_pts.report.figures import axes, columns, matrices, style
+from snia_pts.report.figures import figure as figures
+from snia_pts.report.figures import render as drawing
+from snia_pts.report.registry import build
+from snia_pts.results.result import TestResult
 from snia_pts.spec import IopsSpec
-from snia_pts.specfile import read_specification
-from snia_pts.steadystate import determine
+from snia_pts.spec.reader import read_specification
 from tests import samples
 
 SPEC = cast("IopsSpec", read_specification("iops", "2.0.2", "enterprise").spec)
@@ -98,9 +100,10 @@ SHAPES: dict[str, dict[str, Any]] = {
         ]
     },
     "a window of 20 in 40 rounds": {
-        "steady": False, "overrides": [("rounds.maximum", 40), ("steady_state.window_rounds", 20)],
+        "steady": False,
+        "overrides": [("rounds.maximum", 40), ("steady_state.window_rounds", 20)],
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -8,16 +8,17 @@ from collections.abc import Callable
 import pytest
 from lxml import etree
 
-from snia_pts.ceiling import Ceiling, all_shapes
-from snia_pts.cli.result_text import result_lines
-from snia_pts.measurement import Measurement
-from snia_pts.record.resultxml import result_xml
-from snia_pts.report import drawing, matrices
-from snia_pts.report.building import build
+from snia_pts.cli.text.result import result_lines
+from snia_pts.model.host_ceiling import Ceiling, all_shapes
+from snia_pts.model.measurement import Measurement
+from snia_pts.model.steps import Stimulus
+from snia_pts.record.result_xml import result_xml
+from snia_pts.report.figures import matrices
+from snia_pts.report.figures import render as drawing
 from snia_pts.report.pages import Prose
+from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
-from snia_pts.result import TestResult
-from snia_pts.steps import Stimulus
+from snia_pts.results.result import TestResult
 from tests import samples
 
 
@@ -112,8 +113,9 @@ def test_the_provenance_tells_the_ceiling_of_the_host() -> None:
     assert judged["Points judged"] == "56 points: 7 set by the host, 49 not set by the host, 0 cannot be told"
     assert judged["Signs of the host"] == "the engine used the CPU time that it could get (35 measurements)"
     assert [row[0] for row in found["Ceiling of the host, without a drive"].rows][:2] == [
-        "RND reads, any size", "RND writes, 1024 KiB",
-    ]  # fmt: skip
+        "RND reads, any size",
+        "RND writes, 1024 KiB",
+    ]
     bare = {row[0]: row[1] for row in tables(samples.result_of("iops"))["Host or drive?"].rows}
     assert bare["Ceiling of the host"].startswith("not calibrated")
     assert bare["Why it cannot be told"] == "nothing is known of the engine's CPU time (280 measurements)"

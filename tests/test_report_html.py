@@ -6,9 +6,11 @@ import base64
 import dataclasses
 from html.parser import HTMLParser
 
-from snia_pts.report import drawing, html, rst
-from snia_pts.report.building import build
-from snia_pts.result import TestResult
+from snia_pts.report.figures import render as drawing
+from snia_pts.report.formats import html, rst
+from snia_pts.report.registry import build
+from snia_pts.results.result import TestResult
+from snia_pts.text import plain
 from tests import samples
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -64,7 +66,7 @@ def test_figures_are_inside_with_words_for_those_who_cannot_see_them() -> None:
         kind, _, data = (image["src"] or "").partition(",")
         assert kind == "data:image/svg+xml;base64"
         assert base64.b64decode(data) == drawn[figure.name]
-        assert image["alt"] == rst.plain(figure.alt)
+        assert image["alt"] == plain(figure.alt)
     ids = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
 

@@ -6,18 +6,21 @@ import dataclasses
 import json
 import re
 import sys
-from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from snia_pts.cli.main import main
-from snia_pts.cli.resuming import _formats_again
 from snia_pts.errors import ReportError
-from snia_pts.points import window_points
-from snia_pts.report import USUAL, interactive
-from snia_pts.result import TestResult
+from snia_pts.model.run_options import RunOptions
+from snia_pts.report import USUAL
+from snia_pts.report.formats import interactive
+from snia_pts.results.points import window_points
+from snia_pts.results.result import TestResult
+from snia_pts.runner.events import Event, Notice
+from snia_pts.runner.resume import available_formats
+from snia_pts.runner.run import Caller
 from snia_pts.spec import SPEC_TYPES
 from tests import samples
 
@@ -136,13 +139,17 @@ def test_a_run_that_could_not_be_reported_does_not_begin(
 
 
 def test_a_run_that_goes_on_without_plotly_says_what_it_makes_instead(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What the run was begun with and cannot be made any more stops nothing, and is not exchanged without a word."""
     monkeypatch.setattr(interactive, "files", lambda name: (_ for _ in ()).throw(ModuleNotFoundError(name)))
-    assert _formats_again(Namespace(to="pdf,interactive")) == USUAL
-    assert "plotly" in (said := capsys.readouterr().err)
-    assert "rst, pdf, html, xlsx instead" in said
+    events: list[Event] = []
+    options = RunOptions(test="iops", target="/dev/sdx", formats=("pdf", "interactive"))
+    assert available_formats(options, Caller(on_event=events.append)) == USUAL
+    (notice,) = events
+    assert isinstance(notice, Notice)
+    assert "plotly" in notice.text
+    assert "rst, pdf, html, xlsx instead" in notice.text
 
 
 def test_the_whole_library_is_in_the_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,20 +10,26 @@ from typing import Any
 
 import pytest
 
-from snia_pts.keyfigures import key_figures
-from snia_pts.limits import Limit
-from snia_pts.report import ocp
-from snia_pts.result import TestResult
+from snia_pts.report.formats import ocp
+from snia_pts.results.key_figures import key_figures
+from snia_pts.results.result import TestResult
 from snia_pts.spec import SPEC_TYPES
+from snia_pts.spec.limits import Limit
 from tests import samples
 
 HOSTILE = 'a\x1b[31m\u202e\udcff\n"{}'
 #: What there is of the two kinds of artifacts, in the grammar of ocp-diag-core.
 RUN = {"testRunStart", "testRunEnd", "log", "error"}
 STEP = {
-    "testStepStart", "testStepEnd", "measurement", "measurementSeriesStart", "measurementSeriesElement",
-    "measurementSeriesEnd", "diagnosis", "log",
-}  # fmt: skip
+    "testStepStart",
+    "testStepEnd",
+    "measurement",
+    "measurementSeriesStart",
+    "measurementSeriesElement",
+    "measurementSeriesEnd",
+    "diagnosis",
+    "log",
+}
 
 
 def lines(result: TestResult) -> list[dict[str, Any]]:
@@ -73,9 +79,11 @@ def test_a_series_holds_what_was_measured(test: str) -> None:
     for each in elements:
         counts[each["measurementSeriesId"]] += 1
     measured = [
-        (each_round.number, each.clocking.started, each.iops)
-        for loop in result.loops for each_round in loop.rounds for each in each_round.measurements
-    ]  # fmt: skip
+        (each_round.number, each.timing.started, each.iops)
+        for loop in result.loops
+        for each_round in loop.rounds
+        for each in each_round.measurements
+    ]
 
     iops = [each for each in elements if each["measurementSeriesId"].startswith("iops at ")]
     assert [(each["index"], each["value"]) for each in iops] == [(number, value) for number, _, value in measured]
@@ -151,14 +159,16 @@ def test_validators_are_those_of_the_figures_unit() -> None:
     at = next(each.at for each in key_figures(result) if each.metric == "average_response_ms")
     facts: dict[str, Any] = {"test": "iops", "metric": "average_response_ms", "at": at}
     limits = (
-        Limit(**facts, unit="us", maximum=300.0), Limit(**facts, unit="ms", minimum=0.0),
+        Limit(**facts, unit="us", maximum=300.0),
+        Limit(**facts, unit="ms", minimum=0.0),
         Limit(**facts, unit="ms", maximum=9e9),
-    )  # fmt: skip
+    )
     found = steps(dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=limits)))
     (told,) = (each for kind, each in found if kind == "measurement" and "validators" in each)
     assert [(each["type"], each["value"]) for each in told["validators"]] == [
-        ("GREATER_THAN_OR_EQUAL", 0.0), ("LESS_THAN_OR_EQUAL", 9e9),
-    ]  # fmt: skip
+        ("GREATER_THAN_OR_EQUAL", 0.0),
+        ("LESS_THAN_OR_EQUAL", 9e9),
+    ]
     assert [each["type"] for kind, each in found if kind == "diagnosis"][-3:] == ["FAIL", "PASS", "PASS"]
 
 

@@ -17,11 +17,14 @@ import pypdf
 import pytest
 
 from snia_pts.errors import ReportError
-from snia_pts.report import DATA_OUTPUTS, OUTPUTS, building, drawing, layout, pdf, rst, write
+from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write
+from snia_pts.report import registry as building
+from snia_pts.report.figures import render as drawing
+from snia_pts.report.formats import layout, pdf, rst
+from snia_pts.report.formats.placements import Placement, Sheet
 from snia_pts.report.pages import Figure, Page, Report
-from snia_pts.report.sheet import Placement, Sheet
 from snia_pts.report.tables import Column, Table, facts
-from snia_pts.result import TestResult
+from snia_pts.results.result import TestResult
 from tests import samples
 from tests.typesetting import HEADER_FORMS, forms_of, typeset
 
@@ -42,10 +45,13 @@ def long_names(*, steady: bool) -> TestResult:
     """Return a result in which every text is as long, and as wide, as can be."""
     wide = "W" * 200
     result = samples.iops_result(
-        rounds=9, steady=steady, found=samples.deviations(20), operator=wide,
+        rounds=9,
+        steady=steady,
+        found=samples.deviations(20),
+        operator=wide,
         device=samples.dut(model=wide, serial="0123456789ABCDEF" * 8, firmware=wide, bus="NVMe " * 30),
         host=samples.platform(cpu=wide, motherboard=wide, hostname=wide, operating_system=wide, engine_version=wide),
-    )  # fmt: skip
+    )
     return dataclasses.replace(result, finished=wide, facts=dataclasses.replace(result.facts, started=wide))
 
 
@@ -106,8 +112,9 @@ def test_the_header_is_in_the_document_once() -> None:
     assert right - left - 5 < x + sheet.number_width < right - left  # a cell's padding
     assert 0 < y < HEIGHT - top
     _, reader = typeset(KINDS["steady"])
-    shown = [{name: form for name, form in forms_of(page).items() if name.startswith(HEADER_FORMS)} for page in
-             reader.pages]  # fmt: skip
+    shown = [
+        {name: form for name, form in forms_of(page).items() if name.startswith(HEADER_FORMS)} for page in reader.pages
+    ]
     assert all(len(forms) == 2 for forms in shown)
     assert len({form.idnum for forms in shown for form in forms.values()}) == 1 + len(shown)
 
@@ -218,10 +225,11 @@ ODD: dict[str, dict[str, Any]] = {
         ]
     },
     "80 rounds, a window of 20": {
-        "steady": False, "overrides": [("rounds.maximum", 80), ("steady_state.window_rounds", 20)],
+        "steady": False,
+        "overrides": [("rounds.maximum", 80), ("steady_state.window_rounds", 20)],
     },
     "nothing at all": {"stop_after": 0, "ending": "unfinished"},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", ODD)
@@ -384,9 +392,7 @@ def test_the_same_result_gives_the_same_bytes_in_two_processes(tmp_path: Path) -
         done = subprocess.run([sys.executable, "-c", script, folder], env=environment, capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
         files = sorted(path for path in folder.rglob("*") if path.is_file())
-        found.append({
-            str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
-        })  # fmt: skip
+        found.append({str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files})
     assert found[0] == found[1]
     assert {"report.rst", "report.pdf", "report.html", "figures/matrix-3d.svg", "figures/matrix-3d.pdf"} <= set(
         found[0]
@@ -401,7 +407,11 @@ def test_files_are_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(ReportError, match="no output doc"):
         write(result, tmp_path, ("rst", "doc"))
-    monkeypatch.setattr("os.replace", lambda *args: (_ for _ in ()).throw(OSError(28, "No space left on device", "x")))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "x")
+
+    monkeypatch.setattr("os.rename", full)
     with pytest.raises(ReportError, match="No space left"):
         write(KINDS["stopped"], tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -17,22 +17,23 @@ from lxml import etree
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Annotation
 
-from snia_pts.cli.result_text import result_json, result_lines
+from snia_pts.cli.text.result import result_json, result_lines
 from snia_pts.procedures.profile import Point
-from snia_pts.profilefile import shipped
-from snia_pts.record.resultxml import result_xml
-from snia_pts.report import data, interactive, junit, ocp, writing, xlsx
-from snia_pts.report.building import build
-from snia_pts.report.drawing import settings
+from snia_pts.record.result_xml import result_xml
+from snia_pts.report import data, writing
+from snia_pts.report.figures.render import settings
+from snia_pts.report.formats import interactive, junit, ocp, xlsx
 from snia_pts.report.pages import Figure, Page
 from snia_pts.report.profile.figures import Step, entry, response_over_iops
 from snia_pts.report.profile.pages import overview
-from snia_pts.report.profile.points import families, is_quantity, spots
+from snia_pts.report.profile.points import group_by_workload, is_quantity, placed_points
 from snia_pts.report.profile.tables import effects
 from snia_pts.report.profile.zones import quartiles
+from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
-from snia_pts.result import TestResult
+from snia_pts.results.result import TestResult
 from snia_pts.spec import Axis, Scalar
+from snia_pts.spec.profile_reader import shipped
 from tests import profiles
 
 
@@ -63,9 +64,24 @@ def texts(figure: Figure) -> list[str]:
 
 TITLES = {
     "etcd-fsync": ["Synchronizing Calls"],
-    "file-matrix": ["Results", *(f"Matrix: {name}" for name in (
-        "write", "rewrite", "read", "reread", "random read", "random write", "backward read", "record rewrite",
-        "stride read", "random mix"))],
+    "file-matrix": [
+        "Results",
+        *(
+            f"Matrix: {name}"
+            for name in (
+                "write",
+                "rewrite",
+                "read",
+                "reread",
+                "random read",
+                "random write",
+                "backward read",
+                "record rewrite",
+                "stride read",
+                "random mix",
+            )
+        ),
+    ],
     "five-patterns": ["Results", "IOPS and Throughput by Point"],
     "hdd-iops": ["IOPS by Zone"],
     "hdd-throughput": ["Throughput (MB/s) by Zone"],
@@ -74,11 +90,12 @@ TITLES = {
     "queue-depth": ["IOPS and Throughput over Queue Depth", "Response Time over IOPS"],
     "random-write-matrix": ["Results", "IOPS and Throughput over Block Size"],
     "sequential-and-random": [
-        "sequential read, sequential write: IOPS and Throughput over Block Size", "IOPS and Throughput by Point",
+        "sequential read, sequential write: IOPS and Throughput over Block Size",
+        "IOPS and Throughput by Point",
         "Samples over Time",
     ],
     "sequential-write": ["Results"],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", shipped())
@@ -126,9 +143,10 @@ def test_reads_and_writes_of_a_mix_are_told_apart() -> None:
 
 def matrix_result(slow: float = 0.1) -> TestResult:
     made = profiles.spec(
-        profiles.workload("fast"), profiles.workload("slow", read_percent=0),
+        profiles.workload("fast"),
+        profiles.workload("slow", read_percent=0),
         axes=[axis("range", "1 MiB", "4 MiB", "16 MiB"), axis("block_size", "4 KiB", "64 KiB")],
-    )  # fmt: skip
+    )
 
     def rate(point: Point, number: int) -> float:
         return 1000.0 * (slow if point.workload.name == "slow" else 1.0) + number
@@ -161,10 +179,14 @@ def course(seed: int) -> list[Step]:
     """Return a curve: one that turns back, crowds together, and has points of the same place."""
     chance = random.Random(seed)
     return [
-        Step(demand=f"Q{2**number}", iops=chance.uniform(100, 900 * (1 + number % 4)),
-             average_ms=chance.uniform(0.05, 0.1 * 2**number), most_ms=chance.uniform(0.05, 90))
+        Step(
+            demand=f"Q{2**number}",
+            iops=chance.uniform(100, 900 * (1 + number % 4)),
+            average_ms=chance.uniform(0.05, 0.1 * 2**number),
+            most_ms=chance.uniform(0.05, 90),
+        )
         for number in range(9)
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("seed", [1, 5, 9])
@@ -220,9 +242,10 @@ def test_zones_are_told_by_the_first_the_middle_and_the_last() -> None:
 
 def staged_result(repeats: int = 3) -> TestResult:
     made = profiles.spec(
-        profiles.workload(), repeats=repeats,
+        profiles.workload(),
+        repeats=repeats,
         axes=[axis("queue_depth", 1, 8), axis("host.governor", "performance", "powersave")],
-    )  # fmt: skip
+    )
 
     def rate(point: Point, number: int) -> float:
         slow = {1: 0.5, 8: 0.25}[point.workload.queue_depth] if point.place["host.governor"] == "powersave" else 1.0
@@ -234,13 +257,14 @@ def staged_result(repeats: int = 3) -> TestResult:
 def test_an_effect_is_of_one_setting_alone() -> None:
     """With everything else equal, the governor makes half the IOPS at depth 1, and a quarter at depth 8."""
     result = staged_result()
-    (family,) = families(result)
+    (family,) = group_by_workload(result)
     (choice,) = family.choices
     found = list(effects(family, choice))
 
     assert [(each.at, each.value) for each in found] == [
-        ("random read, Q1", "governor powersave"), ("random read, Q8", "governor powersave"),
-    ]  # fmt: skip
+        ("random read, Q1", "governor powersave"),
+        ("random read, Q8", "governor powersave"),
+    ]
     assert [each.factor for each in found] == pytest.approx([0.5, 0.25], rel=0.01)
     each, both = tables(page(result, "Effect of CPU governor"))
     assert [row[5] for row in each.rows] == ["* -49.9", "* -75.0"]
@@ -313,7 +337,7 @@ def test_a_stopped_run_is_told_as_far_as_it_came() -> None:
     part = profiles.result(made, stop_after=1, ending="interrupted")
     none = profiles.result(made, stop_after=0, ending="interrupted")
 
-    assert [spot.point.name for spot in spots(part)] == ["random read, Q1"]
+    assert [spot.point.name for spot in placed_points(part)] == ["random read, Q1"]
     assert [each.title for each in build(none).pages] == ["Summary", "Provenance"]
     for result in (part, none):
         assert list(result_lines(result))
@@ -342,7 +366,7 @@ def test_a_report_is_made_again_byte_by_byte() -> None:
     """Two figures stand on one sheet of paper, and all files of the same result are the same."""
     pypdf = pytest.importorskip("pypdf")
     made = profiles.spec(profiles.workload("random", zones=5), repeats=2)
-    first, second = (writing.made(build(profiles.result(made)), stem="report") for _ in range(2))
+    first, second = (writing.render(build(profiles.result(made)), stem="report") for _ in range(2))
 
     assert first == second
     read = pypdf.PdfReader(io.BytesIO(first["report.pdf"]))

@@ -11,13 +11,16 @@ from typing import Any
 import pypdf
 import pytest
 
-from snia_pts.report import drawing, matrices, steady, write
-from snia_pts.report.building import build
+from snia_pts.analysis.window import window_ending
+from snia_pts.report import write
+from snia_pts.report.figures import matrices
+from snia_pts.report.figures import render as drawing
 from snia_pts.report.pages import Page, Prose
+from snia_pts.report.registry import build
+from snia_pts.report.sections import steady_state as steady
 from snia_pts.report.tables import Table
-from snia_pts.result import Loop, TestResult
+from snia_pts.results.result import Loop, TestResult
 from snia_pts.spec import loop_rule
-from snia_pts.window import window_ending
 from tests import samples
 from tests.test_report_figures import check, lines
 from tests.typesetting import HEADER_FORMS, forms_of, typeset
@@ -44,14 +47,19 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "LAT a thousand times faster": ("latency", {"scale": 1000.0}),
     "LAT dead": ("latency", {"scale": 0.0}),
     "LAT by altered rules": ("latency", {"overrides": SMALL}),
-}  # fmt: skip
+}
 
 
 #: Those with the most on a page, the most pages, or other ones than a steady run has.
 FULLEST = (
-    "TP 1.1, not steady", "TP in its second part", "TP of three sizes and mixes", "LAT not steady",
-    "LAT 1.1, client, 4096-byte sectors", "LAT without its histogram", "LAT by altered rules",
-)  # fmt: skip
+    "TP 1.1, not steady",
+    "TP in its second part",
+    "TP of three sizes and mixes",
+    "LAT not steady",
+    "LAT 1.1, client, 4096-byte sectors",
+    "LAT without its histogram",
+    "LAT by altered rules",
+)
 
 
 def result_of(kind: str) -> TestResult:
@@ -133,12 +141,17 @@ def test_the_throughput_report_has_each_block_sizes_pages_then_both_together() -
     window = "Throughput Steady State Measurement Window - SEQ"
     assert titles(result_of("TP")) == [
         "Summary",
-        f"{plots} 1024 KiB Write", f"{plots} 1024 KiB Read", f"{window}/1024KiB RW0",
-        f"{plots} 128 KiB Write", f"{plots} 128 KiB Read", f"{window}/128KiB RW0",
+        f"{plots} 1024 KiB Write",
+        f"{plots} 1024 KiB Read",
+        f"{window}/1024KiB RW0",
+        f"{plots} 128 KiB Write",
+        f"{plots} 128 KiB Read",
+        f"{window}/128KiB RW0",
         "Tracked Variables by Round",
-        "Throughput - SEQ 1024 KiB & 128 KiB - Tabular Data", "Throughput - SEQ 1024 KiB & 128 KiB - 2D Plot",
+        "Throughput - SEQ 1024 KiB & 128 KiB - Tabular Data",
+        "Throughput - SEQ 1024 KiB & 128 KiB - 2D Plot",
         "Provenance",
-    ]  # fmt: skip
+    ]
     assert "128 KiB" not in " ".join(titles(result_of("TP 1.1, client")))
 
 
@@ -179,8 +192,9 @@ def test_a_throughput_run_stopped_in_its_second_part_shows_its_first() -> None:
     """The first block size has all its pages; the summary says what the second lacks, and WIPC is not held for done."""
     report = build(result_of("TP in its second part"))
     assert [page.title for page in report.pages if "Window" in page.title or "Tabular" in page.title] == [
-        "Throughput Steady State Measurement Window - SEQ/1024KiB RW0", "Throughput - SEQ 1024 KiB - Tabular Data",
-    ]  # fmt: skip
+        "Throughput Steady State Measurement Window - SEQ/1024KiB RW0",
+        "Throughput - SEQ 1024 KiB - Tabular Data",
+    ]
     text = said(report.pages[0])
     assert "INCOMPLETE (interrupted)" in text
     assert "1 complete round of 128 KiB of the 5" in text
@@ -385,7 +399,7 @@ def interrupted(result: TestResult, *, number: int) -> TestResult:
         half = len(measured.measurements) // 2
         count = [measured.number > number or (measured.number == number and at > half) for at in range(2 * half + 1)]
         measurements = tuple(
-            dataclasses.replace(each, clocking=dataclasses.replace(each.clocking, interruptions=int(after)))
+            dataclasses.replace(each, timing=dataclasses.replace(each.timing, interruptions=int(after)))
             for each, after in zip(measured.measurements, count, strict=False)
         )
         return dataclasses.replace(measured, measurements=measurements)

@@ -9,27 +9,89 @@ from docutils import nodes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from snia_pts.about import About
 from snia_pts.errors import ReportError
-from snia_pts.report import rst
-from snia_pts.report.building import build
+from snia_pts.model.annotations import Annotations
+from snia_pts.report.formats import rst
+from snia_pts.report.registry import build
 from snia_pts.report.tables import Column, Table
-from snia_pts.result import RunWarning, TestResult
+from snia_pts.results.result import RunWarning, TestResult
 from snia_pts.spec import Deviation
+from snia_pts.text import plain
 from tests import samples
 
 MARKUP = [
-    ".. raw:: html\n\n   <script>alert(1)</script>", ".. include:: /etc/passwd", "*emphasis* **strong** ``literal``",
-    "`role`:sub: :sup:`x` `text`_ word_ word__ |sub| [1]_ [#]_ _`target`", "http://example.org",
+    ".. raw:: html\n\n   <script>alert(1)</script>",
+    ".. include:: /etc/passwd",
+    "*emphasis* **strong** ``literal``",
+    "`role`:sub: :sup:`x` `text`_ word_ word__ |sub| [1]_ [#]_ _`target`",
+    "http://example.org",
     "mailto:a@b.c a@b.c h323:5",
-    "- a", "1. a", "(a) b", "A. b", "#. c", "iv) d", ":field: x", "-o option", "--long=x", "/V", ">>> 1", "| line",
-    "+---+\n| a |\n+---+", "====", "----", "....", "::", "text::", ":", "a: b", "::x", "__ anonymous", ".. _t: x",
-    "\\", "\\\\", "a\\", '"', '""', '","', "a, b", "'", "  indented", "\ttab", "a\x00b\x1b[31m", "\ud800", "\u202eevil",
-    "\u2028", "\u00a0x", "x\u202f", "###Page###", "_", "_x", "x_", "x_y_", "x_\u00e9", "*", "**", "`", "``", "|", "||",
+    "- a",
+    "1. a",
+    "(a) b",
+    "A. b",
+    "#. c",
+    "iv) d",
+    ":field: x",
+    "-o option",
+    "--long=x",
+    "/V",
+    ">>> 1",
+    "| line",
+    "+---+\n| a |\n+---+",
+    "====",
+    "----",
+    "....",
+    "::",
+    "text::",
+    ":",
+    "a: b",
+    "::x",
+    "__ anonymous",
+    ".. _t: x",
+    "\\",
+    "\\\\",
+    "a\\",
+    '"',
+    '""',
+    '","',
+    "a, b",
+    "'",
+    "  indented",
+    "\ttab",
+    "a\x00b\x1b[31m",
+    "\ud800",
+    "\u202eevil",
+    "\u2028",
+    "\u00a0x",
+    "x\u202f",
+    "###Page###",
+    "_",
+    "_x",
+    "x_",
+    "x_y_",
+    "x_\u00e9",
+    "*",
+    "**",
+    "`",
+    "``",
+    "|",
+    "||",
     "\u2022 b",
-    "\u4e2d\u6587", "e\u0301", "5\u0301.", "@", "user@host", "a:b", "12:30", "12:30:", "(1)", "i.", "1.", "#.",
+    "\u4e2d\u6587",
+    "e\u0301",
+    "5\u0301.",
+    "@",
+    "user@host",
+    "a:b",
+    "12:30",
+    "12:30:",
+    "(1)",
+    "i.",
+    "1.",
+    "#.",
     "\ufeff",
-]  # fmt: skip
+]
 
 
 def texts(strategy: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[str]:
@@ -49,19 +111,19 @@ def only_text(paragraph: nodes.Element) -> bool:
 @pytest.mark.parametrize("text", MARKUP)
 def test_no_markup_survives_in_a_paragraph(text: str) -> None:
     """Escaped, each kind of RST markup reads as the text that it is."""
-    document = read(f"Before.\n\n{rst.escape(text)}\n\nAfter.\n" if rst.plain(text) else "Before.\n\nAfter.\n")
+    document = read(f"Before.\n\n{rst.escape(text)}\n\nAfter.\n" if plain(text) else "Before.\n\nAfter.\n")
     paragraphs = [child for child in document.children if isinstance(child, nodes.paragraph)]
     assert len(paragraphs) == len(document.children)
     assert all(only_text(paragraph) for paragraph in paragraphs)
-    if rst.plain(text):
-        assert paragraphs[1].astext() == rst.plain(text)
+    if plain(text):
+        assert paragraphs[1].astext() == plain(text)
 
 
 @given(texts())
 @settings(max_examples=300)
 def test_any_text_reads_back_as_itself(text: str) -> None:
     """A paragraph, a title and a table's cell give back any text, on one line, and hold nothing but text."""
-    shown = rst.plain(text)
+    shown = plain(text)
     if not shown:
         return
     title = rst.escape(f"T {text}")
@@ -70,7 +132,7 @@ def test_any_text_reads_back_as_itself(text: str) -> None:
     section = document.children[0]
     assert isinstance(section, nodes.section)
     heading, paragraph, found = section.children
-    assert heading.astext() == rst.plain(f"T {text}")
+    assert heading.astext() == plain(f"T {text}")
     assert isinstance(found, nodes.table)
     cells = list(found.findall(nodes.paragraph))
     assert [cell.astext() for cell in (paragraph, *cells)] == [shown] * 3
@@ -85,13 +147,25 @@ def test_any_text_in_any_field_gives_a_valid_report(text: str) -> None:
     """Model, serial, operator, paths, command line, deviations and warnings never become more than text."""
     document = read(rst.render(build(with_text(text))))
     allowed = {
-        "document", "decoration", "header", "section", "title", "paragraph", "table", "tgroup", "colspec", "thead",
-        "tbody", "row", "entry", "#text",
-    }  # fmt: skip
+        "document",
+        "decoration",
+        "header",
+        "section",
+        "title",
+        "paragraph",
+        "table",
+        "tgroup",
+        "colspec",
+        "thead",
+        "tbody",
+        "row",
+        "entry",
+        "#text",
+    }
     assert {getattr(node, "tagname", "") for node in document.findall()} <= allowed
     assert len(list(document.findall(nodes.section))) == 2
     cells = [cell.astext() for cell in document.findall(nodes.entry)]
-    assert cells.count(rst.plain(text) or "") >= 4
+    assert cells.count(plain(text) or "") >= 4
 
 
 def with_text(text: str) -> TestResult:
@@ -102,7 +176,7 @@ def with_text(text: str) -> TestResult:
         result,
         facts=dataclasses.replace(
             told,
-            about=About(operator=text, vendor=text, nand_type=text, hba=text, notes=(text or "-",)),
+            about=Annotations(operator=text, vendor=text, nand_type=text, hba=text, notes=(text or "-",)),
             command_line=("snia-pts", text),
             run_id=text,
             dut=dataclasses.replace(told.dut, model=text, serial=text, firmware=text, path=f"/dev/{text}", bus=text),
@@ -123,14 +197,23 @@ def test_a_cell_of_any_length_is_read() -> None:
 
 def test_control_characters_are_made_visible() -> None:
     """Escape sequences, direction overrides and lone surrogates become U+FFFD; spaces of all kinds one space."""
-    assert rst.plain("a\x1b[31m\u202e\ud800b\r\n\t c") == "a\ufffd[31m\ufffd\ufffdb c"
-    assert rst.plain("12\u202f345") == "12\u202f345"
+    assert plain("a\x1b[31m\u202e\ud800b\r\n\t c") == "a\ufffd[31m\ufffd\ufffdb c"
+    assert plain("12\u202f345") == "12\u202f345"
 
 
 def test_the_source_is_readable() -> None:
     """Plain words stay plain: nothing is escaped that need not be."""
-    for text in ("EXAMPLE MZ7L3960HCJR-00A07", "Intel(R) Xeon(R) Gold 6330", "12:30", "5 - 9", "rounds.point_seconds",
-                 "Test Run Date Start:", "2.0.2 chapter 7, p. 26", "n/a", "100 %"):  # fmt: skip
+    for text in (
+        "EXAMPLE MZ7L3960HCJR-00A07",
+        "Intel(R) Xeon(R) Gold 6330",
+        "12:30",
+        "5 - 9",
+        "rounds.point_seconds",
+        "Test Run Date Start:",
+        "2.0.2 chapter 7, p. 26",
+        "n/a",
+        "100 %",
+    ):
         assert rst.escape(text) == text
 
 

@@ -5,23 +5,26 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
+from pathlib import Path
 from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.measurement import METRICS, Measurement
-from snia_pts.report import matrices, summary
-from snia_pts.report.building import build
+from snia_pts.analysis.steady_state import determine
+from snia_pts.model.measurement import METRICS, Measurement
+from snia_pts.model.run_options import RunOptions
+from snia_pts.report.figures import matrices
 from snia_pts.report.header import LONGEST_EM, loop_rounds, short, when, width_em
 from snia_pts.report.pages import Page, Prose
-from snia_pts.report.steady import determination_table, line
+from snia_pts.report.registry import build
+from snia_pts.report.sections import summary
+from snia_pts.report.sections.steady_state import determination_table, line
 from snia_pts.report.tables import Column, Table, aligned, thousands
-from snia_pts.result import Loop, RunWarning, TestResult
+from snia_pts.results.result import Loop, RunWarning, TestResult
 from snia_pts.spec import Deviation, IopsSpec
-from snia_pts.specfile import read_specification
-from snia_pts.steadystate import determine
+from snia_pts.spec.reader import read_specification
 from snia_pts.units import number
 from tests import samples
 
@@ -156,12 +159,12 @@ def test_a_run_that_is_not_steady_says_so_on_every_page_of_its_window() -> None:
             "3 complete rounds of the 5",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_stopped_run_shows_what_it_has_and_says_what_it_has_not(stop_after: int, pages: list[str], said: str) -> None:
     """Pages without data are left out; the summary says INCOMPLETE, why, and what is left out."""
     result = samples.iops_result(
         rounds=9, stop_after=stop_after, ending="interrupted", ending_detail="Ctrl-C in round 4"
-    )  # fmt: skip
+    )
     report = build(result)
     assert [page.title for page in report.pages] == pages
     text = words(report.pages[0])
@@ -179,8 +182,11 @@ def test_deviations_come_first_and_undo_conformance() -> None:
     page = build(samples.iops_result(found=[told], warnings=[warned])).pages[0]
     names = [block.title for block in page.blocks if isinstance(block, Table)]
     assert [name.partition(",")[0] for name in names] == [
-        "Deviations from the standard", "Warnings", "Key figures of the measurement window", "The run"
-    ]  # fmt: skip
+        "Deviations from the standard",
+        "Warnings",
+        "Key figures of the measurement window",
+        "The run",
+    ]
     assert cells_of(page, "Deviations") == (("cache", "disabled", "enabled", "2.0.2 section 3.7"),)
     assert "NOT PTS conformant: 1 deviation" in words(page)
     assert "PTS conformant: no deviation" in words(build(samples.iops_result()).pages[0])
@@ -214,9 +220,7 @@ def test_the_matrix_is_the_mean_of_the_window_in_the_standards_order() -> None:
     """Block sizes ascend down, R/W mixes go from 0/100 to 100/0, and cells are what the window says."""
     result = samples.iops_result()
     values = matrices.reduced([loop_of(result)], matrices.iops)
-    (table,) = matrices.matrix_tables(
-        values, matrices.sizes(SPEC.rounds), matrices.mixes(SPEC.rounds), title="IOPS"
-    )  # fmt: skip
+    (table,) = matrices.matrix_tables(values, matrices.sizes(SPEC.rounds), matrices.mixes(SPEC.rounds), title="IOPS")
     assert [row[0] for row in table.rows] == ["0.5", "4", "8", "16", "32", "64", "128", "1024"]
     mixes = ("0/100", "5/95", "35/65", "50/50", "65/35", "95/5", "100/0")
     assert tuple(column.heading for column in table.columns) == ("Block size (KiB)", *(f"R/W {mix}" for mix in mixes))
@@ -287,8 +291,11 @@ def test_a_simulated_drive_s_time_is_called_virtual() -> None:
 def test_the_header_invents_nothing() -> None:
     """What nobody knows is an en dash; every other field says what the result says."""
     device = samples.dut(serial="", firmware="")
-    blocks = {name: value for row in build(samples.iops_result(device=device)).header.blocks.rows
-              for name, value in zip(row[::2], row[1::2], strict=True)}  # fmt: skip
+    blocks = {
+        name: value
+        for row in build(samples.iops_result(device=device)).header.blocks.rows
+        for name, value in zip(row[::2], row[1::2], strict=True)
+    }
     for name in ("Mfgr", "S/N", "Firmware ver", "NAND Type", "PCIe/NVMe", "HBA", "PCIe"):
         assert blocks[name] == "\N{EN DASH}"
     assert blocks["Model No."] == "EXAMPLE MZ7L3960HCJR-00A07"
@@ -312,24 +319,34 @@ def test_times_are_shown_with_their_zone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "again"),
+    ("options", "again"),
     [
-        (("iops", "d.img", "--run-dir", "a b", "--size", "1G"), "iops d.img --size 1G --seed 7"),
-        (("tp", "d.img", "--run-dir=a b", "--seed=5", "--set", "rounds.maximum=9"),
-         "tp d.img --set rounds.maximum=9 --seed 7"),
-        (("all", "d.img", "--advanced", "--set", "iops.rounds.maximum=9", "--set=wsat.settling.sample_seconds=2",
-          "--seed", "5", "--run-dir", "x"), "iops d.img --set rounds.maximum=9 --seed 7"),
-        (("profile", "run", "etcd-fsync", "d.img", "--run-dir", "x"), "profile run etcd-fsync d.img --seed 7"),
+        (
+            RunOptions(test="throughput", target="d.img", overrides=("rounds.maximum=9",), run_folder=Path("a b")),
+            "throughput d.img --seed 7 --set rounds.maximum=9",
+        ),
+        (
+            RunOptions(
+                test="profile", target="d.img", specification="etcd-fsync", overrides=("axis.sync=1,2", "repeats=2")
+            ),
+            "profile run etcd-fsync d.img --seed 7 --axis sync=1,2 --repeats 2",
+        ),
+        (
+            RunOptions(test="iops", target="/dev/sdx", serial="S1", discard_data=True, purge_command="tool {device}"),
+            "iops /dev/sdx --purge-command ... --seed 7",
+        ),
     ],
-)  # fmt: skip
-def test_the_steps_to_repeat_can_be_pasted(words: tuple[str, ...], again: str) -> None:
+)
+@pytest.mark.parametrize("several", [False, True])
+def test_the_steps_to_repeat_can_be_pasted(options: RunOptions, again: str, several: bool) -> None:
     """They name no folder, which would be there already, and the run's own seed; of several tests this one alone."""
     result = samples.iops_result()
-    told = dataclasses.replace(result.facts, command_line=("snia-pts", *words), seed=7)
+    run_id = "all-x/iops" if several else "iops-x"
+    told = dataclasses.replace(result.facts, options=options.stored(), seed=7, run_id=run_id)
     report = build(dataclasses.replace(result, facts=told))
     (step,) = (text for _, text in cells_of(report.pages[-1], "Steps to repeat") if text.startswith("Run the test"))
     assert step.endswith(f"; a new folder is made in runs/: snia-pts {again}")
-    assert ("one of several" in step) is (words[0] == "all")
+    assert ("one of several" in step) is several
 
 
 @pytest.mark.parametrize("simulated", [False, True])

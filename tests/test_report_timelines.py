@@ -17,14 +17,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib.collections import PolyCollection
 
-from snia_pts.report import drawing, rst, timelines, timeplots
-from snia_pts.report.building import TESTS, build
+from snia_pts.model.time_series import TimeLine
+from snia_pts.report.figures import render as drawing
+from snia_pts.report.figures import timelines, timeplots
+from snia_pts.report.figures.timelines import ART, IOPS, MOST_COLUMNS, MRT, NINES, THROUGHPUT
+from snia_pts.report.formats import rst
 from snia_pts.report.pages import Figure, Page
+from snia_pts.report.registry import TESTS, build
 from snia_pts.report.tables import Table
-from snia_pts.report.timelines import ART, IOPS, MOST_COLUMNS, MRT, NINES, THROUGHPUT
-from snia_pts.result import TestResult
+from snia_pts.results.result import TestResult
 from snia_pts.spec import TestClass
-from snia_pts.timeline import TimeLine
 from tests import samples
 from tests.courses import whole_runs
 from tests.strategies import sample, stimulus
@@ -34,12 +36,18 @@ CONTINUOUS = ("wsat", "hir", "xsr")
 HOUR = 3600
 SHORT: dict[str, tuple[tuple[str, Any], ...]] = {
     "wsat": (
-        ("settling.sample_seconds", 0.5), ("settling.stride_samples", 2), ("saturation.seconds", 4.5),
+        ("settling.sample_seconds", 0.5),
+        ("settling.stride_samples", 2),
+        ("saturation.seconds", 4.5),
         ("histogram.seconds", 1),
     ),
     "hir": (
-        ("settling.sample_seconds", 0.5), ("settling.stride_samples", 2), ("conditioning.maximum", 5),
-        ("wait_states.access_a_seconds", 0.2), ("wait_states.cycles", 2), ("wait_states.access_c_seconds", 0.5),
+        ("settling.sample_seconds", 0.5),
+        ("settling.stride_samples", 2),
+        ("conditioning.maximum", 5),
+        ("wait_states.access_a_seconds", 0.2),
+        ("wait_states.cycles", 2),
+        ("wait_states.access_c_seconds", 0.5),
         ("wait_states.access_c_sample_seconds", 0.5),
     ),
     "xsr": (
@@ -47,13 +55,20 @@ SHORT: dict[str, tuple[tuple[str, Any], ...]] = {
         (
             "groups.sequence",
             [
-                {"name": f"AG {number}", "access": access, "read_percent": 0, "block_size_kib": size, "seconds": 3,
-                 "thread_count": 1, "queue_depth": 32}
+                {
+                    "name": f"AG {number}",
+                    "access": access,
+                    "read_percent": 0,
+                    "block_size_kib": size,
+                    "seconds": 3,
+                    "thread_count": 1,
+                    "queue_depth": 32,
+                }
                 for number, (access, size) in enumerate((("SEQ", 1024), ("RND", 8), ("SEQ", 1024)), start=1)
             ],
         ),
     ),
-}  # fmt: skip
+}
 
 
 def line_of(ios: Sequence[int], seconds: float = 1.0, **changes: Any) -> TimeLine:
@@ -236,9 +251,13 @@ def test_names_of_access_groups_are_text_alone() -> None:
     """Whatever the groups are called, each figure has a file of its own in figures/, and no name is taken for markup
     or for a formula."""
     group = {
-        "access": "SEQ", "read_percent": 0, "block_size_kib": 1024, "seconds": 120, "thread_count": 1,
+        "access": "SEQ",
+        "read_percent": 0,
+        "block_size_kib": 1024,
+        "seconds": 120,
+        "thread_count": 1,
         "queue_depth": 32,
-    }  # fmt: skip
+    }
     sequence = [{**group, "name": name} for name in NAMES]
     report = build(samples.result_of("xsr", overrides=[("groups.sequence", sequence)]))
     drawn = drawing.draw(report, ("svg",))["svg"]
@@ -248,9 +267,12 @@ def test_names_of_access_groups_are_text_alone() -> None:
     assert rst.parse(rst.render(report))
 
 
-def test_a_rate_beyond_all_is_not_drawn() -> None:
-    """I/Os in next to no time have a rate that no float holds: it is infinite, without a word."""
-    assert list(timelines.rates(line_of([10**18], seconds=5e-324), IOPS)) == [math.inf]
+@pytest.mark.parametrize(("seconds", "expected"), [(5e-324, math.nan), (0.0999, math.nan), (0.1, 1000.0)])
+def test_a_sample_shorter_than_100_ms_has_no_rate(seconds: float, expected: float) -> None:
+    """The engine's clock of 1 ms is too coarse for it; its I/Os count in means over several samples."""
+    short = line_of([100], seconds=seconds)
+    assert list(timelines.rates(short, IOPS)) == pytest.approx([expected], nan_ok=True)
+    assert short.iops == pytest.approx([expected], nan_ok=True)
 
 
 def test_a_linear_axis_begins_at_zero() -> None:
@@ -376,8 +398,10 @@ def test_the_table_of_data_has_the_samples_that_stand_for_rounds(pts: str, stead
 def test_write_saturation_says_what_ended_it_and_how_often_the_engine_began() -> None:
     """The summary tells the stop rule that was first, drive fills, TGBW, and the starts of the engine."""
     full, half = samples.result_of("wsat"), samples.result_of("wsat", overrides=[("saturation.capacities", 1.5)])
-    told = [dict(row for table in tables(build(result).pages[0]) for row in table.rows if len(row) == 2)
-            for result in (full, half)]  # fmt: skip
+    told = [
+        dict(row for table in tables(build(result).pages[0]) for row in table.rows if len(row) == 2)
+        for result in (full, half)
+    ]
 
     assert [each["Ended by"] for each in told] == ["6 h 00 min over", "1.5 x user capacity written"]
     assert told[1]["Written by the stimulus"].endswith("1.50 drive fills")
@@ -389,8 +413,10 @@ def test_write_saturation_says_what_ended_it_and_how_often_the_engine_began() ->
 def test_write_saturation_without_steady_state_has_no_mean_of_its_window() -> None:
     """Its key figures are those of its first and last sample, of its end, and of the histogram after it."""
     lenient = [(f"settling.{name}_excursion_percent", 100) for name in ("data", "slope")]
-    for overrides, end, window in (([("saturation.seconds", 121 * 60)], 31, []),
-                                   (lenient, 53, ["Measurement window, mean"])):  # fmt: skip
+    for overrides, end, window in (
+        ([("saturation.seconds", 121 * 60)], 31, []),
+        (lenient, 53, ["Measurement window, mean"]),
+    ):
         result = samples.result_of("wsat", overrides=overrides)
         names = ["First sample (FOB)", *window, "Last sample", f"Last {end} min 00 s, all I/Os"]
         line = result.time_line("stimulus")

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from snia_pts.health import Figure as Told
-from snia_pts.health import Health
-from snia_pts.measurement import Measurement
-from snia_pts.report import drawing
-from snia_pts.report.building import build
+from snia_pts.model.health import Figure as Told
+from snia_pts.model.health import Health
+from snia_pts.model.measurement import Measurement
+from snia_pts.model.time_series import VITALS, TimeLine
+from snia_pts.report.figures import render as drawing
 from snia_pts.report.pages import Figure, Page
+from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
-from snia_pts.result import TestResult
-from snia_pts.timeline import VITALS, TimeLine
+from snia_pts.results.result import TestResult
 from tests import profiles, samples
 from tests.strategies import block_statistics, vitals
 from tests.test_report_figures import check
@@ -36,9 +36,12 @@ def warmth(seconds: float) -> float:
 def _warm_point(measurement: Measurement) -> Measurement:
     queue = 0.9 * measurement.stimulus.total_oio
     seen = vitals(
-        seconds=60.5, cpu_percent=12.0, busiest_cpu_percent=61.0, block=block_statistics(queue=queue),
-        celsius=warmth(measurement.clocking.ended_monotonic_ns / 1e9 - 1000),
-    )  # fmt: skip
+        seconds=60.5,
+        cpu_percent=12.0,
+        busiest_cpu_percent=61.0,
+        block=block_statistics(queue=queue),
+        celsius=warmth(measurement.timing.ended_monotonic_ns / 1e9 - 1000),
+    )
     return replace(measurement, vitals=seen)
 
 
@@ -82,14 +85,17 @@ def told(*values: tuple[str, float, str, str, str], **changes: Any) -> Health:
 def _log(host: float, media: float, errors: int, celsius: float, hot_min: int) -> Health:
     smart, ocp = "NVMe SMART log", "OCP log C0h"
     return told(
-        ("Critical Warning", 0, "", smart, "state"), ("Composite Temperature", celsius, "°C", smart, ""),
-        ("Available Spare", 100, "%", smart, ""), ("Percentage Used", 3, "%", smart, ""),
-        ("Data Units Written", host, "bytes", smart, "host written"), ("Power On Hours", 1234, "h", smart, ""),
+        ("Critical Warning", 0, "", smart, "state"),
+        ("Composite Temperature", celsius, "°C", smart, ""),
+        ("Available Spare", 100, "%", smart, ""),
+        ("Percentage Used", 3, "%", smart, ""),
+        ("Data Units Written", host, "bytes", smart, "host written"),
+        ("Power On Hours", 1234, "h", smart, ""),
         ("Media and Data Integrity Errors", errors, "", smart, "fault"),
         ("Warning Composite Temperature Time", hot_min, "min", smart, "heat"),
         ("Physical Media Units Written", media, "bytes", ocp, "media written"),
         evidence=(f"{errors:05d}-health-smart-log.process.json", f"{errors:05d}-health-ocp.process.json"),
-    )  # fmt: skip
+    )
 
 
 BEFORE, AFTER = _log(10e12, 12e12, 0, 35.0, 0), _log(13.84e12, 22.6e12, 2, 71.5, 41)
@@ -170,8 +176,9 @@ def test_a_sampled_point_is_drawn_once() -> None:
     """
     made = profiles.spec(
         *(profiles.workload(name, seconds=10.0, sample_seconds=each) for name, each in (("a", 1.0), ("b", 10.0))),
-        profiles.workload("c", seconds=10.0), repeats=3,
-    )  # fmt: skip
+        profiles.workload("c", seconds=10.0),
+        repeats=3,
+    )
     found = page(watched(profiles.result(made)), COURSE)
     assert found
     (figure,) = (block for block in found.blocks if isinstance(block, Figure))
@@ -192,15 +199,17 @@ def test_times_of_an_interruption_are_left_out() -> None:
     (loop,) = result.loops
 
     def later(measurement: Measurement) -> Measurement:
-        clocking = measurement.clocking
-        begun = loop.rounds[3].measurements[0].clocking.started_monotonic_ns
+        clocking = measurement.timing
+        begun = loop.rounds[3].measurements[0].timing.started_monotonic_ns
         return replace(
             measurement,
-            clocking=replace(
-                clocking, interruptions=1, started_monotonic_ns=clocking.started_monotonic_ns - begun + 10**9,
+            timing=replace(
+                clocking,
+                interruptions=1,
+                started_monotonic_ns=clocking.started_monotonic_ns - begun + 10**9,
                 ended_monotonic_ns=clocking.ended_monotonic_ns - begun + 10**9,
             ),
-        )  # fmt: skip
+        )
 
     rounds = [
         replace(turn, measurements=tuple(map(later, turn.measurements))) if turn.number > 3 else turn

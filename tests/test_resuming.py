@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
+import os
 import re
 import shlex
 import shutil
@@ -15,22 +17,34 @@ from typing import Any
 import pytest
 
 from snia_pts.cli.main import main
-from snia_pts.errors import HostFailed, Interrupted, NotResumable, NotRunning, RecordError, TargetMissing
-from snia_pts.interruption import Way, standing
-from snia_pts.lab.device import read_dut
+from snia_pts.errors import (
+    HostFailed,
+    Interrupted,
+    NotConfirmed,
+    NotResumable,
+    NotRunning,
+    RecordError,
+    TargetMissing,
+)
+from snia_pts.lab.device import file_target as filetarget
+from snia_pts.lab.device.identity import read_dut
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory
 from snia_pts.lab.simulated.preset import read_preset
-from snia_pts.measurement import Outcome
-from snia_pts.record.entries import Asked, Begun, Came, Ended, Entry, Resumed, adapter
+from snia_pts.model.measurement import Outcome
+from snia_pts.model.run_options import RunOptions
+from snia_pts.model.steps import ContinuousStimulus, Idle, Purge, Round, Step
+from snia_pts.record.entries import EndEntry, Entry, OutcomeEntry, ResumeEntry, StartEntry, StepEntry, adapter
 from snia_pts.record.entries import line as line_of
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal import Journal
-from snia_pts.record.recorded import Recorded
+from snia_pts.record.journal_reader import JournalReader
+from snia_pts.record.replay import assess, inspect_run, moment
 from snia_pts.record.suite import SuiteFolder
-from snia_pts.replay import assess, look, moment
-from snia_pts.runner import resume, run
-from snia_pts.steps import Idle, Purge, Round, Step, Stretch
+from snia_pts.results.interruption import ResumePolicy, resumable_step_count
+from snia_pts.runner.resume import ResumeOptions, options_of
+from snia_pts.runner.session import resume, run
 from tests import killing
+from tests.courses import answered
 from tests.drives import special
 
 TESTS = tuple(killing.BRIEF)
@@ -57,8 +71,8 @@ def references(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tupl
 def test_a_run_killed_anywhere_goes_on(test: str, seed: int, references: Any, tmp_path: Path) -> None:
     """Killed at a random byte of its journal, perhaps again and again, a run loses no entry and measures the same."""
     found, home = references(test)
-    way: Way = ("rule", "continue", "purge")[seed % 3]
-    killing.kill_and_resume(found, home, tmp_path / "killed", 100 + seed, way)
+    policy: ResumePolicy = ("rule", "continue", "purge")[seed % 3]
+    killing.kill_and_resume(found, home, tmp_path / "killed", 100 + seed, policy)
 
 
 @pytest.mark.parametrize("test", ["wsat", "hir", "xsr"])
@@ -70,10 +84,10 @@ def test_what_has_no_rounds_begins_again_and_gives_the_same(test: str, reference
     result = killing.went_on(killed := killing.killed(home, tmp_path / "killed", half), "rule")
 
     (interruption,) = result.interruptions
-    assert interruption.went_on == "Purge"
+    assert interruption.next_step == "Purge"
     assert interruption.lost_outcomes > 1
     assert interruption.lost_bytes > 0
-    assert [step for step, _ in Recorded(killed.journal).answered()] == [step for step, _ in found.course]
+    assert [step for step, _ in answered(JournalReader(killed.journal))] == [step for step, _ in found.course]
     assert result.verdict == found.result.verdict
     assert result.written_bytes == found.result.written_bytes
 
@@ -87,7 +101,7 @@ def test_a_round_goes_on_with_its_next_point_and_counts_for_no_window(references
     result = killing.went_on(folder, "rule")
 
     (loop,) = result.loops
-    assert result.interruptions[0].went_on == f"Round {last}, point 5 of 9"
+    assert result.interruptions[0].next_step == f"Round {last}, point 5 of 9"
     assert result.interruptions[0].lost_outcomes == 0
     assert loop.window is not None
     assert loop.window.numbers[0] > last
@@ -115,11 +129,11 @@ def test_a_run_without_room_for_a_window_begins_again(references: Any, tmp_path:
     folder = killing.killed(home, tmp_path / "killed", _until(found, 2, points=1))
 
     lines = list(_entries(folder))
-    asked = [entry.step for entry in lines if isinstance(entry, Asked)]
+    asked = [entry.step for entry in lines if isinstance(entry, StepEntry)]
     broken = asked.pop()
 
-    assert standing(spec, asked, broken, "rule", begun=True) == 0
-    assert standing(found.facts.spec, asked, broken, "rule", begun=True) == len(asked) + 1
+    assert resumable_step_count(spec, asked, broken, "rule", begun=True) == 0
+    assert resumable_step_count(found.facts.spec, asked, broken, "rule", begun=True) == len(asked) + 1
 
 
 def _until(found: killing.Reference, number: int, points: int) -> bytes:
@@ -127,9 +141,9 @@ def _until(found: killing.Reference, number: int, points: int) -> bytes:
     kept, came = b"", None
     for line in found.journal.splitlines(keepends=True):
         entry = json.loads(line)["entry"]
-        if entry["kind"] == "asked" and came is None and entry["step"].get("number") == number:
+        if entry["kind"] == "step" and came is None and entry["step"].get("number") == number:
             came = 0
-        elif came is not None and (came == points or entry["kind"] != "came"):
+        elif came is not None and (came == points or entry["kind"] != "outcome"):
             return kept
         elif came is not None:
             came += 1
@@ -168,33 +182,33 @@ def test_what_the_standard_wants_in_one_piece_begins_at_the_purge(
 ) -> None:
     """Of each phase: where the rule has it go on, and where the operator may want it to."""
     spec, steps = references(test)[0].facts.spec, _course(test, references)
-    at = next(place for place, step in enumerate(steps) if isinstance(step, Stretch) and step.phase == phase)
-    for way, where in (("rule", rule), ("continue", continuing), ("purge", "purge")):
-        kept = standing(spec, steps[:at], steps[at], way, begun=True)  # type: ignore[arg-type]
-        assert kept == (at if where == "here" else 0), way
+    at = next(place for place, step in enumerate(steps) if isinstance(step, ContinuousStimulus) and step.phase == phase)
+    for policy, where in (("rule", rule), ("continue", continuing), ("purge", "purge")):
+        kept = resumable_step_count(spec, steps[:at], steps[at], policy, begun=True)  # type: ignore[arg-type]
+        assert kept == (at if where == "here" else 0), policy
 
 
 def test_an_operating_point_is_no_part_of_the_loop(references: Any) -> None:
     """What is written before an operating point is not written before a round: it begins at the purge."""
     spec, steps = references("dirth")[0].facts.spec, _course("dirth", references)
     at = next(place for place, step in enumerate(steps) if step.part == "Max IOPS")
-    assert standing(spec, steps[:at], steps[at], "rule", begun=False) == 0
+    assert resumable_step_count(spec, steps[:at], steps[at], "rule", begun=False) == 0
 
 
 def test_a_part_begins_again_at_its_own_purge(references: Any) -> None:
     """The second block size of a throughput test leaves the first alone."""
     spec, steps = references("throughput")[0].facts.spec, _course("throughput", references)
     second = [place for place, step in enumerate(steps) if isinstance(step, Purge)][1]
-    assert standing(spec, steps[: second + 1], steps[second + 1], "rule", begun=True) == second
-    assert standing(spec, steps[:second], steps[second], "rule", begun=True) == second
+    assert resumable_step_count(spec, steps[: second + 1], steps[second + 1], "rule", begun=True) == second
+    assert resumable_step_count(spec, steps[:second], steps[second], "rule", begun=True) == second
 
 
 def test_an_idle_time_is_of_the_stimulus(references: Any) -> None:
     """An idle time that was interrupted is none of the asked length: the test begins again, or repeats it."""
     spec, steps = references("hir")[0].facts.spec, _course("hir", references)
     at = next(place for place, step in enumerate(steps) if isinstance(step, Idle))
-    assert standing(spec, steps[:at], steps[at], "rule", begun=True) == 0
-    assert standing(spec, steps[:at], steps[at], "continue", begun=True) == at
+    assert resumable_step_count(spec, steps[:at], steps[at], "rule", begun=True) == 0
+    assert resumable_step_count(spec, steps[:at], steps[at], "continue", begun=True) == at
 
 
 # -- the journal ------------------------------------------------------------------------------------------------------
@@ -204,11 +218,11 @@ def test_what_a_crash_left_of_a_line_is_cut_off_and_told(references: Any, tmp_pa
     """The torn line is gone, the reason tells of it, and the journal reads from end to end."""
     found, home = references("iops")
     folder = killing.killed(home, tmp_path / "killed", found.journal[:-100])
-    assert look(folder, "rule").torn
+    assert inspect_run(folder, "rule").torn
 
     result = killing.went_on(folder, "rule")
 
-    assert Recorded(folder.journal).torn is False
+    assert JournalReader(folder.journal).torn is False
     assert not result.interruptions or result.interruptions[0].reason.endswith("while it wrote a line")
 
 
@@ -220,7 +234,7 @@ def test_nothing_is_written_before_the_first_step_is_performed(references: Any, 
     other = SimulatedLaboratory(read_preset("enterprise-sata"), seed=1, evidence=folder.evidence, began=killing.BEGAN)
 
     with pytest.raises(HostFailed, match="does not answer as it did"):
-        resume(look(folder, "rule"), other, folder, lambda _: None, command_line=())
+        resume(inspect_run(folder, "rule"), other, folder, lambda _: None, command_line=())
 
     assert folder.journal.read_bytes() == before
 
@@ -229,8 +243,8 @@ def test_an_existing_journal_takes_nothing_before_it_is_known_where_it_ends(refe
     """An entry appended blindly would spoil the checksums of the journal."""
     found, home = references("wsat")
     folder = killing.killed(home, tmp_path / "killed", found.journal)
-    with Journal(folder.journal, existing=True) as journal, pytest.raises(RuntimeError, match="not known"):
-        journal.append(Ended(ending="finished", detail="", at=""))
+    with Journal(folder.journal, existing=True) as journal, pytest.raises(RuntimeError, match="continue_after"):
+        journal.append(EndEntry(ending="finished", detail="", at=""))
     assert folder.journal.read_bytes() == found.journal
 
 
@@ -238,7 +252,7 @@ def test_a_journal_that_is_written_is_not_gone_on_with(references: Any, tmp_path
     """Two processes never write one journal."""
     found, home = references("wsat")
     folder = killing.killed(home, tmp_path / "killed", found.journal[: len(found.journal) // 2])
-    with Journal(folder.journal, existing=True), pytest.raises(NotResumable, match="still goes on"):
+    with Journal(folder.journal, existing=True), pytest.raises(NotResumable, match="still in progress"):
         killing.went_on(folder, "rule")
 
 
@@ -246,7 +260,7 @@ def test_a_journal_that_changed_since_it_was_looked_at_is_left_alone(references:
     """What would go on with other steps than the operator saw is refused."""
     found, home = references("wsat")
     folder = killing.killed(home, tmp_path / "killed", found.journal[: len(found.journal) // 2])
-    outlook = look(folder, "rule")
+    outlook = inspect_run(folder, "rule")
     folder.journal.write_bytes(killing.whole_lines(found.journal[: len(found.journal) * 3 // 4]))
     with pytest.raises(RecordError, match="changed meanwhile"):
         resume(outlook, killing.laboratory(found.facts, folder), folder, lambda _: None, command_line=())
@@ -259,14 +273,16 @@ def test_an_entry_that_lets_stand_what_there_is_not_is_refused(kept: int, refere
     (tmp_path / "run").mkdir()
     folder = RunFolder(path=tmp_path / "run")
     with Journal(folder.journal, durable=False) as journal:
-        journal.append(Begun(facts=found.facts))
+        journal.append(StartEntry(facts=found.facts))
         for step, outcomes in found.course[:2]:
-            journal.append(Asked(step=step))
+            journal.append(StepEntry(step=step))
             for outcome in outcomes:
-                journal.append(Came(outcome=outcome))
-        journal.append(Resumed(kept=kept, way="rule", stopped="", at="", idle_seconds=0.0, reason="", command_line=()))
-        journal.append(Asked(step=found.course[0][0]))
-    with pytest.raises(RecordError, match=r"than there were|which of its steps stand|greater than or equal"):
+                journal.append(OutcomeEntry(outcome=outcome))
+        journal.append(
+            ResumeEntry(kept=kept, policy="rule", stopped="", at="", idle_seconds=0.0, reason="", command_line=())
+        )
+        journal.append(StepEntry(step=found.course[0][0]))
+    with pytest.raises(RecordError, match=r"than there were|which steps are valid|greater than or equal"):
         assess(folder)
 
 
@@ -285,16 +301,16 @@ def test_a_run_that_is_asked_to_stop_ends_after_its_point(test: str, references:
         for outcome in simulated.perform(step):
             count += 1
             if count == 6:
-                folder.ask_to_stop()
+                folder.request_stop()
             yield outcome
 
     with pytest.raises(Interrupted):
         run(found.facts, asking, folder, lambda _: None, now=simulated.now)
 
-    assert not folder.stop_asked
+    assert not folder.stop_requested
     stopped = assess(folder)
     assert stopped.ending == "interrupted"
-    assert sum(len(outcomes) for _, outcomes in Recorded(folder.journal).answered()) == 6
+    assert sum(len(outcomes) for _, outcomes in answered(JournalReader(folder.journal))) == 6
     assert killing.went_on(folder, "rule").ending == "finished"
 
 
@@ -312,7 +328,7 @@ def test_a_disk_without_room_stops_the_run_before_the_next_point(
         return real(path) if looks < 8 else real(path)._replace(free=1_000_000)
 
     monkeypatch.setattr(shutil, "disk_usage", filling)
-    with pytest.raises(HostFailed, match=r"disk of the run folder is full \(1 MB are left\)"):
+    with pytest.raises(HostFailed, match=r"disk of the run folder is full \(1 MB left\)"):
         run(found.facts, simulated.perform, folder, lambda _: None, now=simulated.now)
 
     assert assess(folder).ending == "host failed"
@@ -392,18 +408,23 @@ def test_a_drive_that_is_not_there_can_be_named(
     assert "--size" not in said
 
 
-def test_a_journal_with_another_command_line_is_refused(
+def test_a_journal_without_options_is_refused(
     references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A journal whose command line runs no test, whatever it is, starts nothing."""
+    """A journal that does not hold what the run was asked for starts nothing."""
     found, _ = references("iops")
-    for number, line in enumerate((("snia-pts", "assess", "/"), ("snia-pts", "--unheard-of"), ())):
-        place = tmp_path / str(number)
-        place.mkdir()
-        with Journal(place / "journal.jsonl", durable=False) as journal:
-            journal.append(Begun(facts=dataclasses.replace(found.facts, command_line=line)))
-        assert main(["resume", str(place)]) == NotResumable.exit_code
-        assert "cannot be resumed" in capsys.readouterr().err
+    (tmp_path / "evidence").mkdir()
+    with Journal(tmp_path / "journal.jsonl", durable=False) as journal:
+        journal.append(StartEntry(facts=dataclasses.replace(found.facts, options=None)))
+    assert main(["resume", str(tmp_path)]) == NotResumable.exit_code
+    assert "does not hold what it was asked for" in capsys.readouterr().err
+
+
+def test_the_command_line_of_a_journal_is_not_read(references: Any, tmp_path: Path) -> None:
+    """A run goes on whatever its recorded command line says: options may have other names by now."""
+    found, _ = references("iops")
+    facts = dataclasses.replace(found.facts, command_line=("snia-pts", "--unheard-of"))
+    assert options_of(facts, tmp_path, ResumeOptions()).test == "iops"
 
 
 def test_status_tells_of_one_and_of_many(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -486,20 +507,20 @@ def test_status_and_stop_of_a_run_that_goes_on(
         assert main(["status", str(place)]) == 0
         assert "running at Round" in capsys.readouterr().out
         assert main(["stop", str(place)]) == 0
-        assert folder.stop_asked
+        assert folder.stop_requested
         assert main(["status", str(place)]) == 0
         assert "it stops after this point" in capsys.readouterr().out
         assert main(["resume", str(place)]) == NotResumable.exit_code
     assert main(["stop", str(place)]) == 17
     assert main(["resume", str(place), "--progress", "none"]) == 0
-    assert not folder.stop_asked
+    assert not folder.stop_requested
 
 
 def test_what_a_stop_sets_aside_is_told(references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where a run would begin again at its purge, stop and status say so, and what --continue keeps; rounds go on."""
     found, home = references("hir")
     folder = killing.killed(home, tmp_path / "hir", killing.whole_lines(found.journal[: len(found.journal) * 3 // 4]))
-    rule, keeping = look(folder, "rule"), look(folder, "continue")
+    rule, keeping = inspect_run(folder, "rule"), inspect_run(folder, "continue")
     assert rule.lost == rule.spared > 0 == keeping.lost
 
     assert main(["status", str(folder.path)]) == 0
@@ -559,14 +580,126 @@ def test_what_destroys_is_asked_for_anew(references: Any, tmp_path: Path, capsys
     place.mkdir()
     (place / "evidence").mkdir()
     device = read_dut(target)
-    for extra, code in ((("--overwrite",), 8), (("--purge-command", "rm -rf {device}"), NotResumable.exit_code)):
-        line = ("snia-pts", "wsat", str(target), *extra)
+    for extra, code in (({"overwrite": True}, 8), ({"purge_command": "rm -rf {device}"}, NotResumable.exit_code)):
+        asked = RunOptions(test="wsat", target=str(target), **extra).stored()
         (place / "journal.jsonl").unlink(missing_ok=True)
         with Journal(place / "journal.jsonl", durable=False) as journal:
-            journal.append(Begun(facts=dataclasses.replace(found.facts, command_line=line, dut=device)))
+            journal.append(StartEntry(facts=dataclasses.replace(found.facts, options=asked, dut=device)))
         assert main(["resume", str(place), "--progress", "none"]) == code
         assert target.read_bytes() == b"precious" * (1 << 20)
     capsys.readouterr()
+
+
+class _Terminal(io.StringIO):
+    """A standard input at which somebody sits."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("test", "argv", "typed", "goes_on"),
+    [
+        ("wsat", (), None, False),
+        ("wsat", (), "no\n", False),
+        ("wsat", (), "", False),
+        ("wsat", (), "yes\n", True),
+        ("wsat", ("--from-purge",), None, True),
+        ("wsat", ("--continue",), None, True),
+        ("iops", (), None, True),
+    ],
+)
+def test_a_file_is_not_written_again_unasked(
+    test: str,
+    argv: tuple[str, ...],
+    typed: str | None,
+    goes_on: bool,
+    references: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A test on a file that would begin again asks first, and needs an option where there is no terminal.
+
+    One that goes on with its next point asks nothing.
+    """
+    found, home = references(test)
+    target = tmp_path / "drive.img"
+    target.touch()
+    os.truncate(target, found.facts.dut.capacity_bytes)
+    half = _until(found, 2, points=4) if test == "iops" else found.journal[: len(found.journal) // 2]
+    folder = killing.killed(home, tmp_path / "run", half)
+    evidence = folder.evidence.resolve()
+    folder.evidence.unlink()
+    shutil.copytree(evidence, folder.evidence)
+    asked = RunOptions(test=test, target=str(target))
+    whole = half[: half.rindex(b"\n") + 1].split(b"\n", 1)[1]
+    _rewrite(folder.journal, dataclasses.replace(found.facts, options=asked, dut=read_dut(target)), whole)
+    before = folder.journal.read_bytes()
+    reached: list[RunFolder] = []
+
+    def resumed(folder: RunFolder, *_arguments: object) -> None:
+        reached.append(folder)
+        raise Interrupted(cause="Stopped", step="the test", what="of the test")
+
+    monkeypatch.setattr("snia_pts.runner.resume.perform_rest", resumed)
+    monkeypatch.setattr(filetarget, "_require_space", lambda *_: None)  # it is as large as the drive of the reference
+    monkeypatch.setattr("snia_pts.runner.resume.require_evidence", lambda *_: None)  # it is that of a simulated drive
+    monkeypatch.setattr("sys.stdin", io.StringIO() if typed is None else _Terminal(typed))
+
+    code = main(["resume", str(folder.path), "--overwrite", *argv])
+
+    said = capsys.readouterr().err
+    assert code == (Interrupted.exit_code if goes_on else NotConfirmed.exit_code), said
+    assert bool(reached) == goes_on
+    assert ("Type yes" in said) == (typed is not None)
+    assert goes_on or ("--from-purge" in said and "--continue keeps" in said)
+    assert folder.journal.read_bytes() == before
+    assert target.stat().st_blocks == 0
+
+
+@pytest.mark.parametrize("policy", ["--continue", "--from-purge"])
+@pytest.mark.parametrize("instance", [None, "", "of the first"])
+def test_another_file_of_the_suite_is_not_written(
+    policy: str,
+    instance: str | None,
+    references: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A journal that was changed to name another file, which the suite made too, does not lead the run there."""
+    found, home = references("iops")
+    first, other = (make_target(tmp_path / name, found.facts.dut.capacity_bytes) for name in ("a.img", "b.img"))
+    half = _until(found, 2, points=4)
+    folder = killing.killed(home, tmp_path / "run", half)
+    evidence = folder.evidence.resolve()
+    folder.evidence.unlink()
+    shutil.copytree(evidence, folder.evidence)
+    forged = dataclasses.replace(
+        read_dut(other), instance=read_dut(first).instance if instance == "of the first" else instance
+    )
+    asked = RunOptions(test="iops", target=str(first))
+    _rewrite(folder.journal, dataclasses.replace(found.facts, options=asked, dut=forged), half.split(b"\n", 1)[1])
+    before, blocks = folder.journal.read_bytes(), [path.stat().st_blocks for path in (first, other)]
+    monkeypatch.setattr(filetarget, "_require_space", lambda *_: None)  # it is as large as the drive of the reference
+    monkeypatch.setattr("snia_pts.runner.resume.require_evidence", lambda *_: None)  # it is that of a simulated drive
+
+    monkeypatch.setattr("snia_pts.runner.session.resume", lambda *_, **__: pytest.fail("it goes on with another file"))
+    assert main(["resume", str(folder.path), policy]) == NotResumable.exit_code
+
+    assert str(other) in (said := capsys.readouterr().err)
+    assert "begin a new run" in said.lower()
+    assert folder.journal.read_bytes() == before
+    assert [path.stat().st_blocks for path in (first, other)] == blocks
+
+
+def make_target(path: Path, size_bytes: int) -> Path:
+    """Make an empty file that the suite takes for its own."""
+    with path.open("wb") as file:
+        os.truncate(path, size_bytes)
+        os.setxattr(path, "user.snia-pts.target", filetarget._mark(file.fileno()))
+    return path
 
 
 def test_a_stop_that_changes_nothing_sets_nothing_aside(
@@ -574,12 +707,12 @@ def test_a_stop_that_changes_nothing_sets_nothing_aside(
 ) -> None:
     """On a disk without room a resume ends before it is journaled: what stood still stands."""
     found, home = references("iops")
-    for way, points in (("purge", 4), ("rule", 4), ("rule", 9)):
-        folder = killing.killed(home, tmp_path / f"{way}{points}", _until(found, 2, points=points))
+    for policy, points in (("purge", 4), ("rule", 4), ("rule", 9)):
+        folder = killing.killed(home, tmp_path / f"{policy}{points}", _until(found, 2, points=points))
         before, full = folder.journal.read_bytes(), shutil.disk_usage(tmp_path)._replace(free=1_000_000)
         with monkeypatch.context() as patched:
             patched.setattr(shutil, "disk_usage", lambda _, full=full: full)
-            outlook = look(folder, way)  # type: ignore[arg-type]
+            outlook = inspect_run(folder, policy)  # type: ignore[arg-type]
             with pytest.raises(HostFailed, match="is full"):
                 resume(outlook, killing.laboratory(found.facts, folder), folder, lambda _: None, command_line=())
         assert folder.journal.read_bytes() == before
@@ -589,8 +722,8 @@ def test_what_was_written_before_a_round_is_written_once_more(references: Any) -
     """A round whose writes lie before the interruption is none that lies wholly after it."""
     spec, steps = references("composite")[0].facts.spec, _course("composite", references)
     at = next(place for place, step in enumerate(steps) if isinstance(step, Round) and step.number == 2)
-    assert standing(spec, steps[:at], steps[at], "rule", begun=False) == at - 1
-    assert standing(spec, steps[:at], steps[at], "rule", begun=True) == at + 1
+    assert resumable_step_count(spec, steps[:at], steps[at], "rule", begun=False) == at - 1
+    assert resumable_step_count(spec, steps[:at], steps[at], "rule", begun=True) == at + 1
 
 
 def test_operating_points_are_taken_from_a_window(references: Any) -> None:
@@ -598,8 +731,8 @@ def test_operating_points_are_taken_from_a_window(references: Any) -> None:
     spec, steps = references("composite")[0].facts.spec, _course("composite", references)
     short = dataclasses.replace(spec, demand=dataclasses.replace(spec.demand, maximum=5))
     at = next(place for place, step in enumerate(steps) if isinstance(step, Round) and step.number == 2)
-    assert standing(short, steps[:at], steps[at], "continue", begun=True) == 0
-    assert standing(spec, steps[:at], steps[at], "continue", begun=True) == at + 1
+    assert resumable_step_count(short, steps[:at], steps[at], "continue", begun=True) == 0
+    assert resumable_step_count(spec, steps[:at], steps[at], "continue", begun=True) == at + 1
 
 
 def test_a_device_that_is_none_for_its_test_is_a_wrong_record(references: Any, tmp_path: Path) -> None:
@@ -608,9 +741,9 @@ def test_a_device_that_is_none_for_its_test_is_a_wrong_record(references: Any, t
     (tmp_path / "run").mkdir()
     odd = dataclasses.replace(found.facts, dut=dataclasses.replace(found.facts.dut, logical_sector_bytes=513))
     with Journal(tmp_path / "run" / "journal.jsonl", durable=False) as journal:
-        journal.append(Begun(facts=odd))
-    with pytest.raises(RecordError, match="is none for its test"):
-        look(RunFolder(path=tmp_path / "run"), "rule")
+        journal.append(StartEntry(facts=odd))
+    with pytest.raises(RecordError, match="cannot run this test"):
+        inspect_run(RunFolder(path=tmp_path / "run"), "rule")
 
 
 @pytest.mark.parametrize("left", ["an empty journal", "half an entry"])
@@ -619,16 +752,15 @@ def test_a_test_that_never_began_is_begun(
 ) -> None:
     """Whatever a crash leaves of a test in the instant of its beginning, several tests go on."""
     place = tmp_path / "all"
-    brief = [
-        argument
-        for test in ("iops", "throughput")
-        for argument in ("--set", f"{test}.rounds.point_seconds=1", "--set", f"{test}.rounds.maximum=5")
+    brief = ("rounds.point_seconds=1", "rounds.maximum=5")
+    asked = [
+        RunOptions(test=test, target=SIMULATED[0], overrides=brief, formats=(), seed=number)
+        for number, test in enumerate(("iops", "throughput"))
     ]
-    line = ["all", *SIMULATED, "--to", "none", "--run-dir", str(place), *brief]
-    SuiteFolder.create(place, ("iops", "throughput"))
+    SuiteFolder.create(place, ("iops", "throughput"), asked)
     shutil.copytree(finished, place / "iops")
     journal = place / "iops" / "journal.jsonl"
-    facts = dataclasses.replace(Recorded(journal).facts, command_line=("snia-pts", *line))
+    facts = dataclasses.replace(JournalReader(journal).facts, options=asked[0].stored())
     content = journal.read_bytes().split(b"\n", 1)[1]
     _rewrite(journal, facts, content)
     (place / "throughput" / "evidence").mkdir(parents=True)
@@ -647,7 +779,7 @@ def test_a_test_that_never_began_is_begun(
 def _rewrite(journal: Path, facts: Any, rest: bytes) -> None:
     """Write a journal with other facts, its checksums made anew."""
     checksum, lines = 0, []
-    for payload in (adapter().dump_json(Begun(facts=facts)), *(text[28:-1] for text in rest.splitlines())):
+    for payload in (adapter().dump_json(StartEntry(facts=facts)), *(text[28:-1] for text in rest.splitlines())):
         checksum = zlib.crc32(payload, checksum)
         lines.append(line_of(checksum, payload))
     journal.write_bytes(b"".join(lines))
@@ -659,5 +791,5 @@ def _rewrite(journal: Path, facts: Any, rest: bytes) -> None:
 )
 def test_a_moment_that_no_calendar_has_is_refused(tmp_path: Path, text: str, after_seconds: float) -> None:
     """A journal whose times are none, or end beyond all dates, is told as wrong."""
-    with pytest.raises(RecordError, match="is no date with a time"):
+    with pytest.raises(RecordError, match="is not a date and time"):
         moment(RunFolder(path=tmp_path), text, after_seconds)

@@ -2,58 +2,96 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from snia_pts.cli import resuming
 from snia_pts.cli.main import main
-from snia_pts.errors import Interrupted, NotResumable
-from snia_pts.interruption import Interruption
-from snia_pts.lab.device import block_dut, read_dut
+from snia_pts.errors import DeviceFailed, Interrupted, NotResumable
+from snia_pts.lab.device.identity import block_dut, read_dut
+from snia_pts.model.run_options import RunOptions
+from snia_pts.record.entries import StartEntry
 from snia_pts.record.folder import RunFolder
+from snia_pts.record.journal import Journal
 from snia_pts.record.suite import SuiteFolder
-from snia_pts.report.building import build
-from snia_pts.result import TestResult
+from snia_pts.report.registry import build
+from snia_pts.results.interruption import Interruption
+from snia_pts.results.result import TestResult
+from snia_pts.runner.resume import ResumeOptions, drive_changes, resume
+from snia_pts.runner.run import Caller
+from snia_pts.spec.reader import read_specification
 from tests import samples
+from tests.drives import MIB, loop_device, mounted
 from tests.fuzzing import corpora
 from tests.strategies import dut
 
 PLACE = RunFolder(path=Path("/runs/one"))
 STOP = Interruption(
-    stopped="2026-11-03T12:00:00+00:00", resumed="2026-11-03T13:00:00+00:00", idle_seconds=3600, reason="no power",
-    way="continue", went_on="stimulus", lost_outcomes=100, lost_bytes=5 * 10**9,
-)  # fmt: skip
+    stopped="2026-11-03T12:00:00+00:00",
+    resumed="2026-11-03T13:00:00+00:00",
+    idle_seconds=3600,
+    reason="no power",
+    policy="continue",
+    next_step="stimulus",
+    lost_outcomes=100,
+    lost_bytes=5 * 10**9,
+)
 
 
-def changes(before: Any, now: Any) -> list[str]:
+def changes(before: Any, now: Any, *, overwrite: bool = False) -> list[str]:
     """Return what resuming tells of a target; raises NotResumable."""
-    return list(resuming.drive_changes(PLACE, before, now))
+    return list(drive_changes(PLACE, before, now, overwrite=overwrite))
 
 
 # -- is it the same? --------------------------------------------------------------------------------------------------
 
 
-def test_a_file_made_anew_is_another_one(tmp_path: Path) -> None:
-    """A file that was removed and made anew, under the same name and size, is not what was measured."""
-    target = tmp_path / "drive.img"
+def require_known_anew(target: Path) -> None:
+    """Require that a file is the same when its content changes, and another one when it is made anew."""
     target.write_bytes(bytes(1 << 20))
     before = read_dut(target)
     with target.open("r+b") as file:
         file.write(b"what the run writes")
     assert read_dut(target) == before
     assert changes(before, read_dut(target)) == []
-    if before.instance is None:
-        pytest.skip("this file system has no generation numbers")
     for _ in range(3):  # an inode is often used again
         target.unlink()
         target.write_bytes(bytes(1 << 20))
         with pytest.raises(NotResumable, match="is another file"):
-            changes(before, read_dut(target))
+            changes(before, read_dut(target), overwrite=True)
+
+
+def test_a_file_made_anew_is_another_one(tmp_path: Path) -> None:
+    """A file that was removed and made anew, under the same name and size, is not what was measured."""
+    require_known_anew(tmp_path / "drive.img")
+
+
+def test_a_file_is_known_without_generation_numbers(tmp_path: Path) -> None:
+    """On tmpfs, which has no generation numbers, a file is known by its inode and birth time."""
+    with mounted("none", tmp_path / "memory", "-t", "tmpfs") as memory:
+        require_known_anew(memory / "drive.img")
+        (memory / "drive.img").write_bytes(bytes(4096))
+        assert "born" in str(read_dut(memory / "drive.img").instance)
+
+
+@pytest.mark.parametrize("recorded", [None, ""])
+def test_a_file_that_the_journal_does_not_name_is_not_the_same(recorded: str | None) -> None:
+    """Without the instance of a file, in the journal or from its file system, only --overwrite goes on with it."""
+    known = dut(serial="", kind="file", instance="inode 7, generation 8")
+    unknown = dataclasses.replace(known, instance=recorded)
+    for before, now in ((unknown, known), (known, unknown), (unknown, unknown)):
+        with pytest.raises(NotResumable, match="does not tell whether") as refused:
+            changes(before, now)
+        assert "--overwrite" in refused.value.hint
+        (told,) = changes(before, now, overwrite=True)
+        assert "nothing tells" in told
+    with pytest.raises(NotResumable, match="is another file"):
+        changes(known, dataclasses.replace(known, instance="inode 7, generation 9"), overwrite=True)
 
 
 def test_what_tells_nothing_is_told() -> None:
@@ -63,8 +101,6 @@ def test_what_tells_nothing_is_told() -> None:
     for before, now in ((plain, "boot y, disk 7"), (plain, None), (dataclasses.replace(plain, instance=None), None)):
         (told,) = changes(before, dataclasses.replace(plain, instance=now))
         assert told.startswith("identity of the drive: nothing tells that /dev/sdx is the same")
-    file = dut(serial="", kind="file")
-    assert len(changes(file, file)) == 1
 
 
 def test_a_serial_number_tells_enough() -> None:
@@ -122,7 +158,7 @@ def test_sums_that_are_lower_bounds_say_so(saturation: TestResult) -> None:
     assert all("lower bounds; before it at least 5.000 GB were written" in page for page in sums)
 
 
-@pytest.mark.parametrize("how", [{"way": "purge"}, {"lost_outcomes": 0}])
+@pytest.mark.parametrize("how", [{"policy": "purge"}, {"lost_outcomes": 0}])
 def test_a_stimulus_that_began_at_the_purge_is_whole(saturation: TestResult, how: Any) -> None:
     """What begins at a purge, or lost nothing, is from FOB to its end."""
     assert not any("lower bound" in page or "not FOB" in page for page in shown(stopped(saturation, **how)))
@@ -152,7 +188,7 @@ def between(tmp_path: Path) -> SuiteFolder:
 
 def test_several_tests_go_on_between_two_of_them(between: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """While a report is made no journal is held: they go on all the same, and nothing tells how to resume them."""
-    with between.held():
+    with between.locked():
         assert main(["status", "--json", str(between.path)]) == 0
         first, second = json.loads(capsys.readouterr().out)
         assert first["told"].endswith("; its report is being made")
@@ -160,9 +196,9 @@ def test_several_tests_go_on_between_two_of_them(between: SuiteFolder, capsys: p
         (between.place("throughput") / "report.pdf").touch()
         main(["status", "--json", str(between.path)])
         assert "report" not in json.loads(capsys.readouterr().out)[0]["told"]
-        with pytest.raises(NotResumable, match="it still goes on"), between.held():
+        with pytest.raises(NotResumable, match="still in progress"), between.locked():
             pass
-    assert not between.goes_on
+    assert not between.in_progress
     main(["status", "--json", str(between.path)])
     assert json.loads(capsys.readouterr().out)[1]["command"] == f"snia-pts resume {between.path}"
 
@@ -170,9 +206,9 @@ def test_several_tests_go_on_between_two_of_them(between: SuiteFolder, capsys: p
 def test_they_stop_between_two_of_them(between: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """Asked to stop meanwhile, they stop before the next test; nobody runs, nobody stops."""
     assert main(["stop", str(between.path)]) == 17
-    with between.held():
+    with between.locked():
         assert main(["stop", str(between.path)]) == 0
-    assert between.whole.stop_asked
+    assert between.whole.stop_requested
     assert f"{between.path} stops before its next test" in capsys.readouterr().out
 
 
@@ -182,9 +218,34 @@ def test_a_resume_that_is_stopped_at_once_says_what_it_is(tmp_path: Path, monkey
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(resuming, "require_resumable", stop)
+    monkeypatch.setattr("snia_pts.runner.resume.require_resumable", stop)
     corpora.stored("throughput", RunFolder.create(tmp_path / "run"))
     with pytest.raises(Interrupted) as told:
-        resuming.resume(argparse.Namespace(run=tmp_path / "run", way="rule"))
+        resume(tmp_path / "run", ResumeOptions(), Caller())
     assert "no test had begun" not in str(told.value)
     assert told.value.hint == f"Nothing was added to it. snia-pts resume {tmp_path / 'run'} goes on with it."
+
+
+# -- a drive that does not answer -------------------------------------------------------------------------------------
+
+
+def test_a_drive_that_does_not_answer_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run whose drive gives I/O errors cannot go on: the drive failed, and nobody's data is spoken of."""
+    image = tmp_path / "drive.img"
+    with loop_device(image, 8 * MIB) as device:
+        folder = RunFolder.create(tmp_path / "run")
+        spec = read_specification("iops", "2.0.2", "enterprise").spec
+        facts = samples.run_facts(spec, device=samples.dut(path=str(device), kind="loop device", serial=""))
+        with Journal(folder.journal) as journal:
+            journal.append(StartEntry(facts=replace(facts, options=RunOptions(test="iops", target=str(device)))))
+        before = folder.journal.read_bytes()
+        os.truncate(image, 0)  # each read fails now
+
+        for options in ((), ("--discard-data",)):
+            assert main(["resume", str(folder.path), *options]) == DeviceFailed.exit_code
+            told = capsys.readouterr().err
+            assert f"({device}): it does not answer (Input/output error)" in told
+        os.truncate(image, 8 * MIB)
+        assert main(["resume", str(folder.path), "--serial", "no"]) != DeviceFailed.exit_code
+    assert folder.journal.read_bytes() == before
+    assert not any(folder.evidence.iterdir())

@@ -7,20 +7,22 @@ from typing import Any
 import pytest
 
 from snia_pts.errors import DeviceFailed, HostFailed, Interrupted, PurgeFailed, RecordError, SniaPtsError
-from snia_pts.health import Health
-from snia_pts.measurement import Outcome
+from snia_pts.model.health import Health
+from snia_pts.model.measurement import Outcome
+from snia_pts.model.steps import Step
 from snia_pts.record.document import parse
-from snia_pts.record.entries import Asked, Begun, Came
+from snia_pts.record.entries import OutcomeEntry, StartEntry, StepEntry
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal import Journal
-from snia_pts.record.recorded import Recorded
-from snia_pts.record.resultxml import differences, result_xml
-from snia_pts.replay import assess
-from snia_pts.result import RunFacts
-from snia_pts.runner import Event, OutcomeCame, RoundJudged, StepBegun, run
-from snia_pts.specfile import read_specification
-from snia_pts.steps import Step
+from snia_pts.record.journal_reader import JournalReader
+from snia_pts.record.replay import assess
+from snia_pts.record.result_xml import differences, result_xml
+from snia_pts.results.result import RunFacts
+from snia_pts.runner.events import Event, OutcomeRecorded, RoundEvaluated, StepStarted
+from snia_pts.runner.session import run
+from snia_pts.spec.reader import read_specification
 from tests import samples
+from tests.courses import answered
 
 SPECIFICATION = read_specification(
     "iops", "2.0.2", "enterprise", overrides=[("rounds.maximum", 6), ("rounds.read_percents", [100, 65, 0])]
@@ -33,10 +35,12 @@ SHORT: Mapping[str, Sequence[tuple[str, Any]]] = {
     "hir": [("settling.stride_samples", 1), ("wait_states.cycles", 2), ("wait_states.access_c_seconds", 20)],
     "wsat": [("settling.stride_samples", 2), ("saturation.seconds", 1200)],
     "dirth": [
-        ("settling.stride_samples", 1), ("demand.thread_counts", [32, 1]), ("demand.queue_depths", [32, 1]),
+        ("settling.stride_samples", 1),
+        ("demand.thread_counts", [32, 1]),
+        ("demand.queue_depths", [32, 1]),
         ("operating_points.pre_write_seconds", 120),
     ],
-}  # fmt: skip
+}
 
 
 def answering(
@@ -75,7 +79,7 @@ def test_a_run_leaves_journal_and_result(folder: RunFolder) -> None:
     assert result.verdict == "STEADY STATE"
     assert assess(folder) == result
     assert differences(folder.result, result_xml(result)) == ()
-    assert sum(isinstance(event, OutcomeCame) for event in events) == OUTCOMES
+    assert sum(isinstance(event, OutcomeRecorded) for event in events) == OUTCOMES
 
 
 @pytest.mark.parametrize("test", SHORT)
@@ -88,7 +92,7 @@ def test_a_run_of_every_kind_of_step(test: str, folder: RunFolder) -> None:
 
     result = run(facts, answering(answered=answered), folder, events.append)
 
-    assert [event.step for event in events if isinstance(event, StepBegun)] == [step for step, _ in answered]
+    assert [event.step for event in events if isinstance(event, StepStarted)] == [step for step, _ in answered]
     assert result.conclusion == conclusion
     assert assess(folder) == result
     assert differences(folder.result, result_xml(result)) == ()
@@ -104,7 +108,7 @@ def test_each_round_is_judged_as_it_comes(test: str, folder: RunFolder) -> None:
 
     result = run(facts, answering(answered=answered), folder, events.append)
 
-    told = [event for event in events if isinstance(event, RoundJudged)]
+    told = [event for event in events if isinstance(event, RoundEvaluated)]
     expected = [
         *(result.sampling.rounds if result.sampling else ()),
         *(r for loop in result.loops for r in loop.rounds),
@@ -124,9 +128,11 @@ def test_a_stretch_that_is_stopped_keeps_its_samples(test: str, folder: RunFolde
 
     with pytest.raises(Interrupted, match="RND"):
         run(
-            facts, answering(lambda count: KeyboardInterrupt() if count == 4 else None, answered), folder,
+            facts,
+            answering(lambda count: KeyboardInterrupt() if count == 4 else None, answered),
+            folder,
             lambda event: None,
-        )  # fmt: skip
+        )
 
     (line,) = assess(folder).time_lines
     assert len(line) == 3
@@ -139,7 +145,7 @@ def test_each_outcome_is_journaled_before_the_next_is_asked(folder: RunFolder) -
     seen: list[int] = []
 
     def look(count: int) -> None:
-        seen.append(sum(len(outcomes) for _, outcomes in Recorded(folder.journal).answered()) - count)
+        seen.append(sum(len(outcomes) for _, outcomes in answered(JournalReader(folder.journal))) - count)
 
     run(FACTS, answering(look), folder, lambda event: None)
 
@@ -164,7 +170,7 @@ def test_whatever_stops_a_run_what_was_measured_is_kept(
         run(FACTS, answering(lambda count: error if count == stop else None), folder, lambda event: None)
 
     result = assess(folder)
-    kept = sum(len(outcomes) for _, outcomes in Recorded(folder.journal).answered())
+    kept = sum(len(outcomes) for _, outcomes in answered(JournalReader(folder.journal)))
     assert kept == stop
     assert result.ending == ending
     assert result.verdict.startswith("INCOMPLETE")
@@ -180,7 +186,7 @@ def test_the_drive_is_asked_after_the_last_step(folder: RunFolder) -> None:
     asked: list[int] = []
 
     def examine() -> Health:
-        asked.append(sum(len(outcomes) for _, outcomes in Recorded(folder.journal).answered()))
+        asked.append(sum(len(outcomes) for _, outcomes in answered(JournalReader(folder.journal))))
         return HEALTH
 
     result = run(FACTS, answering(), folder, lambda event: None, examine=examine)
@@ -197,9 +203,12 @@ def test_a_stopped_run_asks_the_drive_too_and_a_killed_one_has_no_answer(
     """What the drive tells after a failure is in the journal; where that has no end, nothing is made up."""
     with pytest.raises(SniaPtsError):
         run(
-            FACTS, answering(lambda count: error if count == 3 else None), folder, lambda event: None,
+            FACTS,
+            answering(lambda count: error if count == 3 else None),
+            folder,
+            lambda event: None,
             examine=lambda: HEALTH,
-        )  # fmt: skip
+        )
     assert assess(folder).health_after == HEALTH
 
     lines = folder.journal.read_bytes().splitlines(keepends=True)
@@ -244,11 +253,11 @@ def test_a_journal_of_another_procedure_is_refused(tmp_path: Path) -> None:
     facts: RunFacts = samples.run_facts(other.spec)
     folder = RunFolder.create(tmp_path / "run")
     with Journal(folder.journal) as journal:
-        journal.append(Begun(facts=facts))
+        journal.append(StartEntry(facts=facts))
         for step, outcomes in ANSWERED:
-            journal.append(Asked(step=step))
+            journal.append(StepEntry(step=step))
             for outcome in outcomes:
-                journal.append(Came(outcome=outcome))
+                journal.append(OutcomeEntry(outcome=outcome))
 
     with pytest.raises(RecordError, match="Round 1"):
         assess(folder)

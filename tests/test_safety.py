@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import random
+import re
 import struct
 import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from snia_pts.cli.main import main
 from snia_pts.errors import (
     DeviceFailed,
     HostFailed,
@@ -27,12 +29,15 @@ from snia_pts.errors import (
     TargetNotOurs,
     TargetUnfit,
 )
-from snia_pts.lab import safety
-from snia_pts.lab.device import raw, traits
+from snia_pts.lab.device import file_target as filetarget
+from snia_pts.lab.device import safety
+from snia_pts.lab.device.identity import raw_attribute, traits
+from snia_pts.lab.device.safety import Target, claim_target, confirm, contents, require_holdable
 from snia_pts.lab.inventory import read_inventory
-from snia_pts.lab.safety import Target, confirm, contents, hold
+from snia_pts.runner.device import DeviceSetup
+from snia_pts.units import exact_capacity
 from tests import samples
-from tests.drives import MIB, content, filled, loop_device, mounted
+from tests.drives import MIB, content, filled, loop_device, make_ext4, mounted, need_program, partitioned, zfs_marks
 from tests.hosts import FakeHost
 from tests.simulated_device.drive import loop_drive
 
@@ -41,7 +46,7 @@ ROOT = Path(__file__).parent.parent
 
 def held(path: Path, size_bytes: int | None = None, *, overwrite: bool = False, **how: Any) -> Any:
     """Hold a target."""
-    return hold(path, size_bytes=size_bytes, overwrite=overwrite, **how)
+    return claim_target(path, size_bytes=size_bytes, overwrite=overwrite, **how)
 
 
 def listed(path: Path) -> SniaPtsError | None:
@@ -94,8 +99,8 @@ def other_program(code: str, *argv: str) -> Iterator[subprocess.Popen[str]]:
 
 OPENS = "import os, sys\nkept = os.open(sys.argv[1], getattr(os, sys.argv[2]) | getattr(os, sys.argv[3]))"
 HOLDS = (
-    "import sys\nfrom pathlib import Path\nfrom snia_pts.lab.safety import hold\n"
-    "kept = hold(Path(sys.argv[1]), size_bytes=None, overwrite=True)\nkept.__enter__()"
+    "import sys\nfrom pathlib import Path\nfrom snia_pts.lab.device.safety import claim_target\n"
+    "kept = claim_target(Path(sys.argv[1]), size_bytes=None, overwrite=True)\nkept.__enter__()"
 )
 
 
@@ -128,10 +133,10 @@ def test_a_free_device_is_held_and_not_written(device: Path) -> None:
 def test_a_mounted_device_is_refused(tmp_path: Path, link: bool) -> None:
     """A file system in use is refused with its place, also by a link's name; its data is safe."""
     with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
-        subprocess.run(["mkfs.ext4", "-q", path], check=True, capture_output=True)
+        make_ext4(path)
         (tmp_path / "link").symlink_to(path)
         with mounted(path, tmp_path / "mnt", "-o", "ro") as place:
-            refused(tmp_path / "link" if link else path, TargetBusy, f"mounted on {place}")
+            refused(tmp_path / "link" if link else path, TargetBusy, f"mounted at {place}")
 
 
 @pytest.mark.root
@@ -142,7 +147,7 @@ def test_a_mount_in_another_namespace_is_refused(tmp_path: Path, monkeypatch: py
     mount = tmp_path / "mnt"
     mount.mkdir()
     with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
-        subprocess.run(["mkfs.ext4", "-q", path], check=True, capture_output=True)
+        make_ext4(path)
         script = 'mount -o ro "$1" "$2" && echo ready && read x'
         command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(path), str(mount)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as container:
@@ -151,10 +156,10 @@ def test_a_mount_in_another_namespace_is_refused(tmp_path: Path, monkeypatch: py
                 pytest.skip("no mount namespaces here")
             assert str(mount) not in Path("/proc/self/mountinfo").read_text()
             try:
-                where = rf"mounted on {mount} in another mount namespace, that of sh \(process {container.pid}\)"
+                where = rf"mounted at {mount} in the mount namespace of sh \(process {container.pid}\)"
                 refused(path, TargetBusy, where)
                 monkeypatch.setattr(safety, "require_free", lambda *_: None)
-                with pytest.raises(TargetBusy, match="holds it exclusively"), held(path):
+                with pytest.raises(TargetBusy, match="it is already open exclusively"), held(path):
                     raise AssertionError("it was held")
             finally:
                 container.communicate("\n")
@@ -183,9 +188,12 @@ def test_swap_is_refused(tmp_path: Path) -> None:
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("mode", "exclusive", "reason"),
-    [("O_RDONLY", "O_CLOEXEC", r"\(process {pid}\) has it open"), ("O_RDWR", "O_CLOEXEC", r"\(process {pid}\) has it"),
-     ("O_RDONLY", "O_EXCL", r"\(process {pid}\) has it open")],
-)  # fmt: skip
+    [
+        ("O_RDONLY", "O_CLOEXEC", r"\(process {pid}\) has it open"),
+        ("O_RDWR", "O_CLOEXEC", r"\(process {pid}\) has it"),
+        ("O_RDONLY", "O_EXCL", r"\(process {pid}\) has it open"),
+    ],
+)
 def test_an_open_device_is_refused(device: Path, mode: str, exclusive: str, reason: str) -> None:
     """A device that another program has open, exclusively or not, is refused, and named where it can be."""
     with other_program(OPENS, str(device), mode, exclusive) as other:
@@ -220,14 +228,18 @@ def test_a_second_run_is_refused(device: Path) -> None:
     with other_program(HOLDS, str(device)) as other:
         refused(device, TargetBusy, rf"\(process {other.pid}\) has it open")
     with held(device):
-        refused(device, TargetBusy, f"process {os.getpid()} has locked it")
+        refused(device, TargetBusy, "snia-pts itself has locked it")
 
 
 @pytest.mark.root
 def test_what_the_list_cannot_see_is_refused_by_the_kernel(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where /proc hides who has a device, the exclusive open refuses; who came in the last moment is seen after it."""
     monkeypatch.setattr(safety, "require_free", lambda *_: None)
-    with other_program(HOLDS, str(device)), pytest.raises(TargetBusy, match="holds it exclusively"), held(device):
+    with (
+        other_program(HOLDS, str(device)),
+        pytest.raises(TargetBusy, match="it is already open exclusively"),
+        held(device),
+    ):
         raise AssertionError("it was held")
     with (
         other_program(OPENS, str(device), "O_RDONLY", "O_CLOEXEC") as other,  # it came in the last moment
@@ -272,31 +284,11 @@ def test_an_unbound_device_is_refused(tmp_path: Path) -> None:
             raise AssertionError("it was held")
 
 
-@contextmanager
-def partitioned(path: Path, sectors: int = 8192) -> Iterator[Path]:
-    """A partition table of one Linux partition, from sector 2048 on, known to the kernel; gives the partition."""
-    with path.open("r+b") as file:
-        file.seek(446)
-        file.write(struct.pack("<B3sB3sII", 0, b"", 0x83, b"", 2048, sectors))
-        file.seek(510)
-        file.write(b"\x55\xaa")
-    if subprocess.run(["partx", "--add", path], check=False, capture_output=True).returncode:
-        pytest.skip("no partitions on loop devices here")
-    try:
-        part = Path(f"{path}p1")
-        until = time.monotonic() + 2
-        while not part.exists() and time.monotonic() < until:
-            time.sleep(0.02)
-        yield part
-    finally:
-        subprocess.run(["partx", "--delete", path], check=False, capture_output=True)
-
-
 @pytest.mark.root
 def test_a_partitioned_device_is_refused(tmp_path: Path) -> None:
     """A disk with a partition in use by nobody still holds somebody's data; the partition itself is no whole drive."""
-    with loop_device(tmp_path / "disk.img", 16 * MIB) as path, partitioned(path) as part:
-        refused(path, TargetNotOurs, rf"on it is dos partition table, {part.name} \(nothing recognised\)")
+    with loop_device(tmp_path / "disk.img", 16 * MIB) as path, partitioned(path, 8192) as (part,):
+        refused(path, TargetNotOurs, rf"it holds dos partition table, {part.name} \(nothing recognised\)")
         refused(part, TargetUnfit, f"it is a partition of {path}")
         refused(part, TargetUnfit, f"it is a partition of {path}", discard_data=True)
 
@@ -304,12 +296,12 @@ def test_a_partitioned_device_is_refused(tmp_path: Path) -> None:
 @pytest.mark.root
 def test_a_device_with_a_partition_in_use_is_refused(tmp_path: Path) -> None:
     """--discard-data gives up what nobody uses, and nothing else."""
-    with loop_device(tmp_path / "disk.img", 16 * MIB) as path, partitioned(path, 16384) as part:
-        subprocess.run(["mkfs.ext4", "-q", "-L", "photos", part], check=True, capture_output=True)
+    with loop_device(tmp_path / "disk.img", 16 * MIB) as path, partitioned(path, 16384) as (part,):
+        make_ext4(part, "photos")
         refused(path, TargetNotOurs, rf"{part.name} \(ext4 photos\)")
         with mounted(part, tmp_path / "mnt", "-o", "ro") as place:
             for discard_data in (False, True):
-                refused(path, TargetBusy, rf"mounted on {place} \(through {part.name}\)", discard_data=discard_data)
+                refused(path, TargetBusy, f"its partition {part.name} is mounted at {place}", discard_data=discard_data)
         with other_program(OPENS, str(part), "O_RDONLY", "O_CLOEXEC") as other:
             for discard_data in (False, True):
                 refused(path, TargetBusy, rf"process {other.pid}\) has {part.name} open", discard_data=discard_data)
@@ -318,8 +310,8 @@ def test_a_device_with_a_partition_in_use_is_refused(tmp_path: Path) -> None:
 @pytest.mark.root
 def test_discarded_data_is_still_there(tmp_path: Path) -> None:
     """--discard-data holds a drive with partitions, which cannot be mounted meanwhile; holding it changes nothing."""
-    with loop_device(tmp_path / "disk.img", 16 * MIB) as path, partitioned(path, 16384) as part:
-        subprocess.run(["mkfs.ext4", "-q", "-L", "photos", part], check=True, capture_output=True)
+    with loop_device(tmp_path / "disk.img", 16 * MIB) as path, partitioned(path, 16384) as (part,):
+        make_ext4(part, "photos")
         before = content(path)
         with held(path, discard_data=True) as target:
             assert contents(target, tmp_path) == ("dos partition table", f"{part.name} (ext4 photos)")
@@ -339,7 +331,7 @@ def put(path: Path, offset: int, mark: bytes) -> None:
 
 def with_file_system(path: Path) -> None:
     """A file system with a name."""
-    subprocess.run(["mkfs.ext4", "-q", "-L", "photos", path], check=True, capture_output=True)
+    make_ext4(path, "photos")
 
 
 def with_swap(path: Path) -> None:
@@ -352,8 +344,21 @@ def with_gpt(path: Path) -> None:
     entries = bytes(128 * 128)
     last = 8 * MIB // 512 - 1
     fields = [
-        b"EFI PART", 0x10000, 92, 0, 0, 1, last, 34, last - 33, bytes(range(16)), 2, 128, 128, zlib.crc32(entries),
-    ]  # fmt: skip
+        b"EFI PART",
+        0x10000,
+        92,
+        0,
+        0,
+        1,
+        last,
+        34,
+        last - 33,
+        bytes(range(16)),
+        2,
+        128,
+        128,
+        zlib.crc32(entries),
+    ]
     form = "<8sIIIIQQQQ16sQIII"
     fields[3] = zlib.crc32(struct.pack(form, *fields))
     put(path, 446, struct.pack("<B3sB3sII", 0, b"", 0xEE, b"", 1, last))
@@ -383,9 +388,9 @@ def with_array(path: Path) -> None:
 
 
 def with_pool(path: Path) -> None:
-    """The first uberblocks of a ZFS label."""
-    for slot in range(4):
-        put(path, 128 * 1024 + slot * 1024, struct.pack("<Q", 0x00BAB10C))
+    """The first label of a ZFS pool."""
+    for offset, mark in zfs_marks():
+        put(path, offset, mark)
 
 
 def with_cache(path: Path) -> None:
@@ -414,8 +419,8 @@ def test_a_device_with_somebodys_data_is_refused(tmp_path: Path, write: Callable
     """What is recognised on a device that nobody uses is told and refused, unless it may be discarded."""
     with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
         write(path)
-        refused(path, TargetNotOurs, f"on it is {told}")
-        refused(path, TargetNotOurs, f"on it is {told}", overwrite=True)
+        refused(path, TargetNotOurs, f"it holds {told}")
+        refused(path, TargetNotOurs, f"it holds {told}", overwrite=True)
         before = content(path)
         with held(path, discard_data=True) as target:
             assert contents(target, tmp_path) == tuple(told.split(", "))
@@ -427,7 +432,7 @@ def test_a_device_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     """A drive that answers with errors looks empty to the tools; it is refused as one that nobody can look into."""
     with loop_drive(tmp_path) as drive:
         drive.fail_after(0)
-        with pytest.raises(TargetNotOurs, match=r"cannot be told \(Input/output error\)"), held(drive.path):
+        with pytest.raises(TargetNotOurs, match=r"cannot be examined \(Input/output error\)"), held(drive.path):
             raise AssertionError("it was held")
         drive.heal()
         with held(drive.path) as target:
@@ -437,10 +442,16 @@ def test_a_device_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 @pytest.mark.root
 @pytest.mark.parametrize(
     ("write", "whole"),
-    [(with_volume, "LVM"), (with_array, "a Linux RAID"), (with_pool, "a ZFS pool"), (with_osd, "Ceph"),
-     (with_cache, "a bcache"), (with_mirror, r"a RAID \(drbd\)")],
+    [
+        (with_volume, "LVM"),
+        (with_array, "a Linux RAID"),
+        (with_pool, "a ZFS pool"),
+        (with_osd, "Ceph"),
+        (with_cache, "a bcache"),
+        (with_mirror, r"a RAID \(drbd\)"),
+    ],
     ids=lambda value: getattr(value, "__name__", ""),
-)  # fmt: skip
+)
 def test_a_member_of_something_larger_is_refused(tmp_path: Path, write: Callable[[Path], None], whole: str) -> None:
     """A drive without which others lose their data is refused although nobody uses it, with --discard-data too."""
     with loop_device(tmp_path / "disk.img", 64 * MIB if write is with_pool else 8 * MIB) as path:
@@ -452,18 +463,58 @@ def test_a_member_of_something_larger_is_refused(tmp_path: Path, write: Callable
 @pytest.mark.root
 def test_a_device_below_device_mapper_is_refused(tmp_path: Path, device: Path) -> None:
     """A device that LVM, RAID or device mapper is made of is refused with the name of what is made of it."""
+    need_program("dmsetup", "dmsetup")
     name = f"snia-pts-test-{os.getpid()}"
     table = f"0 2048 linear {device} 0"
     made = subprocess.run(["dmsetup", "create", name, "--table", table], check=False, capture_output=True, text=True)
     if made.returncode:
         pytest.skip(f"no device mapper here: {made.stderr.strip()}")
     try:
-        refused(device, TargetBusy, "made of it")
+        refused(device, TargetBusy, f"it backs {name}")
     finally:
         subprocess.run(["dmsetup", "remove", name], check=True, capture_output=True)
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_a_refused_target_leaves_no_new_file(new: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that was created and then refused is removed; one that was there before stays, whoever made it."""
+    path = tmp_path / "drive.img"
+    if not new:
+        with held(path, size_bytes=MIB):
+            pass
+
+    def refuse(*_: object) -> None:
+        raise TargetBusy(path=path, reason="somebody opened it")
+
+    monkeypatch.setattr(safety, "require_sole_open", refuse)
+    with pytest.raises(TargetBusy, match="somebody opened it"), held(path, size_bytes=MIB):
+        pytest.fail("it is held")
+
+    assert path.exists() == (not new)
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_a_target_that_is_not_confirmed_leaves_no_new_file(
+    new: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is refused before it begins leaves neither run folder nor a file that it created."""
+    path, run = tmp_path / "drive.img", tmp_path / "run"
+    if not new:
+        with held(path, size_bytes=32 * MIB):
+            pass
+
+    def refuse(*_: object) -> None:
+        assert path.exists()
+        raise NotConfirmed(path=path, reason="nobody typed its name", confirmation=path.name)
+
+    monkeypatch.setattr(DeviceSetup, "confirm", refuse)
+    assert main(["wsat", str(path), "--size", "32M", "--run-dir", str(run), "--to", "none"]) == NotConfirmed.exit_code
+
+    assert path.exists() == (not new)
+    assert not run.exists()
 
 
 def test_a_new_file_is_made_and_ours_ever_after(tmp_path: Path) -> None:
@@ -502,6 +553,119 @@ def test_overwrite_takes_a_file_of_somebody(tmp_path: Path) -> None:
     refused(path, TargetNotOurs, "did not create")
 
 
+@pytest.fixture
+def ours(tmp_path: Path) -> Path:
+    """A file of 8 MiB that the suite made."""
+    path = tmp_path / "ours.img"
+    with held(path, 8 * MIB):
+        pass
+    return path
+
+
+def refused_as_not_ours(path: Path, reason: str) -> None:
+    """The run and --plan refuse it, with a size or without, and name --overwrite; the run can have it with that."""
+    before = content(path)
+    for size_bytes in (None, MIB):
+        refused(path, TargetNotOurs, reason, size_bytes)
+        with pytest.raises(TargetNotOurs, match=reason) as planned:
+            require_holdable(path, size_bytes=size_bytes, overwrite=False)
+        assert planned.value.exit_code == 8
+        assert "--overwrite" in planned.value.hint
+    with held(path, overwrite=True) as target:
+        assert target.remove() == "snia-pts did not create it"
+    assert content(path) == before
+
+
+@pytest.mark.parametrize(
+    ("write", "kind"),
+    [
+        (with_file_system, "ext4 photos"),
+        (with_swap, "swap"),
+        (with_gpt, "gpt partition table"),
+        (with_volume, "LVM2_member"),
+        (with_array, "linux_raid_member"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_file_of_ours_with_a_file_system_is_refused(ours: Path, write: Callable[[Path], None], kind: str) -> None:
+    """Somebody who makes a file system on a file of ours keeps it."""
+    write(ours)
+    refused_as_not_ours(ours, f"it holds {kind}")
+
+
+def test_an_image_copied_into_a_file_of_ours_is_refused(tmp_path: Path, ours: Path) -> None:
+    """Its inode and mark stay, and the content is somebody's."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(8 * MIB)
+    make_ext4(image, "photos")
+    ours.write_bytes(image.read_bytes())
+    refused_as_not_ours(ours, "it holds ext4 photos")
+
+
+def test_a_name_with_odd_letters_hides_no_file_system(tmp_path: Path) -> None:
+    """What wipefs makes of a name does not matter."""
+    path = tmp_path / "größe 100% [x].img"
+    with held(path, 8 * MIB):
+        pass
+    make_ext4(path, "photos")
+    refused_as_not_ours(path, "it holds ext4 photos")
+
+
+def test_a_copy_of_a_file_of_ours_is_not_ours(tmp_path: Path, ours: Path) -> None:
+    """cp --archive takes the mark along, but it is another file's."""
+    copy = tmp_path / "copy.img"
+    subprocess.run(["cp", "--archive", ours, copy], check=True)
+    assert os.getxattr(copy, "user.snia-pts.target") == os.getxattr(ours, "user.snia-pts.target")
+    refused_as_not_ours(copy, "did not create it")
+    copy.replace(ours)
+    refused_as_not_ours(ours, "did not create it")
+
+
+@pytest.mark.root
+def test_a_copy_on_another_file_system_is_not_ours(tmp_path: Path) -> None:
+    """Not even where both file systems count their inodes alike, and have no generation numbers."""
+    with (
+        mounted("none", tmp_path / "a", "-t", "tmpfs") as first,
+        mounted("none", tmp_path / "b", "-t", "tmpfs") as second,
+    ):
+        with held(first / "x.img", MIB):
+            pass
+        if not os.listxattr(first / "x.img"):
+            pytest.skip("no user attributes on tmpfs before Linux 6.6")
+        subprocess.run(["cp", "--archive", first / "x.img", second], check=True)
+        assert (first / "x.img").stat().st_ino == (second / "x.img").stat().st_ino
+        refused_as_not_ours(second / "x.img", "did not create it")
+        with held(first / "x.img"):
+            pass
+
+
+def test_a_mark_of_another_form_is_no_mark(tmp_path: Path) -> None:
+    """Whatever else stands in the attribute makes no file ours."""
+    path = filled(tmp_path / "data.img")
+    os.setxattr(path, "user.snia-pts.target", b"1")
+    refused_as_not_ours(path, "did not create it")
+
+
+def test_random_data_and_zeros_are_ours(ours: Path) -> None:
+    """What a run leaves behind, another run takes."""
+    with held(ours):
+        pass
+    ours.write_bytes(random.Random(3).randbytes(8 * MIB))
+    with held(ours) as target:
+        assert target.ours
+
+
+def test_a_file_of_ours_that_cannot_be_read_is_refused(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows what is in it."""
+
+    def fails(*_: object) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "pread", fails)
+    refused_as_not_ours(ours, "cannot be examined")
+
+
 def test_a_file_with_two_names_is_refused(tmp_path: Path) -> None:
     """A hard link is somebody else's name for the same data: not even --overwrite takes it."""
     path = filled(tmp_path / "data.img")
@@ -518,13 +682,13 @@ def test_a_file_below_a_loop_device_is_refused(tmp_path: Path, name: str) -> Non
     path = filled(tmp_path / "a" / "disk.img")
     with loop_device(path) as device:
         if name == "itself":
-            refused(path, TargetBusy, f"{device} is made of it", overwrite=True)
+            refused(path, TargetBusy, f"it backs {device}", overwrite=True)
         elif name == "link":
             (tmp_path / "link").symlink_to(path)
-            refused(tmp_path / "link", TargetBusy, f"{device} is made of it", overwrite=True)
+            refused(tmp_path / "link", TargetBusy, f"it backs {device}", overwrite=True)
         else:
             with mounted(tmp_path / "a", tmp_path / "b", "--bind") as place:
-                refused(place / "disk.img", TargetBusy, f"{device} is made of it", overwrite=True)
+                refused(place / "disk.img", TargetBusy, f"it backs {device}", overwrite=True)
 
 
 @pytest.mark.root
@@ -562,32 +726,35 @@ def test_a_file_in_another_run_is_refused(tmp_path: Path) -> None:
 def test_a_file_beyond_the_room_is_refused(tmp_path: Path) -> None:
     """What the disk has no room for is refused before it is made, grown, or filled in the middle of a run."""
     huge = 1 << 60
-    refused(tmp_path / "new.img", TargetUnfit, "no room", huge)
+    refused(tmp_path / "new.img", TargetUnfit, "less than .* of free space", huge)
     assert list(tmp_path.iterdir()) == []
 
     path = filled(tmp_path / "data.img")
-    refused(path, TargetUnfit, "no room", huge, overwrite=True)
+    refused(path, TargetUnfit, "less than .* of free space", huge, overwrite=True)
 
     sparse = tmp_path / "sparse.img"
     with sparse.open("wb") as file:
         file.truncate(8 << 40)
-    with pytest.raises(TargetUnfit, match="no room"), held(sparse, overwrite=True):
+    with pytest.raises(TargetUnfit, match=r"less than .* of free space"), held(sparse, overwrite=True):
         raise AssertionError("it was held")
 
 
 def test_a_limit_of_the_shell_is_told(tmp_path: Path) -> None:
     """Where a file may not become so long (ulimit -f), nothing is left behind."""
     code = (
-        "import sys\nfrom pathlib import Path\nfrom snia_pts.lab.safety import hold\n"
-        "hold(Path(sys.argv[1]), size_bytes=1 << 20, overwrite=False).__enter__()"
+        "import sys\nfrom pathlib import Path\nfrom snia_pts.lab.device.safety import claim_target\n"
+        "claim_target(Path(sys.argv[1]), size_bytes=1 << 20, overwrite=False).__enter__()"
     )
     done = subprocess.run(
         ["bash", "-c", 'ulimit -f 100; exec "$@"', "bash", sys.executable, "-c", code, str(tmp_path / "new.img")],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
 
     assert "TargetUnfit" in done.stderr
-    assert "cannot be made 1048576 bytes long" in done.stderr
+    assert "cannot be resized to 1.049 MB" in done.stderr
     assert not (tmp_path / "new.img").exists()
 
 
@@ -597,10 +764,77 @@ def test_a_file_system_without_direct_io_is_refused(tmp_path: Path, monkeypatch:
     def no_direct_io(path: Path) -> int:
         raise TargetUnfit(path=path, reason="its file system takes no direct I/O")
 
-    monkeypatch.setattr(safety, "direct_sector_bytes", no_direct_io)
+    monkeypatch.setattr(filetarget, "direct_sector_bytes", no_direct_io)
     refused(tmp_path / "new.img", TargetUnfit, "no direct I/O", MIB)
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("by", ["file", "symlink", "folder", "nothing"])
+def test_only_the_file_that_was_made_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
+    """Somebody exchanges the new file, or its folder, before the refusal: what is there now stays as it is."""
+    place = tmp_path / "place"
+    place.mkdir()
+    path = place / "new.img"
+    victims = {}
+
+    def exchange(_: Path) -> int:
+        if by == "folder":
+            place.rename(tmp_path / "moved")
+            place.mkdir()
+        else:
+            path.rename(tmp_path / "moved.img")
+        if by == "symlink":
+            victims[filled(tmp_path / "victim.img")] = ""
+            path.symlink_to(tmp_path / "victim.img")
+        elif by != "nothing":
+            victims[filled(path)] = ""
+        victims.update((each, content(each)) for each in victims)
+        raise TargetUnfit(path=path, reason="its file system takes no direct I/O")
+
+    monkeypatch.setattr(filetarget, "direct_sector_bytes", exchange)
+    still_open = descriptors()
+    with pytest.raises(TargetUnfit, match="no direct I/O") as unfit, held(path, MIB):
+        raise AssertionError("it was held")
+
+    assert unfit.value.exit_code == 10
+    assert os.path.lexists(path) == (by != "nothing")
+    assert {each: content(each) for each in victims} == victims
+    assert not (tmp_path / "moved/new.img").exists()
+    assert descriptors() == still_open
+
+
+@pytest.mark.parametrize("by", ["file", "symlink", "folder", "nothing", None])
+def test_only_the_file_that_is_held_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str | None) -> None:
+    """A file that is exchanged in the moment before its removal stays, and that is reported."""
+    place = tmp_path / "place"
+    place.mkdir()
+    path = place / "x.img"
+    looked = safety._change
+
+    def exchange(*how: Any) -> str:
+        found = looked(*how)
+        if by == "folder":
+            place.rename(tmp_path / "moved")
+            place.mkdir()
+        elif by:
+            path.rename(tmp_path / "moved.img")
+        if by in ("file", "folder"):
+            filled(path)
+        elif by == "symlink":
+            path.symlink_to(tmp_path / "moved.img")
+        return found
+
+    with held(path, MIB) as target:
+        monkeypatch.setattr(safety, "_change", exchange)
+        why = target.remove()
+
+    leads = {"nothing": "No such file", None: ""}
+    assert leads.get(by, "no longer leads to") in why
+    assert bool(why) == bool(by)
+    assert os.path.lexists(path) == (by in ("file", "symlink", "folder"))
+    if by in ("file", "folder"):
+        assert content(path) == content(filled(tmp_path / "same.img"))
 
 
 @pytest.fixture
@@ -628,7 +862,7 @@ def test_a_file_in_the_memory_of_the_host_is_refused() -> None:
         pytest.skip("no /dev/shm here")
     path = filled(shared / f"snia-pts-test-{os.getpid()}.img")
     try:
-        refused(path, TargetUnfit, "under /dev is no drive", overwrite=True)
+        refused(path, TargetUnfit, "it is a file below /dev", overwrite=True)
     finally:
         path.unlink()
 
@@ -636,7 +870,7 @@ def test_a_file_in_the_memory_of_the_host_is_refused() -> None:
 @pytest.mark.parametrize("name", ["/proc/snia-pts-x", "/sys/snia-pts-x", "/proc/self/snia-pts-x"])
 def test_no_file_is_made_in_the_kernel(name: str) -> None:
     """Nothing is made under /proc and /sys."""
-    refused(Path(name), TargetUnfit, "is no drive", MIB)
+    refused(Path(name), TargetUnfit, "it is a file below", MIB)
 
 
 @pytest.mark.parametrize("name", ["/proc/sys/vm/drop_caches", "/proc/self/mem", "/sys/power/state"])
@@ -653,7 +887,7 @@ def test_the_devices_are_known_by_another_name(tmp_path: Path, mistyped: str) ->
     if not os.path.ismount("/dev"):
         pytest.skip("/dev is no mount of its own here")
     with mounted("/dev", tmp_path / "dev", "--bind") as place:
-        refused(place / mistyped, TargetUnfit, "under /dev is no drive", MIB)
+        refused(place / mistyped, TargetUnfit, "it is a file below /dev", MIB)
         assert not (place / mistyped).exists()
 
 
@@ -661,7 +895,7 @@ def test_what_is_no_target_is_refused(tmp_path: Path) -> None:
     """Folders, pipes, character devices and names in nowhere: each has its sentence."""
     os.mkfifo(tmp_path / "pipe")
 
-    refused(tmp_path, TargetUnfit, "neither")
+    refused(tmp_path, TargetUnfit, "it is a directory")
     refused(tmp_path / "pipe", TargetUnfit, "neither", overwrite=True)
     refused(Path("/dev/null"), TargetUnfit, "neither", overwrite=True)
     refused(tmp_path / "gone.img", TargetMissing, "does not exist")
@@ -673,7 +907,7 @@ def test_what_is_no_target_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a$b", "a#b", "q'", "new\nline", "a\\b", "\udcff"])
 def test_a_name_that_fio_would_read_otherwise_is_refused(tmp_path: Path, name: str) -> None:
     """A name that fio takes for another is refused before the file is made."""
-    refused(tmp_path / name, TargetUnfit, "something else", MIB)
+    refused(tmp_path / name, TargetUnfit, "characters that fio misinterprets", MIB)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -735,8 +969,8 @@ def test_a_file_swapped_after_the_open_is_refused(tmp_path: Path, monkeypatch: p
         path.rename(tmp_path / "moved.img")
         filled(path, seed=8)
 
-    monkeypatch.setattr(safety, "_require_no_opener", swap)
-    with pytest.raises(TargetBusy, match="something else"), held(path, overwrite=True):
+    monkeypatch.setattr(safety, "lock", swap)
+    with pytest.raises(TargetBusy, match="no longer leads to"), held(path, overwrite=True):
         raise AssertionError("it was held")
 
 
@@ -750,7 +984,7 @@ def test_a_device_swapped_before_the_open_is_refused(
         for node, leads_to in zip(nodes, (device, other), strict=True):
             subprocess.run(["mknod", node, "b", "7", leads_to.name.removeprefix("loop")], check=True)
         swap_at_open(monkeypatch, lambda: nodes[1].rename(nodes[0]))
-        with pytest.raises(TargetBusy, match="something else"), held(nodes[0]):
+        with pytest.raises(TargetBusy, match="no longer leads to"), held(nodes[0]):
             raise AssertionError("it was held")
 
 
@@ -801,7 +1035,7 @@ def test_a_file_that_changes_during_the_run_is_noticed(tmp_path: Path, by: str) 
         with pytest.raises(HostFailed) as failed:
             target.require_same("Round 2", "RND 4 KiB 0/100")
 
-    told = "no longer there" if by == "nothing" else "leads to something else"
+    told = "no longer there" if by == "nothing" else "no longer leads to the file or device"
     assert f"in step Round 2 (RND 4 KiB 0/100): {path} {'is ' if by == 'nothing' else ''}{told}" in str(failed.value)
 
 
@@ -812,7 +1046,8 @@ def test_a_file_that_changes_its_size_is_noticed(tmp_path: Path, size_bytes: int
     with held(path, MIB) as target:
         target.require_same("Round 2", "RND 4 KiB 0/100")
         os.truncate(path, size_bytes)
-        with pytest.raises(HostFailed, match=f"is {size_bytes} bytes long, and was {MIB}"):
+        changed = f"has a size of {exact_capacity(size_bytes)}; it was {exact_capacity(MIB)}"
+        with pytest.raises(HostFailed, match=re.escape(changed)):
             target.require_same("Round 2", "RND 4 KiB 0/100")
 
 
@@ -836,7 +1071,7 @@ def test_a_node_that_changes_during_the_run_is_noticed(tmp_path: Path, device: P
             with pytest.raises(DeviceFailed, match="no longer there"):
                 target.require_same("a", "b")
             subprocess.run(["mknod", node, "b", "7", other.name.removeprefix("loop")], check=True)
-            with pytest.raises(HostFailed, match="something else"):
+            with pytest.raises(HostFailed, match="no longer leads to"):
                 target.require_same("a", "b")
 
 
@@ -848,17 +1083,60 @@ def test_a_device_that_grows_during_the_run_is_noticed(tmp_path: Path, device: P
         with (tmp_path / "disk.img").open("ab") as file:
             file.truncate(8 * MIB)
         subprocess.run(["losetup", "--set-capacity", device], check=True)
-        with pytest.raises(HostFailed, match="is not what was confirmed: its size was '8192', and is '16384'"):
+        changed = f"its size was {exact_capacity(4 * MIB)} and is {exact_capacity(8 * MIB)}"
+        with pytest.raises(HostFailed, match=re.escape(f"is not the confirmed device any more: {changed}")):
             target.require_same("a", "b")
 
 
 @pytest.mark.root
 @pytest.mark.parametrize(
+    ("was", "now", "fact"),
+    [
+        ((MIB, 2 * MIB), (2 * MIB, 2 * MIB), "its offset was 1.049 MB.* and is 2.097 MB"),
+        ((MIB, 2 * MIB), (0, 2 * MIB), "its offset was 1.049 MB.* and is 0 bytes"),
+        ((MIB, 2 * MIB), (MIB, MIB), "its size was 2.097 MB.* and is 1.049 MB"),
+        ((2 * MIB, 2 * MIB), (2 * MIB, 0), "its sizelimit was 2.097 MB.* and is 0 bytes"),
+    ],
+    ids=["offset", "no offset", "size limit", "no size limit"],
+)
+def test_another_part_of_the_file_of_a_loop_device_is_noticed(
+    tmp_path: Path, was: tuple[int, int], now: tuple[int, int], fact: str
+) -> None:
+    """root can move a loop device to other bytes of its file while it is held, with the size it had; no further step
+    writes there.
+    """
+    image = filled(tmp_path / "disk.img", 4 * MIB)
+    with loop_device(image) as path:
+        with path.open("rb") as loop:
+            set_part(loop.fileno(), *was)
+        with held(path) as target:
+            target.require_same("Round 2", "RND 4 KiB 0/100")
+            before = content(image)
+            set_part(target.descriptor, *now)
+            with pytest.raises(HostFailed, match=fact) as failed:
+                target.require_same("Round 2", "RND 4 KiB 0/100")
+            assert failed.value.exit_code == 13
+            assert content(image) == before
+
+
+def set_part(descriptor: int, offset: int, limit: int) -> None:
+    """Set offset and size limit of a loop device with LOOP_SET_STATUS64."""
+    fields = bytearray(232)
+    fcntl.ioctl(descriptor, 0x4C05, fields)
+    struct.pack_into("<QQ", fields, 24, offset, limit)
+    fcntl.ioctl(descriptor, 0x4C04, fields)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
     ("now", "failed", "reason"),
-    [("S6KMNE0T500124\n", HostFailed, "its serial was 'S6KMNE0T500123', and is 'S6KMNE0T500124'"),
-     ("", DeviceFailed, "no longer there"), ("0\n", DeviceFailed, "no longer there"),
-     (None, DeviceFailed, "no longer there")],
-)  # fmt: skip
+    [
+        ("S6KMNE0T500124\n", HostFailed, "its serial was 'S6KMNE0T500123' and is 'S6KMNE0T500124'"),
+        ("", DeviceFailed, "no longer there"),
+        ("0\n", DeviceFailed, "no longer there"),
+        (None, DeviceFailed, "no longer there"),
+    ],
+)
 def test_a_drive_that_was_exchanged_is_noticed(
     tmp_path: Path, device: Path, now: str | None, failed: type[SniaPtsError], reason: str
 ) -> None:
@@ -883,14 +1161,14 @@ def test_a_limit_of_the_host_is_no_exchange(tmp_path: Path, monkeypatch: pytest.
     host = FakeHost(tmp_path)
     host.disk(size="8\n")
     (place, was), *_ = traits(tmp_path / "sys/block/sdx", tmp_path)
-    assert (raw(place), was) == (b"8\n", b"8\n")
+    assert (raw_attribute(place), was) == (b"8\n", b"8\n")
 
     def full(*_: object) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr(os, "open", full)
     with pytest.raises(OSError, match="Too many open files"):
-        raw(place)
+        raw_attribute(place)
 
 
 def test_nothing_stays_open(tmp_path: Path) -> None:
@@ -899,7 +1177,7 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
     before = descriptors()
     for _ in range(3):
         refused(path, TargetNotOurs, "did not create")
-        refused(path, TargetUnfit, "no room", 1 << 60, overwrite=True)
+        refused(path, TargetUnfit, "less than .* of free space", 1 << 60, overwrite=True)
         with held(path, overwrite=True):
             pass
         with pytest.raises(RuntimeError), held(path, overwrite=True):

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.histogram import Histogram, percentiles_ns
-from snia_pts.lab.sampling import Sampler, Side, Totals, upper_edge_ns
-from snia_pts.measurement import NINES, Sample
+from snia_pts.lab.fio.sampling import Sampler, Side, Totals, upper_edge_ns
+from snia_pts.model.histogram import Histogram, percentiles_ns
+from snia_pts.model.measurement import NINES, Sample
 
 
 def middle_ns(time_ns: int) -> int:
@@ -38,10 +38,14 @@ def side(times: Sequence[int], torn: int = 0, runtime_ms: int = 0) -> Side:
     """Return the totals of I/Os of 4 KiB with these response times; the last ``torn`` of them not yet timed."""
     timed = times[: len(times) - torn]
     return Side(
-        ios=len(times), transferred_bytes=4096 * len(times), runtime_ms=runtime_ms, timed_ios=len(timed),
-        response_ns=float(sum(timed)), response_max_ns=max(timed, default=0),
+        ios=len(times),
+        transferred_bytes=4096 * len(times),
+        runtime_ms=runtime_ms,
+        timed_ios=len(timed),
+        response_ns=float(sum(timed)),
+        response_max_ns=max(timed, default=0),
         bins=Counter(map(middle_ns, timed)),
-    )  # fmt: skip
+    )
 
 
 @st.composite
@@ -132,9 +136,14 @@ def test_percentiles_come_from_merged_bins(times: Times, reads: int, writes: int
         counted = {middle: count * each for middle, each in bins.items()}
         total = sum(counted.values())
         return Side(
-            ios=total, transferred_bytes=total, runtime_ms=1, timed_ios=total, response_ns=1.0,
-            response_max_ns=10**6, bins=counted,
-        )  # fmt: skip
+            ios=total,
+            transferred_bytes=total,
+            runtime_ms=1,
+            timed_ios=total,
+            response_ns=1.0,
+            response_max_ns=10**6,
+            bins=counted,
+        )
 
     sampler = Sampler(3)
     list(sampler.cut(Totals(read=many(reads), write=many(writes))))
@@ -168,10 +177,12 @@ def test_final_totals_that_ended_a_sample_end_no_other() -> None:
 @pytest.mark.parametrize(
     "later",
     [
-        side([1000] * 4, 0, 10), side([1000] * 5 + [9], 3, 10), side([500, 1000, 1000, 1000, 1000], 0, 10),
+        side([1000] * 4, 0, 10),
+        side([1000] * 5 + [9], 3, 10),
+        side([500, 1000, 1000, 1000, 1000], 0, 10),
         Side(ios=5, transferred_bytes=4096 * 4, timed_ios=5, bins={1004: 5}),
     ],
-)  # fmt: skip
+)
 def test_totals_that_go_back_are_refused(later: Side) -> None:
     """Totals that lose an I/O, a byte or a response time are not those of one run."""
     sampler = Sampler(3)
@@ -181,10 +192,13 @@ def test_totals_that_go_back_are_refused(later: Side) -> None:
 
 
 def test_a_time_may_go_back_a_little() -> None:
-    """A thread that has ended tells its own runtime, perhaps shorter than told before: no sample lasts less than 0."""
+    """A thread that has ended tells its own runtime, perhaps shorter than told before: no sample lasts less than 0.
+
+    A sample that lasts no time has no rate.
+    """
     sampler = Sampler(3)
     list(sampler.cut(Totals(write=side([1000] * 5, 0, 1002))))
     (last,) = sampler.last(Totals(write=side([1000] * 6, 0, 1000)))
 
     assert (last.ios, last.seconds, last.ended_seconds) == (1, 0.0, 1.002)
-    assert not math.isnan(last.iops)
+    assert math.isnan(last.iops)

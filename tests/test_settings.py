@@ -16,11 +16,14 @@ import pytest
 
 from snia_pts.errors import HostFailed
 from snia_pts.files import replace_file
-from snia_pts.lab import settable
-from snia_pts.lab.settings import NOTE, Change, Held, Setting, hold, restore
+from snia_pts.lab.host import settable
+from snia_pts.lab.settings import settings
+from snia_pts.lab.settings.register import note_name
+from snia_pts.lab.settings.settings import NOTE, AppliedChange, Change, Setting, applied, restore
 
 SCHEDULER = "sys/block/sdx/queue/scheduler"
 MERGING = "sys/block/sdx/queue/nomerges"
+REGISTER = "var/lib/snia-pts"
 GOVERNOR = "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
 
 
@@ -37,12 +40,17 @@ class Host:
         """Make one."""
         host = cls(place / "root", place / "run")
         host.folder.mkdir()
-        (host.root / "run").mkdir(parents=True)
+        (host.root / "var/lib").mkdir(parents=True)
         for name, text in {
-            SCHEDULER: "none [mq-deadline]", MERGING: "0", GOVERNOR: "powersave", "sys/block/sdx/device/model": "DISK",
-            "sys/block/sdx/device/wwid": "naa.1", "proc/sys/kernel/random/boot_id": "boot-1",
-            "sys/block/sdx/device/scsi_disk/0:0:0:0/cache_type": "write back", "sys/block/sdx/device/rescan": "",
-        }.items():  # fmt: skip
+            SCHEDULER: "none [mq-deadline]",
+            MERGING: "0",
+            GOVERNOR: "powersave",
+            "sys/block/sdx/device/model": "DISK",
+            "sys/block/sdx/device/wwid": "naa.1",
+            "proc/sys/kernel/random/boot_id": "boot-1",
+            "sys/block/sdx/device/scsi_disk/0:0:0:0/cache_type": "write back",
+            "sys/block/sdx/device/rescan": "",
+        }.items():
             host.write(name, text)
         return host
 
@@ -67,21 +75,27 @@ class Host:
         return [self.change("scheduler", "sdx", "none"), self.change("governor", "policy0", "performance")]
 
     @contextmanager
-    def hold(self, *changes: Change, folder: Path | None = None) -> Iterator[tuple[Held, ...]]:
+    def hold(self, *changes: Change, folder: Path | None = None) -> Iterator[tuple[AppliedChange, ...]]:
         """Hold changes."""
         find = partial(settable.find, root=self.root)
         asked = changes or tuple(self.changes)
-        with hold(asked, folder or self.folder, find=find, tell=self.told.append, root=self.root) as held:
+        with applied(asked, folder or self.folder, find=find, tell=self.told.append, root=self.root) as held:
             yield held
 
     def restore(self, folder: Path | None = None) -> tuple[str, ...]:
         """Put back what is left."""
-        return restore(folder, find=partial(settable.find, root=self.root), root=self.root)
+        return restore(*filter(None, [folder]), find=partial(settable.find, root=self.root), root=self.root)
 
     @property
     def register(self) -> list[Path]:
-        """The notes in /run."""
-        return list((self.root / "run/snia-pts").glob("*"))
+        """The notes in the register."""
+        return list((self.root / REGISTER).glob("*"))
+
+    def leave(self, content: bytes) -> None:
+        """Leave a note in the run folder, and its copy in the register."""
+        (self.root / REGISTER).mkdir(mode=0o700, exist_ok=True)
+        for place in (self.folder / NOTE, self.root / REGISTER / note_name(Path("/nowhere"))):
+            place.write_bytes(content)
 
     def kill(self, *changes: Change) -> None:
         """Let a run be killed while it holds changes."""
@@ -224,7 +238,7 @@ def odd(host: Host, known: Mapping[str, str], refuses: Any = None) -> Iterator[d
 def held_odd(host: Host, made: Mapping[str, Setting], wishes: Mapping[str, str]) -> Any:
     """Hold settings of memory."""
     changes = [Change(setting=made[kind], value=value) for kind, value in wishes.items()]
-    return hold(changes, host.folder, find=lambda kind, _: made.get(kind), tell=host.told.append, root=host.root)
+    return applied(changes, host.folder, find=lambda kind, _: made.get(kind), tell=host.told.append, root=host.root)
 
 
 def test_the_note_is_there_before_the_first_change(host: Host) -> None:
@@ -252,8 +266,9 @@ def test_what_cannot_be_put_back_stays_noted(host: Host) -> None:
         with held_odd(host, made, {"a": "2"}):
             pass
         assert host.told == [
-            "a could not be put back to 1: Device or resource busy", "snia-pts host --restore tries again"
-        ]  # fmt: skip
+            "a could not be put back to 1: Device or resource busy",
+            "snia-pts host --restore tries again",
+        ]
         assert (host.folder / NOTE).exists()
         with pytest.raises(HostFailed), held_odd(host, made, {"a": "3"}):
             raise AssertionError("never begun")
@@ -281,14 +296,12 @@ def test_what_only_goes_when_another_went_is_put_back(host: Host) -> None:
 # -- killed runs -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["register", "folder", "both"])
-def test_what_a_killed_run_left_is_put_back(host: Host, way: str) -> None:
-    """By the note in /run or by that in the run folder; both notes go, and it is said once."""
+@pytest.mark.parametrize("with_folder", [True, False])
+def test_what_a_killed_run_left_is_put_back(host: Host, with_folder: bool) -> None:
+    """With the run folder or without it; both notes go, and it is said once."""
     host.kill()
     assert set_as_wished(host) == SET
-    if way == "folder":
-        host.register[0].unlink()
-    lines = host.restore(None if way == "register" else host.folder)
+    lines = host.restore(host.folder if with_folder else None)
 
     assert set_as_wished(host) == FOUND
     assert lines == (f"put back what the run {host.folder} left: governor powersave, scheduler of sdx mq-deadline",)
@@ -298,7 +311,7 @@ def test_what_a_killed_run_left_is_put_back(host: Host, way: str) -> None:
 
 
 def test_a_deleted_run_folder_is_no_loss(host: Host) -> None:
-    """The note in /run is whole: somebody who clears away the killed run does not lose what was found."""
+    """The note in the register is whole: somebody who clears away the killed run does not lose what was found."""
     host.kill()
     (host.folder / NOTE).unlink()
     host.folder.rmdir()
@@ -307,11 +320,55 @@ def test_a_deleted_run_folder_is_no_loss(host: Host) -> None:
     assert set_as_wished(host) == FOUND
 
 
-def test_without_a_place_in_run_the_folder_remembers(host: Host) -> None:
-    """Where nothing can be written to /run, a killed run is put back by its folder alone."""
-    (host.root / "run").rmdir()
+def test_a_moved_run_folder_is_known_by_its_content(host: Host) -> None:
+    """The register names the old place; the note at the new one goes as well."""
+    host.kill()
+    host.folder = host.folder.rename(host.folder.with_name("moved"))
+
+    assert len(host.restore(host.folder)) == 1
+    assert set_as_wished(host) == FOUND
+    assert not (host.folder / NOTE).exists()
+    assert not host.register
+
+
+@pytest.mark.parametrize("moment", ["begin", "end"])
+def test_a_kill_between_the_two_notes_hinders_nothing(host: Host, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill when one note is written, or removed, and the other is not: nothing is changed, and a new run begins."""
+    keep, unlink = settings._keep, Path.unlink
+
+    def keep_one(path: Path, *more: Any) -> None:
+        keep(path, *more)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def unlink_one(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if moment == "begin":
+        monkeypatch.setattr(settings, "_keep", keep_one)
+    else:
+        monkeypatch.setattr(Path, "unlink", unlink_one)
+    child = os.fork()
+    if child == 0:
+        with host.hold():
+            pass
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    monkeypatch.undo()
+
+    host.restore(host.folder)
+    assert set_as_wished(host) == FOUND
+    with host.hold():
+        assert set_as_wished(host) == SET
+    assert not host.register
+
+
+def test_without_a_register_a_user_follows_his_folder(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without root nothing is recorded in /var/lib; a killed run is put back by its folder alone."""
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
     host.kill()
 
+    assert not host.register
     assert host.restore() == ()
     assert set_as_wished(host) == SET
     assert len(host.restore(host.folder)) == 1
@@ -383,7 +440,7 @@ def test_a_note_that_cannot_be_written_changes_nothing(host: Host, monkeypatch: 
             raise OSError(28, "No space left on device")
         replace_file(path, content)
 
-    monkeypatch.setattr("snia_pts.lab.settings.replace_file", full)
+    monkeypatch.setattr("snia_pts.lab.settings.settings.replace_file", full)
     with (
         pytest.raises(HostFailed, match=r"cannot be noted \(No space left on device\); nothing was changed"),
         host.hold(),
@@ -459,7 +516,7 @@ def noted(**changes: Any) -> dict[str, Any]:
 
 def test_the_note_of_these_tests_would_be_followed(host: Host) -> None:
     """So that what follows is refused for what is wrong with it."""
-    (host.folder / NOTE).write_text(json.dumps(noted()))
+    host.leave(json.dumps(noted()).encode())
 
     assert len(host.restore(host.folder)) == 1
     assert host.read(MERGING) == "2"
@@ -468,26 +525,40 @@ def test_the_note_of_these_tests_would_be_followed(host: Host) -> None:
 @pytest.mark.parametrize(
     "note",
     [
-        b"", b"{}", b"[" * 100_000, b"\xff\xfe", b'{"format": 1}', b" " * (2 << 20),
+        b"",
+        b"{}",
+        b"[" * 100_000,
+        b"\xff\xfe",
+        b'{"format": 1}',
+        b" " * (2 << 20),
         *(
             json.dumps(each).encode()
             for each in (
                 {**noted(), "format": 2},
                 {**noted(), "changes": {}},
-                noted(kind="shutdown"), noted(kind="sys/block/sdx/queue/nomerges"),
-                noted(place="../../../etc"), noted(place="sdx/../sdx"), noted(place=""), noted(place="/sys"),
-                noted(place="sdx\n"), noted(place=7),
-                noted(before="3"), noted(before=""), noted(before="2\n1"), noted(before=None), noted(value="x" * 9999),
+                noted(kind="shutdown"),
+                noted(kind="sys/block/sdx/queue/nomerges"),
+                noted(place="../../../etc"),
+                noted(place="sdx/../sdx"),
+                noted(place=""),
+                noted(place="/sys"),
+                noted(place="sdx\n"),
+                noted(place=7),
+                noted(before="3"),
+                noted(before=""),
+                noted(before="2\n1"),
+                noted(before=None),
+                noted(value="x" * 9999),
                 noted(kind="NVMe write cache", place="nvme0; reboot", before="enabled", value="disabled"),
                 noted(kind="NVMe write cache", place="nvme0", before="off", value="disabled"),
                 noted(kind="SCSI write cache", place="../sdx", before="enabled", value="disabled"),
             )
         ),
     ],
-)  # fmt: skip
+)
 def test_a_hostile_note_changes_nothing(host: Host, note: bytes) -> None:
     """What is no note of this suite, or names what it does not set, is refused with a sentence; everything stays."""
-    (host.folder / NOTE).write_bytes(note)
+    host.leave(note)
     before = content(host.root / "sys")
 
     with pytest.raises(HostFailed, match="is not followed") as refused:
@@ -495,6 +566,34 @@ def test_a_hostile_note_changes_nothing(host: Host, note: bytes) -> None:
     assert content(host.root / "sys") == before
     assert "docs/host.rst" in refused.value.hint
     assert len(str(refused.value)) < 500
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whom the register is for")
+@pytest.mark.parametrize("how", ["another array", "another value", "another host's", "no register", "a changeable one"])
+def test_root_follows_no_note_that_the_register_does_not_have(host: Host, how: str) -> None:
+    """A settings.json of root's in a folder that somebody prepared: well formed, of this boot, of this drive."""
+    host.kill(host.change("merging", "sdx", "2"))
+    note, register = json.loads((host.folder / NOTE).read_text()), host.register[0]
+    if how == "another array":
+        place = "mdadm 01234567:89abcdef:01234567:89abcdef"
+        note["changes"] = [{"kind": "array", "place": place, "drive": "", "before": "none", "value": ""}]
+    elif how == "another value":
+        note["changes"][0]["before"] = "1"
+    elif how == "a changeable one":
+        register.parent.chmod(0o777)
+    else:
+        register.unlink()
+        if how == "no register":
+            register.parent.rmdir()
+    (host.folder / NOTE).write_text(json.dumps(note, indent=1))
+    before = content(host.root / "sys")
+
+    with pytest.raises(HostFailed, match="/var/lib/snia-pts has no copy of it") as refused:
+        host.restore(host.folder)
+    changed = {name for name, text in content(host.root / "sys").items() if before[name] != text}
+    assert changed <= {str(host.root / MERGING)}  # put back by the register's own note, which is sound
+    assert host.read(MERGING) == ("0" if how in ("another array", "another value") else "2")
+    assert "by hand" in refused.value.hint
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
@@ -527,7 +626,7 @@ def test_another_users_note_is_not_followed(host: Host) -> None:
 @pytest.mark.parametrize("how", ["link", "open to others", "another user's"])
 def test_a_folder_in_run_that_others_can_write_is_not_used(host: Host, how: str, tmp_path: Path) -> None:
     """Neither are notes taken from it nor put into it; the run is held all the same."""
-    place = host.root / "run" / "snia-pts"
+    place = host.root / REGISTER
     there = tmp_path / "there" if how == "link" else place
     there.mkdir()
     if how == "link":

@@ -9,10 +9,12 @@ import pytest
 from snia_pts.cli.main import main
 from snia_pts.errors import SpecError, UsageError
 from snia_pts.lab.simulated.preset import PRESETS
-from snia_pts.measurement import Measurement
+from snia_pts.model.measurement import Measurement
 from snia_pts.record.folder import RunFolder
-from snia_pts.replay import assess
-from snia_pts.report import building, rst, suite
+from snia_pts.record.replay import assess
+from snia_pts.report import registry as building
+from snia_pts.report import suite
+from snia_pts.report.formats import rst
 from snia_pts.spec import SPEC_TYPES
 
 SAMPLES = Path(__file__).parent.parent / "reports" / "samples"

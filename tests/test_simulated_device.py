@@ -6,6 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +16,10 @@ from typing import Any
 import pytest
 
 from snia_pts.lab import fio as adapter
-from snia_pts.lab import process
-from snia_pts.lab.engine import FioEngine
-from snia_pts.steps import Stimulus
+from snia_pts.lab.fio.engine import FioEngine
+from snia_pts.lab.process import program as process
+from snia_pts.model.measurement import Measurement
+from snia_pts.model.steps import Stimulus
 from tests.simulated_device import slow
 from tests.simulated_device.drive import ROOT, SimulatedDrive, loop_drive, nbd_drive
 
@@ -23,14 +27,32 @@ PROVED_BYTES = 64 * 4096
 #: The kernel passes on what is not larger in one piece.
 UNSPLIT = 128 << 10
 OPTIONS = (
-    "--direct=1", "--thread", "--group_reporting", "--norandommap", "--randrepeat=0", "--allow_file_create=0",
-    "--clat_percentiles=0", "--lat_percentiles=1", "--verify_state_save=0",
-)  # fmt: skip
+    "--direct=1",
+    "--thread",
+    "--group_reporting",
+    "--norandommap",
+    "--randrepeat=0",
+    "--allow_file_create=0",
+    "--clat_percentiles=0",
+    "--lat_percentiles=1",
+    "--verify_state_save=0",
+)
 SHORT = (
-    "--thread-count", "2", "--queue-depth", "2", "--point-seconds", "0.5", "--max-rounds", "2",
-    "--set", "steady_state.window_rounds=2", "--set", "rounds.read_percents=[100, 65, 0]",
-    "--set", "rounds.block_sizes_kib=[1024, 128, 64, 4]",
-)  # fmt: skip
+    "--thread-count",
+    "2",
+    "--queue-depth",
+    "2",
+    "--point-seconds",
+    "0.5",
+    "--max-rounds",
+    "2",
+    "--set",
+    "steady_state.window_rounds=2",
+    "--set",
+    "rounds.read_percents=[100, 65, 0]",
+    "--set",
+    "rounds.block_sizes_kib=[1024, 128, 64, 4]",
+)
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +141,26 @@ def test_a_trimmed_drive_reads_zeros(nbd: SimulatedDrive) -> None:
     assert fio(nbd, "--rw=read", *pattern, "--verify_pattern=0x55")["error"] != 0
 
 
+def test_after_a_ramp_what_ended_in_the_measured_time_is_counted(nbd: SimulatedDrive) -> None:
+    """The response times are of what the drive was asked after the ramp, and of what was outstanding at its end.
+
+    fio's own count of I/Os leaves out the outstanding ones, its bytes do not.
+    """
+    began = time.monotonic()
+    options = ("--rw=randwrite", "--bs=4k", "--iodepth=8", "--time_based", "--ramp_time=1s", "--runtime=1s")
+    write = fio(nbd, *options)["write"]
+    seen = nbd.seen(began, time.monotonic())
+    first = bisect_left(range(20_000), 1, key=lambda ms: nbd.seen(began, began + ms / 1000).ios["write"]) / 1000
+    after = nbd.seen(began + first + 1.0, time.monotonic()).ios["write"]
+    slot = 4  # what the log cannot tell apart, and what fio needs to notice the end of its ramp
+
+    assert seen.ios["write"] > 1.5 * after
+    assert write["total_ios"] == pytest.approx(after, abs=slot)
+    assert write["lat_ns"]["N"] == pytest.approx(after + 8, abs=slot)
+    assert write["lat_ns"]["N"] > write["total_ios"]
+    assert 0 <= write["io_bytes"] // 4096 - write["lat_ns"]["N"] <= 1
+
+
 def test_an_error_reaches_fio(nbd: SimulatedDrive) -> None:
     """The I/O after the last good one fails with EIO, and fio says so."""
     nbd.fail_after(100)
@@ -170,7 +212,7 @@ def test_every_point_of_a_run_is_what_the_drive_saw(loop: SimulatedDrive, tmp_pa
     assert len(measured) == 1 + 2 * 12
     assert measured[0]["write"]["transferred_bytes"] == 2 * slow.CAPACITY_BYTES
     for point in measured:
-        clock = point["clocking"]
+        clock = point["timing"]
         seen = loop.seen(clock["started_monotonic_ns"] / 1e9, clock["ended_monotonic_ns"] / 1e9)
         for side in ("read", "write"):
             assert seen.bytes[side] == point[side]["transferred_bytes"], point
@@ -204,16 +246,22 @@ def test_a_drive_that_hangs_is_the_device_s_failure(
     loop: SimulatedDrive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When I/Os are never answered, fio hangs in the kernel beyond any signal: it is left behind, the device blamed."""
-    monkeypatch.setattr(adapter, "timeout_seconds", lambda stimulus: 3.0)
+    monkeypatch.setattr(adapter, "timeout_seconds", lambda stimulus, stall_seconds: 3.0)
     monkeypatch.setattr(process, "_GRACE_SECONDS", 0.5)
     stimulus = Stimulus(
-        access="RND", read_percent=0, block_size_bytes=4096, thread_count=1, queue_depth=4, range_offset_bytes=0,
-        range_bytes=slow.CAPACITY_BYTES, seconds=0.5,
-    )  # fmt: skip
+        access="RND",
+        read_percent=0,
+        block_size_bytes=4096,
+        thread_count=1,
+        queue_depth=4,
+        range_offset_bytes=0,
+        range_bytes=slow.CAPACITY_BYTES,
+        seconds=0.5,
+    )
     engine = FioEngine(str(loop.path), tmp_path, seed=1, io_engine="libaio")
     loop.hang_after(100)
 
-    with pytest.raises(adapter.Refused) as refused:
+    with pytest.raises(adapter.AnswerRejected) as refused:
         list(engine.measure([stimulus]))
     loop.heal()
 
@@ -222,15 +270,61 @@ def test_a_drive_that_hangs_is_the_device_s_failure(
     assert loop.tell().ios["write"] == 104
 
 
+@pytest.fixture
+def stalling(loop: SimulatedDrive) -> Iterator[SimulatedDrive]:
+    """A drive that stands still some seconds after its first I/Os."""
+    loop.hang_after(1000)
+    healing = threading.Timer(6.0, loop.heal)
+    healing.start()
+    yield loop
+    healing.join()
+
+
+def measured(drive: SimulatedDrive, evidence: Path, stall_seconds: float) -> Measurement:
+    """Measure 6 s of writes."""
+    stimulus = Stimulus(
+        access="RND",
+        read_percent=0,
+        block_size_bytes=4096,
+        thread_count=1,
+        queue_depth=4,
+        range_offset_bytes=0,
+        range_bytes=slow.CAPACITY_BYTES,
+        seconds=6.0,
+    )
+    engine = FioEngine(str(drive.path), evidence, seed=1, io_engine="libaio", stall_seconds=stall_seconds)
+    (found,) = engine.measure([stimulus])
+    return found
+
+
+@pytest.mark.root
+def test_a_drive_that_stands_still_for_a_while_is_a_result(stalling: SimulatedDrive, tmp_path: Path) -> None:
+    """A stall of seconds is in the response times of the point."""
+    assert 2 < measured(stalling, tmp_path, 120.0).maximum_response_us / 1e6 < 6.5
+
+
+@pytest.mark.root
+def test_a_drive_that_stands_still_beyond_the_limit_has_failed(stalling: SimulatedDrive, tmp_path: Path) -> None:
+    """Where the operator allows less, it is the device's failure."""
+    with pytest.raises(adapter.AnswerRejected, match="stalled") as refused:
+        measured(stalling, tmp_path, 2.0)
+    assert refused.value.blame == "device"
+
+
 def snia_pts(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     """Run the command line of this checkout in ``folder``."""
     return subprocess.run(
-        [sys.executable, "-m", "snia_pts", *argv], capture_output=True, text=True, check=False,
-        cwd=folder, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        [sys.executable, "-m", "snia_pts", *argv],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
 
 
 def measurements(run: Path) -> list[dict[str, Any]]:
     """Return all measurements of a run, from its journal."""
     entries = [json.loads(line)["entry"] for line in (run / "journal.jsonl").read_text().splitlines()]
-    return [entry["outcome"] for entry in entries if entry["kind"] == "came" and "seed" in entry["outcome"]]
+    return [entry["outcome"] for entry in entries if entry["kind"] == "outcome" and "seed" in entry["outcome"]]

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from snia_pts.errors import DeviceFailed, PurgeFailed
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
 from snia_pts.lab.simulated.preset import Faults, Preset, preset_names, read_preset
-from snia_pts.measurement import Idled, Measurement, Purged, Sample
+from snia_pts.model.measurement import IdleOutcome, Measurement, PurgeOutcome, Sample
+from snia_pts.model.steps import ContinuousStimulus, Idle, Purge, Stimulus
 from snia_pts.record.folder import RunFolder
-from snia_pts.replay import assess
-from snia_pts.result import TestResult
-from snia_pts.runner import run
+from snia_pts.record.replay import assess
+from snia_pts.results.result import TestResult
+from snia_pts.runner.session import run
 from snia_pts.spec import SPEC_TYPES
-from snia_pts.specfile import read_specification
-from snia_pts.steps import Idle, Purge, Stimulus, Stretch
+from snia_pts.spec.reader import read_specification
 from tests import samples
 
 BEGAN = datetime.datetime(2026, 11, 3, 12, tzinfo=datetime.UTC)
@@ -109,16 +109,24 @@ def test_steps_are_answered_as_the_seam_promises(tmp_path: Path) -> None:
     preset = read_preset("enterprise-sata")
     simulated = laboratory(tmp_path, preset)
     stimulus = Stimulus(
-        access="RND", read_percent=65, block_size_bytes=8192, thread_count=4, queue_depth=32, range_offset_bytes=0,
-        range_bytes=preset.drive.capacity_bytes, seconds=330.0,
-    )  # fmt: skip
+        access="RND",
+        read_percent=65,
+        block_size_bytes=8192,
+        thread_count=4,
+        queue_depth=32,
+        range_offset_bytes=0,
+        range_bytes=preset.drive.capacity_bytes,
+        seconds=330.0,
+    )
     (purged,) = simulated.perform(Purge())
-    *outcomes, whole = simulated.perform(Stretch(phase="stimulus", stimulus=stimulus, sample_seconds=60.0))
+    *outcomes, whole = simulated.perform(ContinuousStimulus(phase="stimulus", stimulus=stimulus, sample_seconds=60.0))
     cut = [outcome for outcome in outcomes if isinstance(outcome, Sample)]
     (idled,) = simulated.perform(Idle(seconds=25.0))
-    (after,) = simulated.perform(Stretch(phase="access A", stimulus=dataclasses.replace(stimulus, seconds=5.0)))
-    assert isinstance(purged, Purged)
-    assert isinstance(idled, Idled)
+    (after,) = simulated.perform(
+        ContinuousStimulus(phase="access A", stimulus=dataclasses.replace(stimulus, seconds=5.0))
+    )
+    assert isinstance(purged, PurgeOutcome)
+    assert isinstance(idled, IdleOutcome)
     assert isinstance(whole, Measurement)
     assert isinstance(after, Measurement)
     assert len(cut) == len(outcomes)
@@ -127,7 +135,7 @@ def test_steps_are_answered_as_the_seam_promises(tmp_path: Path) -> None:
     assert sum(sample.ios for sample in cut) == whole.ios
     assert sum(sample.write_bytes for sample in cut) == whole.write.transferred_bytes
     assert whole.histogram.count == whole.ios
-    assert after.clocking.idle_gap_ms == pytest.approx(25_000.0)
+    assert after.timing.idle_gap_ms == pytest.approx(25_000.0)
 
 
 def test_a_limit_ends_a_stretch(tmp_path: Path) -> None:
@@ -136,10 +144,17 @@ def test_a_limit_ends_a_stretch(tmp_path: Path) -> None:
     simulated = laboratory(tmp_path, preset)
     limit = 10**11 // 4096 * 4096
     stimulus = Stimulus(
-        access="RND", read_percent=0, block_size_bytes=4096, thread_count=4, queue_depth=32, range_offset_bytes=0,
-        range_bytes=preset.drive.capacity_bytes, seconds=3600.0, limit_bytes=limit,
-    )  # fmt: skip
-    *cut, whole = simulated.perform(Stretch(phase="stimulus", stimulus=stimulus, sample_seconds=10.0))
+        access="RND",
+        read_percent=0,
+        block_size_bytes=4096,
+        thread_count=4,
+        queue_depth=32,
+        range_offset_bytes=0,
+        range_bytes=preset.drive.capacity_bytes,
+        seconds=3600.0,
+        limit_bytes=limit,
+    )
+    *cut, whole = simulated.perform(ContinuousStimulus(phase="stimulus", stimulus=stimulus, sample_seconds=10.0))
     assert isinstance(whole, Measurement)
     assert 0 <= whole.write.transferred_bytes - limit <= 4096
     assert len(cut) < 360
@@ -154,10 +169,16 @@ def test_preconditioning_writes_every_byte(tmp_path: Path) -> None:
     capacity = preset.drive.capacity_bytes
     assert capacity % (128 * 1024)
     stimulus = Stimulus(
-        access="SEQ", read_percent=0, block_size_bytes=128 * 1024, thread_count=1, queue_depth=32, range_offset_bytes=0,
-        range_bytes=capacity, passes=2,
-    )  # fmt: skip
-    (whole,) = simulated.perform(Stretch(phase="WIPC", stimulus=stimulus))
+        access="SEQ",
+        read_percent=0,
+        block_size_bytes=128 * 1024,
+        thread_count=1,
+        queue_depth=32,
+        range_offset_bytes=0,
+        range_bytes=capacity,
+        passes=2,
+    )
+    (whole,) = simulated.perform(ContinuousStimulus(phase="WIPC", stimulus=stimulus))
     assert isinstance(whole, Measurement)
     assert whole.write.transferred_bytes == 2 * capacity
     assert simulated.now() > BEGAN + datetime.timedelta(seconds=2 * capacity / 600e6)
@@ -178,9 +199,12 @@ def faults() -> st.SearchStrategy[Faults]:
 
 @settings(deadline=None, max_examples=8)
 @given(
-    test=st.sampled_from(["iops", "throughput", "latency", "wsat", "xsr"]), name=st.sampled_from(preset_names()),
-    found=faults(), seed=st.integers(0, 2**32), pts=st.sampled_from(["2.0.2", "1.1"]),
-)  # fmt: skip
+    test=st.sampled_from(["iops", "throughput", "latency", "wsat", "xsr"]),
+    name=st.sampled_from(preset_names()),
+    found=faults(),
+    seed=st.integers(0, 2**32),
+    pts=st.sampled_from(["2.0.2", "1.1"]),
+)
 def test_whatever_the_drive_does_the_journal_tells_the_same(
     tmp_path_factory: pytest.TempPathFactory, test: str, name: str, found: Faults, seed: int, pts: str
 ) -> None:

@@ -29,7 +29,7 @@ from snia_pts.spec import (
     loop_rule,
     settling_rule,
 )
-from snia_pts.specfile import read_specification, versions
+from snia_pts.spec.reader import read_specification, versions
 from tests.strategies import CLASSES, VERSIONS
 
 TESTS = ("iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth")
@@ -39,8 +39,15 @@ EVERY = tuple(product(TESTS, VERSIONS, CLASSES))
 
 SETUP = {"write_cache": "disabled", "active_range_percent": 100, "data_pattern": "random"}
 WINDOW = {"window_rounds": 5, "data_excursion_percent": 20, "slope_excursion_percent": 10}
-SETTLING = {**WINDOW, "tracked": [{"metric": "iops"}], "sample_seconds": 60, "first_sample": 1, "stride_samples": 30}
-WIPC = {"capacities": 2, "active_range_percent": 100, "thread_count": 1, "queue_depth": 32}
+SETTLING = {
+    **WINDOW,
+    "tracked": [{"metric": "iops"}],
+    "sample_seconds": 60,
+    "first_sample": 1,
+    "stride_samples": 30,
+    "least_fills": 1,
+}
+WIPC = {"capacities": 2, "thread_count": 1, "queue_depth": 32}
 WRITES = {"name": "write-intensive", "access": "RND", "read_percent": 0, "block_sizes": [{"kib": 4, "percent": 100}]}
 OLTP = {"name": "oltp", "access": "RND", "read_percent": 65, "block_sizes": [{"kib": 8, "percent": 100}]}
 VOD = {"name": "vod", "access": "SEQ", "read_percent": 90, "block_sizes": [{"kib": 128, "percent": 100}]}
@@ -48,45 +55,66 @@ META = {"name": "meta-data", "access": "SEQ", "read_percent": 50, "block_sizes":
 MIX = {0.5: 4, 1: 1, 1.5: 1, 2: 1, 2.5: 1, 3: 1, 3.5: 1, 4: 67, 8: 10, 16: 7, 32: 3, 64: 3}
 SKEW = [(50, 5), (30, 15), (20, 80)]
 COMPOSITE = {
-    "name": "composite", "access": "RND", "read_percent": 40,
+    "name": "composite",
+    "access": "RND",
+    "read_percent": 40,
     "block_sizes": [{"kib": kib, "percent": percent} for kib, percent in MIX.items()],
     "skew": [{"access_percent": accesses, "range_percent": lbas} for accesses, lbas in SKEW],
-}  # fmt: skip
+}
 DEMAND = {
     "setup": SETUP,
     "settling": SETTLING,
     "conditioning": {"maximum": 25, "read_percent": 0, "thread_count": 32, "queue_depth": 32},
     "demand": {
-        "pre_write_seconds": 300, "thread_counts": [32, 16, 8, 6, 4, 2, 1], "queue_depths": [32, 16, 8, 6, 4, 2, 1],
-        "order": "total-oio", "point_seconds": 60, "maximum": 25,
+        "pre_write_seconds": 300,
+        "thread_counts": [32, 16, 8, 6, 4, 2, 1],
+        "queue_depths": [32, 16, 8, 6, 4, 2, 1],
+        "order": "total-oio",
+        "point_seconds": 60,
+        "maximum": 25,
     },
     "steady_state": {**WINDOW, "tracked": [{"metric": "iops", "thread_count": 32, "queue_depth": 32}]},
-    "operating_points": {"maximum_art_ms": 5, "pre_write_seconds": 3600, "histogram_seconds": 600},
-}  # fmt: skip
+    "operating_points": {
+        "maximum_art_ms": 5,
+        "tolerance_percent": 2,
+        "pre_write_seconds": 3600,
+        "histogram_seconds": 600,
+    },
+}
 
 
 def group(number: int, access: str, block_size_kib: float, hours: int, thread_count: int = 1) -> dict[str, Any]:
     """Return an access group of cross stimulus recovery: writes at Queue Depth 32."""
     return {
-        "name": f"AG {number}", "access": access, "read_percent": 0, "block_size_kib": block_size_kib,
-        "seconds": 3600 * hours, "thread_count": thread_count, "queue_depth": 32,
-    }  # fmt: skip
+        "name": f"AG {number}",
+        "access": access,
+        "read_percent": 0,
+        "block_size_kib": block_size_kib,
+        "seconds": 3600 * hours,
+        "thread_count": thread_count,
+        "queue_depth": 32,
+    }
 
 
 #: PTS-E 2.0.2.
 STANDARD: Mapping[str, dict[str, Any]] = {
     "iops": {
         "setup": {**SETUP, "thread_count": 4, "queue_depth": 32},
-        "preconditioning": {"block_size_kib": 128, **WIPC},
+        "preconditioning": {"block_size_kib": 128, "capacities": 2},
         "rounds": {
-            "read_percents": [100, 95, 65, 50, 35, 5, 0], "block_sizes_kib": [1024, 128, 64, 32, 16, 8, 4, 0.5],
-            "point_seconds": 60, "maximum": 25,
+            "read_percents": [100, 95, 65, 50, 35, 5, 0],
+            "block_sizes_kib": [1024, 128, 64, 32, 16, 8, 4, 0.5],
+            "point_seconds": 60,
+            "maximum": 25,
         },
-        "steady_state": {**WINDOW, "tracked": [
-            {"metric": "iops", "read_percent": 0, "block_size_kib": 4},
-            {"metric": "iops", "read_percent": 65, "block_size_kib": 64},
-            {"metric": "iops", "read_percent": 100, "block_size_kib": 1024},
-        ]},
+        "steady_state": {
+            **WINDOW,
+            "tracked": [
+                {"metric": "iops", "read_percent": 0, "block_size_kib": 4},
+                {"metric": "iops", "read_percent": 65, "block_size_kib": 64},
+                {"metric": "iops", "read_percent": 100, "block_size_kib": 1024},
+            ],
+        },
     },
     "throughput": {
         "setup": {**SETUP, "thread_count": 1, "queue_depth": 32},
@@ -99,7 +127,8 @@ STANDARD: Mapping[str, dict[str, Any]] = {
         "preconditioning": {"block_size_kib": 128, **WIPC},
         "rounds": {"read_percents": [100, 65, 0], "block_sizes_kib": [8, 4, 0.5], "point_seconds": 60, "maximum": 25},
         "steady_state": {
-            **WINDOW, "tracked": [{"metric": "average_response_ms", "read_percent": 0, "block_size_kib": 4}]
+            **WINDOW,
+            "tracked": [{"metric": "average_response_ms", "read_percent": 0, "block_size_kib": 4}],
         },
         "histogram": {"seconds": 1200, "read_percent": 0, "block_size_kib": 4, "thread_count": 1, "queue_depth": 1},
     },
@@ -108,7 +137,7 @@ STANDARD: Mapping[str, dict[str, Any]] = {
         "stimulus": {"name": "write-intensive"},
         "patterns": [WRITES, OLTP, VOD, META, COMPOSITE],
         "settling": SETTLING,
-        "saturation": {"capacities": 4, "seconds": 6 * 3600},
+        "saturation": {"capacities": 4, "seconds": 6 * 3600, "until_steady": True},
         "histogram": {"seconds": 1200, "read_percent": 0, "block_size_kib": 4, "thread_count": 4, "queue_depth": 32},
     },
     "hir": {
@@ -118,7 +147,10 @@ STANDARD: Mapping[str, dict[str, Any]] = {
         "settling": SETTLING,
         "conditioning": {"maximum": 25},
         "wait_states": {
-            "access_a_seconds": 5, "idle_seconds": [5, 10, 15, 25, 50], "cycles": 360, "access_c_seconds": 1800,
+            "access_a_seconds": 5,
+            "idle_seconds": [5, 10, 15, 25, 50],
+            "cycles": 360,
+            "access_c_seconds": 1800,
             "access_c_sample_seconds": 5,
         },
     },
@@ -131,7 +163,7 @@ STANDARD: Mapping[str, dict[str, Any]] = {
     },
     "composite": {"stimulus": {"name": "composite"}, "patterns": [COMPOSITE], **DEMAND},
     "dirth": {"stimulus": {"name": "oltp"}, "patterns": [OLTP, WRITES, VOD, META, COMPOSITE], **DEMAND},
-}  # fmt: skip
+}
 
 #: Where one test, version or class is otherwise: (test, version, class), key, value; ``None`` is any, or no such key.
 OTHERWISE: tuple[tuple[tuple[str | None, str | None, str | None], str, Any], ...] = (
@@ -147,10 +179,16 @@ OTHERWISE: tuple[tuple[tuple[str | None, str | None, str | None], str, Any], ...
     (("wsat", "1.1", None), "histogram", None),
     (("wsat", "1.1", None), "patterns", [WRITES]),
     (("wsat", "1.1", None), "saturation.seconds", 24 * 3600),
-    (("xsr", "1.1", None), "groups.sequence", [
-        group(1, "SEQ", 1024, 8), group(2, "RND", 8, 6, thread_count=8), group(3, "SEQ", 1024, 8),
-    ]),
-)  # fmt: skip
+    (
+        ("xsr", "1.1", None),
+        "groups.sequence",
+        [
+            group(1, "SEQ", 1024, 8),
+            group(2, "RND", 8, 6, thread_count=8),
+            group(3, "SEQ", 1024, 8),
+        ],
+    ),
+)
 
 
 def written_down(test: str, pts: str, test_class: TestClass) -> dict[str, Any]:
@@ -211,9 +249,15 @@ def test_numbers_are_the_standard_s(test: str, pts: str, test_class: TestClass) 
 def test_titles_are_the_standard_s_short_names() -> None:
     """Each test has the name that its report pages carry; only the composite workload's changed with the version."""
     assert [spec(test).title for test in TESTS] == [
-        "IOPS", "Throughput", "Latency", "Write Saturation", "Host Idle Recovery", "Cross Stimulus Recovery",
-        "Composite Block Size Workload", "Demand Intensity",
-    ]  # fmt: skip
+        "IOPS",
+        "Throughput",
+        "Latency",
+        "Write Saturation",
+        "Host Idle Recovery",
+        "Cross Stimulus Recovery",
+        "Composite Block Size Workload",
+        "Demand Intensity",
+    ]
     assert [test for test in TESTS if spec(test).title != spec(test, "1.1").title] == ["composite"]
     assert spec("composite", "1.1").title == "Enterprise Composite Workload"
 
@@ -355,73 +399,152 @@ def tracked(**point: Any) -> list[dict[str, Any]]:
         ("hir", "conditioning.maximum", 4, "expected conditioning.maximum of at least settling.window_rounds (5)"),
         ("dirth", "demand.maximum", 4, "expected demand.maximum of at least steady_state.window_rounds (5)"),
         ("dirth", "conditioning.maximum", 4, "expected conditioning.maximum of at least settling.window_rounds (5)"),
-        ("iops", "steady_state.tracked", tracked(read_percent=0, block_size_kib=2),
-         TRACKED("steady_state", "metric and read_percent and block_size_kib")),
-        ("latency", "steady_state.tracked", tracked(read_percent=0),
-         TRACKED("steady_state", "metric and read_percent and block_size_kib")),
-        ("throughput", "steady_state.tracked", tracked(read_percent=50),
-         TRACKED("steady_state", "metric and read_percent")),
-        ("throughput", "steady_state.tracked", tracked(read_percent=0, block_size_kib=128),
-         TRACKED("steady_state", "metric and read_percent")),
+        (
+            "iops",
+            "steady_state.tracked",
+            tracked(read_percent=0, block_size_kib=2),
+            TRACKED("steady_state", "metric and read_percent and block_size_kib"),
+        ),
+        (
+            "latency",
+            "steady_state.tracked",
+            tracked(read_percent=0),
+            TRACKED("steady_state", "metric and read_percent and block_size_kib"),
+        ),
+        (
+            "throughput",
+            "steady_state.tracked",
+            tracked(read_percent=50),
+            TRACKED("steady_state", "metric and read_percent"),
+        ),
+        (
+            "throughput",
+            "steady_state.tracked",
+            tracked(read_percent=0, block_size_kib=128),
+            TRACKED("steady_state", "metric and read_percent"),
+        ),
         ("throughput", "steady_state.tracked", tracked(), TRACKED("steady_state", "metric and read_percent")),
-        ("dirth", "steady_state.tracked", tracked(thread_count=32),
-         TRACKED("steady_state", "metric and thread_count and queue_depth")),
-        ("dirth", "steady_state.tracked", tracked(thread_count=3, queue_depth=32),
-         TRACKED("steady_state", "metric and thread_count and queue_depth")),
+        (
+            "dirth",
+            "steady_state.tracked",
+            tracked(thread_count=32),
+            TRACKED("steady_state", "metric and thread_count and queue_depth"),
+        ),
+        (
+            "dirth",
+            "steady_state.tracked",
+            tracked(thread_count=3, queue_depth=32),
+            TRACKED("steady_state", "metric and thread_count and queue_depth"),
+        ),
         ("wsat", "settling.tracked", tracked(read_percent=0), TRACKED("settling", "metric")),
-        ("iops", "steady_state.tracked", 2 * tracked(read_percent=0, block_size_kib=4),
-         "steady_state: expected steady_state.tracked without repetition"),
-        ("wsat", "stimulus.name", "oltpp",
-         "expected stimulus.name to be one of write-intensive, oltp, vod, meta-data, composite, not oltpp"),
+        (
+            "iops",
+            "steady_state.tracked",
+            2 * tracked(read_percent=0, block_size_kib=4),
+            "steady_state: expected steady_state.tracked without repetition",
+        ),
+        (
+            "wsat",
+            "stimulus.name",
+            "oltpp",
+            "expected stimulus.name to be one of write-intensive, oltp, vod, meta-data, composite, not oltpp",
+        ),
         ("wsat", "saturation.seconds", 59, "expected saturation.seconds of at least settling.sample_seconds (60)"),
-        ("hir", "wait_states.access_c_seconds", 4,
-         "expected wait_states.access_c_seconds of at least wait_states.access_c_sample_seconds (5)"),
-        ("xsr", "groups.sequence", [group(1, "SEQ", 4, 1), {**group(2, "RND", 4, 1), "seconds": 59}],
-         "expected groups.sequence 2.seconds of at least groups.sample_seconds (60)"),
-        ("dirth", "demand.pre_write_seconds", 59,
-         "expected demand.pre_write_seconds of at least settling.sample_seconds (60)"),
-        ("dirth", "operating_points.pre_write_seconds", 59,
-         "expected operating_points.pre_write_seconds of at least settling.sample_seconds (60)"),
+        (
+            "hir",
+            "wait_states.access_c_seconds",
+            4,
+            "expected wait_states.access_c_seconds of at least wait_states.access_c_sample_seconds (5)",
+        ),
+        (
+            "xsr",
+            "groups.sequence",
+            [group(1, "SEQ", 4, 1), {**group(2, "RND", 4, 1), "seconds": 59}],
+            "expected groups.sequence 2.seconds of at least groups.sample_seconds (60)",
+        ),
+        (
+            "dirth",
+            "demand.pre_write_seconds",
+            59,
+            "expected demand.pre_write_seconds of at least settling.sample_seconds (60)",
+        ),
+        (
+            "dirth",
+            "operating_points.pre_write_seconds",
+            59,
+            "expected operating_points.pre_write_seconds of at least settling.sample_seconds (60)",
+        ),
         ("wsat", "saturation.capacities", 0, "saturation.capacities: 0: expected a number greater than 0"),
         ("wsat", "settling.sample_seconds", 0, "settling.sample_seconds: 0: expected a number of at least 0.1"),
         ("wsat", "settling.stride_samples", 0, "settling.stride_samples: 0: expected a number of at least 1"),
         ("wsat", "settling.first_sample", 0, "settling.first_sample: 0: expected a number of at least 1"),
-        ("hir", "wait_states.idle_seconds", [5, 10, 5],
-         "wait_states: expected idle_seconds without repetition"),
+        ("hir", "wait_states.idle_seconds", [5, 10, 5], "wait_states: expected idle_seconds without repetition"),
         ("hir", "wait_states.idle_seconds", [], "wait_states.idle_seconds: expected at least one entry"),
         ("hir", "wait_states.cycles", 0, "wait_states.cycles: 0: expected a number of at least 1"),
         ("hir", "patterns", [], "patterns: expected at least one entry"),
         ("hir", "patterns", [WRITES, WRITES], "expected patterns without repetition"),
-        ("hir", "patterns", [{**WRITES, "block_sizes": TWO_SIZES[:1]}],
-         "patterns 1: expected shares of block_sizes that add up to 100"),
-        ("hir", "patterns", [{**WRITES, "block_sizes": TWO_SIZES[:1] * 2}],
-         "patterns 1: expected block_sizes without repetition"),
-        ("hir", "patterns", [{**WRITES, "block_sizes": TWO_SIZES, "access": "SEQ"}],
-         "patterns 1: expected block_sizes of one size, for sequential access"),
-        ("hir", "patterns", [{**WRITES, "skew": [{"access_percent": 50, "range_percent": 100}]}],
-         "patterns 1: expected a skew that adds up to 100 and 100, for random access"),
-        ("hir", "patterns", [{**WRITES, "access": "SEQ", "skew": [{"access_percent": 100, "range_percent": 100}]}],
-         "patterns 1: expected a skew that adds up to 100 and 100, for random access"),
+        (
+            "hir",
+            "patterns",
+            [{**WRITES, "block_sizes": TWO_SIZES[:1]}],
+            "patterns 1: expected shares of block_sizes that add up to 100",
+        ),
+        (
+            "hir",
+            "patterns",
+            [{**WRITES, "block_sizes": TWO_SIZES[:1] * 2}],
+            "patterns 1: expected block_sizes without repetition",
+        ),
+        (
+            "hir",
+            "patterns",
+            [{**WRITES, "block_sizes": TWO_SIZES, "access": "SEQ"}],
+            "patterns 1: expected block_sizes of one size, for sequential access",
+        ),
+        (
+            "hir",
+            "patterns",
+            [{**WRITES, "skew": [{"access_percent": 50, "range_percent": 100}]}],
+            "patterns 1: expected a skew that adds up to 100 and 100, for random access",
+        ),
+        (
+            "hir",
+            "patterns",
+            [{**WRITES, "access": "SEQ", "skew": [{"access_percent": 100, "range_percent": 100}]}],
+            "patterns 1: expected a skew that adds up to 100 and 100, for random access",
+        ),
         ("hir", "patterns", [{**WRITES, "access": "random"}], "patterns 1.access: 'random': expected 'RND' or 'SEQ'"),
         ("hir", "patterns", [{**WRITES, "weight": 1}], "patterns 1.weight: expected no such key"),
         ("hir", "patterns", [7], "patterns 1: 7: expected a table"),
-        ("xsr", "groups.sequence", [group(1, "SEQ", 4, 1), group(1, "RND", 4, 1)],
-         "groups: expected sequence without repetition"),
+        (
+            "xsr",
+            "groups.sequence",
+            [group(1, "SEQ", 4, 1), group(1, "RND", 4, 1)],
+            "groups: expected sequence without repetition",
+        ),
         ("xsr", "groups.sequence", [{"name": "AG 1"}], "groups.sequence 1.access: expected this key"),
         ("xsr", "groups.sample_seconds", -1, "groups.sample_seconds: -1: expected a number of at least 0.1"),
         ("dirth", "demand.thread_counts", [32, 32], "demand: expected thread_counts without repetition"),
         ("dirth", "demand.queue_depths", [], "demand.queue_depths: expected at least one entry"),
         ("dirth", "demand.order", "up", "demand.order: 'up': expected 'total-oio', 'tc-major' or 'qd-major'"),
-        ("dirth", "operating_points.maximum_art_ms", 0,
-         "operating_points.maximum_art_ms: 0: expected a number greater than 0"),
+        (
+            "dirth",
+            "operating_points.maximum_art_ms",
+            0,
+            "operating_points.maximum_art_ms: 0: expected a number greater than 0",
+        ),
         ("latency", "histogram.block_size_kib", 0.7, "histogram.block_size_kib: 0.7: expected a multiple of 0.5"),
-        ("latency", "histogram.block_size_kib", 1e-17,
-         "histogram.block_size_kib: 1e-17: expected a number of at least 0.5"),
+        (
+            "latency",
+            "histogram.block_size_kib",
+            1e-17,
+            "histogram.block_size_kib: 1e-17: expected a number of at least 0.5",
+        ),
         ("latency", "histogram.seconds", True, "histogram.seconds: True: expected a number"),
         ("throughput", "rounds.read_percents", [0, 0], "rounds: expected read_percents without repetition"),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isascii() and len(value) < 40 else "value",
-)  # fmt: skip
+)
 def test_meaningless_numbers_are_told(test: str, key: str, value: object, told: str) -> None:
     """A number that a test could not run with is refused in a sentence that says what was expected, where."""
     assert refused(test, (key, value))[0] == told

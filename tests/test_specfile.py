@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from snia_pts.errors import SpecError, UsageError
 from snia_pts.spec import SPEC_TYPES, PatternSpec
-from snia_pts.specfile import SPECS, Specification, parse_override, read_specification, shown
+from snia_pts.spec.reader import SPECS, Specification, parse_override, read_specification, shown
 from tests.drives import special
 from tests.strategies import CLASSES, VERSIONS, toml_document, toml_values
 
@@ -54,14 +54,18 @@ KEYS = [(test, pts, key) for test, pts in FILES for key in numbers(test, pts)]
 def another(key: str, value: Any) -> Any:
     """Return another valid value of a number; the same where there is no other."""
     if isinstance(value, list) and isinstance(value[0], dict):
-        first = {**value[0], "metric": "mb_per_second" if value[0]["metric"] == "iops" else "iops"} if (
-            "metric" in value[0]
-        ) else {**value[0], "read_percent": value[0]["read_percent"] + 1}  # fmt: skip
+        first = (
+            {**value[0], "metric": "mb_per_second" if value[0]["metric"] == "iops" else "iops"}
+            if ("metric" in value[0])
+            else {**value[0], "read_percent": value[0]["read_percent"] + 1}
+        )
         return [first, *value[1:]]
     if isinstance(value, list):
         return value[::-1] if len(value) > 1 else [2 * value[0]]
     if isinstance(value, str):
         return {"disabled": "enabled", "total-oio": "qd-major"}.get(value, value)
+    if isinstance(value, bool):
+        return not value
     return value - 1 if value == 100 else value + 1
 
 
@@ -116,18 +120,22 @@ def test_every_number_has_its_clause(test: str, pts: str) -> None:
 
 @pytest.mark.parametrize(("test", "pts", "key"), KEYS)
 def test_changed_number_is_a_deviation(test: str, pts: str, key: str) -> None:
-    """Each number that differs from the standard is a deviation with its clause, unless it is the operator's."""
+    """Each number that differs from the standard is a deviation with its clause, or the operator's setting."""
     leaf, value = dict(leaves(table(test, pts)))[key], numbers(test, pts)[key]
-    read = changed(test, (key, another(key, value)), pts=pts)
+    other = another(key, value)
+    read = changed(test, (key, other), pts=pts)
 
-    if leaf.get("binding") == "operator" or another(key, value) == value:
-        assert read.deviations == ()
+    if other == value:
+        assert (read.deviations, read.settings) == ((), ())
         return
-    (deviation,) = read.deviations
+    least, most = leaf.get("bounds", (None, None))
+    free = leaf.get("binding", "required") != "required" if least is None else least <= other <= most
+    (deviation,) = read.settings if free else read.deviations
+    assert not (read.deviations if free else read.settings)
     assert deviation.what.partition(":")[0] == key
     assert deviation.clause == leaf["clause"]
     assert deviation.standard.endswith(" (recommended)") == (leaf.get("binding") == "recommended")
-    assert deviation.standard.removesuffix(" (recommended)") != deviation.actual
+    assert deviation.standard.partition(" (")[0] != deviation.actual
     if deviation.what == key:
         assert deviation.actual.endswith(UNITS.get(key.replace(".", "_").rpartition("_")[2], ""))
 
@@ -149,12 +157,58 @@ def test_what_a_specification_says_is_its_file(test: str, pts: str, test_class: 
     assert read_specification(test, pts, test_class, overrides=patterns) == own
 
 
-def test_operator_s_choice_depends_on_the_version() -> None:
-    """1.1 leaves thread count and queue depth to the operator, 2.0.2 recommends them."""
-    overrides = [("setup.thread_count", 8), ("setup.queue_depth", 64)]
+@pytest.mark.parametrize("pts", VERSIONS)
+def test_thread_count_and_queue_depth_are_settings(pts: str) -> None:
+    """1.1 leaves thread count and queue depth to the operator, 2.0.2 recommends them: neither makes a deviation."""
+    read = changed("iops", ("setup.thread_count", 8), ("setup.queue_depth", 64), pts=pts)
 
-    assert changed("iops", *overrides, pts="1.1").deviations == ()
-    assert len(changed("iops", *overrides).deviations) == 2
+    assert read.deviations == ()
+    assert [each.what for each in read.settings] == ["setup.thread_count", "setup.queue_depth"]
+
+
+@pytest.mark.parametrize(
+    ("test", "key", "within", "outside"),
+    [
+        ("iops", "rounds.maximum", (26, 1024), (5, 24)),
+        ("dirth", "demand.maximum", (26, 40), (24,)),
+        ("hir", "conditioning.maximum", (26, 40), (24,)),
+        ("wsat", "saturation.seconds", (21601, 86400), (21599, 86401)),
+        ("wsat", "settling.stride_samples", (31,), (29, 32)),
+        ("composite", "settling.stride_samples", (31,), (1, 60)),
+        ("wsat", "saturation.until_steady", (False,), ()),
+    ],
+)
+def test_bounds_tell_a_setting_from_a_deviation(
+    test: str, key: str, within: tuple[Any, ...], outside: tuple[Any, ...]
+) -> None:
+    """What the standard leaves to the operator is a setting as far as its bounds reach, and a deviation beyond them."""
+    for value in within:
+        read = changed(test, (key, value))
+        assert (read.deviations, [each.what for each in read.settings]) == ((), [key])
+    for value in outside:
+        read = changed(test, (key, value))
+        assert ([each.what for each in read.deviations], read.settings) == ([key], ())
+
+
+def test_a_file_of_one_s_own_widens_no_bounds(tmp_path: Path) -> None:
+    """What a setting is, the standard's own file says: bounds in another file are not asked."""
+    own = table()
+    own["rounds"]["point_seconds"] |= {"value": 30, "bounds": [1, 60]}
+    read = read_specification("iops", "2.0.2", "enterprise", path=written(tmp_path, toml_document(own)))
+
+    assert "rounds.point_seconds" in [each.what for each in read.deviations]
+    assert read.settings == ()
+
+
+@pytest.mark.parametrize("bounds", [7, [1], [2, 1], ["a", "b"], [True, False], [1, 2, 3]])
+def test_bounds_are_two_numbers(tmp_path: Path, bounds: Any) -> None:
+    """Bounds are the least and the greatest value, in this order."""
+    own = table()
+    own["rounds"]["maximum"]["bounds"] = bounds
+
+    assert mistakes(written(tmp_path, toml_document(own))) == [
+        f"rounds.maximum.bounds: {bounds!r}: expected the least and the greatest value"
+    ]
 
 
 def test_stimulus_is_the_operator_s_choice() -> None:
@@ -165,11 +219,14 @@ def test_stimulus_is_the_operator_s_choice() -> None:
 
 def test_deviation_reads_well() -> None:
     """A deviation says in plain words what the standard asks and what was done."""
-    deviations = changed("iops", ("rounds.point_seconds", 0.4), ("setup.thread_count", 8)).deviations
+    read = changed("iops", ("rounds.point_seconds", 0.4), ("rounds.maximum", 40), ("setup.thread_count", 8))
 
-    assert [(deviation.what, deviation.standard, deviation.actual) for deviation in deviations] == [
-        ("setup.thread_count", "4 (recommended)", "8"),
+    assert [(deviation.what, deviation.standard, deviation.actual) for deviation in read.deviations] == [
         ("rounds.point_seconds", "60 s", "0.4 s"),
+    ]
+    assert [(setting.what, setting.standard, setting.actual) for setting in read.settings] == [
+        ("setup.thread_count", "4 (recommended)", "8"),
+        ("rounds.maximum", "25 (the operator may take 25 to 1024)", "40"),
     ]
     assert deviating("hir", "wait_states.idle_seconds", [5, 10.5]) == [
         ("wait_states.idle_seconds", "5, 10, 15, 25, 50 s", "5, 10.5 s")
@@ -228,10 +285,11 @@ def test_added_and_missing_groups() -> None:
     assert deviating("xsr", "groups.sequence", [*groups, more]) == [
         ("groups.sequence", "AG 1, AG 2, AG 3", "AG 1, AG 2, AG 3, AG 4"),
         (
-            "groups.sequence: AG 4", "none",
+            "groups.sequence: AG 4",
+            "none",
             "SEQ read 0 % block size 1024 KiB 60.5 s thread count 1 queue depth 32",
         ),
-    ]  # fmt: skip
+    ]
 
 
 @given(st.dictionaries(st.sampled_from(["kib", "percent", "read_percent"]), st.integers() | st.floats(), min_size=1))
@@ -346,7 +404,8 @@ def test_override_of_an_unknown_key(key: str) -> None:
     with pytest.raises(SpecError) as caught:
         changed("iops", (key, 7))
 
-    assert f"--set {key}: expected one of " in str(caught.value)
+    assert f"--set {key}: " in str(caught.value)
+    assert "expected one of " in str(caught.value)
     assert all(known in str(caught.value) for known in numbers("iops"))
 
 
@@ -374,26 +433,46 @@ def test_wrong_overrides_are_told_together() -> None:
     assert "has 3 mistakes" in str(caught.value)
     assert "rounds.maximum: 'many': expected a whole number" in str(caught.value)
     assert "setup.thread_count: 0: expected a number of at least 1" in str(caught.value)
-    assert "--set rounds.minimum: expected one of" in str(caught.value)
+    assert "--set rounds.minimum: " in str(caught.value)
+    assert "expected one of " in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("rounds.maximum", 4), ("rounds.maximum", 0), ("rounds.maximum", 1025), ("rounds.maximum", True),
-        ("rounds.maximum", 7.5), ("rounds.maximum", "7"), ("rounds.maximum", None), ("rounds.read_percents", []),
-        ("rounds.read_percents", [0, 0]), ("rounds.read_percents", [101]), ("rounds.read_percents", 0),
-        ("rounds.block_sizes_kib", [4, 4.0]), ("rounds.block_sizes_kib", [0.3]), ("rounds.block_sizes_kib", [-4]),
-        ("rounds.block_sizes_kib", [1024, 64, 8]), ("rounds.point_seconds", 0), ("rounds.point_seconds", float("nan")),
-        ("rounds.point_seconds", float("inf")), ("setup.write_cache", "off"), ("setup.active_range_percent", 0),
-        ("setup.data_pattern", "zero"), ("steady_state.window_rounds", 1), ("steady_state.window_rounds", 26),
-        ("steady_state.data_excursion_percent", 0), ("steady_state.tracked", []), ("steady_state.tracked", [4]),
+        ("rounds.maximum", 4),
+        ("rounds.maximum", 0),
+        ("rounds.maximum", 1025),
+        ("rounds.maximum", True),
+        ("rounds.maximum", 7.5),
+        ("rounds.maximum", "7"),
+        ("rounds.maximum", None),
+        ("rounds.read_percents", []),
+        ("rounds.read_percents", [0, 0]),
+        ("rounds.read_percents", [101]),
+        ("rounds.read_percents", 0),
+        ("rounds.block_sizes_kib", [4, 4.0]),
+        ("rounds.block_sizes_kib", [0.3]),
+        ("rounds.block_sizes_kib", [-4]),
+        ("rounds.block_sizes_kib", [1024, 64, 8]),
+        ("rounds.point_seconds", 0),
+        ("rounds.point_seconds", float("nan")),
+        ("rounds.point_seconds", float("inf")),
+        ("setup.write_cache", "off"),
+        ("setup.active_range_percent", 0),
+        ("setup.data_pattern", "zero"),
+        ("steady_state.window_rounds", 1),
+        ("steady_state.window_rounds", 26),
+        ("steady_state.data_excursion_percent", 0),
+        ("steady_state.tracked", []),
+        ("steady_state.tracked", [4]),
         ("steady_state.tracked", [{"metric": "iops", "block_size_kib": 2, "read_percent": 0}]),
         ("steady_state.tracked", [{"metric": "art", "block_size_kib": 4, "read_percent": 0}]),
-        ("rounds.maximum", 10**5000), ("setup.write_cache", "\udcff"),
+        ("rounds.maximum", 10**5000),
+        ("setup.write_cache", "\udcff"),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isascii() else "value",
-)  # fmt: skip
+)
 def test_meaningless_values(key: str, value: object) -> None:
     """A value that the test could not run with is refused, in a sentence with its key or what it has to fit."""
     with pytest.raises(SpecError) as caught:
@@ -406,14 +485,32 @@ def test_meaningless_values(key: str, value: object) -> None:
 
 ENDLESS: dict[str, tuple[tuple[str, Any], ...]] = {
     "iops": (("rounds.block_sizes_kib", list(range(1, 201))), ("rounds.maximum", 1024)),
-    "dirth": (("demand.thread_counts", list(range(1, 41))), ("demand.queue_depths", list(range(1, 41))),
-              ("demand.maximum", 1024)),
+    "dirth": (
+        ("demand.thread_counts", list(range(1, 41))),
+        ("demand.queue_depths", list(range(1, 41))),
+        ("demand.maximum", 1024),
+    ),
     "wsat": (("settling.sample_seconds", 0.1), ("settling.stride_samples", 1), ("saturation.seconds", 604_800)),
     "hir": (("wait_states.idle_seconds", list(range(1, 12))), ("wait_states.cycles", 100_000)),
-    "xsr": (("groups.sample_seconds", 0.1), ("groups.sequence", [
-        {"name": f"AG {number}", "access": "SEQ", "read_percent": 0, "block_size_kib": 1024, "seconds": 604_800,
-         "thread_count": 1, "queue_depth": 32} for number in range(2)])),
-}  # fmt: skip
+    "xsr": (
+        ("groups.sample_seconds", 0.1),
+        (
+            "groups.sequence",
+            [
+                {
+                    "name": f"AG {number}",
+                    "access": "SEQ",
+                    "read_percent": 0,
+                    "block_size_kib": 1024,
+                    "seconds": 604_800,
+                    "thread_count": 1,
+                    "queue_depth": 32,
+                }
+                for number in range(2)
+            ],
+        ),
+    ),
+}
 
 
 @pytest.mark.parametrize("test", ENDLESS)
@@ -459,10 +556,11 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
     own["setup"]["active_range_percent"] = {"client": 75, "clause": "x"}
     own["setup"]["data_pattern"] = "random"
     own["preconditioning"]["capacities"] = {"value": 2}
-    own["preconditioning"]["queue_depth"]["binding"] = "perhaps"
-    own["preconditioning"]["thread_count"]["source"] = "x"
+    own["preconditioning"]["block_size_kib"]["binding"] = "perhaps"
+    own["rounds"]["point_seconds"]["source"] = "x"
     own["rounds"]["maximum"]["value"] = -1
     own["rounds"]["day"] = {"value": 1, "clause": "x"}
+    own["rounds"]["maximun"] = {"value": 1, "clause": "x"}
     own["rounds"]["a.b"] = {"value": 1, "clause": "x"}
     own["departures"] = [{"what": "x"}, 7]
     del own["steady_state"]["tracked"]
@@ -477,10 +575,11 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
             "setup.active_range_percent: None: expected a whole number",
             "setup.data_pattern: 'random': expected a table with a value and its clause",
             "preconditioning.capacities: expected the clause it follows",
-            "preconditioning.queue_depth: binding 'perhaps': expected required, recommended or operator",
-            "preconditioning.thread_count.source: expected no such key",
+            "preconditioning.block_size_kib: binding 'perhaps': expected required, recommended or operator",
+            "rounds.point_seconds.source: expected no such key",
             "rounds.maximum: -1: expected a number of at least 1",
             "rounds.day: expected no such key",
+            "rounds.maximun: expected no such key; did you mean maximum?",
             "rounds.a.b: expected a name without a dot",
             "departures 1: expected what, standard, actual, clause, and perhaps class",
             "departures 2: expected what, standard, actual, clause, and perhaps class",
@@ -516,14 +615,26 @@ def test_departure_of_a_mistyped_class(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        b"", b"\x00\x01\x02", b"\xff\xfe", b"\x7fELF\x02\x01\x01\x00", b"format = ", b"[setup", b"format = 1",
-        b"setup = 1\n'setup.x' = 2", b"a = " + b"[" * 10_000, b"a" + b".a" * 2000 + b" = 1",
-        b"a = " + b"{a = " * 10_000, b"a = " + b"1" * 10_000, b"[setup]\na = 0x" + b"f" * 10_000,
-        b"[setup]\na = {value = 0x" + b"f" * 10_000 + b", clause = 'x'}", b"a = [" + b"[" * 250 + b"]" * 250 + b"]",
-        b"\xef\xbb\xbfformat = 1", b"format = 1\rtest = 2",
+        b"",
+        b"\x00\x01\x02",
+        b"\xff\xfe",
+        b"\x7fELF\x02\x01\x01\x00",
+        b"format = ",
+        b"[setup",
+        b"format = 1",
+        b"setup = 1\n'setup.x' = 2",
+        b"a = " + b"[" * 10_000,
+        b"a" + b".a" * 2000 + b" = 1",
+        b"a = " + b"{a = " * 10_000,
+        b"a = " + b"1" * 10_000,
+        b"[setup]\na = 0x" + b"f" * 10_000,
+        b"[setup]\na = {value = 0x" + b"f" * 10_000 + b", clause = 'x'}",
+        b"a = [" + b"[" * 250 + b"]" * 250 + b"]",
+        b"\xef\xbb\xbfformat = 1",
+        b"format = 1\rtest = 2",
     ],
     ids=lambda content: "content",
-)  # fmt: skip
+)
 def test_files_that_are_no_specification(tmp_path: Path, content: bytes) -> None:
     """Binary, cut off, absurdly deep and absurdly long files are refused in lines that name the file."""
     path = tmp_path / "own.toml"
@@ -613,15 +724,14 @@ def nearly(value: Any) -> st.SearchStrategy[Any]:
 
 @given(st.data())
 def test_every_difference_is_told(data: st.DataObject) -> None:
-    """A specification that differs from the standard, in a number that is not the operator's, always says so."""
+    """A specification that differs from the standard always says so: in a deviation or in a setting, not in both."""
     test, pts, key = data.draw(st.sampled_from(KEYS))
     value = data.draw(nearly(numbers(test, pts)[key]))
     read = read_or_refuse(test, overrides=[(key, value)])
     assume(isinstance(read, Specification))
     assert isinstance(read, Specification)
 
-    bound = dict(leaves(table(test)))[key].get("binding") != "operator"
-    assert bool(read.deviations) == (bound and read.spec != changed(test).spec)
+    assert bool(read.deviations) + bool(read.settings) == (read.spec != changed(test).spec)
     assert all(each.standard and each.actual and each.standard != each.actual for each in read.deviations)
 
 
@@ -640,5 +750,5 @@ def test_a_special_file_is_no_specification(target: str, tmp_path: Path) -> None
     """What could not be read to its end in time and memory is refused at once."""
     special(tmp_path / "mine.toml", target)
 
-    with pytest.raises(SpecError, match=r"it is (no regular file|larger than 1048576 bytes)"):
+    with pytest.raises(SpecError, match=r"it is (no regular file|larger than 1 MiB)"):
         read_specification("iops", "2.0.2", "enterprise", path=tmp_path / "mine.toml")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from snia_pts.array import BuiltArray, Layout, Member
 from snia_pts.cli.main import main
-from snia_pts.dut import SupposedSpeed
-from snia_pts.lab.device import block_dut
-from snia_pts.lab.speed import supposed_speed
+from snia_pts.lab.device.identity import block_dut
+from snia_pts.lab.link_speed import supposed_speed
+from snia_pts.model.array import BuiltArray, Layout, Member
+from snia_pts.model.dut import SupposedSpeed
 from tests.hosts import SLOT, FakeHost
 from tests.strategies import dut
 

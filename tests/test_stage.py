@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from snia_pts.errors import HostFailed, TargetUnfit
-from snia_pts.lab.conditions import Conditions, put_back, settled
-from snia_pts.lab.safety import Target
-from snia_pts.lab.settable import FileSetting, find
-from snia_pts.lab.settings import NOTE, hold
-from snia_pts.lab.stage import Stage
-from snia_pts.steps import Prepare
+from snia_pts.lab.device.safety import Target
+from snia_pts.lab.host.conditions import Conditions, conditions_applied, put_back
+from snia_pts.lab.host.configurator import HostConfigurator
+from snia_pts.lab.host.settable import FileSetting, find
+from snia_pts.lab.settings.register import note_name
+from snia_pts.lab.settings.settings import NOTE, applied
+from snia_pts.model.steps import Prepare
 from tests.drives import MIB
 from tests.hosts import FakeHost
 from tests.strategies import dut
@@ -30,7 +31,7 @@ class Host:
         self.host = FakeHost(place / "root")
         self.folder, self.told = place / "run", list[str]()
         (self.folder / "evidence").mkdir(parents=True)
-        (self.host.root / "run").mkdir()
+        (self.host.root / "var/lib").mkdir(parents=True)
         for policy in ("policy0", "policy1"):
             self.host.write(f"{CPU}/{policy}/scaling_governor", "powersave\n")
             self.host.write(f"{CPU}/{policy}/scaling_available_governors", "performance powersave\n")
@@ -47,10 +48,10 @@ class Host:
         return {self.read(f"{CPU}/policy{number}/scaling_governor") for number in (0, 1)}
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> HostConfigurator:
         """The stage around the disk."""
         number = (self.disk / "dev").read_text().split(":")
-        return Stage("/dev/sdx", os.makedev(int(number[0]), int(number[1])), root=self.host.root)
+        return HostConfigurator("/dev/sdx", os.makedev(int(number[0]), int(number[1])), root=self.host.root)
 
     @contextmanager
     def settled(self, *staged: str, tune: bool = False, folder: Path | None = None) -> Iterator[Conditions]:
@@ -61,10 +62,17 @@ class Host:
         try:
             target = Target(dut=dut(path=str(file), kind="file", write_cache="unknown"), descriptor=descriptor)
             run = folder or self.folder
-            with settled(
-                target, run, run / "evidence", write_cache="as found", keep=True, tune=tune, tell=self.told.append,
-                staged=staged, root=self.host.root,
-            ) as found:  # fmt: skip
+            with conditions_applied(
+                target,
+                run,
+                run / "evidence",
+                write_cache="as found",
+                keep=True,
+                tune=tune,
+                tell=self.told.append,
+                staged=staged,
+                root=self.host.root,
+            ) as found:
                 yield found
         finally:
             os.close(descriptor)
@@ -110,16 +118,19 @@ def test_what_cannot_be_set_is_refused(host: Host) -> None:
         with pytest.raises(TargetUnfit, match=why):
             stage.require(((name, value),), cold=False)
     with pytest.raises(TargetUnfit, match="lets nobody choose its scheduler"):
-        Stage("/x", os.makedev(7, 99), root=host.host.root).changes(["scheduler"])
+        HostConfigurator("/x", os.makedev(7, 99), root=host.host.root).changes(["scheduler"])
 
 
 def test_all_is_put_back_with_what_goes_with_it(host: Host) -> None:
     """The scheduler takes the number of requests along: both are noted before, and put back after."""
     stage, block = host.stage, host.disk / "queue"
-    with hold(
-        stage.changes(["scheduler", "governor"]), host.folder, tell=host.told.append, root=host.host.root,
+    with applied(
+        stage.changes(["scheduler", "governor"]),
+        host.folder,
+        tell=host.told.append,
+        root=host.host.root,
         find=lambda kind, place: find(kind, place, host.host.root),
-    ) as held:  # fmt: skip
+    ) as held:
         stage.require_free(held)
         stage.prepare(Prepare(settings=(("scheduler", "bfq"), ("governor", "performance"))))
         (block / "nr_requests").write_text("256\n")
@@ -135,7 +146,8 @@ def test_a_killed_run_is_put_back(host: Host) -> None:
         note = (host.folder / NOTE).read_bytes()
     assert host.governors() == {"powersave"}
 
-    (host.folder / NOTE).write_bytes(note)  # as SIGKILL leaves it
+    for place in (host.folder / NOTE, host.host.root / "var/lib/snia-pts" / note_name(host.folder)):
+        place.write_bytes(note)  # as SIGKILL leaves it
     for number in (0, 1):
         host.host.write(f"{CPU}/policy{number}/scaling_governor", "performance\n")
     (told,) = put_back(host.folder, root=host.host.root)

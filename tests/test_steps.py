@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from snia_pts.dut import Dut
-from snia_pts.steps import BlockShare, Cell, Demand, Idle, Purge, Round, Stretch, Zone
+from snia_pts.model.dut import Dut
+from snia_pts.model.steps import BlockShare, Cell, ContinuousStimulus, Demand, Idle, Purge, Round, Zone
 from snia_pts.units import GB, KIB
 from tests.strategies import dut, stimulus
 
@@ -68,7 +68,7 @@ def test_steps_tell_their_stimuli() -> None:
     wipc = stimulus(access="SEQ", block_size_kib=128, seconds=None, passes=2)
 
     assert Purge().stimuli == Idle(seconds=5).stimuli == ()
-    assert Stretch(phase="WIPC", stimulus=wipc).stimuli == (wipc,)
+    assert ContinuousStimulus(phase="WIPC", stimulus=wipc).stimuli == (wipc,)
     assert Round(number=3, stimuli=(wipc, stimulus())).stimuli == (wipc, stimulus())
 
 
@@ -78,7 +78,7 @@ def test_steps_tell_what_they_are() -> None:
 
     assert Purge().label == "Purge"
     assert Purge(part="128 KiB").label == "128 KiB: Purge"
-    assert Stretch(phase="WIPC", stimulus=wipc).label == "WIPC SEQ 128 KiB 0/100"
+    assert ContinuousStimulus(phase="WIPC", stimulus=wipc).label == "WIPC SEQ 128 KiB 0/100"
     assert Round(part="128 KiB", number=3, stimuli=(wipc,)).label == "128 KiB: Round 3"
     assert Idle(part="Wait State 10", seconds=50).label == "Wait State 10: Idle 50 s"
 
@@ -89,7 +89,7 @@ def test_steps_tell_what_they_are() -> None:
 )
 def test_samples_of_a_stretch(seconds: float, sample_seconds: float | None, samples: int) -> None:
     """A stretch gives as many samples as begin in it; none where it is not cut."""
-    step = Stretch(phase="PC", stimulus=stimulus(seconds=seconds), sample_seconds=sample_seconds)
+    step = ContinuousStimulus(phase="PC", stimulus=stimulus(seconds=seconds), sample_seconds=sample_seconds)
 
     assert step.samples == samples
 
@@ -98,7 +98,7 @@ def test_samples_of_a_stretch(seconds: float, sample_seconds: float | None, samp
 def test_samples_are_cut_from_time(changes: dict[str, Any]) -> None:
     """A stretch shorter than a sample, or one that no time ends, cannot be cut."""
     with pytest.raises(ValueError, match="at least one sample's time"):
-        Stretch(phase="PC", stimulus=stimulus(**changes), sample_seconds=60)
+        ContinuousStimulus(phase="PC", stimulus=stimulus(**changes), sample_seconds=60)
 
 
 def mixed(*shares: tuple[float, int]) -> tuple[BlockShare, ...]:
@@ -128,7 +128,7 @@ def test_mix_of_sizes() -> None:
         ({"start_bytes": -4096}, "begins within its range"),
         ({"start_bytes": 960 * GB}, "begins within its range"),
         ({"limit_bytes": 4095}, "leaves room for one block"),
-        ({"limit_bytes": 4096, "seconds": None, "passes": 1}, "a limit goes with seconds"),
+        ({"limit_bytes": 4096, "seconds": None, "passes": 1}, "within whole blocks of a sequential stream"),
     ],
 )
 def test_impossible_stimuli(changes: dict[str, Any], sentence: str) -> None:
@@ -141,8 +141,9 @@ def test_demand() -> None:
     """A demand reads as the standard writes it, and tells all outstanding I/Os."""
     assert stimulus(thread_count=32, queue_depth=4).demand == Demand(thread_count=32, queue_depth=4)
     assert (Demand(thread_count=32, queue_depth=4).label, Demand(thread_count=32, queue_depth=4).total_oio) == (
-        "T32Q4", 128,
-    )  # fmt: skip
+        "T32Q4",
+        128,
+    )
 
 
 def test_dut_names() -> None:

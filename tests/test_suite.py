@@ -12,20 +12,22 @@ from hypothesis import strategies as st
 from pypdf import PdfReader
 
 from snia_pts.cli.main import main
-from snia_pts.cli.suite import seed_of
 from snia_pts.errors import RecordError, ReportError, RunFolderError
-from snia_pts.limits import Limit
 from snia_pts.record.suite import SuiteFolder
-from snia_pts.report import building, rst
+from snia_pts.report import registry as building
+from snia_pts.report.formats import rst
 from snia_pts.report.pages import Prose
 from snia_pts.report.suite import build, key_figures, overview, write
 from snia_pts.report.tables import Link, Table
-from snia_pts.result import TestResult
+from snia_pts.results.key_figures import key_figures as numbers
+from snia_pts.results.result import TestResult
+from snia_pts.runner.suite import seed_of
 from snia_pts.spec import SPEC_TYPES
+from snia_pts.spec.limits import Limit
 from snia_pts.units import duration, number
 from tests import samples
 from tests.drives import special
-from tests.test_cli import store_run
+from tests.samples import store_run
 
 TESTS = tuple(SPEC_TYPES)
 
@@ -105,7 +107,7 @@ def test_a_special_file_is_no_suite(target: str, tmp_path: Path) -> None:
     """What could not be read to its end in time and memory is refused at once."""
     special(tmp_path / "suite.json", target)
 
-    with pytest.raises(RecordError, match=r"suite\.json: it is (no regular file|larger than 1048576 bytes)"):
+    with pytest.raises(RecordError, match=r"suite\.json: it is (no regular file|larger than 1 MiB)"):
         SuiteFolder.existing(tmp_path)
 
 
@@ -125,11 +127,15 @@ def test_each_test_has_its_own_seed(seed: int) -> None:
 def test_every_test_has_key_figures() -> None:
     """Each test's summary line tells what the test is run for, in its own unit."""
     wanted = {
-        "iops": ("RND 4 KiB 0/100", "IOPS"), "throughput": ("SEQ 1024 KiB 0/100", "MB/s"),
-        "latency": ("RND 4 KiB 0/100", "ms"), "wsat": ("IOPS", "not steady", "histogram after it"),
+        "iops": ("RND 4 KiB 0/100", "IOPS"),
+        "throughput": ("SEQ 1024 KiB 0/100", "MB/s"),
+        "latency": ("RND 4 KiB 0/100", "ms"),
+        "wsat": ("IOPS", "not steady", "histogram after it"),
         "hir": ("Wait State 10", "steady state"),
-        "xsr": ("AG 3: recovered after", "MB/s"), "composite": ("Max IOPS", "T"), "dirth": ("Min IOPS", "T1Q1"),
-    }  # fmt: skip
+        "xsr": ("AG 3: recovered after", "MB/s"),
+        "composite": ("Max IOPS", "T"),
+        "dirth": ("Min IOPS", "T1Q1"),
+    }
     for test, texts in wanted.items():
         told = "; ".join(key_figures(samples.result_of(test)))
         assert all(text in told for text in texts), told
@@ -153,9 +159,12 @@ def test_the_verdict_counts_and_names() -> None:
         results(
             latency=samples.result_of("latency", steady=False),
             wsat=samples.result_of("wsat", ending="device failed", stop_after=30),
-            hir=None, xsr=None, composite=None, dirth=None,
+            hir=None,
+            xsr=None,
+            composite=None,
+            dirth=None,
         )
-    )  # fmt: skip
+    )
 
     assert told.verdict == (
         "3 of 8 tests finished; Write Saturation device failed; not steady: Latency; NOT RUN: Host Idle Recovery, "
@@ -270,8 +279,9 @@ def test_a_test_without_steady_state_is_complete() -> None:
         assert any(test in line and state in line for line in text.splitlines())
 
 
-@pytest.mark.parametrize(("pts", "title"), [("2.0.2", "Composite Block Size Workload"),
-                                            ("1.1", "Enterprise Composite Workload")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pts", "title"), [("2.0.2", "Composite Block Size Workload"), ("1.1", "Enterprise Composite Workload")]
+)
 def test_a_test_that_was_not_run_has_its_title(pts: str, title: str) -> None:
     """A test without a result is named as its version of the standard names it."""
     told = overview([("latency", samples.result_of("latency", pts=pts)), ("composite", None)])
@@ -282,8 +292,10 @@ def test_a_test_that_was_not_run_has_its_title(pts: str, title: str) -> None:
 
 def test_the_summary_leads_to_the_reports(tmp_path: Path) -> None:
     """Each report that is there is a link, relative to the summary: in HTML an address, in PDF a file to open."""
-    told = overview([("latency", samples.result_of("latency")), ("wsat", samples.result_of("wsat")), ("hir", None)],
-                    {"latency": "report.pdf"})  # fmt: skip
+    told = overview(
+        [("latency", samples.result_of("latency")), ("wsat", samples.result_of("wsat")), ("hir", None)],
+        {"latency": "report.pdf"},
+    )
     paths = write(told, tmp_path)
 
     assert re.findall(r'href="([^"]*)"', paths["html"].read_text()) == ["latency/report.pdf"]
@@ -318,8 +330,10 @@ def test_the_summary_is_a_report(tmp_path: Path) -> None:
     write(told, tmp_path)
 
     assert {name: path.name for name, path in paths.items()} == {
-        "rst": "summary.rst", "pdf": "summary.pdf", "html": "summary.html"
-    }  # fmt: skip
+        "rst": "summary.rst",
+        "pdf": "summary.pdf",
+        "html": "summary.html",
+    }
     assert {name: path.read_bytes() for name, path in paths.items()} == first
     text = first["rst"].decode()
     rst.parse(text)
@@ -399,7 +413,7 @@ def test_a_linked_folder_is_refused(stored: SuiteFolder, capsys: pytest.CaptureF
 
     for verb in ("assess", "report"):
         assert main([verb, str(stored.path)]) == 14
-        assert "it is a link" in capsys.readouterr().err
+        assert "it is a symlink" in capsys.readouterr().err
     assert not (elsewhere.path / "report.pdf").exists()
 
 
@@ -409,7 +423,7 @@ def test_the_run_of_another_test_is_refused(stored: SuiteFolder, capsys: pytest.
 
     for verb in ("assess", "report"):
         assert main([verb, str(stored.path)]) == 14
-        assert "its journal is that of the test latency" in capsys.readouterr().err
+        assert "its journal is of the test latency" in capsys.readouterr().err
 
 
 def test_a_folder_of_nothing_gives_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -419,3 +433,15 @@ def test_a_folder_of_nothing_gives_a_sentence(tmp_path: Path, capsys: pytest.Cap
     for verb in ("assess", "report"):
         assert main([verb, str(tmp_path / "all")]) == 14
         assert "none of its tests was run" in capsys.readouterr().err
+
+
+def test_a_point_has_one_response_time() -> None:
+    """The summary of all tests, the limits and the comparison print the same ART: that of all I/Os of the window."""
+    result = samples.result_of("latency")
+    printed = {line for line in key_figures(result) if "ART" in line}
+    known = {
+        f"{each.at}: ART {number(each.value)} ms" for each in numbers(result) if each.metric == "average_response_ms"
+    }
+
+    assert printed
+    assert printed <= known

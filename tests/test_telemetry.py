@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -16,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.lab import telemetry
-from snia_pts.lab.engine import FioEngine
-from snia_pts.lab.telemetry import Observer, observe
-from snia_pts.measurement import Measurement, Sample
-from snia_pts.steps import Stimulus, Stretch
-from snia_pts.units import MOST
-from snia_pts.vitals import Vitals
-from tests.drives import MIB, loop_device
+from snia_pts.lab.fio.engine import FioEngine
+from snia_pts.lab.observation import telemetry
+from snia_pts.lab.observation.telemetry import Observer, observe
+from snia_pts.model.measurement import Measurement, Sample
+from snia_pts.model.steps import ContinuousStimulus, Stimulus
+from snia_pts.model.telemetry import TelemetrySample
+from snia_pts.units import MAX_QUANTITY
+from tests.drives import MIB, loop_device, need_program
 from tests.hosts import FakeHost
 
 STAT = "  {} 0 {} 100 {} 0 {} 300 {} {} {} 0 0 0 0 0 0\n"
@@ -44,7 +43,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of telemetry, in our hands."""
     found = Clock()
-    monkeypatch.setattr("snia_pts.lab.telemetry.time.monotonic_ns", found)
+    monkeypatch.setattr("snia_pts.lab.observation.telemetry.time.monotonic_ns", found)
     return found
 
 
@@ -65,9 +64,10 @@ class Drive:
                 root / f"sys/devices/system/cpu/cpu{cpu}/topology", physical_package_id="0\n", core_id=f"{core}\n"
             )
             self._made(
-                root / f"sys/devices/system/cpu/cpu{cpu}/thermal_throttle", core_throttle_count="5\n",
+                root / f"sys/devices/system/cpu/cpu{cpu}/thermal_throttle",
+                core_throttle_count="5\n",
                 package_throttle_count="7\n",
-            )  # fmt: skip
+            )
         self.block_stat(0, 0, 0, 0, 0, 0, 0)
         self.cpus((0, 0), (0, 0))
 
@@ -253,10 +253,16 @@ def test_what_the_kernel_does_not_say_is_none(tmp_path: Path) -> None:
     found.tick()
     told = found.lap()
 
-    assert told == Vitals(
-        seconds=told.seconds, cpu_percent=None, busiest_cpu_percent=None, block=None, celsius=None, throttlings=None,
-        link_errors=None, stolen_percent=None,
-    )  # fmt: skip
+    assert told == TelemetrySample(
+        seconds=told.seconds,
+        cpu_percent=None,
+        busiest_cpu_percent=None,
+        block=None,
+        celsius=None,
+        throttlings=None,
+        link_errors=None,
+        stolen_percent=None,
+    )
 
 
 def test_a_device_whose_io_is_not_counted_has_no_statistics(drive: Drive, clock: Clock) -> None:
@@ -295,14 +301,17 @@ def test_whatever_the_kernel_says_is_a_value_that_can_be_kept(stat: bytes, cpus:
         at_ns=0, cpus=telemetry.cpu_times(b"cpu 1 2 3 4 5 6 7 8 9\n"), block=(0,) * 6, throttlings=0, link_errors=0
     )
     after = telemetry._Reading(
-        at_ns=1, cpus=telemetry.cpu_times(b"cpu  " + cpus), block=telemetry._numbers(stat + b" 1" * 6)[:6],
-        throttlings=telemetry._whole(stat), link_errors=telemetry._total(b"TOTAL_ERR_COR " + stat),
-    )  # fmt: skip
+        at_ns=1,
+        cpus=telemetry.cpu_times(b"cpu  " + cpus),
+        block=telemetry._numbers(stat + b" 1" * 6)[:6],
+        throttlings=telemetry._whole(stat),
+        link_errors=telemetry._total(b"TOTAL_ERR_COR " + stat),
+    )
     told = telemetry._between(before, after, telemetry._celsius(sensor))
 
     queue = told.block.queue if told.block else None
     for value in (told.cpu_percent, told.stolen_percent, told.throttlings, told.link_errors, queue):
-        assert value is None or 0 <= value <= MOST
+        assert value is None or 0 <= value <= MAX_QUANTITY
 
 
 # -- real kernels -----------------------------------------------------------------------------------------------------
@@ -310,9 +319,15 @@ def test_whatever_the_kernel_says_is_a_value_that_can_be_kept(stat: bytes, cpus:
 
 def stimulus(**changes: Any) -> Stimulus:
     facts: dict[str, Any] = {
-        "access": "RND", "read_percent": 30, "block_size_bytes": 8192, "thread_count": 2, "queue_depth": 4,
-        "range_offset_bytes": 0, "range_bytes": 16 * MIB, "seconds": 0.3,
-    }  # fmt: skip
+        "access": "RND",
+        "read_percent": 30,
+        "block_size_bytes": 8192,
+        "thread_count": 2,
+        "queue_depth": 4,
+        "range_offset_bytes": 0,
+        "range_bytes": 16 * MIB,
+        "seconds": 0.3,
+    }
     return Stimulus(**{**facts, **changes})
 
 
@@ -324,9 +339,18 @@ def engine(target: Path, evidence: Path, **how: Any) -> FioEngine:
 def diskstats(device: Path) -> dict[str, int]:
     """Return the fields of /proc/diskstats by the names of its documentation."""
     names = (
-        "reads", "reads_merged", "sectors_read", "ms_reading", "writes", "writes_merged", "sectors_written",
-        "ms_writing", "in_progress", "ms_io", "weighted_ms_io",
-    )  # fmt: skip
+        "reads",
+        "reads_merged",
+        "sectors_read",
+        "ms_reading",
+        "writes",
+        "writes_merged",
+        "sectors_written",
+        "ms_writing",
+        "in_progress",
+        "ms_io",
+        "weighted_ms_io",
+    )
     for line in Path("/proc/diskstats").read_text().splitlines():
         _, _, name, *numbers = line.split()
         if name == device.name:
@@ -360,8 +384,7 @@ def test_over_a_point_the_numbers_are_those_of_diskstats_and_of_fio(tmp_path: Pa
 
 def test_iostat_tells_the_same(tmp_path: Path) -> None:
     """iostat -x over an interval around a point: as many I/Os, as many bytes, as much in flight (aqu-sz)."""
-    if shutil.which("iostat") is None:
-        pytest.skip("needs iostat (package sysstat)")
+    need_program("iostat", "sysstat")
     with loop_device(tmp_path / "x.img", 16 * MIB) as device:
         laboratory = engine(device, tmp_path / "e")
         argv = ["iostat", "-x", "-k", "-o", "JSON", "-y", device.name, "2", "1"]
@@ -385,7 +408,7 @@ def test_samples_of_a_stretch_have_their_own_and_are_the_whole_together(tmp_path
     """Each sample tells what the block layer did since the one before; together they are all that fio did."""
     with loop_device(tmp_path / "x.img", 16 * MIB) as device:
         laboratory = engine(device, tmp_path / "e")
-        asked = Stretch(phase="stimulus", stimulus=stimulus(seconds=1.0), sample_seconds=0.25)
+        asked = ContinuousStimulus(phase="stimulus", stimulus=stimulus(seconds=1.0), sample_seconds=0.25)
         outcomes = list(laboratory.stretch(asked))
     whole = outcomes[-1]
     assert isinstance(whole, Measurement)
@@ -456,7 +479,7 @@ def test_an_idle_drive_is_left_alone(tmp_path: Path, opened: list[str], monkeypa
         reads.append(asked[0])
         return b""
 
-    monkeypatch.setattr("snia_pts.lab.telemetry.os.pread", read)
+    monkeypatch.setattr("snia_pts.lab.observation.telemetry.os.pread", read)
     opened.clear()
     laboratory.idle(0.05)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
-import random
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
@@ -12,21 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts import timeline
-from snia_pts.histogram import Histogram
-from snia_pts.measurement import FIVE_NINES, Measurement, Sample, percentile_response_us
-from snia_pts.steps import Stretch
-from snia_pts.timeline import TimeLine
+from snia_pts.model.histogram import Histogram
+from snia_pts.model.measurement import FIVE_NINES, Measurement, Sample, percentile_response_us
+from snia_pts.model.steps import ContinuousStimulus
+from snia_pts.model.time_series import TimeLine
 from snia_pts.units import KIB
 from tests.courses import ScriptedDrive, noisy
-from tests.strategies import CLOCKING, block_statistics, measurement, sample, stimulus, transfers, vitals
+from tests.strategies import CLOCKING, measurement, sample, stimulus, transfers
 
 
 def line() -> TimeLine:
     return TimeLine(phase="PC", part="", stimulus=stimulus())
 
 
-def taken(stretches: list[Stretch], drive: ScriptedDrive) -> tuple[TimeLine, list[Sample], list[Measurement]]:
+def taken(
+    stretches: list[ContinuousStimulus], drive: ScriptedDrive
+) -> tuple[TimeLine, list[Sample], list[Measurement]]:
     """Return the time line of some stretches that a drive answers, with the samples and wholes it was made of."""
     made, samples, wholes = line(), [], []
     for step in stretches:
@@ -40,19 +39,19 @@ def taken(stretches: list[Stretch], drive: ScriptedDrive) -> tuple[TimeLine, lis
 
 
 @st.composite
-def cut_stretches(draw: st.DrawFn) -> list[Stretch]:
+def cut_stretches(draw: st.DrawFn) -> list[ContinuousStimulus]:
     """Draw stretches of one minute to some, cut into samples, mixed or not, some ended by a limit."""
     found = []
     for _ in range(draw(st.integers(1, 5))):
         changes = {"seconds": draw(st.integers(60, 400)), "read_percent": draw(st.sampled_from([0, 40, 65, 100]))}
         limit = draw(st.none() | st.integers(1, 4 * 10**5))
         asked = stimulus(**changes, limit_bytes=limit and limit * 4 * KIB)
-        found.append(Stretch(phase="PC", stimulus=asked, sample_seconds=60))
+        found.append(ContinuousStimulus(phase="PC", stimulus=asked, sample_seconds=60))
     return found
 
 
 @given(cut_stretches(), st.integers(0, 10**6))
-def test_columns_add_up_to_the_measurements(stretches: list[Stretch], seed: int) -> None:
+def test_columns_add_up_to_the_measurements(stretches: list[ContinuousStimulus], seed: int) -> None:
     """Whatever the stretches, the columns' sums are the measurements' counts, and rows are the samples in order."""
     made, samples, wholes = taken(stretches, ScriptedDrive(noisy(seed, 0.9)))
 
@@ -68,16 +67,16 @@ def test_columns_add_up_to_the_measurements(stretches: list[Stretch], seed: int)
 
 
 @given(cut_stretches(), st.integers(0, 10**6))
-def test_rates_are_the_samples_own(stretches: list[Stretch], seed: int) -> None:
+def test_rates_are_the_samples_own(stretches: list[ContinuousStimulus], seed: int) -> None:
     """IOPS and MB/s of a row are those of its sample."""
     made, samples, _ = taken(stretches, ScriptedDrive(noisy(seed, 0.9)))
 
-    assert made.iops == pytest.approx([each.iops for each in samples])
-    assert made.mb_per_second == pytest.approx([each.mb_per_second for each in samples])
+    assert made.iops == pytest.approx([each.iops for each in samples], nan_ok=True)
+    assert made.mb_per_second == pytest.approx([each.mb_per_second for each in samples], nan_ok=True)
 
 
 @given(cut_stretches(), st.integers(0, 10**6), st.lists(st.floats(0, 900), min_size=5, max_size=5))
-def test_time_between_stretches_counts(stretches: list[Stretch], seed: int, pauses: list[float]) -> None:
+def test_time_between_stretches_counts(stretches: list[ContinuousStimulus], seed: int, pauses: list[float]) -> None:
     """A sample ends when it did on the clock of the first stretch's I/O: what lay between stretches is not left out."""
     made, drive, began, expected, now = line(), ScriptedDrive(noisy(seed, 0.9)), None, [], 1000.0
     for step, pause in zip(stretches, pauses, strict=False):
@@ -88,7 +87,7 @@ def test_time_between_stretches_counts(stretches: list[Stretch], seed: int, paus
         began = now if began is None else began
         expected += [now - began + each.ended_seconds for each in samples]
         now += whole.runtime_ms / 1000
-        made.add(samples, replace(whole, clocking=replace(whole.clocking, ended_monotonic_ns=round(1e9 * now))))
+        made.add(samples, replace(whole, timing=replace(whole.timing, ended_monotonic_ns=round(1e9 * now))))
 
     assert list(made.ended_seconds) == pytest.approx(expected, abs=1e-5)
     assert all(one <= other + 1e-5 for one, other in pairwise(made.ended_seconds))
@@ -160,82 +159,32 @@ def test_histogram_is_merged() -> None:
     assert made.histogram.bins == ((10, 6), (20, 7))
 
 
-@given(stretches=st.lists(st.integers(1, 60), min_size=1, max_size=6), seed=st.integers(0, 10**6))
-def test_a_long_line_keeps_its_sums_in_few_rows(stretches: list[int], seed: int) -> None:
-    """However many samples, rows are few and of even length; amounts, times and the greatest stay, ART is weighted."""
-    noise, made, taken_in = random.Random(seed), line(), []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timeline, "MOST_ROWS", 16)
-        for count in stretches:
-            for number in range(1, count + 1):
-                ios = noise.choice([0, noise.randint(1, 1000)])
-                each = replace(
-                    sample(number, ios), seconds=1.0, ended_seconds=float(number),
-                    average_response_us=noise.uniform(1, 9), maximum_response_us=noise.uniform(9, 99),
-                )  # fmt: skip
-                made.take(each)
-                taken_in.append(each)
-                assert len(made) <= 16
-            made.end(None)
-    weights = [read + written for read, written in zip(made.read_ios, made.write_ios, strict=True)]
-    total = sum(each.ios for each in taken_in)
-    assert made.samples == len(taken_in)
-    assert sum(weights) == total
-    assert sum(made.seconds) == pytest.approx(len(taken_in))
-    assert made.ended_seconds[-1] == len(taken_in)
-    assert list(made.ended_seconds) == sorted(made.ended_seconds)
-    assert max(made.maximum_response_us) == max(each.maximum_response_us for each in taken_in)
-    assert sum(map(operator.mul, weights, made.average_response_us)) == pytest.approx(
-        sum(each.ios * each.average_response_us for each in taken_in)
-    )
-    assert max(made.seconds) <= made.samples_per_row
-    assert sum(seconds < made.samples_per_row for seconds in made.seconds) <= 2 * len(stretches)
-
-
-@given(
-    st.lists(st.integers(1, 40), min_size=1, max_size=4),
-    st.lists(st.none() | st.floats(20, 90), min_size=160, max_size=160),
-)
-def test_a_long_line_keeps_what_the_kernel_told(stretches: list[int], told: list[float | None]) -> None:
-    """Of samples taken together the temperature is the greatest, CPU and queue are means by time; nan where none is."""
-    made, each = line(), iter(told)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timeline, "MOST_ROWS", 16)
-        for count in stretches:
-            for number in range(1, count + 1):
-                value = next(each)
-                block = None if value is None else block_statistics(queue=value)
-                seen = vitals(cpu_percent=value, celsius=value, block=block)
-                made.take(sample(number, seconds=1.0, ended_seconds=float(number), vitals=seen))
-            made.end(None)
-    used = told[: sum(stretches)]
-    rows, place = [], 0
-    for seconds in made.seconds:
-        rows.append([value for value in used[place : place + round(seconds)] if value is not None])
-        place += round(seconds)
-
-    assert [None if math.isnan(value) else value for value in made.celsius] == [max(row, default=None) for row in rows]
-    for column in (made.cpu_percent, made.queue):
-        for value, row in zip(column, rows, strict=True):
-            assert min(row) - 1e-9 <= value <= max(row) + 1e-9 if row else math.isnan(value)
-        for value, seconds, row in zip(column, made.seconds, rows, strict=True):
-            if len(row) == seconds:  # none is missing
-                assert value == pytest.approx(math.fsum(row) / len(row))
-    assert list(made.busiest_cpu_percent) == pytest.approx([math.nan] * len(made), nan_ok=True)
-
-
 def test_an_interruption_takes_no_time_on_the_line() -> None:
     """After a restart of the host its clock begins anew: the line goes on where it was, and then by that clock."""
     made, second = line(), 1_000_000_000
 
     def whole(began: int, interruptions: int) -> Measurement:
         clocking = replace(
-            CLOCKING, started_monotonic_ns=began * second, ended_monotonic_ns=(began + 1) * second,
+            CLOCKING,
+            started_monotonic_ns=began * second,
+            ended_monotonic_ns=(began + 1) * second,
             interruptions=interruptions,
-        )  # fmt: skip
-        return replace(measurement(write=transfers(10, runtime_ms=1000)), clocking=clocking)
+        )
+        return replace(measurement(write=transfers(10, runtime_ms=1000)), timing=clocking)
 
     for began, interruptions in ((500, 0), (502, 0), (3, 1), (6, 1)):
         made.add((), whole(began, interruptions))
 
     assert list(made.ended_seconds) == [1, 3, 4, 7]
+
+
+def test_every_sample_is_a_row() -> None:
+    """Of a day of seconds the first, the last, the least and the greatest are those of single samples."""
+    made = line()
+    for second in range(1, 86_401):
+        made.take(sample(second, 1000 + second % 977, seconds=1.0, ended_seconds=float(second)))
+    made.end(None)
+
+    assert len(made) == 86_400
+    assert (made.iops[0], made.iops[-1]) == (1001, 1000 + 86_400 % 977)
+    assert (min(made.iops), max(made.iops)) == (1000, 1976)

@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 
-from snia_pts.cli import host as verb
+from snia_pts.cli.commands import host as verb
 from snia_pts.cli.main import main
-from snia_pts.cli.resuming import _platform_changes
-from snia_pts.cli.running import _host_warnings
-from snia_pts.lab import tuning
-from snia_pts.lab.conditions import settled
-from snia_pts.lab.settable import find
-from snia_pts.lab.settings import hold
-from snia_pts.lab.telemetry import CpuTimes
-from snia_pts.lab.tuning import processors, queue
-from snia_pts.lab.tuning.seen import Seen, numbers
-from snia_pts.lab.tuning.way import beside
-from snia_pts.report.provenance import provenance
+from snia_pts.lab.host import tuning
+from snia_pts.lab.host.conditions import conditions_applied
+from snia_pts.lab.host.settable import find
+from snia_pts.lab.host.tuning import processors, queue
+from snia_pts.lab.host.tuning.finding import Finding, numbers
+from snia_pts.lab.host.tuning.io_path import numa_local_cpus
+from snia_pts.lab.observation.telemetry import CpuTimes
+from snia_pts.lab.settings.settings import applied
+from snia_pts.model.test_platform import HostSetting
+from snia_pts.report.sections.provenance import provenance
 from snia_pts.report.tables import Table
-from snia_pts.testplatform import HostSetting
+from snia_pts.runner.resume import platform_changes
+from snia_pts.runner.run import host_warnings
 from tests import samples
 from tests.drives import MIB, loop_device
 from tests.hosts import FakeHost
@@ -35,7 +35,7 @@ CPU = "sys/devices/system/cpu"
 POLICY = f"{CPU}/cpufreq/policy"
 
 
-def seen(host: FakeHost, block: Path | None = None) -> dict[str, Seen]:
+def seen(host: FakeHost, block: Path | None = None) -> dict[str, Finding]:
     """Return what is seen of a host, by name."""
     found = tuning.look(block, root=host.root, moment_seconds=0)
     assert len({each.name for each in found}) == len(found)
@@ -69,39 +69,69 @@ def test_a_host_that_tells_nothing(host: FakeHost) -> None:
         ({f"{POLICY}0/scaling_governor": "powersave"}, "governor", "powersave", "matters"),
         (
             {f"{POLICY}{n}/scaling_governor": "performance" if n else "ondemand" for n in range(3)},
-            "governor", "performance (2), ondemand (1)", "matters",
+            "governor",
+            "performance (2), ondemand (1)",
+            "matters",
         ),
         ({f"{POLICY}0/scaling_governor": "performance"}, "governor", "performance", "good"),
         (
             {f"{POLICY}0/energy_performance_preference": "balance_performance"},
-            "energy preference", "balance_performance", "matters",
+            "energy preference",
+            "balance_performance",
+            "matters",
         ),
         ({f"{CPU}/intel_pstate/no_turbo": "0"}, "turbo", "on", "noted"),
         ({f"{CPU}/intel_pstate/no_turbo": "1"}, "turbo", "off", "noted"),
         ({f"{CPU}/cpufreq/boost": "1"}, "turbo", "on", "noted"),
         (
-            {f"{CPU}/cpu0/cpuidle/state{n}/{name}": text for n, latency in enumerate(("0", "2", "133"))
-             for name, text in (("name", f"C{n}"), ("latency", latency), ("disable", "0"))},
-            "idle states", "up to 133 us to wake up (C2)", "matters",
+            {
+                f"{CPU}/cpu0/cpuidle/state{n}/{name}": text
+                for n, latency in enumerate(("0", "2", "133"))
+                for name, text in (("name", f"C{n}"), ("latency", latency), ("disable", "0"))
+            },
+            "idle states",
+            "up to 133 us to wake up (C2)",
+            "matters",
         ),
         (
-            {f"{CPU}/cpu0/cpuidle/state{n}/{name}": text for n, latency in enumerate(("0", "2", "133"))
-             for name, text in (("name", f"C{n}"), ("latency", latency), ("disable", str(n // 2)))},
-            "idle states", "up to 2 us to wake up (C1)", "good",
+            {
+                f"{CPU}/cpu0/cpuidle/state{n}/{name}": text
+                for n, latency in enumerate(("0", "2", "133"))
+                for name, text in (("name", f"C{n}"), ("latency", latency), ("disable", str(n // 2)))
+            },
+            "idle states",
+            "up to 2 us to wake up (C1)",
+            "good",
         ),
         (
-            {f"{CPU}/vulnerabilities/{name}": text for name, text in
-             (("mds", "Mitigation: Clear CPU buffers"), ("l1tf", "Not affected"), ("tsa", "Vulnerable: no microcode"))},
-            "mitigations", "1 on, 1 off or missing, 1 not needed", "noted",
+            {
+                f"{CPU}/vulnerabilities/{name}": text
+                for name, text in (
+                    ("mds", "Mitigation: Clear CPU buffers"),
+                    ("l1tf", "Not affected"),
+                    ("tsa", "Vulnerable: no microcode"),
+                )
+            },
+            "mitigations",
+            "1 on, 1 off or missing, 1 not needed",
+            "noted",
         ),
         ({"proc/cpuinfo": "flags\t\t: fpu hypervisor lm\n"}, "virtual machine", "yes", "matters"),
         ({"proc/cpuinfo": "flags\t\t: fpu lm\n"}, "virtual machine", "no", "good"),
-        ({"proc/swaps": "Filename Type Size Used Priority\n/dev/sdb1 partition 2097148 1024 -2\n"}, "swap",
-         "1.049 MB in use", "noted"),
-        ({"proc/swaps": "Filename Type Size Used Priority\n/dev/sdb1 partition 2097148 0 -2\n"}, "swap",
-         "not in use", "good"),
+        (
+            {"proc/swaps": "Filename Type Size Used Priority\n/dev/sdb1 partition 2097148 1024 -2\n"},
+            "swap",
+            "1.049 MB in use",
+            "noted",
+        ),
+        (
+            {"proc/swaps": "Filename Type Size Used Priority\n/dev/sdb1 partition 2097148 0 -2\n"},
+            "swap",
+            "not in use",
+            "good",
+        ),
     ],
-)  # fmt: skip
+)
 def test_processors(host: FakeHost, files: dict[str, str], name: str, value: str, judgement: str) -> None:
     """Each setting of the host, as kernels tell it."""
     for path, text in files.items():
@@ -156,7 +186,7 @@ def test_the_way_to_an_nvme_drive(host: FakeHost) -> None:
     assert seen(host, block)["PCIe link"].setting.wish == "16 GT/s x4"
     assert found["PCIe power saving"] == ("powersave", "matters")
     assert found["memory nodes"][1] == "matters"
-    assert beside(block, host.root) == frozenset(range(8, 16))
+    assert numa_local_cpus(block, host.root) == frozenset(range(8, 16))
     host.write("sys/devices/pci0000:00/0000:01:00.0/current_link_speed", "16.0 GT/s PCIe\n")
     assert judged(host, block)["PCIe link"] == ("16 GT/s x4", "good")
 
@@ -167,7 +197,7 @@ def test_one_memory_node_is_as_near_as_any(host: FakeHost) -> None:
     nodes(host, 1)
 
     assert judged(host, block)["memory nodes"] == ("one", "good")
-    assert beside(block, host.root) == frozenset()
+    assert numa_local_cpus(block, host.root) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -271,7 +301,7 @@ def test_what_matters_is_set_and_put_back(host: FakeHost, tmp_path: Path) -> Non
     block = tuned(host)
     before, found = sysfs(host), tuning.look(block, root=host.root, moment_seconds=0)
     changes = tuning.changes(found, host.root)
-    with hold(changes, tmp_path, find=partial(find, root=host.root), tell=print, root=host.root) as held:
+    with applied(changes, tmp_path, find=partial(find, root=host.root), tell=print, root=host.root) as held:
         now = tuning.look(block, root=host.root, moment_seconds=0)
         told = {each.name: each for each in tuning.told(now, found, held, {})}
     names = ("governor", "energy preference", "scheduler", "merging", "largest I/O", "PCIe power saving")
@@ -279,8 +309,13 @@ def test_what_matters_is_set_and_put_back(host: FakeHost, tmp_path: Path) -> Non
     assert {each.change.setting.kind for each in held} == {*names, "requests"}
     assert {told[name].judgement for name in names} == {"good"}
     assert [told[name].before for name in names] == [
-        "powersave", "balance_power", "mq-deadline", "on", "128 KiB", "powersave"
-    ]  # fmt: skip
+        "powersave",
+        "balance_power",
+        "mq-deadline",
+        "on",
+        "128 KiB",
+        "powersave",
+    ]
     assert {each.before for name, each in told.items() if name not in names} == {""}
     assert sysfs(host) == before
 
@@ -294,7 +329,7 @@ def test_what_could_not_be_set_says_why() -> None:
     """The reason of the judgement has the kernel's words; what is good all the same has none."""
     bad = HostSetting(name="scheduler", value="kyber", judgement="matters", wish="none", reason="slow")
     good = HostSetting(name="merging", value="off", judgement="good", reason="exact")
-    told = tuning.told([Seen(setting=bad), Seen(setting=good)], [], [], {"scheduler": "busy", "merging": "odd"})
+    told = tuning.told([Finding(setting=bad), Finding(setting=good)], [], [], {"scheduler": "busy", "merging": "odd"})
 
     assert [each.reason for each in told] == ["slow; it could not be set: busy", "exact"]
 
@@ -330,7 +365,7 @@ def test_the_limit_of_idle_states_is_seen(host: FakeHost) -> None:
 
 def test_what_matters_is_a_warning_of_the_run() -> None:
     """With its value, what would be better, and why; what is noted or good is none."""
-    (warning,) = _host_warnings(samples.SETTINGS)
+    (warning,) = host_warnings(samples.SETTINGS)
 
     assert warning.what == "host: scheduler"
     assert warning.detail.startswith("mq-deadline (better: none): a scheduler sorts")
@@ -345,8 +380,8 @@ def test_a_host_that_was_set_otherwise_meanwhile_is_told() -> None:
     new = [HostSetting(name=name, value="9", judgement="good", reason="") for name in ("other load", "requests")]
     now = samples.platform(settings=(*changed, *new))
 
-    assert list(_platform_changes(before, now)) == ["scheduler of the host: kyber, was mq-deadline"]
-    assert list(_platform_changes(before, before)) == []
+    assert list(platform_changes(before, now)) == ["scheduler of the host: kyber, was mq-deadline"]
+    assert list(platform_changes(before, before)) == []
 
 
 def test_a_report_tells_what_matters_first() -> None:
@@ -373,7 +408,7 @@ def test_a_report_tells_what_matters_first() -> None:
 @pytest.mark.device
 def test_a_loop_devices_queue_is_tuned_and_put_back(tmp_path: Path) -> None:
     """With the number of requests that somebody chose, which the kernel changes along with the scheduler."""
-    from snia_pts.lab.safety import hold as hold_target
+    from snia_pts.lab.device.safety import claim_target as hold_target
 
     with loop_device(tmp_path / "x.img", 4 * MIB) as device:
         folder = Path("/sys/block") / device.name / "queue"
@@ -386,7 +421,9 @@ def test_a_loop_devices_queue_is_tuned_and_put_back(tmp_path: Path) -> None:
         (run / "evidence").mkdir(parents=True)
         with (
             hold_target(device, size_bytes=None, overwrite=False, discard_data=True) as target,
-            settled(target, run, run / "evidence", write_cache="disabled", keep=False, tune=True, tell=print) as state,
+            conditions_applied(
+                target, run, run / "evidence", write_cache="disabled", keep=False, tune=True, tell=print
+            ) as state,
         ):
             told = {each.name: each for each in state.settings}
             assert (told["scheduler"].value, told["scheduler"].before) == ("none", "mq-deadline")

@@ -9,17 +9,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.errors import UsageError
-from snia_pts.units import block_size, capacity, duration, number, parse_size, whole_number
+from snia_pts.units import NARROW_NBSP, block_size, capacity, duration, exact_capacity, number, parse_size, whole_number
 
 
 @pytest.mark.parametrize(
     ("text", "size"),
     [
-        ("512", 512), ("512B", 512), ("4k", 4096), ("4K", 4096), ("4 KiB", 4096), ("4kB", 4000), ("0.5K", 512),
-        ("1M", 2**20), ("1MB", 10**6), ("1.5G", 3 * 2**29), ("1GB", 10**9), ("2T", 2**41), ("2TiB", 2**41),
-        ("2TB", 2 * 10**12), (" 1G ", 2**30), ("1.005kB", 1005),
+        ("512", 512),
+        ("512B", 512),
+        ("4k", 4096),
+        ("4K", 4096),
+        ("4 KiB", 4096),
+        ("4kB", 4000),
+        ("0.5K", 512),
+        ("1M", 2**20),
+        ("1MB", 10**6),
+        ("1.5G", 3 * 2**29),
+        ("1GB", 10**9),
+        ("2T", 2**41),
+        ("2TiB", 2**41),
+        ("2TB", 2 * 10**12),
+        (" 1G ", 2**30),
+        ("1.005kB", 1005),
     ],
-)  # fmt: skip
+)
 def test_size_is_read(text: str, size: int) -> None:
     """K, M, G and T are binary, kB, MB, GB and TB decimal, case and spaces do not matter."""
     assert parse_size(text) == size
@@ -75,11 +88,23 @@ def test_any_text_is_a_size_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        ("0", 0), ("4711", 4711), ("007", 7), (str(2**63 - 1), 2**63 - 1), (str(2**63), None), ("9" * 5000, None),
-        ("\N{SUPERSCRIPT TWO}", None), ("\N{ARABIC-INDIC DIGIT ONE}", None), ("1_0", None), ("+1", None), ("-1", None),
-        (" 1", None), ("1\n", None), ("", None), ("1.0", None),
+        ("0", 0),
+        ("4711", 4711),
+        ("007", 7),
+        (str(2**63 - 1), 2**63 - 1),
+        (str(2**63), None),
+        ("9" * 5000, None),
+        ("\N{SUPERSCRIPT TWO}", None),
+        ("\N{ARABIC-INDIC DIGIT ONE}", None),
+        ("1_0", None),
+        ("+1", None),
+        ("-1", None),
+        (" 1", None),
+        ("1\n", None),
+        ("", None),
+        ("1.0", None),
     ],
-)  # fmt: skip
+)
 def test_a_whole_number_is_plain_digits(text: str, number: int | None) -> None:
     """Only ASCII digits below 2^63 are a number: not all that Python calls a digit, nor more than it converts."""
     assert whole_number(text) == number
@@ -104,25 +129,62 @@ def test_capacity_is_decimal(size: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (512, "512 bytes"), (4096, "4.096 kB (4 096 bytes)"), (16 << 20, "16.78 MB (16 777 216 bytes)")],
+)
+def test_an_exact_capacity_has_all_its_bytes(size: int, text: str) -> None:
+    """Amounts that differ by a byte are told apart, and can still be read."""
+    assert exact_capacity(size) == text.replace(" 096", NARROW_NBSP + "096").replace(
+        " 777 216", f"{NARROW_NBSP}777{NARROW_NBSP}216"
+    )
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0, "0 s"), (0.5, "0.5 s"), (59, "59 s"), (60, "1 min 00 s"), (65.4, "1 min 05 s"), (3599.7, "1 h 00 min"),
-        (16800, "4 h 40 min"), (86400, "1 d 00 h"), (93600, "1 d 02 h"),
+        (0, "0 s"),
+        (0.5, "0.5 s"),
+        (59, "59 s"),
+        (60, "1 min 00 s"),
+        (65.4, "1 min 05 s"),
+        (3599.7, "1 h 00 min"),
+        (16800, "4 h 40 min"),
+        (93.83 * 60, "1 h 34 min"),
+        (86399, "1 d 00 h"),
+        (86400, "1 d 00 h"),
+        (93600, "1 d 02 h"),
+        (95.71 * 3600, "4 d 00 h"),
     ],
-)  # fmt: skip
+)
 def test_duration_has_two_units(seconds: float, text: str) -> None:
     """Times are written in their two largest units, rounded before they are split."""
     assert duration(seconds) == text
 
 
+@given(st.floats(0, 10**9))
+def test_duration_is_off_by_half_of_its_last_digit_at_most(seconds: float) -> None:
+    """A printed time differs from the true one by at most half of its smaller unit (or of its third digit)."""
+    units = {"d": 86400, "h": 3600, "min": 60, "s": 1}
+    words = duration(seconds).split()
+    printed = sum(float(number) * units[unit] for number, unit in zip(words[::2], words[1::2], strict=True))
+    last = units[words[-1]] if len(words) > 2 else 10.0 ** (math.floor(math.log10(seconds)) - 2) if seconds else 1
+    assert abs(printed - seconds) <= last / 2 * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0, "0"), (12345.4, "12\N{NARROW NO-BREAK SPACE}345"), (812.8, "812.8"), (0.1497, "0.1497"),
-        (-6.4, "-6.400"), (1000, "1\N{NARROW NO-BREAK SPACE}000"), (1e-9, "0.000000"), (math.nan, "n/a"),
+        (0, "0"),
+        (12345.4, "12\N{NARROW NO-BREAK SPACE}345"),
+        (812.8, "812.8"),
+        (0.1497, "0.1497"),
+        (-6.4, "-6.400"),
+        (1000, "1\N{NARROW NO-BREAK SPACE}000"),
+        (1e-9, "0.000000"),
+        (math.nan, "n/a"),
         (math.inf, "n/a"),
     ],
-)  # fmt: skip
+)
 def test_number_has_about_four_digits(value: float, text: str) -> None:
     """Values keep about four significant digits, thousands stand apart, and what is no number says so."""
     assert number(value) == text

@@ -15,15 +15,16 @@ import pytest
 
 from snia_pts.errors import DeviceFailed, HostFailed, SniaPtsError
 from snia_pts.lab import laboratory as laboratories
-from snia_pts.lab.cache import WriteCache
-from snia_pts.lab.engine import FioEngine
-from snia_pts.lab.fio import Refused
-from snia_pts.lab.kernel import KernelLog, names, open_log
+from snia_pts.lab.device.safety import Target, claim_target
+from snia_pts.lab.fio import AnswerRejected
+from snia_pts.lab.fio.engine import FioEngine
+from snia_pts.lab.host.configurator import HostConfigurator
 from snia_pts.lab.laboratory import Laboratory
+from snia_pts.lab.observation.kernel_log import KernelLog, names, open_log
 from snia_pts.lab.purge import Purger
-from snia_pts.lab.safety import Target, hold
-from snia_pts.lab.stage import Stage
-from snia_pts.steps import Idle, Purge, Round, Step, Stretch
+from snia_pts.lab.settings.write_cache import WriteCache
+from snia_pts.model.steps import ContinuousStimulus, Idle, Purge, Round, Step
+from snia_pts.units import exact_capacity
 from tests import samples
 from tests.drives import MIB, loop_device
 from tests.simulated_device import slow
@@ -162,7 +163,7 @@ def target(tmp_path: Path) -> Iterator[Target]:
     """A held loop device."""
     with (
         loop_device(tmp_path / "x.img", 4 * MIB) as device,
-        hold(device, size_bytes=None, overwrite=False, discard_data=True) as held,
+        claim_target(device, size_bytes=None, overwrite=False, discard_data=True) as held,
     ):
         yield held
 
@@ -171,7 +172,7 @@ def perform(target: Target, evidence: Path, engine: Any, step: Step = ROUND) -> 
     """Perform a step."""
     evidence.mkdir(exist_ok=True)
     cache, purger = WriteCache(target.dut, None, "disabled"), Purger(wanted="blkdiscard")
-    stage = Stage(target.dut.path, 0)
+    stage = HostConfigurator(target.dut.path, 0)
     lab = Laboratory(target, engine, purger=purger, cache=cache, stage=stage, seed=1, evidence=evidence)
     return list(lab.perform(step))
 
@@ -200,7 +201,9 @@ def test_a_reset_in_a_point_is_the_devices_failure(
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("step", [Purge(), Idle(seconds=1.0), Stretch(phase="WIPC", stimulus=stimulus(4096, passes=1))])
+@pytest.mark.parametrize(
+    "step", [Purge(), Idle(seconds=1.0), ContinuousStimulus(phase="WIPC", stimulus=stimulus(4096, passes=1))]
+)
 def test_a_purge_may_reset_the_drive(
     target: Target, tmp_path: Path, kernel: Kernel, monkeypatch: pytest.MonkeyPatch, step: Step
 ) -> None:
@@ -217,15 +220,15 @@ def test_a_purge_may_reset_the_drive(
 @pytest.mark.parametrize(
     ("refusal", "kind"),
     [
-        (Refused("host", "fio was killed by signal 9"), HostFailed),
-        (Refused("device", "it stalled"), DeviceFailed),
-        (Refused("device", "error 5", errno.EIO), DeviceFailed),
-        (Refused("host", "error 28", errno.ENOSPC), DeviceFailed),
-        (Refused("host", "error 12", errno.ENOMEM), HostFailed),
+        (AnswerRejected("host", "fio was killed by signal 9"), HostFailed),
+        (AnswerRejected("device", "it stalled"), DeviceFailed),
+        (AnswerRejected("device", "error 5", errno.EIO), DeviceFailed),
+        (AnswerRejected("host", "error 28", errno.ENOSPC), DeviceFailed),
+        (AnswerRejected("host", "error 12", errno.ENOMEM), HostFailed),
     ],
 )
 def test_a_device_that_has_no_room_within_its_size_has_failed(
-    target: Target, tmp_path: Path, refusal: Refused, kind: type[SniaPtsError]
+    target: Target, tmp_path: Path, refusal: AnswerRejected, kind: type[SniaPtsError]
 ) -> None:
     """ENOSPC is the host's mistake on a file, and a drive's that vanished or is thin; others keep their blame."""
     assert type(failure(target, tmp_path / "evidence", Scripted(refusal))) is kind
@@ -233,8 +236,8 @@ def test_a_device_that_has_no_room_within_its_size_has_failed(
 
 def test_a_full_file_system_is_the_hosts(tmp_path: Path) -> None:
     """A file whose file system is full is no device that failed."""
-    with hold(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as held:
-        engine = Scripted(Refused("host", "error 28", errno.ENOSPC))
+    with claim_target(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as held:
+        engine = Scripted(AnswerRejected("host", "error 28", errno.ENOSPC))
         assert type(failure(held, tmp_path / "evidence", engine)) is HostFailed
 
 
@@ -261,12 +264,12 @@ def test_what_became_of_the_target_comes_first(target: Target, tmp_path: Path) -
     def shrink() -> None:
         os.truncate(tmp_path / "x.img", 2 * MIB)
         subprocess.run(["losetup", "--set-capacity", target.dut.path], check=True)
-        raise Refused("host", "error 28", errno.ENOSPC)
+        raise AnswerRejected("host", "error 28", errno.ENOSPC)
 
     failed = failure(target, tmp_path / "evidence", Scripted(shrink))
 
     assert isinstance(failed, DeviceFailed)
-    assert "its size was '8192', and is '4096'; error 28" in str(failed)
+    assert f"its size was {exact_capacity(4 * MIB)} and is {exact_capacity(2 * MIB)}; error 28" in str(failed)
 
 
 @pytest.mark.root
@@ -279,7 +282,7 @@ def test_what_the_kernel_says_of_an_error_is_kept(tmp_path: Path) -> None:
     (tmp_path / "evidence").mkdir()
     with (
         loop_drive(tmp_path) as drive,
-        hold(drive.path, size_bytes=None, overwrite=False, discard_data=True) as held,
+        claim_target(drive.path, size_bytes=None, overwrite=False, discard_data=True) as held,
     ):
         engine = FioEngine(str(drive.path), tmp_path / "evidence", seed=1, io_engine="libaio")
         step = Round(number=1, stimuli=(stimulus(4096, range_bytes=slow.CAPACITY_BYTES, seconds=0.5),))
@@ -295,7 +298,7 @@ def test_what_the_kernel_says_of_an_error_is_kept(tmp_path: Path) -> None:
 @pytest.mark.root
 def test_a_log_that_cannot_be_read_is_told(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the kernel's log is not ours to read, a failure says that; where it is and tells nothing, nothing is."""
-    refusal = Refused("device", "it stalled")
+    refusal = AnswerRejected("device", "it stalled")
     quiet = failure(target, tmp_path / "quiet", Scripted(refusal))
     monkeypatch.setattr(laboratories, "open_log", lambda: None)
     deaf = failure(target, tmp_path / "deaf", Scripted(refusal))
@@ -312,7 +315,7 @@ def test_a_point_that_was_begun_twice_is_a_warning() -> None:
     result = samples.iops_result()
     loop = result.loops[0]
     point, *others = loop.rounds[2].measurements
-    changed = replace(point, clocking=replace(point.clocking, begun_again=True))
+    changed = replace(point, timing=replace(point.timing, engine_restarted=True))
     rounds = (*loop.rounds[:2], replace(loop.rounds[2], measurements=(changed, *others)), *loop.rounds[3:])
     found = replace(result, loops=(replace(loop, rounds=rounds),))
 
@@ -332,10 +335,10 @@ def test_a_wall_clock_that_was_set_is_a_warning(seconds: float, told: str) -> No
     result = samples.iops_result()
     loop = result.loops[0]
     first, *others = loop.rounds[2].measurements
-    changed = replace(first, clocking=replace(first.clocking, clock_set_seconds=seconds))
+    changed = replace(first, timing=replace(first.timing, clock_set_seconds=seconds))
     rounds = (*loop.rounds[:2], replace(loop.rounds[2], measurements=(changed, *others)), *loop.rounds[3:])
     found = replace(result, loops=(replace(loop, rounds=rounds),))
 
-    expected = [f"the wall clock was set {told} at about {first.clocking.started}: "] if told else []
+    expected = [f"the wall clock was set {told} at about {first.timing.started}: "] if told else []
     assert [warning.detail[: len(expected[0])] for warning in found.warnings if warning.what == "clock"] == expected
     assert (found.verdict, found.deviations) == (result.verdict, result.deviations)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.measurement import MeasuredRound, Sample, SampledRound
-from snia_pts.spec import Settling
-from snia_pts.steadystate import determine
-from snia_pts.window import breaks, in_a_row, sampled_round, sampled_window, unbroken, window_ending
+from snia_pts.analysis.steady_state import determine
+from snia_pts.analysis.window import breaks, in_a_row, sampled_round, sampled_window, unbroken, window_ending
+from snia_pts.model.measurement import MeasuredRound, Sample, SampledRound
+from snia_pts.spec import SampledSteadyStateRule
 from tests.strategies import cells, measured_round, rule, sample, spec_of
 
 #: Three tracked variables over eleven rounds: steady first at round 5, 7 and 5, but together only at 11.
@@ -80,16 +80,16 @@ def test_window_is_of_complete_rounds() -> None:
 # -- samples that stand for rounds -----------------------------------------------------------------------------------
 
 
-def settling(**changes: Any) -> Settling:
+def settling(**changes: Any) -> SampledSteadyStateRule:
     """Return the rule of write saturation, with changes."""
     found = spec_of("wsat").settling
-    assert isinstance(found, Settling)
+    assert isinstance(found, SampledSteadyStateRule)
     return replace(found, **changes)
 
 
-def judged(samples: Iterable[Sample], rule_of: Settling, before: int = 0) -> list[SampledRound]:
+def judged(samples: Iterable[Sample], rule_of: SampledSteadyStateRule, before: int = 0) -> list[SampledRound]:
     """Return the rounds that samples of one stretch stand for."""
-    return [found for each in samples if (found := sampled_round(before, each, rule_of)) is not None]
+    return [found for each in samples if (found := sampled_round(before, each, rule_of, 1.0)) is not None]
 
 
 @given(st.integers(0, 800))
@@ -207,9 +207,7 @@ def counted(measured: MeasuredRound, counts: Sequence[int]) -> MeasuredRound:
     found = zip(measured.measurements, counts, strict=True)
     return replace(
         measured,
-        measurements=tuple(
-            replace(each, clocking=replace(each.clocking, interruptions=count)) for each, count in found
-        ),
+        measurements=tuple(replace(each, timing=replace(each.timing, interruptions=count)) for each, count in found),
     )
 
 
@@ -238,14 +236,16 @@ def test_a_round_that_was_broken_off_is_in_no_window() -> None:
     rounds = [*plain[:4], counted(plain[4], (0, 1, 1)), *(counted(each, (1, 1, 1)) for each in plain[5:])]
     windows = [window_ending(rounds[:last], rule()) for last in range(1, 12)]
     assert [window.numbers if window else None for window in windows] == [
-        *[None] * 9, (6, 7, 8, 9, 10), (7, 8, 9, 10, 11),
-    ]  # fmt: skip
+        *[None] * 9,
+        (6, 7, 8, 9, 10),
+        (7, 8, 9, 10, 11),
+    ]
 
 
 def test_samples_before_an_interruption_are_in_no_window() -> None:
     """What is judged on samples follows the same rule."""
     rounds = [
-        SampledRound(number=number, minute=float(number), sample=sample(1, interruptions=number // 4))
+        SampledRound(number=number, minute=float(number), fills=1.0, sample=sample(1, interruptions=number // 4))
         for number in range(1, 10)
     ]
     rule_of = settling()
@@ -269,15 +269,18 @@ def test_rounds_that_were_broken_off_are_no_beginning() -> None:
     assert unbroken(plain) == plain
 
 
-@pytest.mark.parametrize(("counts", "found"), [
-    ((), ()),
-    (((0, 0, 0), (0, 0, 0)), ()),
-    (((2, 2, 2), (2, 2, 2)), ()),
-    (((0, 0, 0), (1, 1, 1), (1, 1, 1)), (1.5,)),
-    (((0, 0, 1), (1, 1, 1)), (1.0,)),
-    (((0, 0, 0), (0, 1, 1), (2, 2, 2)), (2.0, 2.5)),
-    (((0, 0, 0), (), (0, 0, 0), (), (1, 1, 1)), (4.5,)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("counts", "found"),
+    [
+        ((), ()),
+        (((0, 0, 0), (0, 0, 0)), ()),
+        (((2, 2, 2), (2, 2, 2)), ()),
+        (((0, 0, 0), (1, 1, 1), (1, 1, 1)), (1.5,)),
+        (((0, 0, 1), (1, 1, 1)), (1.0,)),
+        (((0, 0, 0), (0, 1, 1), (2, 2, 2)), (2.0, 2.5)),
+        (((0, 0, 0), (), (0, 0, 0), (), (1, 1, 1)), (4.5,)),
+    ],
+)
 def test_breaks_lie_in_rounds_or_between_them(counts: Sequence[Sequence[int]], found: Sequence[float]) -> None:
     """An interruption lies in the round before one of whose points it was, or half a round before the next."""
     rounds = rounds_of(*[(100,) * len(counts)] * 3)

@@ -55,9 +55,13 @@ def claimed(kind: str, found: Any, rounds: int, *, reached: bool = True) -> dict
     middle, average = sum(last) / 5, sum(values) / 5
     slope = sum((x - middle) * y for x, y in zip(last, values, strict=True)) / sum((x - middle) ** 2 for x in last)
     return {
-        "stdyrounds": last, "stdyvalues": values, "stdyslope": [slope, average - slope * middle], "stdyavg": average,
-        "reachstdystate": reached, "rndnr": rounds - 1,
-    }  # fmt: skip
+        "stdyrounds": last,
+        "stdyvalues": values,
+        "stdyslope": [slope, average - slope * middle],
+        "stdyavg": average,
+        "reachstdystate": reached,
+        "rndnr": rounds - 1,
+    }
 
 
 def ssd(
@@ -136,16 +140,26 @@ def escaped(content: Any) -> str:
 def slide() -> bytes:
     """Return the IOPS file of the slides: twelve rounds, the last five of which it calls steady."""
     first = [
-        [126, 1087, 2157, 4235, 8052, 12196, 19534, 34917], [131, 976, 1916, 3717, 7101, 10179, 15669, 28266],
-        [88, 600, 1153, 2230, 3870, 7975, 8766, 17704], [74, 544, 1013, 2137, 4117, 6277, 7410, 10754],
-        [26, 261, 531, 999, 2524, 2999, 5101, 10291], [41, 415, 436, 865, 1390, 2626, 4758, 10799],
+        [126, 1087, 2157, 4235, 8052, 12196, 19534, 34917],
+        [131, 976, 1916, 3717, 7101, 10179, 15669, 28266],
+        [88, 600, 1153, 2230, 3870, 7975, 8766, 17704],
+        [74, 544, 1013, 2137, 4117, 6277, 7410, 10754],
+        [26, 261, 531, 999, 2524, 2999, 5101, 10291],
+        [41, 415, 436, 865, 1390, 2626, 4758, 10799],
         [70, 635, 560, 666, 2185, 3231, 4625, 14559],
-    ]  # fmt: skip
+    ]
     values = [13705, 14639, 14747, 14678, 13927]
     rounds = [first] * 7 + [[*first[:-1], [*first[-1][:-2], each, 17903]] for each in values]
     told = {
-        "fioversion": "fio 2.0.7\n", "numjobs": 2, "iodepth": 16, "roundmat": rounds,
-        "stdyrounds": [7, 8, 9, 10, 11], "stdyvalues": values, "stdyslope": [48.3000000000001042, 13904.4999999999989],
-        "stdyavg": 14339.2, "reachstdystate": True, "rndnr": 11,
-    }  # fmt: skip
+        "fioversion": "fio 2.0.7\n",
+        "numjobs": 2,
+        "iodepth": 16,
+        "roundmat": rounds,
+        "stdyrounds": [7, 8, 9, 10, 11],
+        "stdyvalues": values,
+        "stdyslope": [48.3000000000001042, 13904.4999999999989],
+        "stdyavg": 14339.2,
+        "reachstdystate": True,
+        "rndnr": 11,
+    }
     return document("intel320", {}, {"iops": told})

@@ -9,10 +9,11 @@ from typing import Any
 import pypdf
 from reportlab.pdfgen.canvas import Canvas
 
-from snia_pts.report import building, pdf, rst
+from snia_pts.report import registry as building
+from snia_pts.report.formats import pdf, rst
+from snia_pts.report.formats.placements import POINTS
 from snia_pts.report.pages import Report
-from snia_pts.report.sheet import POINTS
-from snia_pts.result import TestResult
+from snia_pts.results.result import TestResult
 
 #: What the names of the header's forms begin with; all others are figures.
 HEADER_FORMS = "FormXob."

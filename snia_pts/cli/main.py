@@ -5,32 +5,19 @@ from __future__ import annotations
 import codecs
 import io
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
-from types import ModuleType
 from typing import Any, TextIO, cast
 
-from ..errors import HostFailed, Interrupted, SniaPtsError, UsageError
+from ..errors import HostFailed, Interrupted, SniaPtsError, UsageError, stop_cause
+from ..text import printable
 from .parser import build_parser
 
 
 def console() -> None:
     """Run the command line of this process and exit with its code."""
-    _forgo_openssl()
     sys.exit(main(sys.argv[1:]))
-
-
-def _forgo_openssl() -> None:
-    """Have ``hashlib`` take Python's own digests: OpenSSL is 3.5 MiB that a run would hold for nothing.
-
-    A Python that was built without them has OpenSSL all the same.
-    """
-    sha2 = ("_sha2",) if sys.version_info >= (3, 12) else ("_sha256", "_sha512")
-    if all(map(find_spec, ("_md5", "_sha1", *sha2, "_sha3", "_blake2"))):
-        sys.modules.setdefault("_hashlib", cast("ModuleType", None))  # nobody finds it
 
 
 def main(argv: Sequence[str]) -> int:
@@ -57,8 +44,9 @@ def _run(argv: Sequence[str], afterwards: list[Callable[[], None]]) -> int:
         return code
     except SniaPtsError as error:
         return _say(error)
-    except KeyboardInterrupt:
-        return _say(Interrupted(step="the preparation", what="no test had begun", hint="Nothing was tested."))
+    except KeyboardInterrupt as stop:
+        hint = "Nothing was tested."
+        return _say(Interrupted(cause=stop_cause(stop), step="the preparation", what="no test had begun", hint=hint))
     except BrokenPipeError:
         # The reader of our output is gone (snia-pts assess RUN | head): nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -105,17 +93,15 @@ def _speak_plainly() -> None:
 
 
 class _Text:
-    """A stream that takes text alone: what would command a terminal, or turn text around, becomes ?."""
-
-    _COMMANDS = re.compile(
-        r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]|(?!\A)\r(?!\Z)"
-    )  # a line that is written over begins with \r
+    """A stream that shows what cannot be printed as U+FFFD: it neither controls the terminal nor hides text."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        return self._stream.write(self._COMMANDS.sub("?", text))
+        before, after = text.startswith("\r"), text.endswith("\r")  # a line that is written over begins with \r
+        shown = printable(text.removeprefix("\r").removesuffix("\r"), lines=True)
+        return self._stream.write("\r" * before + shown + "\r" * (after and len(text) > 1))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

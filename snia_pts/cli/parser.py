@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
 
 from .. import __version__
-from ..errors import UsageError
-from ..raid import LINKS
+from ..model.raid import LINKS
+from .argument_parser import LazyVerb, Parser
+from .argument_parser import path as _path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,23 +60,13 @@ TESTS: Mapping[str, TestVerb] = {
 }
 
 
-class _Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are errors of this suite, each verb's its own."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Refuse what is not known where it is met; by itself, the parser of a verb leaves that to the whole's."""
-        known, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return known, unknown
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(detail=f"{message[:1].upper()}{message[1:]}.", hint=f"See {self.prog} --help.")
+#: The tests of ``all`` without --advanced.
+BASIC = ("iops", "throughput", "latency", "wsat")
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; ``arguments.verb`` is the function to call with the arguments."""
-    parser = _Parser(
+    parser = Parser(
         prog="snia-pts",
         description="Runs the SNIA Solid State Storage Performance Test Specification (PTS) on a drive.",
         epilog="A test destroys everything on its target. Exit codes and files: docs/.",
@@ -108,7 +98,7 @@ def _devices(parser: argparse.ArgumentParser) -> None:
         "Lists every disk of this host, and every loop device in use: what it is, where it hangs, and whether a test "
         "would take it, or why not. Reads only. Run as root to be told all."
     )
-    parser.set_defaults(verb=_verb("devices", "devices"))
+    parser.set_defaults(verb=LazyVerb("devices", "devices"))
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -117,21 +107,26 @@ def _host(parser: argparse.ArgumentParser) -> None:
         "Shows what of this host, and of the way to TARGET, may change what is measured: its value, what would be "
         "better, and why. Reads only, but for --restore."
     )
-    parser.set_defaults(verb=_verb("host", "host"))
-    parser.add_argument("target", metavar="TARGET", type=Path, nargs="?", help="a drive that is to be tested")
+    parser.set_defaults(verb=LazyVerb("host", "host"))
+    parser.add_argument("target", metavar="TARGET", type=_path, nargs="?", help="a drive that is to be tested")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument(
-        "--restore", metavar="RUN", type=Path, nargs="?", const=Path(), default=None,
+        "--restore",
+        metavar="RUN",
+        type=_path,
+        nargs="?",
+        const=Path(),
+        default=None,
         help="put back what killed runs left on this host, and what the run in the folder RUN left",
-    )  # fmt: skip
+    )
 
 
 def _test(parser: argparse.ArgumentParser, name: str, test: TestVerb) -> None:
     parser.description = "Runs the test on TARGET: a whole drive, or a file made for it. Everything on TARGET is lost."
-    parser.set_defaults(verb=_verb("running", "run_one"), test=name, set=[])
+    parser.set_defaults(verb=LazyVerb("run", "run_one"), test=name, set=[])
     _target(parser)
     standard = _standard(parser)
-    standard.add_argument("--spec", metavar="FILE", type=Path, help="a specification file of your own")
+    standard.add_argument("--spec", metavar="FILE", type=_path, help="a specification file of your own")
     for option, key in test.shortcuts.items():
         metavar, says = _SHORTCUT_HELP[option]
         setting = partial("{}={}".format, key)
@@ -143,9 +138,12 @@ def _test(parser: argparse.ArgumentParser, name: str, test: TestVerb) -> None:
     _plan(parser)
 
 
-def _all(parser: argparse.ArgumentParser) -> None:
+def _all(parser: Parser) -> None:
+    for name in BASIC:
+        for option, key in TESTS[name].shortcuts.items():
+            parser.keys_instead.setdefault(option, []).append(f"{name}.{key}")
     parser.description = "Runs the tests on TARGET, each with its own purge. Everything on TARGET is lost."
-    parser.set_defaults(verb=_verb("suite", "run_all"), set=[])
+    parser.set_defaults(verb=LazyVerb("run", "run_all"), set=[], spec=None)
     parser.add_argument(
         "--advanced", action="store_true", help="host idle, cross stimulus, composite and demand intensity as well"
     )
@@ -166,14 +164,14 @@ def _profile(parser: argparse.ArgumentParser) -> None:
     )
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     verbs.add_parser("list", help="the profiles that come with the suite").set_defaults(
-        verb=_verb("profile", "show_all")
+        verb=LazyVerb("profile", "show_all")
     )
     show = verbs.add_parser("show", help="print one, to be copied and changed")
     show.add_argument("name", metavar="NAME", help="one of the list, or the path of a file of yours")
-    show.set_defaults(verb=_verb("profile", "show"))
+    show.set_defaults(verb=LazyVerb("profile", "show"))
     run = verbs.add_parser("run", help="run one on a drive, a file, or in a directory", allow_abbrev=False)
     run.description = "Runs a profile on TARGET. Everything on a drive or file is lost; in a directory a file is made."
-    run.set_defaults(verb=_verb("profile", "run"), pts="none", test_class="enterprise", set=[], scratch=None)
+    run.set_defaults(verb=LazyVerb("run", "run_profile"), pts="2.0.2", test_class="enterprise")
     run.add_argument("name", metavar="NAME", help="one of the list, or the path of a file of yours")
     _target(run)
     profile = run.add_argument_group("profile", "Every value that differs from the profile is told in the report.")
@@ -182,16 +180,19 @@ def _profile(parser: argparse.ArgumentParser) -> None:
     profile.add_argument("--ramp-seconds", metavar="S", help="what such a workload does before it is counted")
     profile.add_argument("--range", metavar="SIZE", help="the most that a workload goes over")
     profile.add_argument(
-        "--axis", metavar="KEY=V,V", action="append", default=[],
+        "--axis",
+        metavar="KEY=V,V",
+        action="append",
+        default=[],
         help="go through these values, for example queue_depth=1,8 or host.scheduler=none,bfq",
-    )  # fmt: skip
+    )
     _how(run, "runs/<profile>-<model or file>-<time>")
     _plan(run)
 
 
 def _target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="TARGET", type=Path, help="a whole drive (/dev/nvme0n1), a file, sim:PRESET, or array:FILE"
+        "target", metavar="TARGET", type=_path, help="a whole drive (/dev/nvme0n1), a file, sim:PRESET, or array:FILE"
     )
     target = parser.add_argument_group("target")
     target.add_argument("--size", metavar="SIZE", help="size of the file to make, for example 1G")
@@ -201,9 +202,8 @@ def _target(parser: argparse.ArgumentParser) -> None:
     )
     target.add_argument("--serial", metavar="S", help="confirm the drive by its serial number, without a prompt")
     target.add_argument(
-        "--member-run", metavar="RUN", type=Path, help="of an array: an IOPS run of one of its drives, to predict from"
+        "--member-run", metavar="RUN", type=_path, help="of an array: an IOPS run of one of its drives, to predict from"
     )
-    parser.set_defaults(layout=None)
     way = target.add_mutually_exclusive_group()
     way.add_argument("--purge", metavar="METHOD", default="auto", help="auto (default), none, or one of docs/purge.rst")
     way.add_argument("--purge-command", metavar="CMD", help="purge with the vendor's tool, as in 'tool erase {device}'")
@@ -216,25 +216,46 @@ def _target(parser: argparse.ArgumentParser) -> None:
 
 
 def _standard(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    standard = parser.add_argument_group("standard", "Every value that differs from the standard is a Deviation.")
-    standard.add_argument("--class", dest="test_class", choices=("enterprise", "client"), default="enterprise")
+    standard = parser.add_argument_group("standard", "Every value that the standard does not allow is a Deviation.")
+    standard.add_argument(
+        "--class",
+        dest="test_class",
+        choices=("enterprise", "client"),
+        default="enterprise",
+        help="the class of drive that the standard has the test for: enterprise (default) or client",
+    )
     standard.add_argument("--pts", metavar="VERSION", default="2.0.2", help="2.0.2 (default) or 1.1")
     return standard
 
 
 def _how(parser: argparse.ArgumentParser, place: str) -> None:
     how = parser.add_argument_group("run")
-    how.add_argument("--engine", choices=("auto", "io_uring", "libaio"), default="auto", help="fio's I/O engine")
+    how.add_argument(
+        "--engine",
+        choices=("auto", "io_uring", "libaio"),
+        default="auto",
+        help="fio's I/O engine: io_uring, libaio, or auto (default), the first of them that works here",
+    )
     how.add_argument("--tune", action="store_true", help="set the host for the run, and put it back (docs/host.rst)")
     how.add_argument("--refill-buffers", action="store_true", help="new random data for every write (costs the host)")
+    how.add_argument("--stall-seconds", metavar="S", type=float, default=120.0, help="longest stall of a drive (120)")
     how.add_argument("--seed", metavar="N", help="of the random offsets (default: a new one, recorded)")
-    how.add_argument("--run-dir", metavar="DIR", type=Path, help=f"default: {place}")
+    how.add_argument("--run-dir", metavar="DIR", type=_path, help=f"default: {place}")
     _limits(how)
     _about(how)
     _to(how)
     how.add_argument("--operator", metavar="NAME", default="", help="who tests, for the report")
     _mail(how)
-    how.add_argument("--progress", choices=("auto", "line", "log", "none"), default="auto")
+    _progress(how)
+
+
+def _progress(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    parser.add_argument(
+        "--progress",
+        choices=("auto", "line", "log", "none"),
+        default="auto",
+        help="one line that is written over, a log of many, none, or auto (default): a line on a terminal, else a log",
+    )
 
 
 def _plan(parser: argparse.ArgumentParser) -> None:
@@ -245,22 +266,27 @@ def _plan(parser: argparse.ArgumentParser) -> None:
 
 
 def _assess(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(verb=_verb("stored", "assess"))
-    parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
+    parser.description = (
+        "Judges a stored run again from its journal, compares result.xml and all evidence with that, and prints the "
+        "verdict, the determinations and the figures. Needs no device, and changes nothing."
+    )
+    parser.set_defaults(verb=LazyVerb("stored", "assess"))
+    parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of all")
     _limits(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def _report(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(verb=_verb("stored", "report"))
-    parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
+    parser.description = "Makes result.xml and the report of a stored run again, from its journal. Needs no device."
+    parser.set_defaults(verb=LazyVerb("stored", "report"))
+    parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of all")
     _limits(parser)
     _about(parser)
     _to(parser)
 
 
 def _limits(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    parser.add_argument("--limits", metavar="FILE", type=Path, help="what is asked of the numbers (docs/usage.rst)")
+    parser.add_argument("--limits", metavar="FILE", type=_path, help="what is asked of the numbers (docs/usage.rst)")
 
 
 def _to(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
@@ -273,7 +299,7 @@ def _to(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
 
 def _about(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     parser.add_argument(
-        "--about", metavar="FILE", type=Path, help="operator, device, logo, notes: for the report (docs/usage.rst)"
+        "--about", metavar="FILE", type=_path, help="operator, device, logo, notes: for the report (docs/usage.rst)"
     )
 
 
@@ -282,7 +308,7 @@ def _mail(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
         "--mail-to", metavar="ADDRESS", action="append", help="mail at the end, whatever it is; as often as needed"
     )
     parser.add_argument("--mail-server", metavar="HOST[:PORT]", help="the server that takes it, unencrypted (port 25)")
-    parser.add_argument("--mail", metavar="FILE", type=Path, help="server, user, recipients (docs/usage.rst)")
+    parser.add_argument("--mail", metavar="FILE", type=_path, help="server, user, recipients (docs/usage.rst)")
 
 
 def _compare(parser: argparse.ArgumentParser) -> None:
@@ -290,9 +316,9 @@ def _compare(parser: argparse.ArgumentParser) -> None:
         "Compares stored runs of one test: drives, firmwares, hosts, file systems. Tells what else is not the same. "
         "The first run is what the others are held against."
     )
-    parser.set_defaults(verb=_verb("comparing", "compare"))
-    parser.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="the folders of two runs or more")
-    parser.add_argument("--out", metavar="DIR", type=Path, help="write the comparison there, as RST, PDF and HTML")
+    parser.set_defaults(verb=LazyVerb("compare", "compare"))
+    parser.add_argument("runs", metavar="RUN", type=_path, nargs="+", help="the folders of two runs or more")
+    parser.add_argument("--out", metavar="DIR", type=_path, help="write the comparison there, as RST, PDF and HTML")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -301,10 +327,10 @@ def _import(parser: argparse.ArgumentParser) -> None:
         "Reads a result file of TKperf, of any version, and makes a run folder of each test in it. Steady state is "
         "judged again; what the file does not tell stays unknown. Touches no device."
     )
-    parser.set_defaults(verb=_verb("exchange", "import_file"))
-    parser.add_argument("file", metavar="FILE", type=Path, help="the XML file that TKperf left")
+    parser.set_defaults(verb=LazyVerb("exchange", "import_file"))
+    parser.add_argument("file", metavar="FILE", type=_path, help="the XML file that TKperf left")
     parser.add_argument(
-        "--run-dir", metavar="DIR", type=Path, help="default: runs/<test>-<model>-<time>; of several tests runs/all-..."
+        "--run-dir", metavar="DIR", type=_path, help="default: runs/<test>-<model>-<time>; of several runs/all-..."
     )
     _to(parser)
 
@@ -314,11 +340,11 @@ def _export(parser: argparse.ArgumentParser) -> None:
         "Writes IOPS, latency, throughput and write saturation runs as a file that TKperf loads and plots. Tells what "
         "such a file cannot hold."
     )
-    parser.set_defaults(verb=_verb("exchange", "export"))
-    parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
+    parser.set_defaults(verb=LazyVerb("exchange", "export"))
+    parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of all")
     parser.add_argument("--to", choices=("tkperf",), required=True, help="the tool")
     parser.add_argument(
-        "--out", metavar="FILE", type=Path, help="a new file; default: <model>.xml in the folder of the run"
+        "--out", metavar="FILE", type=_path, help="a new file; default: <model>.xml in the folder of the run"
     )
 
 
@@ -327,34 +353,44 @@ def _resume(parser: argparse.ArgumentParser) -> None:
         "Goes on with a stopped run, or with several tests. Rounds go on where they were, and only a window after the "
         "interruption counts; what the standard wants without a break begins again at the last purge."
     )
-    parser.set_defaults(verb=_verb("resuming", "resume"), way="rule")
-    parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
-    way = parser.add_mutually_exclusive_group()
-    way.add_argument(
+    parser.set_defaults(verb=LazyVerb("resume", "resume"), policy="rule")
+    parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of all")
+    policies = parser.add_mutually_exclusive_group()
+    policies.add_argument(
         "--continue",
-        dest="way",
+        dest="policy",
         action="store_const",
         const="continue",
         help="go on with the step that was broken off, in any case; the report says so",
     )
-    way.add_argument("--from-purge", dest="way", action="store_const", const="purge", help="begin at the last purge")
-    parser.add_argument("--target", metavar="TARGET", type=Path, help="where the drive is now, if it has another name")
+    policies.add_argument(
+        "--from-purge", dest="policy", action="store_const", const="purge", help="begin at the last purge"
+    )
+    parser.add_argument("--target", metavar="TARGET", type=_path, help="where the drive is now, if it has another name")
     parser.add_argument("--serial", metavar="S", help="confirm the drive by its serial number, without a prompt")
     parser.add_argument("--overwrite", action="store_true", help="the file may be one that snia-pts did not make")
     parser.add_argument("--discard-data", action="store_true", help="what was put on the drive meanwhile may be lost")
     parser.add_argument("--purge-command", metavar="CMD", help="the vendor's tool, if the run was begun with one")
     _mail(parser)
-    parser.add_argument("--progress", choices=("auto", "line", "log", "none"), default="auto")
+    _progress(parser)
 
 
 def _stop(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(verb=_verb("status", "stop"))
-    parser.add_argument("run", metavar="RUN", type=Path, help="the folder of a run, or of all")
+    parser.description = (
+        "Asks a run to end after its current point or sample, and does not wait for it. What was measured is kept; "
+        "snia-pts resume RUN goes on with it."
+    )
+    parser.set_defaults(verb=LazyVerb("status", "stop"))
+    parser.add_argument("run", metavar="RUN", type=_path, help="the folder of a run, or of all")
 
 
 def _status(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(verb=_verb("status", "status"))
-    parser.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="a run, a run of all, or a folder of runs")
+    parser.description = (
+        "Tells of each run whether it runs, is stopped or finished, at which step, and which command goes on with it. "
+        "Reads only; needs no device."
+    )
+    parser.set_defaults(verb=LazyVerb("status", "status"))
+    parser.add_argument("runs", metavar="RUN", type=_path, nargs="+", help="a run, a run of all, or a folder of runs")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -363,7 +399,7 @@ def _raid(parser: argparse.ArgumentParser) -> None:
         "Works out what the disks of an array must do for what is asked of it, what it carries, and what fabric and "
         "disks move. Touches no device."
     )
-    parser.set_defaults(verb=_verb("raid", "raid_estimate"))
+    parser.set_defaults(verb=LazyVerb("raid", "raid_estimate"))
     parser.add_argument("--level", metavar="N", type=int, required=True, help="0, 1, 5, 6 or 10")
     parser.add_argument("--disks", metavar="N", type=int, required=True, help="how many")
     parser.add_argument("--iops", metavar="N", type=float, help="what is asked of the array")
@@ -378,16 +414,3 @@ def _raid(parser: argparse.ArgumentParser) -> None:
     link.add_argument("--link-gbit", metavar="N", type=float, help="the speed of a link in Gb/s, 8 bits a byte")
     link.add_argument("--link", metavar="KIND", choices=LINKS, help=f"its kind: {', '.join(LINKS)}")
     parser.add_argument("--json", action="store_true", help="as JSON")
-
-
-class _verb:
-    """A verb that imports its module only when it is called."""
-
-    def __init__(self, module: str, function: str) -> None:
-        self._module, self._function = module, function
-
-    def __call__(self, arguments: argparse.Namespace) -> int:
-        from importlib import import_module
-
-        module = import_module(f".{self._module}", __package__)
-        return int(getattr(module, self._function)(arguments))

@@ -11,6 +11,9 @@ def last_number(evidence: Path) -> int:
     return max((int(path.name[:5]) for path in evidence.iterdir() if re.match(r"[0-9]{5}-", path.name)), default=0)
 
 
-def looked_up(evidence: Path, name: str) -> Path:
-    """Return the place of what is looked up before a run begins, or goes on: what was looked up before it stays."""
-    return evidence / f"{last_number(evidence):05d}-{name}"
+def pre_run_path(evidence: Path, name: str) -> Path:
+    """Return the place of what is looked up before a run begins, or goes on: the last number, or the next unused."""
+    number = last_number(evidence)
+    while any(evidence.glob(f"{number:05d}-{name}*")):
+        number += 1
+    return evidence / f"{number:05d}-{name}"

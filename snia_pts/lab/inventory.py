@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from ..dut import Dut
 from ..errors import SniaPtsError
+from ..model.dut import Dut
 from ..units import whole_number
-from .contents import Contents, read_contents
-from .device import ROOT, attribute, block_dut
-from .guard import require_free, require_node, require_spare, require_writable
-from .occupancy import Occupancy, device_path, look, openers, partitions
+from .device.contents import Contents, read_contents
+from .device.guard import require_free, require_node, require_spare, require_writable, stack_of
+from .device.identity import ROOT, attribute, block_dut, require_kernel_files
+from .device.storage import device_path, partitions
+from .device.usage import Usage, read_usage
 from .purge import offers
 
 _ASKED_AT_ONCE = 8
@@ -51,13 +52,17 @@ class Listed:
 
 
 def read_inventory(root: Path = ROOT) -> tuple[Listed, ...]:
-    """Return the disks of this host, and the loop devices that are bound, in the order of their names."""
+    """Return the disks of this host, and the loop devices that are bound, in the order of their names.
+
+    Raises KernelFilesMissing.
+    """
     from concurrent.futures import ThreadPoolExecutor  # for who lists devices, and not for every test
 
-    occupancy = _lasting(look(root), root)
+    require_kernel_files(root)
+    usage = _lasting(read_usage(root), root)
     blocks = sorted((each for each in (root / "sys/block").glob("*") if _is_there(each)), key=_natural)
     disks = {device_path(block, root): block.resolve() for block in blocks}
-    refusals = {path: _in_use(path, block, occupancy, root) for path, block in disks.items()}
+    refusals = {path: _in_use(path, block, usage, root) for path, block in disks.items()}
     free = {path: [device_path(each, root) for each in partitions(disks[path])] for path in disks if not refusals[path]}
     contents = read_contents(free)
     refusals |= {path: _refusal(path, contents[path]) for path in free}
@@ -73,15 +78,10 @@ def read_inventory(root: Path = ROOT) -> tuple[Listed, ...]:
         )
 
 
-def _lasting(occupancy: Occupancy, root: Path) -> Occupancy:
+def _lasting(usage: Usage, root: Path) -> Usage:
     """Leave out who has a device open for a moment only, as udev and other lists do."""
-    if not occupancy.openers:
-        return occupancy
     time.sleep(_PASSING_SECONDS)
-    still = openers(root)
-    return replace(
-        occupancy, openers={number: who for number, who in occupancy.openers.items() if still.get(number) == who}
-    )
+    return usage.persistent(root)
 
 
 def _is_there(block: Path) -> bool:
@@ -90,12 +90,12 @@ def _is_there(block: Path) -> bool:
     return attribute(block / "hidden") != "1" and not sizeless
 
 
-def _in_use(path: Path, block: Path, occupancy: Occupancy, root: Path) -> SniaPtsError | None:
+def _in_use(path: Path, block: Path, usage: Usage, root: Path) -> SniaPtsError | None:
     """Why a test would be refused before it looks at what is on the device."""
     try:
         require_node(path, block)
         block_dut(path, block, root)
-        require_free(path, block, occupancy)
+        require_free(path, stack_of(block, usage, root), usage)
         require_writable(path)
     except SniaPtsError as refusal:
         return refusal
@@ -115,8 +115,8 @@ def _listed(
 ) -> Listed:
     try:
         dut = block_dut(path, block, root)
-    except SniaPtsError:
-        dut = None
+    except SniaPtsError as gone:  # maybe only since it was looked at
+        dut, refusal = None, refusal or gone
     function = pci_function(block) if dut and dut.bus == "NVMe" else None
     return Listed(
         path=str(path),
@@ -126,7 +126,7 @@ def _listed(
         link_maximum=link(function, "max") if function else None,
         numa_node=numa_node(block),
         purge_methods=offers(dut, root) if dut else (),
-        contents=contents.told(path.name),
+        contents=contents.descriptions(path.name),
         refusal=refusal,
     )
 

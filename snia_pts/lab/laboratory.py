@@ -11,9 +11,12 @@ from itertools import repeat
 from pathlib import Path
 from typing import Protocol
 
-from ..dut import Dut
 from ..errors import DeviceFailed, HostFailed, PurgeFailed, SniaPtsError
-from ..measurement import Outcome, Purged
+from ..files import create_file
+from ..model.attempt import RejectedAttempt
+from ..model.dut import Dut
+from ..model.measurement import Measurement, Outcome, PurgeOutcome
+from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round, Step
 from ..spec import (
     DemandSpec,
     Deviation,
@@ -24,25 +27,27 @@ from ..spec import (
     Spec,
     WriteSaturationSpec,
 )
-from ..steps import Idle, Prepare, Purge, Round, Step, Stretch
 from ..units import block_size
-from .cache import CLAUSE, WriteCache
-from .device import attribute, block_directory
-from .engine import Engine
-from .evidence import last_number, looked_up
-from .fio import Refused
-from .kernel import KernelLog, names, open_log
-from .safety import Target
-from .stage import Stage
+from .device.identity import attribute, block_directory
+from .device.safety import Target
+from .evidence import last_number, pre_run_path
+from .fio import AnswerRejected
+from .fio.engine import Engine
+from .host.configurator import HostConfigurator
+from .observation.kernel_log import KernelLog, names, open_log
+from .settings.write_cache import CLAUSE, WriteCache
+
+#: A point is measured so often again where fio lost count of its last I/Os.
+_MOST_REPEATS = 2
 
 
-class Purging(Protocol):
+class PurgeStrategy(Protocol):
     """The way a target is purged: ``wanted`` is how it is asked for."""
 
     @property
     def wanted(self) -> str: ...
 
-    def purge(self, target: Target, seed: int, evidence: Path) -> Purged:
+    def purge(self, target: Target, seed: int, evidence: Path) -> PurgeOutcome:
         """Purge a held target and prove it; see Purger."""
         ...
 
@@ -51,9 +56,16 @@ class Laboratory:
     """A held target, the engine that does I/O on it, the way it is purged, and its write cache."""
 
     def __init__(
-        self, target: Target, engine: Engine, *, purger: Purging, cache: WriteCache, stage: Stage, seed: int,
+        self,
+        target: Target,
+        engine: Engine,
+        *,
+        purger: PurgeStrategy,
+        cache: WriteCache,
+        stage: HostConfigurator,
+        seed: int,
         evidence: Path,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._target = target
         self._stage = stage
         self._cache = cache
@@ -82,7 +94,7 @@ class Laboratory:
                 try:
                     self._target.require_same(step.label, part)
                     outcome = next(outcomes, None)
-                except Refused as refusal:
+                except AnswerRejected as refusal:
                     raise self._failure(step.label, part, refusal) from refusal
                 except SniaPtsError:
                     raise
@@ -95,7 +107,7 @@ class Laboratory:
                         raise DeviceFailed(step=step.label, what=part, reason=f"the kernel says: {line}")
                 yield outcome
 
-    def _failure(self, step: str, part: str, refusal: Refused) -> DeviceFailed | HostFailed:
+    def _failure(self, step: str, part: str, refusal: AnswerRejected) -> DeviceFailed | HostFailed:
         """Return the failure that a refusal tells of; first of all what became of the target."""
         reason, device = refusal.reason, refusal.blame == "device"
         try:
@@ -116,11 +128,11 @@ class Laboratory:
         lines = self._kernel.lines()
         if not lines:
             return "" if self._kernel.readable else " What the kernel says cannot be read here."
-        evidence = looked_up(self._evidence, "kernel.txt")
+        evidence = pre_run_path(self._evidence, "kernel.txt")
         try:
-            evidence.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            create_file(evidence, "\n".join((*lines, "")).encode(), replace=True)
         except OSError as error:
-            return f" The kernel says: {lines[-1]} (all it said could not be kept: {error.strerror})."
+            return f" The kernel says: {lines[-1]} (all it said could not be kept: {error.strerror or error})."
         return f" The kernel says: {lines[-1]} (all of it is in evidence/{evidence.name})."
 
     def recall(self, step: Step, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
@@ -137,7 +149,7 @@ class Laboratory:
                 yield "no I/O"
             case Prepare():
                 yield "the host"
-            case Stretch():
+            case ContinuousStimulus():
                 yield from repeat(step.stimulus.label, step.samples + 1)
             case Round():
                 yield from (stimulus.label for stimulus in step.stimuli)
@@ -150,14 +162,39 @@ class Laboratory:
                 yield self._engine.idle(step.seconds)
             case Prepare():
                 yield self._stage.prepare(step)
-            case Stretch():
+            case ContinuousStimulus() if step.sample_seconds is not None:
                 yield from self._engine.stretch(step)
-            case Round():
-                yield from self._engine.measure(
-                    step.stimuli, lambda stimulus: self._target.require_same(step.label, stimulus.label)
-                )
+            case ContinuousStimulus() | Round():
+                yield from self._measured(step)
 
-    def _purged(self, evidence: Path) -> Purged:
+    def _measured(self, step: ContinuousStimulus | Round) -> Generator[Measurement, None, None]:
+        """Measure the stimuli of a step, and one whose answer is refused as repeatable once more, at most twice.
+
+        Preconditioning is not repeated for a few I/Os that fio lost count of: its histogram is not reported.
+        The next one may have begun then: it is ended, and begins anew after it.
+        """
+        done, rejected = 0, list[RejectedAttempt]()
+        while done < len(step.stimuli):
+            left = step.stimuli[done:]
+            found = self._engine.measure(
+                left,
+                lambda stimulus: self._target.require_same(step.label, stimulus.label),
+                allow_uncounted=isinstance(step, ContinuousStimulus) and step.phase == "WIPC",
+            )
+            try:
+                for measurement in found:
+                    yield replace(measurement, rejected=tuple(rejected))
+                    done, rejected = done + 1, []
+                return
+            except AnswerRejected as refusal:
+                if not refusal.repeatable or refusal.attempt is None or len(rejected) == _MOST_REPEATS:
+                    raise
+                rejected.append(refusal.attempt)
+            finally:
+                if isinstance(found, Generator):
+                    found.close()
+
+    def _purged(self, evidence: Path) -> PurgeOutcome:
         """Purge, and look what became of the write cache: some drives come back with their default."""
         purged = self._purger.purge(self._target, self._seed, evidence)
         remarks, deviations = self._cache.after_purge(evidence.with_name(f"{evidence.name}-write-cache"))
@@ -211,7 +248,7 @@ def _sequential(spec: PatternSpec) -> Iterator[Deviation]:
     """Tell how a sequential pattern differs from one unbroken stream: fio begins anew with every start."""
     if spec.pattern.access != "SEQ":
         return
-    if isinstance(spec, WriteSaturationSpec) and 0 < spec.pattern.read_percent < 100:
+    if isinstance(spec, WriteSaturationSpec) and spec.saturation.until_steady and 0 < spec.pattern.read_percent < 100:
         yield Deviation(
             what="stop at steady state",
             standard="the stimulus ends when steady state is reached, if not before",

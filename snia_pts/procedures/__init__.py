@@ -8,7 +8,7 @@ for a Prepare.  It holds no clock, file, process or randomness.  Whoever answers
 
 from __future__ import annotations
 
-from ..dut import Dut
+from ..model.dut import Dut
 from ..spec import (
     CrossStimulusSpec,
     DemandSpec,
@@ -19,7 +19,7 @@ from ..spec import (
     Spec,
     ThroughputSpec,
     WriteSaturationSpec,
-)  # fmt: skip
+)
 from .asking import Answer, Procedure, drive
 from .cross_stimulus_recovery import cross_stimulus_recovery
 from .demand_intensity import demand_intensity
@@ -27,14 +27,14 @@ from .host_idle_recovery import host_idle_recovery
 from .iops import iops
 from .latency import latency
 from .profile import Point, points, profile
-from .settling import Settled
+from .sampled_steady_state import SaturationEnd
 from .throughput import throughput
 from .write_saturation import write_saturation
 
 __all__ = ["Answer", "Conclusion", "Point", "Procedure", "drive", "points", "procedure"]
 
 #: What a procedure concludes with: why the stimulus of write saturation ended; nothing elsewhere.
-Conclusion = Settled | None
+Conclusion = SaturationEnd | None
 
 
 def procedure(spec: Spec, dut: Dut) -> Procedure[Conclusion]:

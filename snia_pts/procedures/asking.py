@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
-from ..measurement import Measurement, Outcome, Sample
-from ..steps import Step, Stretch
+from ..model.measurement import Measurement, Outcome, Sample
+from ..model.steps import ContinuousStimulus, Step
 
 T = TypeVar("T")
 
@@ -26,12 +26,12 @@ def drive(procedure: Procedure[T], answer: Answer) -> T:
         step = next(procedure)
         while True:
             outcomes = answer(step)
-            step = procedure.send(iter(outcomes) if isinstance(step, Stretch) else tuple(outcomes))
+            step = procedure.send(iter(outcomes) if isinstance(step, ContinuousStimulus) else tuple(outcomes))
     except StopIteration as conclusion:
         return conclusion.value  # type: ignore[no-any-return]  # StopIteration does not say what it carries
 
 
-def stretch(step: Stretch, note: Callable[[Sample], None] = lambda _: None) -> Procedure[Measurement]:
+def stretch(step: ContinuousStimulus, note: Callable[[Sample], None] = lambda _: None) -> Procedure[Measurement]:
     """Ask for a stretch, and ``note`` its samples; concludes with the measurement of the whole.
 
     Raises ValueError when it is answered with another stimulus than it asked for, or without a sample where it is cut.

@@ -11,9 +11,9 @@ Sustained large sequential writes, small random writes, and large sequential wri
 
 from __future__ import annotations
 
-from ..dut import Dut
+from ..model.dut import Dut
+from ..model.steps import ContinuousStimulus, Purge, Stimulus
 from ..spec import CrossStimulusSpec
-from ..steps import Purge, Stimulus, Stretch
 from .asking import Procedure, stretch
 from .ranges import active_range_bytes, require_range, require_sectors
 
@@ -40,4 +40,6 @@ def cross_stimulus_recovery(spec: CrossStimulusSpec, dut: Dut) -> Procedure[None
             seconds=group.seconds,
         )
         sample_seconds = spec.groups.sample_seconds
-        yield from stretch(Stretch(part=group.name, phase="stimulus", stimulus=stimulus, sample_seconds=sample_seconds))
+        yield from stretch(
+            ContinuousStimulus(part=group.name, phase="stimulus", stimulus=stimulus, sample_seconds=sample_seconds)
+        )

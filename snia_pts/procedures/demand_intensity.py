@@ -10,7 +10,7 @@ One access pattern at every Thread Count and Queue Depth, then its response time
         for (TC, QD) in {32, 16, 8, 6, 4, 2, 1} x {32, 16, 8, 6, 4, 2, 1}, by falling Total OIO:
             the pattern at its R/W mix, 1 minute
         stop when the IOPS at T32Q32 are steady over the last 5 rounds
-    for operating point in Max IOPS, Mid IOPS, Min IOPS:
+    for operating point in Max IOPS, Mid IOPS, Min IOPS (each the least Total OIO that gives these IOPS within 2 %):
         pre-write: the pattern at R/W 0/100 at that TC and QD, 60 minutes
         the pattern at its R/W mix at that TC and QD, 10 minutes: response time histogram
 """
@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..demand import demand_means, operating_points
-from ..dut import Dut
+from ..analysis.operating_points import demand_means, operating_points
+from ..model.dut import Dut
+from ..model.steps import ContinuousStimulus, Demand, Purge, Stimulus
 from ..spec import DemandLoop, DemandSpec
-from ..steps import Demand, Purge, Stimulus, Stretch
 from .asking import Procedure, stretch
 from .ranges import pattern_stimulus
 from .rounds import rounds_until_steady
-from .settling import until_settled
+from .sampled_steady_state import run_until_steady
 
 
 def demand_intensity(spec: DemandSpec, dut: Dut) -> Procedure[None]:
@@ -37,17 +37,22 @@ def demand_intensity(spec: DemandSpec, dut: Dut) -> Procedure[None]:
     loop, rule, operating = spec.demand, spec.settling, spec.operating_points
     heaviest = Demand(thread_count=spec.conditioning.thread_count, queue_depth=spec.conditioning.queue_depth)
     pattern = pattern_stimulus(
-        spec.pattern, dut, spec.setup.active_range_percent, read_percent=spec.pattern.read_percent,
-        thread_count=heaviest.thread_count, queue_depth=heaviest.queue_depth, seconds=loop.point_seconds,
-    )  # fmt: skip
+        spec.pattern,
+        dut,
+        spec.setup.active_range_percent,
+        read_percent=spec.pattern.read_percent,
+        thread_count=heaviest.thread_count,
+        queue_depth=heaviest.queue_depth,
+        seconds=loop.point_seconds,
+    )
     writes = replace(pattern, read_percent=spec.conditioning.read_percent)
 
-    def pre_write(part: str, demand: Demand, seconds: float) -> Stretch:
+    def pre_write(part: str, demand: Demand, seconds: float) -> ContinuousStimulus:
         stimulus = at(replace(writes, seconds=seconds), demand)
-        return Stretch(part=part, phase="pre-write", stimulus=stimulus, sample_seconds=rule.sample_seconds)
+        return ContinuousStimulus(part=part, phase="pre-write", stimulus=stimulus, sample_seconds=rule.sample_seconds)
 
     yield Purge()
-    yield from until_settled(writes, rule, phase="PC", most_samples=rule.samples(spec.conditioning.maximum))
+    yield from run_until_steady(writes, rule, phase="PC", most_samples=rule.samples(spec.conditioning.maximum))
     points = tuple(at(pattern, demand) for demand in demand_order(loop))
     rounds, _ = yield from rounds_until_steady(
         lambda _: points,
@@ -55,10 +60,10 @@ def demand_intensity(spec: DemandSpec, dut: Dut) -> Procedure[None]:
         spec.steady_state,
         before=lambda number: pre_write(f"Round {number}", heaviest, loop.pre_write_seconds),
     )
-    for point in operating_points(demand_means(rounds), operating.maximum_art_ms):
+    for point in operating_points(demand_means(rounds), operating):
         yield from stretch(pre_write(point.name, point.demand, operating.pre_write_seconds))
         measured = at(replace(pattern, seconds=operating.histogram_seconds), point.demand)
-        yield from stretch(Stretch(part=point.name, phase="histogram", stimulus=measured))
+        yield from stretch(ContinuousStimulus(part=point.name, phase="histogram", stimulus=measured))
 
 
 def at(stimulus: Stimulus, demand: Demand) -> Stimulus:

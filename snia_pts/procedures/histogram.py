@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..dut import Dut
+from ..model.dut import Dut
+from ..model.steps import ContinuousStimulus, Stimulus
 from ..spec import ResponseHistogram
-from ..steps import Stimulus, Stretch
 from .asking import Procedure, stretch
 from .ranges import active_range_bytes, require_range, require_sectors
 
@@ -23,7 +23,7 @@ def response_histogram(spec: ResponseHistogram | None, dut: Dut, active_range_pe
         range_bytes=active_range_bytes(dut, active_range_percent, spec.block_size_bytes),
         seconds=spec.seconds,
     )
-    yield from stretch(Stretch(phase="histogram", stimulus=stimulus))
+    yield from stretch(ContinuousStimulus(phase="histogram", stimulus=stimulus))
 
 
 def require_histogram(spec: ResponseHistogram | None, dut: Dut, active_range_percent: int) -> None:

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..dut import Dut
+from ..model.dut import Dut
+from ..model.steps import ContinuousStimulus, Idle, Purge
 from ..spec import HostIdleSpec
-from ..steps import Idle, Purge, Stretch
 from .asking import Procedure, stretch
 from .ranges import pattern_stimulus
-from .settling import until_settled
+from .sampled_steady_state import run_until_steady
 
 
 def host_idle_recovery(spec: HostIdleSpec, dut: Dut) -> Procedure[None]:
@@ -31,20 +31,27 @@ def host_idle_recovery(spec: HostIdleSpec, dut: Dut) -> Procedure[None]:
     """
     setup, waits = spec.setup, spec.wait_states
     writes = pattern_stimulus(
-        spec.pattern, dut, setup.active_range_percent, read_percent=spec.pattern.read_percent,
-        thread_count=setup.thread_count, queue_depth=setup.queue_depth, seconds=waits.access_a_seconds,
-    )  # fmt: skip
+        spec.pattern,
+        dut,
+        setup.active_range_percent,
+        read_percent=spec.pattern.read_percent,
+        thread_count=setup.thread_count,
+        queue_depth=setup.queue_depth,
+        seconds=waits.access_a_seconds,
+    )
     yield Purge()
     rule = spec.settling
-    yield from until_settled(writes, rule, phase="PC", most_samples=rule.samples(spec.conditioning.maximum))
+    yield from run_until_steady(writes, rule, phase="PC", most_samples=rule.samples(spec.conditioning.maximum))
     for idle_seconds in waits.idle_seconds:
         state = wait_state(spec, idle_seconds)
         for _ in range(waits.cycles):
-            yield from stretch(Stretch(part=state, phase="access A", stimulus=writes))
+            yield from stretch(ContinuousStimulus(part=state, phase="access A", stimulus=writes))
             yield Idle(part=state, seconds=idle_seconds)
         baseline = replace(writes, seconds=waits.access_c_seconds)
         sample_seconds = waits.access_c_sample_seconds
-        yield from stretch(Stretch(part=state, phase="access C", stimulus=baseline, sample_seconds=sample_seconds))
+        yield from stretch(
+            ContinuousStimulus(part=state, phase="access C", stimulus=baseline, sample_seconds=sample_seconds)
+        )
 
 
 def wait_state(spec: HostIdleSpec, idle_seconds: float) -> str:

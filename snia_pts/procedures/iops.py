@@ -3,7 +3,7 @@
 Random I/O over the ActiveRange, a matrix of R/W mixes and block sizes, in rounds until steady state::
 
     Purge
-    WIPC: SEQ 128 KiB writes, 2 x user capacity
+    WIPC: SEQ 128 KiB writes within the ActiveRange, 2 x user capacity
     for round in 1..25:
         for R/W mix in 100/0, 95/5, 65/35, 50/50, 35/65, 5/95, 0/100:
             for block size in 1024, 128, 64, 32, 16, 8, 4, 0.5 KiB:
@@ -13,7 +13,7 @@ Random I/O over the ActiveRange, a matrix of R/W mixes and block sizes, in round
 
 from __future__ import annotations
 
-from ..dut import Dut
+from ..model.dut import Dut
 from ..spec import IopsSpec
 from .asking import Procedure
 from .preconditioning import purge_and_precondition, require_preconditioning
@@ -25,9 +25,8 @@ def iops(spec: IopsSpec, dut: Dut) -> Procedure[None]:
 
     Raises TargetUnfit before the first step when ``dut`` cannot run what decides the test.
     """
-    wipc = spec.preconditioning
-    require_preconditioning(wipc, dut, wipc.block_size_bytes)
+    require_preconditioning(spec, dut, spec.preconditioning.block_size_bytes)
     require_matrix(spec.rounds, spec.steady_state, spec.setup, dut)
     points = matrix(spec.rounds, spec.setup, dut)
-    yield from purge_and_precondition(wipc, dut, wipc.block_size_bytes)
+    yield from purge_and_precondition(spec, dut, spec.preconditioning.block_size_bytes)
     yield from rounds_until_steady(lambda _: points, spec.rounds.maximum, spec.steady_state)

@@ -3,7 +3,7 @@
 Random I/O with one outstanding I/O, in rounds until steady state::
 
     Purge
-    WIPC: SEQ 128 KiB writes, 2 x user capacity
+    WIPC: SEQ 128 KiB writes within the ActiveRange, 2 x user capacity
     for round in 1..25:
         for R/W mix in 100/0, 65/35, 0/100:
             for block size in 8, 4, 0.5 KiB:
@@ -14,7 +14,7 @@ Random I/O with one outstanding I/O, in rounds until steady state::
 
 from __future__ import annotations
 
-from ..dut import Dut
+from ..model.dut import Dut
 from ..spec import LatencySpec
 from .asking import Procedure
 from .histogram import require_histogram, response_histogram
@@ -27,11 +27,10 @@ def latency(spec: LatencySpec, dut: Dut) -> Procedure[None]:
 
     Raises TargetUnfit before the first step when ``dut`` cannot run what decides the test.
     """
-    wipc = spec.preconditioning
-    require_preconditioning(wipc, dut, wipc.block_size_bytes)
+    require_preconditioning(spec, dut, spec.preconditioning.block_size_bytes)
     require_matrix(spec.rounds, spec.steady_state, spec.setup, dut)
     require_histogram(spec.histogram, dut, spec.setup.active_range_percent)
     points = matrix(spec.rounds, spec.setup, dut)
-    yield from purge_and_precondition(wipc, dut, wipc.block_size_bytes)
+    yield from purge_and_precondition(spec, dut, spec.preconditioning.block_size_bytes)
     yield from rounds_until_steady(lambda _: points, spec.rounds.maximum, spec.steady_state)
     yield from response_histogram(spec.histogram, dut, spec.setup.active_range_percent)

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-from ..dut import Dut
-from ..spec import SizedPreconditioning
-from ..steps import Purge, Stimulus, Stretch
+from ..model.dut import Dut
+from ..model.steps import ContinuousStimulus, Purge, Stimulus
+from ..spec import RoundsSpec
 from .asking import Procedure, stretch
 from .ranges import active_range_bytes, require_range, require_sectors
 
 
-def purge_and_precondition(
-    spec: SizedPreconditioning, dut: Dut, block_size_bytes: int, *, part: str = ""
-) -> Procedure[None]:
+def purge_and_precondition(spec: RoundsSpec, dut: Dut, block_size_bytes: int, *, part: str = "") -> Procedure[None]:
     """Purge (PTS 2.0.2 section 3.2), then WIPC: sequential writes of twice the user capacity (section 3.3)."""
     yield Purge(part=part)
-    yield from stretch(
-        Stretch(
-            part=part,
-            phase="WIPC",
-            stimulus=Stimulus(
-                access="SEQ",
-                read_percent=0,
-                block_size_bytes=block_size_bytes,
-                thread_count=spec.thread_count,
-                queue_depth=spec.queue_depth,
-                range_offset_bytes=0,
-                range_bytes=active_range_bytes(dut, spec.active_range_percent, block_size_bytes),
-                passes=spec.capacities,
-            ),
-        )
+    yield from stretch(ContinuousStimulus(part=part, phase="WIPC", stimulus=wipc(spec, dut, block_size_bytes)))
+
+
+def wipc(spec: RoundsSpec, dut: Dut, block_size_bytes: int) -> Stimulus:
+    """Return the writes of the preconditioning: so many user capacities, over and over the entire ActiveRange.
+
+    2 x user capacity are 2.67 passes over an ActiveRange of 75 %; what ends within a block is rounded up to it.
+    """
+    demand, amount_bytes = spec.wipc_demand, spec.preconditioning.capacities * dut.capacity_bytes
+    range_bytes = active_range_bytes(dut, spec.setup.active_range_percent, block_size_bytes)
+    whole, rest = divmod(amount_bytes, range_bytes)
+    in_blocks = -(-amount_bytes // block_size_bytes) * block_size_bytes
+    partial = rest and in_blocks < (whole + 1) * range_bytes
+    return Stimulus(
+        access="SEQ",
+        read_percent=0,
+        block_size_bytes=block_size_bytes,
+        thread_count=demand.thread_count,
+        queue_depth=demand.queue_depth,
+        range_offset_bytes=0,
+        range_bytes=range_bytes,
+        passes=whole + 1 if rest else whole,
+        limit_bytes=in_blocks if partial else None,
     )
 
 
-def require_preconditioning(spec: SizedPreconditioning, dut: Dut, block_size_bytes: int) -> None:
+def require_preconditioning(spec: RoundsSpec, dut: Dut, block_size_bytes: int) -> None:
     """Raise TargetUnfit when ``dut`` cannot run the preconditioning."""
     require_sectors(dut, [block_size_bytes], "preconditioning")
-    require_range(dut, spec.active_range_percent, block_size_bytes)
+    require_range(dut, spec.setup.active_range_percent, block_size_bytes)

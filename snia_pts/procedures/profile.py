@@ -8,25 +8,29 @@ Workloads in a matrix over axes, repeated::
             for each point of the axes, each workload, each zone of its range:
                 prepare the host: its settings set and read back, its page cache emptied where the workload is cold
                 Purge, where the workload is fresh
-                the stimulus
+                the stimulus; if a pass over its range is too short for a rate, again with more passes
 
 Each point is a loop of its own, with a round a repeat, so that its numbers are found by its name.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..dut import Dut
 from ..errors import TargetUnfit
+from ..model.dut import Dut
+from ..model.steps import ContinuousStimulus, Prepare, Purge, Round, Stimulus, mix
 from ..spec import WHOLE, ProfileSpec, Scalar, Workload
 from ..spec.fio_options import spoken
-from ..steps import Prepare, Purge, Round, Stimulus, Stretch, mix
 from ..units import MIB, block_size, capacity, duration, parse_size
 from .asking import Procedure, stretch
 from .ranges import require_sectors
+from .rounds import measured_round
 
+#: Limits of the attempts and of the passes of a point; each attempt aims at so many times the time that is required.
+_MOST_TRIES, _MOST_PASSES, _MARGIN = 6, 65536, 1.5
 #: The target is filled with blocks of this size, or of less where it is no multiple of that.
 _FILL_BYTES, _FILL_DEPTH = MIB, 32
 
@@ -55,29 +59,49 @@ def profile(spec: ProfileSpec, dut: Dut) -> Procedure[None]:
     found = points(spec, dut)
     if spec.purge:
         yield Purge()
+    passes: dict[str, int] = {}
     if spec.fill:
         yield from stretch(_fill(dut, found))
     for settings in spec.settings():
         here = [point for point in found if point.settings == settings]
         for number in range(1, spec.repeats + 1):
             for point in here:
-                yield from _measured(point, number)
+                passes[point.name] = yield from _measured(
+                    point, number, passes.get(point.name, 1), round(1000 * spec.shortest_seconds)
+                )
 
 
-def _measured(point: Point, number: int) -> Procedure[None]:
+def _measured(point: Point, number: int, passes: int, shortest_ms: int) -> Procedure[int]:
+    """Measure a repeat of a point, beginning with so many passes; conclude with the passes that it took."""
     cold = point.workload.cold and point.zone <= 1
     if point.settings or cold:
         yield Prepare(part=point.name, settings=point.settings, cold=cold)
     if point.workload.fresh and point.zone <= 1:
         yield Purge(part=point.name)
     if point.workload.sample_seconds is None:
-        yield Round(part=point.name, number=number, stimuli=(point.stimulus,))
-        return
+        return (yield from _long_enough(point, number, passes, shortest_ms))
     yield from stretch(
-        Stretch(
+        ContinuousStimulus(
             part=point.name, phase="stimulus", stimulus=point.stimulus, sample_seconds=point.workload.sample_seconds
         )
     )
+    return passes
+
+
+def _long_enough(point: Point, number: int, passes: int, shortest_ms: int) -> Procedure[int]:
+    """Ask for a point's stimulus, with more passes until it lasts ``shortest_ms``; conclude with their number.
+
+    A fresh or cold pass is not repeated: the second pass would find the range written, or in the page cache.
+    """
+    once = point.stimulus.passes is None or point.workload.fresh or point.workload.cold
+    for _ in range(_MOST_TRIES):
+        stimuli = (point.stimulus if once else replace(point.stimulus, passes=passes),)
+        outcomes = yield Round(part=point.name, number=number, stimuli=stimuli)
+        runtime_ms = measured_round(number, stimuli, outcomes).measurements[0].runtime_ms
+        if once or runtime_ms >= shortest_ms or passes == _MOST_PASSES:
+            break
+        passes = min(_MOST_PASSES, math.ceil(_MARGIN * passes * shortest_ms / max(1, runtime_ms)))
+    return passes
 
 
 def points(spec: ProfileSpec, dut: Dut) -> tuple[Point, ...]:
@@ -110,18 +134,22 @@ def _zones(
         size = whole * zone // workload.zones // block * block - first
         _require_room(workload, name, whole, size, dut)
         yield Point(
-            workload=workload, place={**place, **{f"host.{key}": value for key, value in settings}},
-            zone=zone if zoned else 0, settings=settings, stimulus=_stimulus(workload, name, first, size),
-        )  # fmt: skip
+            workload=workload,
+            place={**place, **{f"host.{key}": value for key, value in settings}},
+            zone=zone if zoned else 0,
+            settings=settings,
+            stimulus=_stimulus(workload, name, first, size),
+        )
 
 
 def _require_room(workload: Workload, name: str, whole: int, size: int, dut: Dut) -> None:
     """Raise TargetUnfit where the target does not hold a range, or that not a block for each thread."""
     if whole > dut.capacity_bytes:
         raise TargetUnfit(
-            path=dut.path, reason=f"it holds {capacity(dut.capacity_bytes)}, and {name} wants {capacity(whole)}",
+            path=dut.path,
+            reason=f"it holds {capacity(dut.capacity_bytes)}, and {name} wants {capacity(whole)}",
             hint="Take a larger target, or give a smaller --range.",
-        )  # fmt: skip
+        )
     if whole and size < workload.block_size_bytes * workload.thread_count:  # 0: an imported disk does not say
         label = block_size(workload.block_size_bytes)
         reason = f"{capacity(size)} cannot hold a block of {label} for each thread of {name}"
@@ -137,11 +165,20 @@ def _stimulus(workload: Workload, name: str, first: int, size: int) -> Stimulus:
     back = {"backward": -2 * block, "record": -block}  # from the end of a block
     skip = (workload.stride_blocks - 1) * block if workload.order == "stride" else back.get(workload.order, 0)
     return Stimulus(
-        name=name, access=workload.access, read_percent=workload.read_percent, block_size_bytes=block,
-        thread_count=workload.thread_count, queue_depth=workload.queue_depth, range_offset_bytes=first,
-        range_bytes=size, seconds=workload.seconds, passes=passes, ramp_seconds=workload.ramp_seconds,
-        skip_bytes=skip, options=tuple(sorted((key, spoken(value)) for key, value in workload.fio.items())),
-    )  # fmt: skip
+        name=name,
+        access=workload.access,
+        read_percent=workload.read_percent,
+        block_size_bytes=block,
+        thread_count=workload.thread_count,
+        queue_depth=workload.queue_depth,
+        range_offset_bytes=first,
+        range_bytes=size,
+        seconds=workload.seconds,
+        passes=passes,
+        ramp_seconds=workload.ramp_seconds,
+        skip_bytes=skip,
+        options=tuple(sorted((key, spoken(value)) for key, value in workload.fio.items())),
+    )
 
 
 def word(key: str, value: Scalar) -> str:
@@ -169,13 +206,13 @@ def _binary(size: int) -> str:
     return f"{size} B"
 
 
-def _fill(dut: Dut, found: tuple[Point, ...]) -> Stretch:
+def _fill(dut: Dut, found: tuple[Point, ...]) -> ContinuousStimulus:
     """Write once, sequentially, all that the points go over."""
     end = max(point.stimulus.range_offset_bytes + point.stimulus.range_bytes for point in found)
     sector = dut.logical_sector_bytes
     size = min(dut.capacity_bytes, -(-end // sector) * sector)
     block = min(_FILL_BYTES, size)
-    return Stretch(
+    return ContinuousStimulus(
         phase="WIPC",
         stimulus=Stimulus(
             access="SEQ",
@@ -187,4 +224,4 @@ def _fill(dut: Dut, found: tuple[Point, ...]) -> Stretch:
             range_bytes=size,
             passes=1,
         ),
-    )  # fmt: skip
+    )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..dut import Dut
 from ..errors import TargetUnfit
-from ..measurement import Measurement
+from ..model.dut import Dut
+from ..model.measurement import Measurement
+from ..model.steps import BlockShare, BlockSize, Stimulus, Zone
 from ..spec import Pattern
-from ..steps import BlockShare, BlockSize, Stimulus, Zone
 from ..units import block_size, capacity
 
 
@@ -23,9 +23,15 @@ def active_range_bytes(dut: Dut, percent: int, align_bytes: int) -> int:
 
 
 def pattern_stimulus(
-    pattern: Pattern, dut: Dut, active_range_percent: int, *, read_percent: int, thread_count: int, queue_depth: int,
+    pattern: Pattern,
+    dut: Dut,
+    active_range_percent: int,
+    *,
+    read_percent: int,
+    thread_count: int,
+    queue_depth: int,
     seconds: float,
-) -> Stimulus:  # fmt: skip
+) -> Stimulus:
     """Return the stimulus of an access pattern on ``dut``.
 
     Sizes of a mix that the sectors cannot hold are left out, and the shares of the others scaled to 100 %.  Raises
@@ -35,12 +41,16 @@ def pattern_stimulus(
     largest = sizes if isinstance(sizes, int) else max(share.size_bytes for share in sizes)
     require_range(dut, active_range_percent, largest)
     return Stimulus(
-        access=pattern.access, read_percent=read_percent, block_size_bytes=sizes, thread_count=thread_count,
-        queue_depth=queue_depth, range_offset_bytes=0,
+        access=pattern.access,
+        read_percent=read_percent,
+        block_size_bytes=sizes,
+        thread_count=thread_count,
+        queue_depth=queue_depth,
+        range_offset_bytes=0,
         range_bytes=active_range_bytes(dut, active_range_percent, largest),
         skew=tuple(Zone(access_percent=z.access_percent, range_percent=z.range_percent) for z in pattern.skew),
         seconds=seconds,
-    )  # fmt: skip
+    )
 
 
 def pattern_sizes(pattern: Pattern, dut: Dut) -> BlockSize:

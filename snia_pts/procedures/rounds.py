@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ..dut import Dut
-from ..measurement import MeasuredRound, Measurement, Outcome
+from ..analysis.window import Window, window_ending
+from ..model.dut import Dut
+from ..model.measurement import MeasuredRound, Measurement, Outcome
+from ..model.steps import ContinuousStimulus, Round, Stimulus
 from ..spec import DemandSetup, Rounds, SteadyStateRule
-from ..steps import Round, Stimulus, Stretch
-from ..window import Window, window_ending
 from .asking import Procedure, stretch
 from .ranges import active_range_bytes, require_range, require_sectors
 
@@ -22,7 +22,7 @@ def rounds_until_steady(
     rule: SteadyStateRule,
     *,
     part: str = "",
-    before: Callable[[int], Stretch] | None = None,
+    before: Callable[[int], ContinuousStimulus] | None = None,
 ) -> Procedure[tuple[tuple[MeasuredRound, ...], Window | None]]:
     """Run rounds of ``points`` until all tracked variables are steady in one window, or the maximum is reached.
 

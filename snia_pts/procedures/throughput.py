@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..dut import Dut
-from ..measurement import MeasuredRound
+from ..model.dut import Dut
+from ..model.measurement import MeasuredRound
+from ..model.steps import Stimulus
 from ..spec import ThroughputSpec
-from ..steps import Stimulus
 from ..units import block_size
 from .asking import Procedure
 from .preconditioning import purge_and_precondition, require_preconditioning
@@ -32,14 +32,14 @@ def throughput(spec: ThroughputSpec, dut: Dut) -> Procedure[None]:
     Raises TargetUnfit before the first step when ``dut`` cannot run one of the block sizes.
     """
     for size_bytes in spec.rounds.block_sizes_bytes:
-        require_preconditioning(spec.preconditioning, dut, size_bytes)
+        require_preconditioning(spec, dut, size_bytes)
         require_sectors(dut, [size_bytes], "the test")
         require_range(dut, spec.setup.active_range_percent, size_bytes)
     for size_bytes in spec.rounds.block_sizes_bytes:
         part = block_size(size_bytes)
         first = streams(spec, dut, size_bytes)
 
-        def going_on(before: MeasuredRound | None, first: tuple[Stimulus, ...] = first) -> tuple[Stimulus, ...]:
+        def continue_streams(before: MeasuredRound | None, first: tuple[Stimulus, ...] = first) -> tuple[Stimulus, ...]:
             if before is None:
                 return first
             return tuple(
@@ -47,8 +47,8 @@ def throughput(spec: ThroughputSpec, dut: Dut) -> Procedure[None]:
                 for stream, measured in zip(first, before.measurements, strict=True)
             )
 
-        yield from purge_and_precondition(spec.preconditioning, dut, size_bytes, part=part)
-        yield from rounds_until_steady(going_on, spec.rounds.maximum, spec.steady_state, part=part)
+        yield from purge_and_precondition(spec, dut, size_bytes, part=part)
+        yield from rounds_until_steady(continue_streams, spec.rounds.maximum, spec.steady_state, part=part)
 
 
 def streams(spec: ThroughputSpec, dut: Dut, size_bytes: int) -> tuple[Stimulus, ...]:

@@ -5,39 +5,45 @@ Continuous writes from a purged device on, without preconditioning::
     Purge
     RND 4 KiB 0/100, or another pattern the standard allows, continuously, in samples of 1 minute
         until 4 x user capacity is written, or 6 hours (1.1: 24 hours) are over,
-        or samples 1, 31, 61, 91, 121, ... are steady over the last 5 of them
+        or samples 1, 31, 61, 91, 121, ... are steady over the last 5 of them (unless the operator switches that off)
     RND 4 KiB 0/100, 20 minutes: response time histogram (2.0.2, section 10.2.4)
 """
 
 from __future__ import annotations
 
-from ..dut import Dut
+from ..model.dut import Dut
+from ..model.steps import Purge
 from ..spec import WriteSaturationSpec
-from ..steps import Purge
 from .asking import Procedure
 from .histogram import require_histogram, response_histogram
 from .ranges import pattern_stimulus
-from .settling import Settled, until_settled
+from .sampled_steady_state import SaturationEnd, run_until_steady
 
 
-def write_saturation(spec: WriteSaturationSpec, dut: Dut) -> Procedure[Settled]:
+def write_saturation(spec: WriteSaturationSpec, dut: Dut) -> Procedure[SaturationEnd]:
     """Ask for the write saturation test of ``dut``; concludes with what ended it.
 
     Raises TargetUnfit before the first step when ``dut`` cannot run its stimulus.
     """
     setup = spec.setup
     stimulus = pattern_stimulus(
-        spec.pattern, dut, setup.active_range_percent, read_percent=spec.pattern.read_percent,
-        thread_count=setup.thread_count, queue_depth=setup.queue_depth, seconds=spec.settling.sample_seconds,
-    )  # fmt: skip
+        spec.pattern,
+        dut,
+        setup.active_range_percent,
+        read_percent=spec.pattern.read_percent,
+        thread_count=setup.thread_count,
+        queue_depth=setup.queue_depth,
+        seconds=spec.settling.sample_seconds,
+    )
     require_histogram(spec.histogram, dut, setup.active_range_percent)
     yield Purge()
-    ended = yield from until_settled(
+    ended = yield from run_until_steady(
         stimulus,
         spec.settling,
         phase="stimulus",
         most_samples=max(1, int(round(spec.saturation.seconds / spec.settling.sample_seconds, 6))),
         most_written_bytes=round(spec.saturation.capacities * dut.capacity_bytes),
+        until_steady=spec.saturation.until_steady,
     )
     yield from response_histogram(spec.histogram, dut, setup.active_range_percent)
     return ended

@@ -2,77 +2,98 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import AfterValidator, Field, TypeAdapter
 
-from ..health import Health
-from ..interruption import Way
-from ..measurement import Idled, Measurement, Prepared, Purged, Sample
-from ..result import Ending, RunFacts
-from ..steps import Idle, Prepare, Purge, Round, Stretch
+from ..model.health import Health
+from ..model.measurement import IdleOutcome, Measurement, PrepareOutcome, PurgeOutcome, Sample
+from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round
+from ..results.interruption import ResumePolicy
+from ..results.result import Ending, RunFacts
 from ..units import Amount, Quantity
 
 #: Bytes of a line before and after its entry.
 BEFORE, AFTER = len(b'{"crc32":"01234567","entry":'), len(b"}\n")
-#: How the entries begin that tell which steps stand.
-ASKED, RESUMED = b'{"kind":"asked"', b'{"kind":"resumed","kept":'
+#: How the entries begin that say which steps are valid.
+STEP, RESUME = b'{"kind":"step"', b'{"kind":"resume","kept":'
+
+
+def _require_timestamp(text: str) -> str:
+    """Return a timestamp of ISO 8601, or the empty text of an imported run; raises ValueError for other text."""
+    if text:
+        datetime.fromisoformat(text)
+    return text
+
+
+Timestamp = Annotated[str, AfterValidator(_require_timestamp)]
+#: Names of files in evidence/, and the SHA-256 digests of their content.
+Digests = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
-    """First entry: everything that is fixed before the first step."""
+class StartEntry:
+    """First entry: everything that is fixed before the first step.
 
-    kind: Literal["begun"] = "begun"
-    format: Literal[1] = 1
+    Each entry holds the digests of the evidence files that are new.
+    """
+
+    kind: Literal["start"] = "start"
+    format: Literal[2] = 2
     facts: RunFacts
+    evidence: Digests = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """A step that the procedure asked for; its outcomes follow, one entry each."""
+class StepEntry:
+    """A step of the procedure; an entry for each of its outcomes follows."""
 
-    kind: Literal["asked"] = "asked"
-    step: Annotated[Purge | Stretch | Round | Idle | Prepare, Field(discriminator="kind")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Came:
-    """An outcome of the step asked last."""
-
-    kind: Literal["came"] = "came"
-    outcome: Annotated[Purged | Sample | Measurement | Idled | Prepared, Field(discriminator="kind")]
+    kind: Literal["step"] = "step"
+    step: Annotated[Purge | ContinuousStimulus | Round | Idle | Prepare, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """Last entry: how the run ended, and what the drive told of its life then."""
+class OutcomeEntry:
+    """An outcome of the last step."""
 
-    kind: Literal["ended"] = "ended"
+    kind: Literal["outcome"] = "outcome"
+    outcome: Annotated[PurgeOutcome | Sample | Measurement | IdleOutcome | PrepareOutcome, Field(discriminator="kind")]
+    evidence: Digests = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndEntry:
+    """Last entry: how the run ended, and the drive's health data then."""
+
+    kind: Literal["end"] = "end"
     ending: Ending
     detail: str
-    at: str
+    at: Timestamp
     health: Health | None = None
+    evidence: Digests = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed:
-    """The run goes on after its first ``kept`` steps, of those that stood until now; a Round may be in its midst."""
+class ResumeEntry:
+    """Resume point: the first ``kept`` of the valid steps stay valid; the last may be a partial Round."""
 
-    kind: Literal["resumed"] = "resumed"
+    kind: Literal["resume"] = "resume"
     kept: Amount
-    way: Way
-    stopped: str
-    at: str
+    policy: ResumePolicy
+    stopped: Timestamp
+    at: Timestamp
     idle_seconds: Quantity
     reason: str
     command_line: tuple[str, ...]
     changes: tuple[str, ...] = ()
+    evidence: Digests = field(default_factory=dict)
 
 
-Entry = Begun | Asked | Came | Ended | Resumed
+Entry = StartEntry | StepEntry | OutcomeEntry | EndEntry | ResumeEntry
 
 
 def line(checksum: int, payload: bytes) -> bytes:
@@ -82,5 +103,5 @@ def line(checksum: int, payload: bytes) -> bytes:
 
 @cache
 def adapter() -> TypeAdapter[Entry]:
-    """Return what reads an entry, and checks it against the types of the suite, and what writes one."""
+    """Return the adapter that reads entries, checks their types, and writes them."""
     return TypeAdapter(Annotated[Entry, Field(discriminator="kind")])

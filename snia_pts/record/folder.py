@@ -1,4 +1,4 @@
-"""Where a run keeps its files."""
+"""The run folder and its files."""
 
 from __future__ import annotations
 
@@ -7,34 +7,63 @@ import os
 import re
 import shutil
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import HostFailed, RecordError, RunFolderError
-from ..files import open_regular, pasted
+from ..files import (
+    NOT_EMPTY,
+    create,
+    keep_folder_open,
+    make_empty_folder,
+    make_folder,
+    open_regular,
+    remove,
+    require_private,
+    shell_quoted,
+)
 from ..units import MIB, capacity
 
-#: As long as an entry may be.
-_LONGEST_LINE = 64 * 1024 * 1024
-#: What the files of one outcome may take, and those of the end.
+#: The longest line of a journal, in bytes.
+LONGEST_LINE = 64 * 1024 * 1024
+#: The space that the files of one outcome and of the end need at most.
 _ROOM_BYTES = 16 * MIB
 
 
 def require_empty(path: Path) -> None:
-    """Raise RunFolderError for a folder that holds anything, and for what is none; one to be made is empty."""
+    """Raise RunFolderError unless ``path`` is an empty folder or can be created."""
     try:
         full = path.exists() and any(path.iterdir())
-        if not path.exists():
-            _require_place(next(each for each in path.absolute().parents if each.exists()))
+        above = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
+        if above != path.absolute():
+            _require_place(above)
     except OSError as error:
         raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
     if full:
-        raise RunFolderError(path=path, reason="it is not empty, and no run overwrites another")
+        raise RunFolderError(path=path, reason=NOT_EMPTY)
+    require_private(path)
+
+
+def make_new(path: Path) -> tuple[Path, bool]:
+    """Create a folder, or take an empty one; return its path and whether it is new.  Raises RunFolderError."""
+    try:
+        require_empty(path)
+        if path.is_symlink() and not path.exists():
+            raise FileExistsError(errno.EEXIST, "it is a dangling symlink")
+        place = path.resolve()  # from here on, no symlink is followed
+        made = make_empty_folder(place)
+        require_private(place)
+    except RunFolderError:
+        raise
+    except OSError as error:
+        raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
+    return place, made
 
 
 def _require_place(folder: Path) -> None:
-    """Raise OSError where no folder can be made."""
+    """Raise OSError if no folder can be created in ``folder``."""
     if not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
     if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
@@ -43,7 +72,7 @@ def _require_place(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFolder:
-    """The places in a run folder; ``made`` tells that it was not there before."""
+    """The paths of a run folder; ``made``: this run created it."""
 
     path: Path
     made: bool = False
@@ -61,8 +90,8 @@ class RunFolder:
         return self.path / "result.xml"
 
     @property
-    def stop_asked(self) -> bool:
-        """Whether somebody wants the run to stop after its current point; by a link as well, which nobody follows."""
+    def stop_requested(self) -> bool:
+        """Whether the run is to stop after its current point: the file ``stop``, or a symlink of that name, exists."""
         try:
             return not stat.S_ISDIR(self._stop.lstat().st_mode)
         except OSError:
@@ -72,66 +101,88 @@ class RunFolder:
     def _stop(self) -> Path:
         return self.path / "stop"
 
-    def ask_to_stop(self) -> None:
-        """Leave word that the run is to stop after its current point."""
-        with suppress(FileExistsError):
-            os.close(os.open(self._stop, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+    def request_stop(self) -> None:
+        """Request that the run stops after its current point."""
+        with suppress(RunFolderError):  # it was requested before
+            create(self._stop).close()
 
-    def forget_stop(self) -> None:
-        """Take back the word of ``ask_to_stop``."""
-        if self.stop_asked:
-            self._stop.unlink(missing_ok=True)
+    def withdraw_stop(self) -> None:
+        """Withdraw the request to stop."""
+        if self.stop_requested:
+            remove(self._stop)
 
     def require_room(self, step: str) -> None:
-        """Raise HostFailed, in ``step``, when the disk has no room for what the next outcome leaves."""
+        """Raise HostFailed, naming ``step``, if the disk has no room for the files of the next outcome."""
         free = shutil.disk_usage(self.path).free
         if free < _ROOM_BYTES:
             raise HostFailed(
-                step=step, what=self.path, reason=f"the disk of the run folder is full ({capacity(free)} are left)",
-                hint=f"Make room for {capacity(_ROOM_BYTES)} or more. All that was measured is safe.",
-            )  # fmt: skip
+                step=step,
+                what=self.path,
+                reason=f"the disk of the run folder is full ({capacity(free)} left)",
+                hint=f"Free {capacity(_ROOM_BYTES)} or more. All measurements are safe.",
+            )
 
     @classmethod
     def create(cls, path: Path) -> RunFolder:
-        """Make a new run folder; an existing one is taken only if it is empty.  Raises RunFolderError."""
-        made = not path.exists()
+        """Create a run folder, or take an empty folder.  Raises RunFolderError."""
+        place, made = make_new(path)
+        folder = cls(path=place, made=made)
         try:
-            require_empty(path)
-            path.mkdir(parents=True, exist_ok=True)
-            folder = cls(path=path.resolve(), made=made)
-            folder.evidence.mkdir()
+            with keep_folder_open(place):
+                make_folder(folder.evidence)
         except RunFolderError:
             raise
         except OSError as error:
             raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
         return folder
 
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Keep the folder and its evidence folder open, so that all files go there even if their paths change.
+
+        Raises RunFolderError if one is a symlink, or if other users than root and the one behind sudo may change it.
+        """
+        with (
+            keep_folder_open(self.path),
+            keep_folder_open(self.evidence) if os.path.lexists(self.evidence) else nullcontext(),
+        ):
+            for folder in (self.path, self.evidence):
+                if os.path.lexists(folder):
+                    require_private(folder)
+            yield
+
     @property
     def begun(self) -> bool:
-        """Whether the journal has a whole entry: a crash in the instant of the beginning leaves none.
+        """Whether the journal has a complete entry; a crash at the very beginning leaves none.
 
-        Raises OSError where there is one that cannot be read: it may hold all that a run measured.
+        Raises OSError for a journal that cannot be read: it may hold a whole run.
         """
         try:
             with open_regular(self.journal) as file:
-                return file.readline(_LONGEST_LINE).endswith(b"\n")
+                return file.readline(LONGEST_LINE).endswith(b"\n")
         except (FileNotFoundError, NotADirectoryError):
             return False
 
+    @property
+    def has_evidence(self) -> bool:
+        """Whether evidence/ has any file."""
+        return self.evidence.is_dir() and any(self.evidence.iterdir())
+
     def discard(self) -> None:
-        """Remove the folder of a run that never began: what was looked up beforehand, and nothing else."""
-        with suppress(OSError):  # what holds anything else stays
+        """Remove the folder of a run that never began, with the evidence of its preparation and nothing else."""
+        with suppress(OSError):  # a folder with other files stays
             if not self.begun:
                 self.journal.unlink(missing_ok=True)
-            for looked_up in self.evidence.glob("00000-*"):
-                looked_up.unlink()
+            with keep_folder_open(self.evidence):
+                for path in self.evidence.glob("00000-*"):
+                    remove(path)
             self.evidence.rmdir()
             if self.made:
                 self.path.rmdir()
 
     @classmethod
     def existing(cls, path: Path) -> RunFolder:
-        """Return the run folder at ``path``; raises RecordError when there is none."""
+        """Return the run folder at ``path``; raises RecordError if there is none."""
         folder = cls(path=path.resolve())
         try:
             if folder.journal.is_file():
@@ -140,19 +191,19 @@ class RunFolder:
         except OSError as error:
             raise unreadable(path, error) from None
         if inside:
-            hint = f"{RecordError.hint} snia-pts status {pasted(path)} tells of those in a folder of runs."
+            hint = f"{RecordError.hint} snia-pts status {shell_quoted(path)} lists the runs in a folder."
             raise RecordError(path=path, reason="there is no journal.jsonl in it", hint=hint)
-        raise RecordError(path=path, reason="it is no folder" if path.exists() else "there is no such folder")
+        raise RecordError(path=path, reason="it is not a folder" if path.exists() else "there is no such folder")
 
 
 def unreadable(path: Path, error: OSError) -> RecordError:
-    """Return what tells why a stored run may not, or cannot, be read, and what helps."""
-    hint = "Ask as the user whose run it is, or as root." if isinstance(error, PermissionError) else None
+    """Return a RecordError for a stored run that cannot be read."""
+    hint = "Run this as the user whose run it is, or as root." if isinstance(error, PermissionError) else None
     return RecordError(path=path, reason=error.strerror or str(error), hint=hint)
 
 
 def default_name(test: str, subject: str, started: str) -> str:
-    """Return a run folder's name: the test, the drive's model or the file, the time of the start."""
+    """Return a run folder's name: the test, the drive's model or the file name, the start time."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", subject).strip("-.") or "target"
     stamp = re.sub(r"[^0-9T]", "", started[:19])
     return f"{test}-{safe[:60]}-{stamp}"

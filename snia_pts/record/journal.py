@@ -1,11 +1,11 @@
-"""The journal of a run: what was asked and what came of it, in order, each entry durable before the run goes on.
+"""The journal of a run: its steps and outcomes in order, each entry on stable storage before the run continues.
 
-One JSON object a line: ``{"crc32": "xxxxxxxx", "entry": {...}}``.  The checksum runs over the entry's own bytes and
-continues the line before, so that a changed, lost or reordered line is noticed.  A last line without its end is what a
-crash leaves; it is dropped, and said.  Entries are checked against the types of the suite when they are read.
+One JSON object a line: ``{"crc32": "xxxxxxxx", "entry": {...}}``.  The checksum covers the bytes of the entry and
+continues that of the line before, so that a changed, missing or moved line is detected.  A crash leaves an incomplete
+last line; the reader ignores it and reports it.
 
-A run that was stopped and resumed has an entry that tells how many of its steps still stand; those after them were
-asked for once more, and what they brought the first time is kept here, but is no part of the result.
+The resume entry of a run that was stopped says how many of its steps stay valid; the steps after them are run again.
+Their first outcomes stay in the journal, but are no part of the result.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import HostFailed, NotResumable
+from ..files import create, directory, open_to_append
 from .entries import Entry, adapter, line
 from .folder import unreadable
 
 if TYPE_CHECKING:
     from typing import Self
 
-_KEPT = "What was journaled before is safe."
-WAIT = "Wait for its end, or stop it."
-_TRIES, _PATIENCE_SECONDS = 5, 0.1
-#: What can be done about a journal that cannot be written.
+_KEPT = "All entries before are safe."
+WAIT = "Wait until it ends, or stop it."
+_LOCK_ATTEMPTS, _LOCK_SECONDS = 5, 0.1
+#: What to do about a journal that cannot be written, by error number.
 _REMEDIES = {
-    errno.ENOENT: "The journal is gone, and nothing of this run is kept from here on.",
+    errno.ENOENT: "The journal was removed; nothing that follows can be stored.",
     errno.ENOSPC: f"Make room on the disk of the run folder. {_KEPT}",
 }
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold back Ctrl-C, SIGTERM and SIGHUP until something is whole; they come after it."""
+    """Block SIGINT, SIGTERM and SIGHUP inside the block; they are delivered after it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     try:
         yield
@@ -52,33 +53,32 @@ class Journal:
     """Appends entries; each is on stable storage when ``append`` returns, unless the journal is not ``durable``."""
 
     def __init__(self, path: Path, *, durable: bool = True, existing: bool = False) -> None:
-        """Begin a journal; or hold an ``existing`` one, to which nothing is added before ``go_on``.
+        """Create a journal, or lock an ``existing`` one, which takes no entry before ``continue_after``.
 
-        Raises NotResumable when another process holds it.
+        Raises NotResumable if another process has locked it.
         """
         self._durable = durable
-        flags = os.O_RDWR if existing else os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        self._descriptor = os.open(path, flags | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._file = open_to_append(path) if existing else create(path)
+        self._descriptor = self._file.fileno()
         try:
-            lock(self._descriptor)  # tells readers that the run goes on
+            lock(self._descriptor)  # shows readers that the run is in progress
         except BlockingIOError:
-            os.close(self._descriptor)
-            raise NotResumable(path=path.parent, reason="it still goes on", hint=WAIT) from None
+            self.close()
+            raise NotResumable(path=path.parent, reason="the run is still in progress", hint=WAIT) from None
         self._checksum = self._length = 0
-        self._goes_on = not existing
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        os.fsync(folder)
-        os.close(folder)
+        self._writable = not existing
+        with directory(path.parent) as folder:
+            os.fsync(folder)
 
-    def go_on(self, length: int, checksum: int) -> None:
-        """Go on after so many bytes of whole lines; what a crash left of a line after them is cut off."""
-        self._length, self._checksum, self._goes_on = length, checksum, True
+    def continue_after(self, length: int, checksum: int) -> None:
+        """Continue after ``length`` bytes of complete lines with that checksum; truncate an incomplete line."""
+        self._length, self._checksum, self._writable = length, checksum, True
         os.ftruncate(self._descriptor, self._length)
 
     def append(self, entry: Entry) -> None:
-        """Write an entry and wait until it is durable; raises HostFailed when the disk does not take it."""
-        if not self._goes_on:
-            raise RuntimeError("it is not known after what an existing journal goes on")
+        """Write an entry and wait until it is on stable storage; raises HostFailed if it cannot be written."""
+        if not self._writable:
+            raise RuntimeError("an existing journal needs continue_after first")
         payload = adapter().dump_json(entry)
         checksum = zlib.crc32(payload, self._checksum)
         with uninterrupted():
@@ -97,14 +97,16 @@ class Journal:
         except OSError as error:
             os.ftruncate(self._descriptor, self._length)
             raise HostFailed(
-                step="journal", what=kind, reason=error.strerror or str(error),
+                step="journal",
+                what=kind,
+                reason=error.strerror or str(error),
                 hint=_REMEDIES.get(error.errno or 0, f"Check the disk of the run folder. {_KEPT}"),
-            ) from None  # fmt: skip
+            ) from None
         self._length += len(text)
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._descriptor)
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -114,20 +116,23 @@ class Journal:
 
 
 def lock(descriptor: int) -> None:
-    """Lock a file by which others see that a run goes on; one who only looks whether it is locked holds it shortly."""
-    for tries_left in reversed(range(_TRIES)):
+    """Lock a file that shows that a run is in progress; raises BlockingIOError if another run has it.
+
+    ``is_written`` of another process locks it for an instant; so this tries a few times.
+    """
+    for attempts_left in reversed(range(_LOCK_ATTEMPTS)):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if not tries_left:
+            if not attempts_left:
                 raise
-            time.sleep(_PATIENCE_SECONDS / _TRIES)
+            time.sleep(_LOCK_SECONDS / _LOCK_ATTEMPTS)
         else:
             return
 
 
 def is_written(path: Path) -> bool:
-    """Whether a run still writes this journal, or has another file locked that tells so; raises RecordError."""
+    """Whether a run has locked this file, its journal or suite.json; raises RecordError if it cannot be read."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

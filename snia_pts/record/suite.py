@@ -1,45 +1,60 @@
-"""The folder of several tests: a run folder each, and ``suite.json``, which says which tests were asked for."""
+"""The folder of several tests: a run folder each, and ``suite.json``, the tests and their options."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from ..errors import NotResumable, RecordError, RunFolderError
-from ..files import read_regular, replace_file
+from ..files import keep_folder_open, open_regular, read_regular, replace_file, require_private
+from ..model.run_options import RunOptions
 from ..spec import SPEC_TYPES
-from .folder import RunFolder, require_empty, unreadable
+from .folder import RunFolder, make_new, unreadable
 from .journal import WAIT, is_written, lock
-from .recorded import Recorded
+from .journal_reader import JournalReader
 
 _NAME = "suite.json"
 _LONGEST_BYTES = 1024 * 1024
 
 
+@cache
+def _adapter() -> TypeAdapter[list[RunOptions]]:
+    return TypeAdapter(list[RunOptions])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteFolder:
-    """The folder of all: the tests that were asked for, in their order."""
+    """A suite folder: the requested tests in their order, and their options."""
 
     path: Path
     tests: tuple[str, ...]
+    options: tuple[RunOptions, ...] = ()
     made: bool = False
 
     @classmethod
-    def create(cls, path: Path, tests: Sequence[str]) -> SuiteFolder:
-        """Make a new folder; an existing one is taken only if it is empty.  Raises RunFolderError."""
-        made = not path.exists()
+    def create(cls, path: Path, tests: Sequence[str], options: Sequence[RunOptions] = ()) -> SuiteFolder:
+        """Make a new folder; an existing one is used only if it is empty.  Raises RunFolderError.
+
+        ``options`` are those of each test, without what is never stored; runs of another tool have none.
+        """
+        place, made = make_new(path)
+        stored = [replace(each.stored(), seed=each.seed) for each in options]
+        document = {"format": 1, "tests": list(tests), "options": _adapter().dump_python(stored, mode="json")}
+        asked = json.dumps(document, indent=1).encode() + b"\n"
         try:
-            require_empty(path)
-            path.mkdir(parents=True, exist_ok=True)
-            replace_file(path / _NAME, json.dumps({"format": 1, "tests": list(tests)}, indent=1).encode() + b"\n")
+            with keep_folder_open(place):
+                replace_file(place / _NAME, asked)
         except RunFolderError:
             raise
         except OSError as error:
             raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
-        return cls(path=path.resolve(), tests=tuple(tests), made=made)
+        return cls(path=place, tests=tuple(tests), options=tuple(stored), made=made)
 
     @classmethod
     def existing(cls, path: Path) -> SuiteFolder | None:
@@ -57,30 +72,32 @@ class SuiteFolder:
         try:
             told = json.loads(text)
             tests = tuple(told["tests"]) if told["format"] == 1 else ()
+            options = tuple(_adapter().validate_python(told["options"], strict=False))
         except (ValueError, KeyError, TypeError, RecursionError):
-            tests = ()
+            tests, options = (), ()
         if not tests or len(set(map(str, tests))) != len(tests) or not {*map(str, tests)} <= SPEC_TYPES.keys():
-            raise RecordError(path=path, reason=f"{_NAME} does not say which tests were asked for", hint="")
-        return cls(path=path.resolve(), tests=tests)
+            raise RecordError(path=path, reason=f"{_NAME} does not list valid tests", hint="")
+        return cls(path=path.resolve(), tests=tests, options=options)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Tell others that its tests go on, also between two of them; raises NotResumable when others hold it."""
-        with (self.path / _NAME).open("rb") as file:
+    def locked(self) -> Iterator[None]:
+        """Lock suite.json while its tests run, also between two of them; raises NotResumable if another run has it."""
+        with keep_folder_open(self.path), open_regular(self.path / _NAME) as file:
+            require_private(self.path)
             try:
                 lock(file.fileno())
             except BlockingIOError:
-                raise NotResumable(path=self.path, reason="it still goes on", hint=WAIT) from None
+                raise NotResumable(path=self.path, reason="the run is still in progress", hint=WAIT) from None
             yield
 
     @property
-    def goes_on(self) -> bool:
-        """Whether somebody holds it."""
+    def in_progress(self) -> bool:
+        """Whether a run has locked it."""
         return is_written(self.path / _NAME)
 
     @property
     def whole(self) -> RunFolder:
-        """The folder itself, in which word is left between two tests."""
+        """The suite folder as a run folder: a request to stop between two tests lies in it."""
         return RunFolder(path=self.path)
 
     def place(self, test: str) -> Path:
@@ -88,26 +105,26 @@ class SuiteFolder:
         return self.path / test
 
     def run(self, test: str) -> RunFolder | None:
-        """Return a test's run folder; None when it was not run.  Raises RecordError for a link, or a locked one."""
+        """Return a test's run folder; None if it was not run.  Raises RecordError if it is a symlink or unreadable."""
         folder = RunFolder(path=self.place(test))
         if folder.path.is_symlink():
-            raise RecordError(path=folder.path, reason="it is a link, and each test has its own folder here", hint="")
+            raise RecordError(path=folder.path, reason="it is a symlink; each test needs its own folder", hint="")
         try:
             return folder if folder.begun else None
         except OSError as error:
             raise unreadable(folder.path, error) from None
 
     def recorded(self, test: str) -> RunFolder | None:
-        """As ``run``; raises RecordError also where the folder's journal is that of another test."""
+        """Return a test's run folder as ``run`` does; raises RecordError if its journal is of another test."""
         folder = self.run(test)
         if folder is not None:
-            found = Recorded(folder.journal).facts.spec.test
+            found = JournalReader(folder.journal).facts.spec.test
             if found != test:
-                raise RecordError(path=folder.path, reason=f"its journal is that of the test {found}", hint="")
+                raise RecordError(path=folder.path, reason=f"its journal is of the test {found}", hint="")
         return folder
 
     def discard(self) -> None:
-        """Remove a folder in which no test began, and nothing else is."""
+        """Remove a suite folder that has no file but suite.json."""
         if not any(child.name != _NAME for child in self.path.iterdir()):
             (self.path / _NAME).unlink(missing_ok=True)
             if self.made:

@@ -6,13 +6,13 @@ import datetime
 import itertools
 from collections.abc import Mapping
 
-from ..description import Name, own, told
-from ..dut import Dut
-from ..result import Loop, Sampling, TestResult
-from ..spec import PatternSpec, ProfileSpec, RoundsSpec, SizedPreconditioning, Spec, TestSpec
-from ..steps import mix
-from ..units import capacity
-from ..window import Window
+from ..analysis.window import Window
+from ..model.description import Name, own, told
+from ..model.dut import Dut
+from ..model.steps import Stimulus, mix, mix_align_bytes
+from ..results.result import Loop, Sampling, TestResult
+from ..spec import PatternSpec, ProfileSpec, RoundsSpec, Spec, TestSpec
+from ..units import block_size, capacity
 from .pages import Header
 from .tables import NOT_APPLICABLE, UNKNOWN, Align, Column, Kind, Table, thousands
 
@@ -48,16 +48,26 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
             "Test Run Date Start:", when(result.facts.started), "Test Run Date Finish:", when(result.finished)
         ),
         standard=_row(
-            "standard", ("center", 12), ("center", 23), ("center", 33), ("center", 6), ("center", 12),
-            ("center", 6), ("center", 8),
+            "standard",
+            ("center", 12),
+            ("center", 23),
+            ("center", 33),
+            ("center", 6),
+            ("center", 12),
+            ("center", 6),
+            ("center", 8),
         )(*_standard(spec), short(spec.subtitle, 2 * LONGEST_EM), "Rev.", short(spec.revision), "Page", PAGE_OF_TOTAL),
         names=_row("names", ("right", 8), ("left", 17), ("right", 11), ("left", 34), ("right", 10), ("left", 20))(
-            "Vendor:", short(result.facts.about.vendor), "SSD Model:", short(_said(result, "model")), "Tested By:",
+            "Vendor:",
+            short(result.facts.about.vendor),
+            "SSD Model:",
+            short(_said(result, "model")),
+            "Tested By:",
             short(result.facts.about.operator),
         ),
         heads=_row("banner", ("center", 26), ("center", 25), ("center", 25), ("center", 24))(*_HEADS),
         blocks=_blocks(_platform(result), _device(result), setup, parameters),
-    )  # fmt: skip
+    )
 
 
 def _standard(spec: Spec) -> tuple[str, str]:
@@ -245,16 +255,23 @@ def notes(result: TestResult) -> str:
     return f"NOT PTS CONFORMANT: {count} deviation{'s' * (count != 1)}" if count else "no deviation"
 
 
-def conditioned_amount(result: TestResult, wipc: SizedPreconditioning, parts: int = 1) -> str:
+def conditioned_amount(result: TestResult, spec: RoundsSpec, parts: int = 1) -> str:
     """Return how much WIPC writes: ``2 x user capacity``; NOT FINISHED while that is not done for all parts."""
     if result.facts.imported:
         return untold(result)
-    share = wipc.active_range_percent
     done = sum(bool(line.measurements) for line in result.lines("WIPC"))
+    return f"{spec.preconditioning.capacities} x user capacity" if done >= parts else "NOT FINISHED"
+
+
+def alignment(stimulus: Stimulus) -> Rows:
+    """Return where the I/Os of a mix of sizes begin; nothing where every I/O has the same size."""
+    if not stimulus.block_shares:
+        return ()
     return (
-        f"{wipc.capacities} x {'user capacity' if share == 100 else f'AR {share} %'}"
-        if done >= parts
-        else "NOT FINISHED"
+        (
+            "Alignment",
+            f"every I/O of the mix begins on a multiple of {block_size(mix_align_bytes(stimulus.block_shares))}",
+        ),
     )
 
 
@@ -295,11 +312,9 @@ def preconditions(
     )
 
 
-def loop_setup(
-    result: TestResult, spec: RoundsSpec, wipc: SizedPreconditioning, sizes: str, parts: tuple[str, ...] = ("",)
-) -> Rows:
+def loop_setup(result: TestResult, spec: RoundsSpec, sizes: str, parts: tuple[str, ...] = ("",)) -> Rows:
     """Return the Setup Parameters of a test that preconditions with SEQ writes of ``sizes`` and loops until steady."""
-    amount = conditioned_amount(result, wipc, len(parts))
+    amount, wipc = conditioned_amount(result, spec, len(parts)), spec.wipc_demand
     return preconditions(
         result,
         first=(f"SEQ {sizes} W", demand(wipc.thread_count, wipc.queue_depth), amount),

@@ -9,18 +9,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from .. import recovery
-from ..acceptance import Judgement, judgements, untested
-from ..demand import demand_means, operating_points
+from ..analysis import recovery
+from ..analysis.operating_points import demand_means, operating_points
 from ..errors import ReportError
-from ..measurement import METRICS
-from ..result import Loop, TestResult
+from ..model.measurement import METRICS, average_response_us, rate_per_second
+from ..results.limit_checks import Judgement, judgements, untested
+from ..results.result import Loop, TestResult
 from ..spec import CrossStimulusSpec, DemandSpec, WriteSaturationSpec
-from ..specfile import read_specification, versions
+from ..spec.reader import read_specification, versions
 from ..units import GB, capacity, duration, number
 from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
 from .pages import Header, Page, Prose, Report
-from .summary import SIMULATED, elapsed_seconds, least, limits_told, shortcomings, verdict
+from .sections.summary import SIMULATED, elapsed_seconds, least, limits_told, shortcomings, verdict
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, facts, thousands
 from .writing import OUTPUTS, USUAL
 
@@ -118,10 +118,14 @@ def overview(
     lines = [line if line.title else replace(line, title=_title(line.test, first)) for line in lines]
     dut = first.facts.dut
     return Overview(
-        lines=tuple(lines), header=_header(first, lines), simulated=dut.simulated,
+        lines=tuple(lines),
+        header=_header(first, lines),
+        simulated=dut.simulated,
         author=first.facts.about.operator,
-        dut=dut.model or dut.name, capacity_bytes=dut.capacity_bytes, limits=tuple(judged),
-    )  # fmt: skip
+        dut=dut.model or dut.name,
+        capacity_bytes=dut.capacity_bytes,
+        limits=tuple(judged),
+    )
 
 
 def _small(result: TestResult) -> TestResult:
@@ -162,7 +166,7 @@ def key_figures(result: TestResult) -> Iterator[str]:
     if isinstance(spec, DemandSpec):
         loop = result.loop()
         means = demand_means(loop.window_rounds) if loop else ()
-        for point in operating_points(means, spec.operating_points.maximum_art_ms):
+        for point in operating_points(means, spec.operating_points):
             yield f"{point.name}: {number(point.iops)} at {point.demand.label}, ART {number(point.art_ms)} ms"
         return
     for loop in result.loops:
@@ -178,7 +182,7 @@ def key_figures(result: TestResult) -> Iterator[str]:
     for line in result.lines("access A"):
         seconds = sum(line.seconds)
         if seconds:
-            yield f"{line.part}: {number(sum(line.write_ios) / seconds)} IOPS"
+            yield f"{line.part}: {number(rate_per_second(sum(line.write_ios), 1000 * seconds))} IOPS"
 
 
 def _at_end(result: TestResult) -> Iterator[str]:
@@ -187,15 +191,20 @@ def _at_end(result: TestResult) -> Iterator[str]:
     rows = recovery.end_rows(line) if line is not None else range(0)
     if line is not None and (seconds := sum(line.seconds[row] for row in rows)):
         ios = sum(line.read_ios[row] + line.write_ios[row] for row in rows)
-        yield f"{number(ios / seconds)} IOPS, last {duration(seconds)} of the stimulus, not steady"
+        rate = number(rate_per_second(ios, 1000 * seconds))
+        yield f"{rate} IOPS, last {duration(seconds)} of the stimulus, not steady"
     if after is not None and (ios := sum(after.read_ios) + sum(after.write_ios)):
-        yield f"{number(ios / sum(after.seconds))} IOPS, histogram after it ({after.stimulus.label})"
+        rate = number(rate_per_second(ios, 1000 * sum(after.seconds)))
+        yield f"{rate} IOPS, histogram after it ({after.stimulus.label})"
 
 
 def _tracked(loop: Loop) -> Iterator[str]:
+    """Give what the tracked variables came to over the window; a response time is that of all its I/Os."""
     for tracked, state in loop.window.determinations if loop.window else ():
-        metric, stimulus = METRICS[tracked.metric], loop.window_rounds[-1].point(tracked).stimulus
-        yield f"{stimulus.label}: {number(state.average)} {metric.unit}"
+        points, metric = [measured.point(tracked) for measured in loop.window_rounds], METRICS[tracked.metric]
+        response = tracked.metric == "average_response_ms"
+        value = average_response_us(points) / 1000 if response else state.average
+        yield f"{points[-1].stimulus.label}: {'ART ' * response}{number(value)} {metric.unit}"
 
 
 def _recovered(result: TestResult) -> Iterator[str]:
@@ -312,9 +321,9 @@ def write(told: Overview, folder: Path, formats: Sequence[str] = USUAL) -> dict[
 
     Those of ``formats`` that hold no pages are left to the reports.  Raises ReportError.
     """
-    from .writing import made, replace_files
+    from .writing import render, replace_files
 
     pages = tuple(name for name in formats if name in OUTPUTS)
-    files = made(build(told), pages, stem="summary") if pages else {}
+    files = render(build(told), pages, stem="summary") if pages else {}
     replace_files(folder, files)
     return {name: folder / f"summary.{name}" for name in pages}

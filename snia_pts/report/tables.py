@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ..units import THIN
+from ..units import NARROW_NBSP
 
 Align = Literal["left", "center", "right"]
 
@@ -75,7 +76,13 @@ def thousands(value: float, decimals: int) -> str:
     """Return ``value`` with ``decimals`` places and its thousands separated; ``n/a`` for what is no number."""
     if not math.isfinite(value):
         return NOT_APPLICABLE
-    return f"{value:,.{decimals}f}".replace(",", THIN)
+    return f"{value:,.{decimals}f}".replace(",", NARROW_NBSP)
+
+
+def extremes(values: Iterable[float]) -> tuple[float, float, float]:
+    """Return the least, the median and the greatest of the finite ``values``; nan of none."""
+    finite = [value for value in values if math.isfinite(value)] or [math.nan]
+    return min(finite), statistics.median(finite), max(finite)
 
 
 def decimals_for(values: Iterable[float], *, digits: int = 3, most: int = 4) -> int:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import ReportError
-from ..files import replace_file
-from ..result import TestResult
-from .sums import PLACE, sums
+from ..errors import ReportError, RunFolderError
+from ..files import keep_folder_open, make_folder, remove, replace_file, require_private
+from ..results.result import TestResult
+from .checksums import PLACE, sums
+from .formats.isolation import isolated
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -23,7 +24,7 @@ FIGURE_FORMS = ("svg", "pdf")
 
 
 @dataclass(slots=True, kw_only=True)
-class Material:
+class RenderContext:
     """What outputs are made of: the report, its RST, its figures by form and name; parsed once."""
 
     report: Report
@@ -34,31 +35,31 @@ class Material:
     @property
     def document(self) -> nodes.document:
         """The parsed RST; raises ReportError when docutils has anything to say about it."""
-        from . import rst
+        from .formats import rst
 
         if self.parsed is None:
             self.parsed = rst.parse(self.text)
         return self.parsed
 
 
-def _rst(material: Material) -> bytes:
+def _rst(material: RenderContext) -> bytes:
     return material.text.encode("utf-8")
 
 
-def _pdf(material: Material) -> bytes:
-    from . import pdf
+def _pdf(material: RenderContext) -> bytes:
+    from .formats import pdf
 
     return pdf.make(material.report, material.document, material.figures["pdf"])
 
 
-def _html(material: Material) -> bytes:
-    from . import html
+def _html(material: RenderContext) -> bytes:
+    from .formats import html
 
     return html.make(material.report, material.document, material.figures["svg"])
 
 
 def _xlsx(result: TestResult) -> dict[str, bytes]:
-    from . import xlsx
+    from .formats import xlsx
 
     return {"report.xlsx": xlsx.make(result)}
 
@@ -76,26 +77,25 @@ def _json(result: TestResult) -> dict[str, bytes]:
 
 
 def _junit(result: TestResult) -> dict[str, bytes]:
-    from . import junit
+    from .formats import junit
 
     return {_PLACES["junit"]: junit.make(result)}
 
 
 def _ocp(result: TestResult) -> dict[str, bytes]:
-    from . import ocp
+    from .formats import ocp
 
     return {_PLACES["ocp"]: ocp.make(result)}
 
 
 def _interactive(result: TestResult) -> dict[str, bytes]:
-    from . import interactive
+    from .formats import interactive
 
     return {_PLACES["interactive"]: interactive.make(result)}
 
 
-#: How each output of pages is made, by the name of its form; the file is ``report.`` with that name.  What can be done
-#: before the figures are drawn comes first.
-OUTPUTS: Mapping[str, Callable[[Material], bytes]] = {"rst": _rst, "pdf": _pdf, "html": _html}
+#: How each output of pages is made, by the name of its form; the file is ``report.`` with that name.
+OUTPUTS: Mapping[str, Callable[[RenderContext], bytes]] = {"rst": _rst, "pdf": _pdf, "html": _html}
 #: How each output of data is made: files by their places in the run folder.
 DATA_OUTPUTS: Mapping[str, Callable[[TestResult], Mapping[str, bytes]]] = {
     "xlsx": _xlsx,
@@ -107,7 +107,7 @@ DATA_OUTPUTS: Mapping[str, Callable[[TestResult], Mapping[str, bytes]]] = {
 }
 #: What a table of data may be called.
 TABLE_NAMES = re.compile(
-    r"(run|specification|deviations|warnings|limits|windows|rounds|points|prepared|measurements|samples-[a-z0-9-]+)"
+    r"(run|specification|deviations|settings|warnings|limits|windows|rounds|points|prepared|measurements|samples-[a-z0-9-]+)"
 )
 #: Where an output is that is not a file of its name.
 _PLACES = {
@@ -131,14 +131,16 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
     if unknown:
         known = ", ".join((*OUTPUTS, *DATA_OUTPUTS))
         raise ReportError(reason=f"no output {', '.join(unknown)}; there are {known}")
-    from .building import build
+    from .registry import build
 
-    def data() -> dict[str, bytes]:
-        made = (DATA_OUTPUTS[name](result) for name in DATA_OUTPUTS if name in formats)
-        return {place: content for files in made for place, content in files.items()}
-
+    files: dict[str, bytes] = {}
+    with isolated():
+        for name in DATA_OUTPUTS:
+            if name in formats:
+                files |= DATA_OUTPUTS[name](result)
     pages = [name for name in formats if name in OUTPUTS]
-    files = made(build(result), pages, meanwhile=data) | {PLACE: sums(result)} if pages else data()
+    if pages:
+        files |= render(build(result), pages) | {PLACE: sums(result)}
     replace_files(folder, files)
     if pages or "csv" in formats:
         _tidy(folder, kept=files)
@@ -180,52 +182,52 @@ def _remove(*paths: Path) -> None:
     try:
         for path in paths:
             if not path.is_dir():
-                path.unlink(missing_ok=True)
+                remove(path)
     except OSError as error:
-        raise ReportError(reason=f"{error.filename or 'a file'}: {error.strerror}") from error
+        raise _failed(error) from error
 
 
-def made(
-    report: Report,
-    formats: Sequence[str] = tuple(OUTPUTS),
-    *,
-    stem: str = "report",
-    meanwhile: Callable[[], dict[str, bytes]] = dict,
-) -> dict[str, bytes]:
-    """Return a report's files by their places: pages in ``formats``, and the figures.  Raises ReportError.
+def render(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str = "report") -> dict[str, bytes]:
+    """Return a report's files by their places: pages in ``formats``, and the figures.  Raises ReportError."""
+    from .figures.render import draw
 
-    ``meanwhile`` makes others while the figures are drawn, before the pages, whose libraries stay in memory.
-    """
-    from . import drawing
-
-    with drawing.drawn(report, FIGURE_FORMS) as figures:
-        files, material = meanwhile(), prepare(report, figures)
-        for name in sorted(formats, key=list(OUTPUTS).index):
-            files[f"{stem}.{name}"] = OUTPUTS[name](material)
-        for form, drawn in figures.items():
-            files |= {f"figures/{name}.{form}": content for name, content in drawn.items()}
+    with isolated():
+        figures = draw(report, FIGURE_FORMS)
+        context = prepare(report, figures)
+        files = {f"{stem}.{name}": OUTPUTS[name](context) for name in OUTPUTS if name in formats}
+    for form, drawn in figures.items():
+        files |= {f"figures/{name}.{form}": content for name, content in drawn.items()}
     return files
 
 
 def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write files by their places in ``folder``, each the old one or the new one.
 
-    Raises ReportError, also for a folder in it that is a link: that leads who knows where.
+    Raises ReportError, also for a folder that is a symlink: that leads who knows where; and RunFolderError where others
+    may change the folder and root asks.
     """
+    require_private(folder)
     try:
-        for inside in {(folder / place).parent for place in files} - {folder}:
-            if inside.is_symlink():
-                raise ReportError(reason=f"{inside} is a link")
-        for place, data in files.items():
-            path = folder / place
-            path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(path, data, durable=False)  # it can be made again
+        folder = folder.parent.resolve() / folder.name
+        folder.mkdir(parents=True, exist_ok=True)
+        with keep_folder_open(folder):
+            for inside in {(folder / place).parent for place in files} - {folder}:
+                make_folder(inside)
+            for place, data in files.items():
+                replace_file(folder / place, data, durable=False)  # it can be made again
     except OSError as error:
-        raise ReportError(reason=f"{error.filename or 'a file'}: {error.strerror}") from error
+        raise _failed(error) from error
 
 
-def prepare(report: Report, figures: Mapping[str, Mapping[str, bytes]]) -> Material:
+def _failed(error: OSError) -> ReportError:
+    """Return why a file of a report could not be written or removed."""
+    if isinstance(error, RunFolderError):
+        return ReportError(reason=f"{error.facts['path']}: {error.facts['reason']}")
+    return ReportError(reason=f"{error.filename or 'a file'}: {error.strerror}")
+
+
+def prepare(report: Report, figures: Mapping[str, Mapping[str, bytes]]) -> RenderContext:
     """Return what every output of ``report`` is made of; ``figures`` are those by form and name."""
-    from . import rst
+    from .formats import rst
 
-    return Material(report=report, text=rst.render(report), figures=figures)
+    return RenderContext(report=report, text=rst.render(report), figures=figures)

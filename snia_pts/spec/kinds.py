@@ -16,7 +16,9 @@ from .sections import (
     Choice,
     Conditioning,
     DemandConditioning,
+    Demanded,
     DemandLoop,
+    DemandPreconditioning,
     DemandSetup,
     Line,
     Name,
@@ -25,9 +27,10 @@ from .sections import (
     Preconditioning,
     ResponseHistogram,
     Rounds,
+    SampledSteadyStateRule,
     Saturation,
-    Settling,
     Setup,
+    SizedDemandPreconditioning,
     SizedPreconditioning,
     SteadyStateRule,
     Tracked,
@@ -55,6 +58,11 @@ class TestSpec:
         """What a run is held against; a difference from it is a Deviation."""
         return "the standard"
 
+    @property
+    def caption(self) -> str:
+        """The test in words: ``IOPS test``."""
+        return f"{self.title} test"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundsSpec(TestSpec):
@@ -62,8 +70,14 @@ class RoundsSpec(TestSpec):
 
     __pydantic_config__ = STRICT
     setup: DemandSetup
+    preconditioning: Preconditioning
     rounds: Rounds
     steady_state: SteadyStateRule
+
+    @property
+    def wipc_demand(self) -> Demanded:
+        """Thread Count and Queue Depth of the preconditioning: the test's own, unless that has others."""
+        return self.setup
 
     def __post_init__(self) -> None:
         _enough("rounds", self.rounds.maximum, self.steady_state)
@@ -73,7 +87,7 @@ class RoundsSpec(TestSpec):
 
 def _enough(section: str, maximum: int, rule: SteadyStateRule) -> None:
     if maximum < rule.window_rounds:
-        ruling = "settling" if isinstance(rule, Settling) else "steady_state"
+        ruling = "settling" if isinstance(rule, SampledSteadyStateRule) else "steady_state"
         raise ValueError(f"{section}.maximum of at least {ruling}.window_rounds ({rule.window_rounds})")
 
 
@@ -99,7 +113,7 @@ class IopsSpec(RoundsSpec):
 
     __pydantic_config__ = STRICT
     test: Literal["iops"]
-    preconditioning: Preconditioning
+    preconditioning: SizedPreconditioning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +122,11 @@ class ThroughputSpec(RoundsSpec):
 
     __pydantic_config__ = STRICT
     test: Literal["throughput"]
-    preconditioning: SizedPreconditioning
+    preconditioning: DemandPreconditioning
+
+    @property
+    def wipc_demand(self) -> Demanded:
+        return self.preconditioning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +135,12 @@ class LatencySpec(RoundsSpec):
 
     __pydantic_config__ = STRICT
     test: Literal["latency"]
-    preconditioning: Preconditioning
+    preconditioning: SizedDemandPreconditioning
     histogram: ResponseHistogram | None = None
+
+    @property
+    def wipc_demand(self) -> Demanded:
+        return self.preconditioning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +150,7 @@ class PatternSpec(TestSpec):
     __pydantic_config__ = STRICT
     stimulus: Choice
     patterns: Annotated[tuple[Pattern, ...], MinLen(1)]
-    settling: Settling
+    settling: SampledSteadyStateRule
 
     def __post_init__(self) -> None:
         names = [pattern.name for pattern in self.patterns]
@@ -244,7 +266,7 @@ def most_rounds(spec: Spec) -> int | None:
     return spec.rounds.maximum if isinstance(spec, RoundsSpec) else None
 
 
-def settling_rule(spec: Spec) -> Settling | None:
+def settling_rule(spec: Spec) -> SampledSteadyStateRule | None:
     """Return the rule by which the samples of a test's continuous stimulus are judged; None for a test without."""
     return spec.settling if isinstance(spec, PatternSpec) else None
 

@@ -10,17 +10,19 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, MaxLen, MinLen, Predicate
 
 from ..errors import UsageError
-from ..limits import Limit
-from ..tomlfile import Mistakes, checked
 from ..units import parse_size
 from .fio_options import WAITING, refused
+from .limits import Limit
 from .sections import MOST_POINTS, STRICT, Count, Line, Name, Percent, Seconds, bounded, unrepeated
+from .toml_file import Mistakes, checked
 
 #: What a setting of the host, or an option of fio, is given.
 Scalar = bool | int | float | str
 Label = Annotated[str, MinLen(1), MaxLen(60), Predicate(str.isprintable)]
 #: ``whole`` is all of the target.
 WHOLE = "whole"
+#: What an override of a profile starts with that changes an axis: ``axis.queue_depth=1,8``.
+AXIS = "axis."
 #: The settings of the host that an axis may go through, each as ``host.<name>``.
 HOST_SETTINGS = ("governor", "scheduler")
 #: A value of one of them; what there is on a host, its kernel tells.
@@ -162,8 +164,9 @@ class ProfileSpec:
     """A workload profile.
 
     Its order: for each combination of host settings, ``repeats`` times, the axes from the first (outermost) on, the
-    workloads in each place.  ``purge`` and ``fill`` say how the target is prepared once, before all: purged, and
-    written over once, sequentially.
+    workloads in each place.  A pass over a range that takes less than ``shortest_seconds`` is repeated with more
+    passes.  ``purge`` and ``fill`` say how the target is prepared once, before all: purged, and written over once,
+    sequentially.
     """
 
     __pydantic_config__ = STRICT
@@ -173,6 +176,7 @@ class ProfileSpec:
     description: Annotated[str, MinLen(1), MaxLen(2000)]
     source: Line
     repeats: Annotated[int, Ge(1), Le(1000)] = 1
+    shortest_seconds: Annotated[float, Ge(0.1), Le(60)] = 0.1
     purge: bool = False
     fill: bool = False
     write_cache: WriteCacheState = "as found"
@@ -195,6 +199,11 @@ class ProfileSpec:
         left = {workload.name for workload, _ in self.cases()}  # ValueError where an axis does not go with a workload
         if lost := [name for name in names if name not in left]:
             raise ValueError(f"a range that holds a block of some size for workload {lost[0]}")
+
+    @property
+    def caption(self) -> str:
+        """The profile in words: its title."""
+        return self.title
 
     @property
     def authority(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from annotated_types import Ge, Gt, Le, MaxLen, MinLen, MultipleOf, Predicate
 
@@ -30,6 +30,16 @@ STRICT = {"extra": "forbid", "allow_inf_nan": False}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviation:
     """Something that differs from the standard: what, what the standard asks, what was done, the clause."""
+
+    what: str
+    standard: str
+    actual: str
+    clause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSetting:
+    """A value other than the usual one where the standard leaves the choice to the operator: no deviation."""
 
     what: str
     standard: str
@@ -71,23 +81,29 @@ def bounded(count: float, most: int, what: str) -> None:
         raise ValueError(f"at most {most} {what}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizedPreconditioning:
-    """Workload independent preconditioning (WIPC) with the block size under test (PTS 2.0.2 chapter 8).
+class Demanded(Protocol):
+    """What has a Thread Count and a Queue Depth."""
 
-    Sequential writes of ``capacities`` times the range.
+    @property
+    def thread_count(self) -> int: ...
+    @property
+    def queue_depth(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preconditioning:
+    """Workload independent preconditioning (WIPC, PTS 2.0.2 section 3.3): sequential writes within the ActiveRange.
+
+    They amount to ``capacities`` times the user capacity, however large the ActiveRange is.
     """
 
     __pydantic_config__ = STRICT
     capacities: Count
-    active_range_percent: Share
-    thread_count: Count
-    queue_depth: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preconditioning(SizedPreconditioning):
-    """Workload independent preconditioning (WIPC) with a block size of its own (PTS 2.0.2 section 3.3)."""
+class SizedPreconditioning(Preconditioning):
+    """Preconditioning with a block size of its own, at the test's demand (PTS 2.0.2 chapter 7)."""
 
     __pydantic_config__ = STRICT
     block_size_kib: Kib
@@ -95,6 +111,24 @@ class Preconditioning(SizedPreconditioning):
     @property
     def block_size_bytes(self) -> int:
         return size_bytes(self.block_size_kib)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemandPreconditioning(Preconditioning):
+    """Preconditioning with the block size under test, at a demand of its own (PTS 2.0.2 chapter 8)."""
+
+    __pydantic_config__ = STRICT
+    thread_count: Count
+    queue_depth: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizedDemandPreconditioning(SizedPreconditioning):
+    """Preconditioning with a block size and a demand of its own (PTS 2.0.2 chapter 9)."""
+
+    __pydantic_config__ = STRICT
+    thread_count: Count
+    queue_depth: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,16 +186,18 @@ class SteadyStateRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settling(SteadyStateRule):
+class SampledSteadyStateRule(SteadyStateRule):
     """Steady state judged on samples of a continuous stimulus: sample ``first_sample`` and every ``stride_samples``-th.
 
-    PTS 2.0.2 chapters 10, 11, 13, 14: one-minute samples 30 minutes apart; each stands for a round.
+    PTS 2.0.2 chapters 10, 11, 13, 14: one-minute samples 30 minutes apart; each stands for a round.  A window counts
+    once the ActiveRange was written ``least_fills`` times: a drive is evenly fast while it is fresh.
     """
 
     __pydantic_config__ = STRICT
     sample_seconds: Seconds
     first_sample: Count
     stride_samples: Count
+    least_fills: Annotated[float, Ge(0), Le(1024)]
 
     def samples(self, rounds: int) -> int:
         """Return how many samples it takes to have so many rounds: 121 for 5."""
@@ -238,11 +274,12 @@ class ResponseHistogram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saturation:
-    """Where write saturation ends, besides steady state: written so many capacities, or after so long."""
+    """Where write saturation ends: written so many capacities, after so long, or ``until_steady`` before either."""
 
     __pydantic_config__ = STRICT
     capacities: Annotated[float, Gt(0), Le(1024)]
     seconds: Seconds
+    until_steady: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -333,9 +370,13 @@ class DemandLoop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoints:
-    """The response time histograms at the Max, Mid and Min IOPS points of the demand loop."""
+    """The response time histograms at the Max, Mid and Min IOPS points of the demand loop.
+
+    IOPS within ``tolerance_percent`` of the best are as good.
+    """
 
     __pydantic_config__ = STRICT
     maximum_art_ms: Annotated[float, Gt(0), Le(100_000)]
+    tolerance_percent: Annotated[float, Ge(0), Le(50)]
     pre_write_seconds: Seconds
     histogram_seconds: Seconds

@@ -56,6 +56,6 @@ def _prepare(folder: Path) -> None:
     corpora.stored("xsr", RunFolder.create(folder / "run"))
     (folder / "suite").mkdir()
     corpora.stored("throughput", RunFolder.create(folder / "suite/throughput"))
-    (folder / "suite/suite.json").write_text(json.dumps({"format": 1, "tests": ["iops", "throughput"]}))
+    (folder / "suite/suite.json").write_text(json.dumps(corpora.suite_document(("iops", "throughput"))))
     (folder / "own.toml").write_bytes(corpora.specifications()[-1])
     (folder / "drive.toml").write_bytes(corpora.presets()[0])

@@ -15,16 +15,16 @@ from typing import Any
 
 from PIL import Image
 
-from snia_pts.health import Figure, Health
-from snia_pts.interruption import Way
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
 from snia_pts.lab.simulated.preset import PRESETS, read_preset
-from snia_pts.measurement import Measurement, Outcome, Sample
-from snia_pts.profilefile import profile_path, shipped
+from snia_pts.model.health import Figure, Health
+from snia_pts.model.measurement import Measurement, Outcome, Sample
 from snia_pts.record.folder import RunFolder
-from snia_pts.replay import look
-from snia_pts.runner import resume, run
-from snia_pts.specfile import SPECS, read_specification
+from snia_pts.record.replay import inspect_run
+from snia_pts.results.interruption import ResumePolicy
+from snia_pts.runner.session import resume, run
+from snia_pts.spec.profile_reader import profile_path, shipped
+from snia_pts.spec.reader import SPECS, read_specification
 from tests import samples
 from tests.strategies import TESTS, block_statistics, toml_document, vitals
 from tests.tkperf_files import hdd, ssd
@@ -37,37 +37,63 @@ _ENTRY = len(b'{"crc32":"01234567","entry":')
 _WINDOW = ("steady_state.window_rounds", 2)
 _SETTLING = (("settling.window_rounds", 2), ("settling.stride_samples", 1))
 _DEMAND = (
-    _WINDOW, *_SETTLING, ("conditioning.maximum", 2), ("demand.maximum", 2), ("demand.thread_counts", [2, 1]),
-    ("demand.queue_depths", [2, 1]), ("operating_points.pre_write_seconds", 60),
+    _WINDOW,
+    *_SETTLING,
+    ("conditioning.maximum", 2),
+    ("demand.maximum", 2),
+    ("demand.thread_counts", [2, 1]),
+    ("demand.queue_depths", [2, 1]),
+    ("operating_points.pre_write_seconds", 60),
     ("steady_state.tracked", [{"metric": "iops", "thread_count": 2, "queue_depth": 2}]),
-)  # fmt: skip
+)
 _GROUPS = [
-    {"name": f"AG {number}", "access": access, "read_percent": 0, "block_size_kib": size, "seconds": 120,
-     "thread_count": 1, "queue_depth": 32}
+    {
+        "name": f"AG {number}",
+        "access": access,
+        "read_percent": 0,
+        "block_size_kib": size,
+        "seconds": 120,
+        "thread_count": 1,
+        "queue_depth": 32,
+    }
     for number, (access, size) in enumerate((("SEQ", 1024), ("RND", 8), ("SEQ", 1024)), start=1)
-]  # fmt: skip
+]
 #: Two rounds of a few points, for each test.
 SHORT: Mapping[str, Sequence[tuple[str, Any]]] = {
     "iops": (
-        _WINDOW, ("rounds.maximum", 2), ("rounds.read_percents", [65, 0]), ("rounds.block_sizes_kib", [4]),
+        _WINDOW,
+        ("rounds.maximum", 2),
+        ("rounds.read_percents", [65, 0]),
+        ("rounds.block_sizes_kib", [4]),
         ("steady_state.tracked", [{"metric": "iops", "read_percent": 0, "block_size_kib": 4}]),
     ),
     "throughput": (_WINDOW, ("rounds.maximum", 2), ("rounds.block_sizes_kib", [128])),
     "latency": (
-        _WINDOW, ("rounds.maximum", 2), ("rounds.read_percents", [0]), ("rounds.block_sizes_kib", [4]),
+        _WINDOW,
+        ("rounds.maximum", 2),
+        ("rounds.read_percents", [0]),
+        ("rounds.block_sizes_kib", [4]),
     ),
     "wsat": (*_SETTLING, ("saturation.seconds", 180)),
     "hir": (
-        *_SETTLING, ("conditioning.maximum", 2), ("wait_states.cycles", 1), ("wait_states.idle_seconds", [5]),
+        *_SETTLING,
+        ("conditioning.maximum", 2),
+        ("wait_states.cycles", 1),
+        ("wait_states.idle_seconds", [5]),
         ("wait_states.access_c_seconds", 10),
     ),
     "xsr": (("groups.sequence", _GROUPS),),
     "composite": _DEMAND,
     "dirth": _DEMAND,
-}  # fmt: skip
+}
 
 
-_RESUMED: Sequence[tuple[str, Way]] = (("iops", "rule"), ("wsat", "continue"), ("dirth", "rule"), ("hir", "purge"))
+_RESUMED: Sequence[tuple[str, ResumePolicy]] = (
+    ("iops", "rule"),
+    ("wsat", "continue"),
+    ("dirth", "rule"),
+    ("hir", "purge"),
+)
 
 
 def _laboratory(folder: RunFolder) -> SimulatedLaboratory:
@@ -84,9 +110,14 @@ def stored(test: str, folder: RunFolder) -> None:
         run(facts, laboratory.perform, folder, lambda _: None, now=laboratory.now, durable=False)
         return
     run(
-        replace(facts, health=_health(10**12)), lambda step: map(_seen, laboratory.perform(step)), folder,
-        lambda _: None, now=laboratory.now, examine=lambda: _health(5 * 10**12), durable=False,
-    )  # fmt: skip
+        replace(facts, health=_health(10**12)),
+        lambda step: map(_seen, laboratory.perform(step)),
+        folder,
+        lambda _: None,
+        now=laboratory.now,
+        examine=lambda: _health(5 * 10**12),
+        durable=False,
+    )
 
 
 def _seen(outcome: Outcome) -> Outcome:
@@ -104,23 +135,34 @@ def _health(written_bytes: float) -> Health:
     figures = (
         Figure(name="Data Units Written", value=written_bytes, unit="bytes", source="SMART", role="host written"),
         Figure(
-            name="Physical Media Units Written", value=3 * written_bytes, unit="bytes", source="OCP log C0h",
+            name="Physical Media Units Written",
+            value=3 * written_bytes,
+            unit="bytes",
+            source="OCP log C0h",
             role="media written",
         ),
         Figure(name="5 Reallocated_Sector_Ct", value=written_bytes // 10**12, unit="", source="SMART", role="fault"),
-    )  # fmt: skip
+    )
     return Health(
         at=BEGAN.isoformat(), figures=figures, unread=("nvme: no",), evidence=("00000-health-ocp.process.json",)
     )
 
 
-def _resumed(journal: bytes, way: Way, folder: RunFolder) -> None:
+def _resumed(journal: bytes, way: ResumePolicy, folder: RunFolder) -> None:
     """Let the second half of a run be lost, and resume it in ``folder``."""
     lines = journal.splitlines(keepends=True)
     folder.journal.write_bytes(b"".join(lines[: len(lines) // 2]))
     laboratory = _laboratory(folder)
     again = ("snia-pts", "resume")
-    resume(look(folder, way), laboratory, folder, lambda _: None, command_line=again, now=laboratory.now, durable=False)
+    resume(
+        inspect_run(folder, way),
+        laboratory,
+        folder,
+        lambda _: None,
+        command_line=again,
+        now=laboratory.now,
+        durable=False,
+    )
 
 
 @cache
@@ -238,7 +280,13 @@ def overrides() -> tuple[bytes, ...]:
 
 def suites() -> tuple[bytes, ...]:
     """suite.json."""
-    return tuple(json.dumps({"format": 1, "tests": list(TESTS[:count])}).encode() for count in (1, 4, 8))
+    return tuple(json.dumps(suite_document(TESTS[:count])).encode() for count in (1, 4, 8))
+
+
+def suite_document(tests: Sequence[str]) -> dict[str, object]:
+    """Return what suite.json says of these tests of a simulated drive."""
+    options = [{"test": test, "target": "sim:client-qlc"} for test in tests]
+    return {"format": 1, "tests": list(tests), "options": options}
 
 
 @cache
@@ -257,23 +305,49 @@ def tkperf_files() -> tuple[bytes, ...]:
 
 def _side(ios: int, runtime_ms: int) -> dict[str, Any]:
     """What fio tells of the reads, or the writes, with most of the rest that it tells besides."""
+    mean = 2000 - 1000 * (ios - ios // 2) / ios if ios else 0.0
     times = {
-        "min": 900, "max": 90_000, "mean": 1500.5, "stddev": 700.25, "N": ios,
-        "percentile": {"99.000000": 1800, "99.900000": 2000}, "bins": {"1000": ios - ios // 2, "2000": ios // 2},
-    }  # fmt: skip
+        "min": 998,
+        "max": 2003,
+        "mean": mean,
+        "stddev": 700.25,
+        "N": ios,
+        "percentile": {"99.000000": 1800, "99.900000": 2000},
+        "bins": {"1000": ios - ios // 2, "2000": ios // 2},
+    }
     return {
-        "io_bytes": 4096 * ios, "io_kbytes": 4 * ios, "bw_bytes": 40960 * ios, "bw": 40 * ios, "iops": 10.0 * ios,
-        "runtime": runtime_ms if ios else 0, "total_ios": ios, "short_ios": 0, "drop_ios": 0,
-        "slat_ns": {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0}, "lat_ns": times, "bw_samples": 0,
-    }  # fmt: skip
+        "io_bytes": 4096 * ios,
+        "io_kbytes": 4 * ios,
+        "bw_bytes": 4096 * 1000 * ios // runtime_ms,
+        "bw": 40 * ios,
+        "iops": 1000 * ios / runtime_ms,
+        "runtime": runtime_ms if ios else 0,
+        "total_ios": ios,
+        "short_ios": 0,
+        "drop_ios": 0,
+        "slat_ns": {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0},
+        "lat_ns": times,
+        "bw_samples": 0,
+    }
 
 
 def _answer(reads: int, writes: int, runtime_ms: int = 100) -> bytes:
     job = {
-        "jobname": "rnd0", "groupid": 0, "error": 0, "eta": 0, "elapsed": 1, "job options": {"rw": "randrw"},
-        "read": _side(reads, runtime_ms), "write": _side(writes, runtime_ms), "job_runtime": runtime_ms,
-        "usr_cpu": 1.5, "sys_cpu": 2.5, "ctx": 100, "majf": 0, "iodepth_level": {"1": 0.1, ">=64": 0.0},
-    }  # fmt: skip
+        "jobname": "rnd0",
+        "groupid": 0,
+        "error": 0,
+        "eta": 0,
+        "elapsed": 1,
+        "job options": {"rw": "randrw"},
+        "read": _side(reads, runtime_ms),
+        "write": _side(writes, runtime_ms),
+        "job_runtime": runtime_ms,
+        "usr_cpu": 1.5,
+        "sys_cpu": 2.5,
+        "ctx": 100,
+        "majf": 0,
+        "iodepth_level": {"1": 0.1, ">=64": 0.0},
+    }
     document = {"fio version": "fio-3.33", "timestamp": 1_800_000_000, "global options": {"direct": "1"}, "jobs": [job]}
     return json.dumps(document, indent=2).encode() + b"\n"
 
@@ -281,9 +355,11 @@ def _answer(reads: int, writes: int, runtime_ms: int = 100) -> bytes:
 def answers() -> tuple[bytes, ...]:
     """What fio says to ``targets.ASKED``."""
     return (
-        _answer(650, 350), b"note: both iodepth >= 1 and synchronous\n" + _answer(650, 350), _answer(649, 351, 99),
+        _answer(650, 350),
+        b"note: both iodepth >= 1 and synchronous\n" + _answer(650, 350),
+        _answer(649, 351, 99),
         _answer(650, 350).replace(b'"error": 0', b'"error": 5'),
-    )  # fmt: skip
+    )
 
 
 def streams() -> tuple[bytes, ...]:
@@ -291,7 +367,7 @@ def streams() -> tuple[bytes, ...]:
     return (
         b"".join(_answer(65 * step, 35 * step, 10 * step) for step in (1, 4, 7, 10)),
         _answer(300, 200, 50) + b"fio: a line of text\n" + _answer(650, 350),
-    )  # fmt: skip
+    )
 
 
 def _files(*contents: str) -> bytes:
@@ -300,22 +376,62 @@ def _files(*contents: str) -> bytes:
 
 #: The attributes of a block device that ``targets.device`` lays out, in this order; the last is udev's.
 ATTRIBUTES = (
-    "size", "dev", "ro", "queue/logical_block_size", "queue/physical_block_size", "queue/rotational",
-    "queue/write_cache", "queue/discard_max_bytes", "device/vendor", "device/model", "device/serial",
-    "device/firmware_rev", "device/rev", "device/vpd_pg80", "loop/backing_file", "udev",
-)  # fmt: skip
+    "size",
+    "dev",
+    "ro",
+    "queue/logical_block_size",
+    "queue/physical_block_size",
+    "queue/rotational",
+    "queue/write_cache",
+    "queue/discard_max_bytes",
+    "device/vendor",
+    "device/model",
+    "device/serial",
+    "device/firmware_rev",
+    "device/rev",
+    "device/vpd_pg80",
+    "loop/backing_file",
+    "udev",
+)
 
 
 def devices() -> tuple[bytes, ...]:
     """What sysfs and udev say of an NVMe, a SATA and a loop device."""
     return (
-        _files("1875385008\n", "259:0\n", "0\n", "512\n", "4096\n", "0\n", "write back\n", "2199023255040\n", "",
-               "SAMSUNG MZQL2960HCJR-00A07              \n", "S64HNE0R500001      \n", "GDC5302Q\n"),
-        _files("1875385008\n", "8:16\n", "0\n", "512\n", "4096\n", "0\n", "write through\n", "2147450880\n",
-               "ATA     \n", "INTEL SSDSC2KB96\n", "", "", "0132\n", "\0\x80\0\x14BTYF9382047Q960CGN  \0", "",
-               "E:ID_MODEL=x\nE:ID_SERIAL=x_y\nE:ID_SERIAL_SHORT=Z9 \n"),
+        _files(
+            "1875385008\n",
+            "259:0\n",
+            "0\n",
+            "512\n",
+            "4096\n",
+            "0\n",
+            "write back\n",
+            "2199023255040\n",
+            "",
+            "SAMSUNG MZQL2960HCJR-00A07              \n",
+            "S64HNE0R500001      \n",
+            "GDC5302Q\n",
+        ),
+        _files(
+            "1875385008\n",
+            "8:16\n",
+            "0\n",
+            "512\n",
+            "4096\n",
+            "0\n",
+            "write through\n",
+            "2147450880\n",
+            "ATA     \n",
+            "INTEL SSDSC2KB96\n",
+            "",
+            "",
+            "0132\n",
+            "\0\x80\0\x14BTYF9382047Q960CGN  \0",
+            "",
+            "E:ID_MODEL=x\nE:ID_SERIAL=x_y\nE:ID_SERIAL_SHORT=Z9 \n",
+        ),
         _files("2048\n", "7:0\n", "1\n", "4096\n", "", "1\n", "", "0\n", "", "", "", "", "", "", "/srv/x.img\n"),
-    )  # fmt: skip
+    )
 
 
 def contents() -> tuple[bytes, ...]:
@@ -349,26 +465,37 @@ def mounts() -> tuple[bytes, ...]:
 
 #: What ``targets.host`` lays out, in this order.
 HOST_FILES = (
-    "proc/cpuinfo", "proc/meminfo", "etc/os-release", "sys/class/dmi/id/board_vendor", "sys/class/dmi/id/board_name",
-)  # fmt: skip
+    "proc/cpuinfo",
+    "proc/meminfo",
+    "etc/os-release",
+    "sys/class/dmi/id/board_vendor",
+    "sys/class/dmi/id/board_name",
+)
 
 
 def hosts() -> tuple[bytes, ...]:
     """What a host says of itself."""
     return (
-        _files("processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Gold 6330 CPU @ 2.00GHz\nflags\t\t: fpu vme\n",
-               "MemTotal:       24618976 kB\nMemFree:        22000000 kB\n",
-               'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nNAME="Debian GNU/Linux"\n', "Supermicro\n", "X12\n"),
-    )  # fmt: skip
+        _files(
+            "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Gold 6330 CPU @ 2.00GHz\nflags\t\t: fpu vme\n",
+            "MemTotal:       24618976 kB\nMemFree:        22000000 kB\n",
+            'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nNAME="Debian GNU/Linux"\n',
+            "Supermicro\n",
+            "X12\n",
+        ),
+    )
 
 
 #: What ``targets.counters`` lays out, in this order: for the first reading, and again for the second.
 COUNTERS = (
-    "proc/stat", "sys/devices/0000:01:00.0/nvme0n1/stat", "sys/devices/0000:01:00.0/nvme0n1/queue/iostats",
-    "sys/devices/0000:01:00.0/nvme0n1/device/hwmon1/temp1_input", "sys/devices/0000:01:00.0/nvme0n1/device/hwmon1/name",
+    "proc/stat",
+    "sys/devices/0000:01:00.0/nvme0n1/stat",
+    "sys/devices/0000:01:00.0/nvme0n1/queue/iostats",
+    "sys/devices/0000:01:00.0/nvme0n1/device/hwmon1/temp1_input",
+    "sys/devices/0000:01:00.0/nvme0n1/device/hwmon1/name",
     "sys/devices/0000:01:00.0/aer_dev_correctable",
     "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count",
-)  # fmt: skip
+)
 
 
 def counters() -> tuple[bytes, ...]:
@@ -376,35 +503,56 @@ def counters() -> tuple[bytes, ...]:
     first = (
         "cpu  10 0 10 100 5 0 0 0 0 0\ncpu0 10 0 10 100 5 0 0 0 0 0\nintr 1 2\n",
         "100 0 800 5 10 0 80 5 0 10 10 0 0 0 0 0 0\n",
-        "1\n", "41850\n", "nvme\n", "RxErr 0\nTOTAL_ERR_COR 0\n", "3\n",
-    )  # fmt: skip
+        "1\n",
+        "41850\n",
+        "nvme\n",
+        "RxErr 0\nTOTAL_ERR_COR 0\n",
+        "3\n",
+    )
     second = (
         "cpu  60 0 30 130 5 0 0 0 0 0\ncpu0 60 0 30 130 5 0 0 0 0 0\nintr 1 2\n",
         "200 0 1600 9 90 0 720 9 3 900 9000 0 0 0 0 0 0\n",
-        "1\n", "55000\n", "nvme\n", "RxErr 2\nTOTAL_ERR_COR 2\n", "4\n",
-    )  # fmt: skip
+        "1\n",
+        "55000\n",
+        "nvme\n",
+        "RxErr 2\nTOTAL_ERR_COR 2\n",
+        "4\n",
+    )
     return (_files(*first, *second),)
 
 
 def logs() -> tuple[bytes, ...]:
     """What drives tell of their lives, by nvme-cli and smartctl."""
     smart = {
-        "critical_warning": 0, "temperature": 311, "avail_spare": 100, "percent_used": 2, "data_units_written": 2000,
-        "media_errors": 0, "power_on_hours": 900, "thm_temp1_trans_count": 0,
-    }  # fmt: skip
+        "critical_warning": 0,
+        "temperature": 311,
+        "avail_spare": 100,
+        "percent_used": 2,
+        "data_units_written": 2000,
+        "media_errors": 0,
+        "power_on_hours": 900,
+        "thm_temp1_trans_count": 0,
+    }
     ocp = {
         "Physical media units written": {"hi": 0, "lo": 10**12},
         "Physical media units read": {"hi": 0, "lo": 10**12},
     }
-    table = [{"id": 5, "name": "Reallocated_Sector_Ct", "raw": {"value": 0, "string": "0 (1 2)"}},
-             {"id": 249, "name": "NAND_Writes_1GiB", "raw": {"value": 25, "string": "25"}}]  # fmt: skip
+    table = [
+        {"id": 5, "name": "Reallocated_Sector_Ct", "raw": {"value": 0, "string": "0 (1 2)"}},
+        {"id": 249, "name": "NAND_Writes_1GiB", "raw": {"value": 25, "string": "25"}},
+    ]
     statistics = [{"table": [{"name": "Logical Sectors Written", "value": 2048, "flags": {"valid": True}}]}]
     ata = {
-        "smart_status": {"passed": True}, "temperature": {"current": 31}, "power_on_time": {"hours": 77},
-        "ata_smart_attributes": {"table": table}, "ata_device_statistics": {"pages": statistics},
-    }  # fmt: skip
-    sas = {"scsi_error_counter_log": {"write": {"gigabytes_processed": "3.250", "total_uncorrected_errors": 0}},
-           "scsi_grown_defect_list": 2}  # fmt: skip
+        "smart_status": {"passed": True},
+        "temperature": {"current": 31},
+        "power_on_time": {"hours": 77},
+        "ata_smart_attributes": {"table": table},
+        "ata_device_statistics": {"pages": statistics},
+    }
+    sas = {
+        "scsi_error_counter_log": {"write": {"gigabytes_processed": "3.250", "total_uncorrected_errors": 0}},
+        "scsi_grown_defect_list": 2,
+    }
     return tuple(json.dumps(each).encode() for each in (smart, ocp, ata, sas))
 
 
@@ -426,14 +574,24 @@ def command_lines() -> tuple[bytes, ...]:
         "throughput --plan sim:./drive.toml --spec own.toml --serial S1",
         "all --plan sim:enterprise-nvme --advanced --set hir.wait_states.cycles=1 --set composite.demand.maximum=6 "
         "--set wsat.saturation.seconds=600 --set dirth.demand.maximum=6",
-        "assess run", "assess run --json", "assess suite", "--help", "--version", "report", "report nowhere",
-    )  # fmt: skip
+        "assess run",
+        "assess run --json",
+        "assess suite",
+        "--help",
+        "--version",
+        "report",
+        "report nowhere",
+    )
     return tuple(b"\0".join(line.encode().split()) for line in lines)
 
 
 def texts() -> tuple[bytes, ...]:
     """What a device, a host and an operator say."""
     return (
-        b"SAMSUNG MZQL2960HCJR-00A07", b"S64HNE0R500001", "J. Doe, Prüfstand 7".encode(), b"/dev/disk/by-id/ata-X_Y",
-        b"5 * 3 = 15 | a_b <c> & \"d\" `e`_ 1. f: -g :h: \\i $j$ {k} %l", b".. raw:: html\n\n   <b>x</b>\n",
-    )  # fmt: skip
+        b"SAMSUNG MZQL2960HCJR-00A07",
+        b"S64HNE0R500001",
+        "J. Doe, Prüfstand 7".encode(),
+        b"/dev/disk/by-id/ata-X_Y",
+        b'5 * 3 = 15 | a_b <c> & "d" `e`_ 1. f: -g :h: \\i $j$ {k} %l',
+        b".. raw:: html\n\n   <b>x</b>\n",
+    )

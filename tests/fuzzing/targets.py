@@ -14,50 +14,55 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
-from snia_pts.about import read_about
-from snia_pts.acceptance import judgements
-from snia_pts.cli import preparing, stored
-from snia_pts.cli.plan_text import Planned, plan_json, plan_lines
-from snia_pts.cli.resuming import outlook_lines
-from snia_pts.cli.status import status
-from snia_pts.dut import SupposedSpeed
+from snia_pts.cli import options
+from snia_pts.cli.commands import stored
+from snia_pts.cli.commands.status import status
+from snia_pts.cli.text.plan import plan_json, plan_lines
+from snia_pts.cli.text.terminal import outlook_lines
 from snia_pts.errors import SniaPtsError
-from snia_pts.folding import fold
-from snia_pts.health import Figure, Health, alarms, write_amplification
-from snia_pts.imported import Imported
-from snia_pts.interruption import Way
-from snia_pts.keyfigures import key_figures
-from snia_pts.lab import fio, health, probe
-from snia_pts.lab.contents import Contents, recognised
-from snia_pts.lab.device import block_dut
-from snia_pts.lab.guard import require_free, require_spare
-from snia_pts.lab.host import read_platform
+from snia_pts.lab import fio
+from snia_pts.lab.device import health
+from snia_pts.lab.device.contents import Contents, parse_signatures
+from snia_pts.lab.device.guard import require_free, require_spare, stack_of
+from snia_pts.lab.device.identity import block_dut
+from snia_pts.lab.device.usage import read_usage
+from snia_pts.lab.fio import probe
+from snia_pts.lab.fio.sampling import Sampler
+from snia_pts.lab.host.platform import read_platform
 from snia_pts.lab.inventory import read_inventory
-from snia_pts.lab.occupancy import look as look_around
-from snia_pts.lab.sampling import Sampler
+from snia_pts.lab.observation.telemetry import Observer
 from snia_pts.lab.simulated.drive import SimulatedDrive, SimulatedFault
 from snia_pts.lab.simulated.laboratory import simulated_dut
 from snia_pts.lab.simulated.preset import read_preset
-from snia_pts.lab.telemetry import Observer
-from snia_pts.limits import read_limits
-from snia_pts.measurement import NOTHING, Measurement, Outcome, Transfers
-from snia_pts.plan import Assumptions, plan
-from snia_pts.profilefile import Changes, parse_axis, read_profile
+from snia_pts.model.annotations import read_about
+from snia_pts.model.dut import SupposedSpeed
+from snia_pts.model.health import Figure, Health, alarms, write_amplification
+from snia_pts.model.measurement import NO_TRANSFERS, Measurement, Outcome, Transfers
+from snia_pts.model.steps import BlockShare, ContinuousStimulus, Round, Step, Stimulus
+from snia_pts.procedures.estimator import Assumptions, plan
 from snia_pts.record.document import compare, parse
 from snia_pts.record.folder import RunFolder
-from snia_pts.record.resultxml import result_xml
+from snia_pts.record.replay import inspect_run
+from snia_pts.record.result_xml import result_xml
 from snia_pts.record.suite import SuiteFolder
-from snia_pts.record.tkperf.document import read as read_tkperf
-from snia_pts.record.tkperf.reading import runs
-from snia_pts.record.tkperf.writing import written as written_tkperf
-from snia_pts.replay import look
 from snia_pts.report.data import tables
-from snia_pts.result import RunFacts, TestResult
+from snia_pts.results.builder import fold
+from snia_pts.results.imported import Imported
+from snia_pts.results.interruption import ResumePolicy
+from snia_pts.results.key_figures import key_figures
+from snia_pts.results.limit_checks import judgements
+from snia_pts.results.result import RunFacts, TestResult
+from snia_pts.runner.setup import TestEstimate
 from snia_pts.spec import TestClass
-from snia_pts.specfile import Specification, parse_override, read_specification
-from snia_pts.steps import BlockShare, Round, Step, Stimulus, Stretch
+from snia_pts.spec.limits import read_limits
+from snia_pts.spec.profile_reader import Changes, parse_axis, read_profile
+from snia_pts.spec.reader import Specification, parse_override, read_specification
+from snia_pts.tkperf.document import read as read_tkperf
+from snia_pts.tkperf.reader import runs
+from snia_pts.tkperf.writer import written as written_tkperf
 from snia_pts.units import parse_size
 from tests import samples
+from tests.hosts import make_kernel_files
 from tests.strategies import TESTS, VERSIONS, dut, measurement, standard, stimulus
 
 from . import commandline, corpora, reports
@@ -165,7 +170,9 @@ def profile(data: bytes, folder: Path) -> None:
         found = read_profile(str(folder / "profile.toml"), changes)
         device = dut(capacity_bytes=1 << 40)
         assumed = Assumptions(speed=SupposedSpeed.constant(500), overhead_seconds=0.3, between_seconds=0.0)
-        told = Planned(spec=found.spec, plan=plan(found.spec, device, assumed), deviations=found.deviations)
+        told = TestEstimate(
+            dut=dut(), spec=found.spec, plan=plan(found.spec, device, assumed), deviations=found.deviations
+        )
         list(plan_lines(told, device))
 
 
@@ -187,7 +194,7 @@ def plans(data: bytes, folder: Path) -> None:
     """What a test by a specification file would cost."""
     read = _read(data, folder)
     made = plan(read.spec, dut(), Assumptions(speed=SupposedSpeed.constant(500), overhead_seconds=0.25))
-    planned = Planned(spec=read.spec, plan=made, deviations=read.deviations)
+    planned = TestEstimate(dut=dut(), spec=read.spec, plan=made, deviations=read.deviations)
     list(plan_lines(planned, dut()))
     plan_json(planned, dut())
 
@@ -225,7 +232,7 @@ def words(data: bytes, folder: Path) -> None:
     text = data.decode("utf-8", "surrogateescape")
     probe.parse_version(text)
     refused: list[SniaPtsError] = []
-    for read in (parse_size, preparing.seed, parse_override):
+    for read in (parse_size, options.seed, parse_override):
         try:
             read(text)
         except SniaPtsError as refusal:
@@ -246,12 +253,12 @@ def journal(data: bytes, folder: Path) -> None:
     """A journal as it lies on the disk, by the verbs status and assess, and by what resume would do with it."""
     (folder / "journal.jsonl").write_bytes(data)
     number = zlib.crc32(data)
-    as_json, way = bool(number % 2), get_args(Way)[number % len(get_args(Way))]
+    as_json, way = bool(number % 2), get_args(ResumePolicy)[number % len(get_args(ResumePolicy))]
     run = RunFolder.existing(folder)
     with redirect_stdout(StringIO()):
         if number % 8 == 0:
             status(Namespace(runs=[folder], json=as_json))
-        list(outlook_lines(run, look(run, way)))
+        list(outlook_lines(run, inspect_run(run, way)))
         stored.assess(Namespace(run=folder, json=as_json, limits=None))
 
 
@@ -304,18 +311,19 @@ def answer(data: bytes, folder: Path) -> None:
 def stream(data: bytes, folder: Path) -> None:
     """What fio says while it is sampled, in pieces, as the engine takes it."""
     asked = ASKED[0]
-    step = Stretch(phase="stimulus", stimulus=asked, sample_seconds=0.025)
-    answers, sampler, outcomes = fio.Answers(), Sampler(step.samples), list[Outcome]()
+    step = ContinuousStimulus(phase="stimulus", stimulus=asked, sample_seconds=0.025)
+    answers, sampler, outcomes = fio.StatusStream(), Sampler(step.samples), list[Outcome]()
+    running = fio.RunningTotals(asked)
     place = zlib.crc32(data) % (len(data) + 1)
     try:
         for said in (data[:place], data[place:]):
             for told in answers.more(said):
-                outcomes += sampler.cut(fio.totals(told))
+                outcomes += sampler.cut(running.read(told))
         final = answers.last.decode("utf-8", "replace")
         read, write = fio.accept(asked, 0, False, final)
-        outcomes += sampler.last(fio.totals(final))
+        outcomes += sampler.last(running.read(final, final=True))
     except ValueError as error:  # as the engine does
-        raise fio.Refused("host", str(error)) from error
+        raise fio.AnswerRejected("host", str(error)) from error
     _written(_facts(), (step, (*outcomes, _measured(asked, read, write))))
 
 
@@ -340,15 +348,16 @@ def device(data: bytes, folder: Path) -> None:
     plain = number.decode("ascii", "replace") if len(number) < 20 and b"/" not in number and number else "0:0"
     names = tuple(f"sys/block/sdx/{name}" for name in attributes)
     _laid_out(data, folder, (*names, f"run/udev/data/b{plain.replace(chr(0), '')}"))
+    make_kernel_files(folder)
     read_inventory(folder)
     _written(samples.run_facts(standard().spec, device=block_dut(Path("/dev/sdx"), block, folder)))
 
 
 def contents(data: bytes, folder: Path) -> None:
     """What wipefs says of a drive and its partitions."""
-    found, unreadable = recognised(data.decode("utf-8", "replace"))
+    found, unreadable = parse_signatures(data.decode("utf-8", "replace"))
     on_it = Contents(signatures=tuple(found), unreadable=unreadable)
-    on_it.told("sdx")
+    on_it.descriptions("sdx")
     require_spare(Path("/dev/sdx"), on_it, discard_data=False)
 
 
@@ -361,7 +370,8 @@ def mounts(data: bytes, folder: Path) -> None:
         for place in (folder / "sys/dev/block/8:16", folder / "sys/class/block/sdx"):
             place.parent.mkdir(parents=True, exist_ok=True)
             place.symlink_to(block)
-    require_free(Path("/dev/sdx"), block, look_around(folder))
+    usage = read_usage(folder)
+    require_free(Path("/dev/sdx"), stack_of(block, usage, folder), usage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,7 +402,7 @@ def counters(data: bytes, folder: Path) -> None:
     observer.tick()
     observer.lap()
     asked = stimulus()
-    seen = replace(_measured(asked, NOTHING, NOTHING), vitals=observer.whole())
+    seen = replace(_measured(asked, NO_TRANSFERS, NO_TRANSFERS), vitals=observer.whole())
     _written(_facts(), (Round(number=1, stimuli=(asked,)), (seen,)))
 
 
@@ -400,8 +410,8 @@ def log(data: bytes, folder: Path) -> None:
     """What a drive tells of its life, by whatever tool; it can be reported, against itself too."""
     answer, figures = data.decode("utf-8", "replace"), list[Figure]()
     for reader in (health.smart_log, health.ocp_log, health.smartctl):
-        with suppress(health.NotTold):
-            figures += health.figures_of(answer, reader, dut())
+        with suppress(health.NoFigures):
+            figures += health.parse_figures(answer, reader, dut())
     found = Health(at="", figures=tuple(figures), unread=(), evidence=())
     list(alarms(found, found))
     write_amplification(found, found)
@@ -423,8 +433,8 @@ TARGETS: Mapping[str, Target] = {
     "entries": Target(form=ENTRIES, corpus=corpora.entries, parse=entries),
     "tkperf": Target(form=ELEMENTS, corpus=corpora.tkperf_files, parse=tkperf, short=100),
     "suite": Target(form=JSON, corpus=corpora.suites, parse=suite, short=500),
-    "answer": Target(form=ANSWERS, corpus=corpora.answers, parse=answer, refusals=(fio.Refused,), short=200),
-    "stream": Target(form=ANSWERS, corpus=corpora.streams, parse=stream, refusals=(fio.Refused,)),
+    "answer": Target(form=ANSWERS, corpus=corpora.answers, parse=answer, refusals=(fio.AnswerRejected,), short=200),
+    "stream": Target(form=ANSWERS, corpus=corpora.streams, parse=stream, refusals=(fio.AnswerRejected,)),
     "device": Target(form=FILES, corpus=corpora.devices, parse=device, short=150),
     "mounts": Target(form=FILES, corpus=corpora.mounts, parse=mounts, short=300),
     "contents": Target(form=JSON, corpus=corpora.contents, parse=contents, short=300),

@@ -19,9 +19,23 @@ from pathlib import Path, PurePosixPath
 
 _KERNEL, _BUSYBOX = "linux-image-amd64", "busybox-static"
 _MODULES = (
-    "virtio_pci", "9p", "9pnet_virtio", "overlay", "nvme", "ahci", "sd_mod", "sg", "virtio_scsi", "md_mod", "raid0",
-    "raid1", "crc32c_generic", "raid456", "raid10", "loop",
-)  # fmt: skip
+    "virtio_pci",
+    "9p",
+    "9pnet_virtio",
+    "overlay",
+    "nvme",
+    "ahci",
+    "sd_mod",
+    "sg",
+    "virtio_scsi",
+    "md_mod",
+    "raid0",
+    "raid1",
+    "crc32c_generic",
+    "raid456",
+    "raid10",
+    "loop",
+)
 _INIT = """#!/bin/busybox sh
 b=/bin/busybox
 $b mkdir -p /proc /sys /dev /host /memory /root

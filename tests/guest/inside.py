@@ -133,7 +133,7 @@ def lane(runs: list[dict[str, Any]], folder: Path) -> int:
     child = os.fork()
     if child == 0:
         try:
-            notes = Path("/run/snia-pts")
+            notes = Path("/var/lib/snia-pts")
             notes.mkdir(exist_ok=True)
             if _LIBC.unshare(_NEW_MOUNTS) or _LIBC.mount(b"notes", bytes(notes), b"tmpfs", 0, b"mode=0700"):
                 raise OSError(ctypes.get_errno(), "no mounts of its own")
@@ -154,11 +154,6 @@ def main() -> None:
     runs = json.loads((folder / "runs.json").read_text())
     tell("booted")
     make_loops()
-    import snia_pts.cli.array
-    import snia_pts.cli.main
-    import snia_pts.cli.profile
-    import snia_pts.cli.result_text
-    import snia_pts.cli.resuming  # noqa: F401
     from snia_pts.record.entries import adapter
 
     adapter()

@@ -22,9 +22,13 @@ from tests.guest.image import Unavailable, cached_image
 
 _QEMU = "qemu-system-x86_64"
 _NEEDED = {
-    _QEMU: "qemu-system-x86", "nvme": "nvme-cli", "hdparm": "hdparm", "sg_format": "sg3-utils", "mdadm": "mdadm",
+    _QEMU: "qemu-system-x86",
+    "nvme": "nvme-cli",
+    "hdparm": "hdparm",
+    "sg_format": "sg3-utils",
+    "mdadm": "mdadm",
     "fio": "fio",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +126,10 @@ class Machine:
             with self.image(drive.serial).open("ab") as file:
                 file.truncate(drive.size_bytes)
             content: dict[str, Any] = {
-                "driver": "file", "filename": str(self.image(drive.serial)), "discard": "unmap",
-            }  # fmt: skip
+                "driver": "file",
+                "filename": str(self.image(drive.serial)),
+                "discard": "unmap",
+            }
             if drive.driver:
                 content = {**drive.driver, "image": content}
             node = {"driver": "raw", "node-name": f"node-{drive.serial}", "discard": "unmap", "file": content}

@@ -31,14 +31,28 @@ BAD_SECTOR = BROKEN_SIZE // 512 // 2 + 64
 #: As few programs as make a measurement window: to start one takes the emulated processor seconds.
 FEW = ("--engine", "libaio", "--progress", "log", "--to", "none")
 ROUNDS = (
-    *FEW, "--set", "rounds.read_percents=[50]", "--set", "rounds.block_sizes_kib=[4]",
-    "--set", 'steady_state.tracked=[{metric="iops",block_size_kib=4,read_percent=50}]',
-    "--set", "steady_state.window_rounds=2", "--max-rounds", "2",
-)  # fmt: skip
+    *FEW,
+    "--set",
+    "rounds.read_percents=[50]",
+    "--set",
+    "rounds.block_sizes_kib=[4]",
+    "--set",
+    'steady_state.tracked=[{metric="iops",block_size_kib=4,read_percent=50}]',
+    "--set",
+    "steady_state.window_rounds=2",
+    "--max-rounds",
+    "2",
+)
 SHORT, LONG = (*ROUNDS, "--point-seconds", "0.5"), (*ROUNDS, "--point-seconds", "40")
 SAMPLES = (
-    *FEW, "--set", "settling.sample_seconds=1", "--set", "settling.stride_samples=5", "--set", "histogram.seconds=1",
-)  # fmt: skip
+    *FEW,
+    "--set",
+    "settling.sample_seconds=1",
+    "--set",
+    "settling.stride_samples=5",
+    "--set",
+    "histogram.seconds=1",
+)
 WRITES, FEW_WRITES = ((*SAMPLES, "--set", f"saturation.seconds={seconds}") for seconds in (30, 6))
 #: Discards a SCSI disk, takes it off the system, and lets it be found again some seconds after the end.
 LOST_AND_FOUND = (
@@ -53,9 +67,18 @@ ARRAYS = {0: LOOPS[:2], 1: LOOPS[:2], 5: MEMBERS, 6: LOOPS, 10: LOOPS}
 MEMBER_SIZE = 16 * MIB  # of loop devices too (inside.py)
 #: An array of somebody else's on two of them, and what ends it.
 OTHERS = (
-    "mdadm", "--create", "/dev/md/other", "--run", "--quiet", "--level=1", "--bitmap=none", "--raid-devices=2",
-    "--assume-clean", "RED", "GREEN",
-)  # fmt: skip
+    "mdadm",
+    "--create",
+    "/dev/md/other",
+    "--run",
+    "--quiet",
+    "--level=1",
+    "--bitmap=none",
+    "--raid-devices=2",
+    "--assume-clean",
+    "RED",
+    "GREEN",
+)
 
 #: How long the machine may take, wanted for sure or not: the processor that runs it is emulated.
 _LONGEST_SECONDS = {True: 1500, False: 600}
@@ -102,7 +125,7 @@ def runs() -> Iterator[dict[str, object]]:
         ("scsi format", "SCSI", (*SHORT, "--purge", "scsi-format"), ""),
         ("hdparm", "SATA", (*SHORT, "--purge-command", erase), ""),
         ("broken", "BROKEN", LONG, ""),
-        ("lost and found", "SHY", (*SHORT, "--purge-command", LOST_AND_FOUND), '"purged"'),
+        ("lost and found", "SHY", (*SHORT, "--purge-command", LOST_AND_FOUND), '"outcome":{"kind":"purge"'),
         ("security erase", "SATA", (*SHORT, "--purge", "ata-security-erase"), ""),
     ):
         argv = ["wsat" if name == "pulled" else "iops", "DEVICE", "--serial", serial, *options]
@@ -125,9 +148,15 @@ def array_runs() -> Iterator[dict[str, object]]:
         ("in use", 5, (*test, *SHORT), {"before": [OTHERS]}),
     ):
         yield {
-            "name": name, "serial": "", "members": ARRAYS[level], "array": "\n".join(array(level)), "until": "",
-            "argv": [*argv, "--serial", ",".join(ARRAYS[level])], "lane": "arrays", **changes,
-        }  # fmt: skip
+            "name": name,
+            "serial": "",
+            "members": ARRAYS[level],
+            "array": "\n".join(array(level)),
+            "until": "",
+            "argv": [*argv, "--serial", ",".join(ARRAYS[level])],
+            "lane": "arrays",
+            **changes,
+        }
 
 
 def array(level: int) -> Iterator[str]:
@@ -158,7 +187,7 @@ class Ran:
     def outcomes(self) -> list[dict[str, object]]:
         """What the journal keeps."""
         lines = (self.folder / "run/journal.jsonl").read_text().splitlines()
-        return [each["entry"]["outcome"] for each in map(json.loads, lines) if each["entry"]["kind"] == "came"]
+        return [each["entry"]["outcome"] for each in map(json.loads, lines) if each["entry"]["kind"] == "outcome"]
 
     @property
     def result(self) -> etree._Element:
@@ -209,7 +238,7 @@ def test_a_drive_is_formatted_tested_and_reported(machine: Machine) -> None:
     """On an NVMe drive with sectors of 4096 bytes: Format, proven, no Deviation; the test, its result and report."""
     run = ran(machine, "format")
     assert run.code == 0, run.said
-    (purged,) = (each for each in run.outcomes if each["kind"] == "purged")
+    (purged,) = (each for each in run.outcomes if each["kind"] == "purge")
     root, report = run.result, run.reported("rst,pdf")
 
     assert (purged["method"], purged["samples"], purged["survivors"]) == ("NVMe Format, SES 1", 64, 0)
@@ -289,8 +318,8 @@ def test_a_lying_purge_is_found_out(machine: Machine, name: str, code: int, told
 @pytest.mark.parametrize(
     ("name", "told", "kept"),
     [
-        ("pulled", "no longer there", {"purged", "sample"}),
-        ("broken", "fio reports error 61, No data available", {"purged", "measurement"}),
+        ("pulled", "no longer there", {"purge", "sample"}),
+        ("broken", "fio reports error 61, No data available", {"purge", "measurement"}),
     ],
 )
 def test_a_drive_that_fails_in_the_middle_has_failed(machine: Machine, name: str, told: str, kept: set[str]) -> None:
@@ -396,7 +425,7 @@ def test_a_profile_runs_on_an_array(machine: Machine) -> None:
     kinds = [str(each["kind"]) for each in run.outcomes]
 
     assert "measurement" in kinds
-    assert "purged" not in kinds
+    assert "purge" not in kinds
     assert [each.rpartition("/")[2] for each in run.result.xpath("//*[local-name()='member']/@path")] == [*ARRAYS[1]]
     assert "--assume-clean" not in run.command("00000-array-create")
     assert left(run) == {"standing": [], "marked": []}
@@ -418,14 +447,15 @@ def test_an_array_that_a_killed_run_left_is_taken_apart_by_the_next(machine: Mac
     assert len(left(killed)["standing"]) == 1
     assert left(killed)["marked"] == list(MEMBERS)
     assert "put back what the run" in resumed.said
-    assert [each["kind"] for each in killed.outcomes].count("purged") == 1
+    assert [each["kind"] for each in killed.outcomes].count("purge") == 1
 
 
 def test_members_of_another_array_are_refused_and_it_stays(machine: Machine) -> None:
     """One of somebody else's on two of the members: refused as in use, and untouched."""
     run = ran(machine, "in use")
     assert run.code == 7, run.said
-    assert "(RAID) is made of it" in run.said
+    assert "it backs " in run.said
+    assert "(RAID)" in run.said
     assert len(left(run)["standing"]) == 1
     assert left(run)["marked"] == list(MEMBERS[:2])
     assert not (run.folder / "run").exists()

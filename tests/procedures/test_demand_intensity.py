@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snia_pts.model.steps import ContinuousStimulus, Step, Stimulus
 from snia_pts.spec import SizeShare, TestClass, Tracked
-from snia_pts.steps import Step, Stimulus, Stretch
 from snia_pts.units import KIB
 from tests.courses import Behaviour, course, outline, refusal, stops_at
 from tests.strategies import CLASSES, VERSIONS, WILD, dut, series, spec_of
@@ -31,7 +31,7 @@ def following(loop: list[int] | None = None, conditioning: list[int] | None = No
     """Return a behaviour in which T32Q32 follows a series by the round, and preconditioning where it is judged."""
 
     def iops(step: Step, stimulus: Stimulus, number: int) -> float:
-        if isinstance(step, Stretch):
+        if isinstance(step, ContinuousStimulus):
             judged = conditioning is not None and step.phase == "PC" and number % 30 == 1
             return conditioning[(number - 1) // 30] if judged and conditioning else 100
         heaviest = stimulus.demand.label == "T32Q32"
@@ -49,9 +49,11 @@ def test_course(test: str, pts: str, test_class: TestClass) -> None:
     run = course(spec_of(test, pts, test_class))
 
     assert outline(run.steps) == [
-        ("purge", 0), ("PC", 121 * 60), *[("pre-write", 300), ("round", 49 * 60)] * 5,
+        ("purge", 0),
+        ("PC", 121 * 60),
+        *[("pre-write", 300), ("round", 49 * 60)] * 5,
         *[("pre-write", 3600), ("histogram", 600)] * 3,
-    ]  # fmt: skip
+    ]
     numbers = [f"Round {number}" for number in range(1, 6)]
     assert [step.part for step in run.stretches("pre-write")] == [*numbers, *POINTS]
     assert [step.part for step in run.stretches("histogram")] == list(POINTS)
@@ -124,9 +126,12 @@ def test_every_order_has_each_demand_once(threads: list[int], depths: list[int],
     """Whatever the lists and the order, each Thread Count meets each Queue Depth just once."""
     tracked = (Tracked(metric="iops", thread_count=threads[0], queue_depth=depths[0]),)
     spec = spec_of(
-        "dirth", demand__thread_counts=tuple(threads), demand__queue_depths=tuple(depths), demand__order=order,
+        "dirth",
+        demand__thread_counts=tuple(threads),
+        demand__queue_depths=tuple(depths),
+        demand__order=order,
         steady_state__tracked=tracked,
-    )  # fmt: skip
+    )
     demands = [(each.thread_count, each.queue_depth) for each in course(spec).rounds[0].stimuli]
 
     assert len(demands) == len(threads) * len(depths)

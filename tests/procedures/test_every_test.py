@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.measurement import Measurement, Outcome
+from snia_pts.model.measurement import Measurement, Outcome
+from snia_pts.model.steps import ContinuousStimulus, Purge, Round, Step
 from snia_pts.procedures import drive, procedure
 from snia_pts.spec import TestClass
-from snia_pts.steps import Purge, Round, Step, Stretch
 from snia_pts.units import GB
 from tests.courses import Behaviour, ScriptedDrive, brief, constant, course, noisy, refusal, whole_runs, wild
 from tests.strategies import EVERY, PURGED, TESTS, dut, measurement, spec_of, stimulus
@@ -45,19 +45,18 @@ def test_only_some_tests_precondition_independently(test: str, pts: str, test_cl
 @whole_runs
 @given(st.sampled_from(EVERY), st.integers(2**30, 2**44), st.sampled_from([512, 4096]), behaviours)
 def test_active_range(entry: tuple[str, str, TestClass], capacity_bytes: int, sector: int, iops: Behaviour) -> None:
-    """No stimulus but WIPC reaches beyond the ActiveRange, 75 % in the client class of 2.0.2, and each has all of it.
+    """No stimulus, WIPC included, reaches beyond the ActiveRange, 75 % for PTS-C 2.0.2, and each has it all.
 
-    What it lacks is less than a block of the largest size; WIPC has the whole device.
+    What it lacks is less than a block of the largest size.
     """
     share = 75 if entry[1:] == RESTRICTED else 100
     run = course(brief(spec_of(*entry)), dut(capacity_bytes=capacity_bytes, logical_sector_bytes=sector), iops)
 
     for step in run.steps:
         for each in step.stimuli:
-            wipc = isinstance(step, Stretch) and step.phase == "WIPC"
             end = each.range_offset_bytes + each.range_bytes
-            assert 100 * end <= (100 if wipc else share) * capacity_bytes
-            assert 100 * (each.range_bytes + 1024 * 1024) > (100 if wipc else share) * capacity_bytes
+            assert 100 * end <= share * capacity_bytes
+            assert 100 * (each.range_bytes + 1024 * 1024) > share * capacity_bytes
             assert 0 <= each.start_bytes < each.range_bytes
 
 
@@ -116,11 +115,17 @@ def test_nothing_follows_the_last_step(test: str, pts: str, test_class: TestClas
     step = course(brief(spec_of(test, pts, test_class)), iops=iops).steps[-1]
     added = "histogram" if pts == "2.0.2" else ""
     last = {
-        "iops": "round", "throughput": "round", "latency": added or "round", "wsat": added or "stimulus",
-        "hir": "access C", "xsr": "stimulus", "composite": "histogram", "dirth": "histogram",
-    }  # fmt: skip
+        "iops": "round",
+        "throughput": "round",
+        "latency": added or "round",
+        "wsat": added or "stimulus",
+        "hir": "access C",
+        "xsr": "stimulus",
+        "composite": "histogram",
+        "dirth": "histogram",
+    }
 
-    assert (step.phase if isinstance(step, Stretch) else step.kind) == last[test]
+    assert (step.phase if isinstance(step, ContinuousStimulus) else step.kind) == last[test]
 
 
 # -- how it is driven ------------------------------------------------------------------------------------------------
@@ -151,7 +156,7 @@ def test_stretch_without_its_whole_or_samples_is_refused() -> None:
     def answering(change: str) -> None:
         def answer(step: Step) -> Sequence[Outcome]:
             outcomes = scripted(step)
-            if not isinstance(step, Stretch):
+            if not isinstance(step, ContinuousStimulus):
                 return outcomes
             whole = outcomes[-1]
             assert isinstance(whole, Measurement)
@@ -197,4 +202,4 @@ def test_drive_passes_on_what_fails_within_a_stretch() -> None:
 
     with pytest.raises(OSError, match="gone"):
         drive(procedure(spec_of("wsat"), dut()), answer)
-    assert [step.kind for step, _ in scripted.told] == ["purge", "stretch"]
+    assert [step.kind for step, _ in scripted.told] == ["purge", "continuous"]

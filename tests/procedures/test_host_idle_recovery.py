@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 from hypothesis import given
 
+from snia_pts.model.steps import ContinuousStimulus, Idle, Step, Stimulus
 from snia_pts.spec import TestClass
-from snia_pts.steps import Idle, Step, Stimulus, Stretch
 from tests.courses import Behaviour, course, outline, stops_at
 from tests.strategies import CLASSES, VERSIONS, WILD, dut, series, spec_of
 
@@ -21,7 +21,7 @@ def judged(values: list[int]) -> Behaviour:
     """Return a behaviour whose preconditioning has these values where it is judged, and others between."""
 
     def iops(step: Step, stimulus: Stimulus, number: int) -> float:
-        if not isinstance(step, Stretch) or step.phase != "PC":
+        if not isinstance(step, ContinuousStimulus) or step.phase != "PC":
             return 100
         return values[(number - 1) // 30] if number % 30 == 1 else 7 * number
 
@@ -77,8 +77,10 @@ def test_samples() -> None:
     run = course(spec_of("hir"))
 
     assert {(step.phase, step.sample_seconds) for step in run.stretches()} == {
-        ("PC", 60), ("access A", None), ("access C", 5),
-    }  # fmt: skip
+        ("PC", 60),
+        ("access A", None),
+        ("access C", 5),
+    }
     assert {step.samples for step in run.stretches("access C")} == {360}
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snia_pts.model.steps import Cell, Step, Stimulus
+from snia_pts.procedures.preconditioning import wipc
 from snia_pts.spec import TestClass, Tracked
-from snia_pts.steps import Cell, Step, Stimulus
 from snia_pts.units import GB, KIB, MIB
 from tests.courses import Behaviour, course, outline, refusal, stops_at
 from tests.strategies import CLASSES, VERSIONS, WILD, dut, series, spec_of
@@ -54,22 +55,41 @@ def test_purge_then_wipc_then_rounds(pts: str, test_class: TestClass) -> None:
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
 @pytest.mark.parametrize("capacity_bytes", [960_197_124_096, 10**9 + 512, 256 * MIB])
 def test_wipc_writes_twice_the_capacity(pts: str, test_class: TestClass, capacity_bytes: int) -> None:
-    """WIPC writes 128 KiB blocks twice over 100 % of the LBAs, in the client class and at odd capacities too."""
-    run = course(spec_of("iops", pts, test_class), dut(capacity_bytes=capacity_bytes))
+    """WIPC writes 128 KiB blocks, 2 x user capacity, over the entire ActiveRange, at odd capacities too."""
+    spec = spec_of("iops", pts, test_class)
+    run = course(spec, dut(capacity_bytes=capacity_bytes))
     (wipc,) = [step.stimulus for step in run.stretches()]
+    share = spec.setup.active_range_percent
 
     assert (wipc.access, wipc.read_percent, wipc.block_size_bytes) == ("SEQ", 0, 128 * KIB)
-    assert (wipc.range_offset_bytes, wipc.range_bytes, wipc.passes) == (0, capacity_bytes, 2)
-    assert wipc.amount_bytes == 2 * capacity_bytes
+    assert wipc.range_offset_bytes == 0
+    assert 0 <= share * capacity_bytes // 100 - wipc.range_bytes < 128 * KIB
+    assert wipc.passes == (2 if share == 100 else 3)
+    assert 2 * capacity_bytes <= (wipc.amount_bytes or 0) < 2 * capacity_bytes + 128 * KIB
     assert wipc.seconds is None
 
 
-@pytest.mark.parametrize("thread_count", [1, 2, 3, 4, 7, 32])
-def test_thread_count_does_not_change_the_wipc(thread_count: int) -> None:
-    """However many threads precondition, the amount is twice the capacity."""
-    run = course(spec_of("iops", preconditioning__thread_count=thread_count))
+@given(st.integers(1, 100), st.integers(1, 5), st.integers(200 * MIB, 2**45))
+def test_wipc_counts_user_capacities(percent: int, capacities: int, capacity_bytes: int) -> None:
+    """However small the ActiveRange is, the amount is so many user capacities, and the writes stay within the range."""
+    spec = spec_of("iops", setup__active_range_percent=percent, preconditioning__capacities=capacities)
+    stimulus = wipc(spec, dut(capacity_bytes=capacity_bytes), 128 * KIB)
+    amount_bytes = stimulus.amount_bytes or 0
 
-    assert [step.stimulus.amount_bytes for step in run.stretches("WIPC")] == [2 * 960 * GB]
+    assert 100 * stimulus.range_bytes <= percent * capacity_bytes
+    assert 0 <= amount_bytes - capacities * capacity_bytes < 128 * KIB
+    assert (stimulus.passes or 0) - 1 < amount_bytes / stimulus.range_bytes <= (stimulus.passes or 0)
+
+
+@pytest.mark.parametrize("thread_count", [1, 2, 3, 4, 7, 32])
+def test_wipc_has_the_demand_of_the_loop(thread_count: int) -> None:
+    """WIPC runs with the Thread Count and Queue Depth of the loop; however many threads, it writes the same amount."""
+    run = course(spec_of("iops", setup__thread_count=thread_count, setup__queue_depth=8))
+    (wipc_stimulus,) = [step.stimulus for step in run.stretches("WIPC")]
+
+    assert wipc_stimulus.amount_bytes == 2 * 960 * GB
+    assert {each.demand for each in (wipc_stimulus, *run.rounds[0].stimuli)} == {wipc_stimulus.demand}
+    assert (wipc_stimulus.thread_count, wipc_stimulus.queue_depth) == (thread_count, 8)
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)

@@ -7,18 +7,24 @@ from itertools import product
 import pytest
 from hypothesis import given
 
+from snia_pts.model.steps import ContinuousStimulus, Step, Stimulus
 from snia_pts.spec import TestClass
-from snia_pts.steps import Step, Stimulus, Stretch
 from snia_pts.units import KIB
 from tests.courses import Behaviour, course, outline, stops_at
 from tests.strategies import CLASSES, VERSIONS, WILD, dut, series, spec_of
 
 EVERY = tuple(product(VERSIONS, CLASSES))
 POINTS = [
-    "RND 8 KiB 100/0", "RND 4 KiB 100/0", "RND 0.5 KiB 100/0",
-    "RND 8 KiB 65/35", "RND 4 KiB 65/35", "RND 0.5 KiB 65/35",
-    "RND 8 KiB 0/100", "RND 4 KiB 0/100", "RND 0.5 KiB 0/100",
-]  # fmt: skip
+    "RND 8 KiB 100/0",
+    "RND 4 KiB 100/0",
+    "RND 0.5 KiB 100/0",
+    "RND 8 KiB 65/35",
+    "RND 4 KiB 65/35",
+    "RND 0.5 KiB 65/35",
+    "RND 8 KiB 0/100",
+    "RND 4 KiB 0/100",
+    "RND 0.5 KiB 0/100",
+]
 
 
 def following(label: str, values: list[int]) -> Behaviour:
@@ -37,10 +43,13 @@ def test_course(pts: str, test_class: TestClass) -> None:
     (wipc,) = run.stretches("WIPC")
 
     assert outline(run.steps) == [
-        ("purge", 0), ("WIPC", 0), *[("round", 9 * 60)] * 5, *([("histogram", 20 * 60)] if pts == "2.0.2" else []),
-    ]  # fmt: skip
+        ("purge", 0),
+        ("WIPC", 0),
+        *[("round", 9 * 60)] * 5,
+        *([("histogram", 20 * 60)] if pts == "2.0.2" else []),
+    ]
     assert wipc.stimulus.label == "SEQ 128 KiB 0/100"
-    assert wipc.stimulus.amount_bytes == 2 * run.device.capacity_bytes
+    assert 0 <= (wipc.stimulus.amount_bytes or 0) - 2 * run.device.capacity_bytes < 128 * KIB
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
@@ -63,7 +72,7 @@ def test_histogram_follows_the_last_round(test_class: TestClass, steady: bool) -
 
     assert before == run.rounds[-1]
     assert len(run.rounds) == (5 if steady else 25)
-    assert isinstance(last, Stretch)
+    assert isinstance(last, ContinuousStimulus)
     assert last.phase == "histogram"
     assert last.sample_seconds is None
     assert last.stimulus.label == "RND 4 KiB 0/100"

@@ -11,16 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.dut import Dut
 from snia_pts.errors import TargetUnfit
-from snia_pts.folding import fold
-from snia_pts.keyfigures import key_figures
-from snia_pts.measurement import Outcome, Prepared
+from snia_pts.model.dut import Dut
+from snia_pts.model.measurement import Outcome, PrepareOutcome
+from snia_pts.model.steps import ContinuousStimulus, Prepare, Purge, Round, Step, Stimulus
 from snia_pts.procedures import drive
 from snia_pts.procedures.profile import Point, points, profile
-from snia_pts.profilefile import read_profile, shipped
+from snia_pts.results.builder import fold
+from snia_pts.results.key_figures import key_figures
+from snia_pts.results.points import repeated_points
+from snia_pts.results.result import TestResult
 from snia_pts.spec import Axis, ProfileSpec, Workload
-from snia_pts.steps import Prepare, Purge, Round, Step, Stimulus, Stretch
+from snia_pts.spec.profile_reader import read_profile, shipped
 from tests import samples
 from tests.courses import ScriptedDrive
 from tests.strategies import dut
@@ -47,7 +49,7 @@ def steps(asked: ProfileSpec, target: Dut) -> list[Step]:
 
     def answer(step: Step) -> Iterator[Outcome]:
         told.append(step)
-        yield from (Prepared(started="", seconds=0),) if isinstance(step, Prepare) else scripted(step)
+        yield from (PrepareOutcome(started="", seconds=0),) if isinstance(step, Prepare) else scripted(step)
 
     drive(profile(asked, target), answer)
     return told
@@ -77,8 +79,10 @@ def test_the_order_is_host_repeat_axes_workload_zone() -> None:
 
     wanted = [
         (called(name, scheduler), number)
-        for scheduler in ("none", "bfq") for number in (1, 2) for name in first + second
-    ]  # fmt: skip
+        for scheduler in ("none", "bfq")
+        for number in (1, 2)
+        for name in first + second
+    ]
     assert [(step.part, step.number) for step in rounds] == wanted
     assert all(step.stimuli[0].name == step.part for step in rounds)
 
@@ -91,19 +95,26 @@ def test_each_point_is_prepared_before_it() -> None:
 
     kinds = [(type(step), step.part) for step in told]
     assert kinds == [
-        (Purge, ""), (Stretch, ""),
-        (Prepare, "plain"), (Round, "plain"),
-        (Prepare, "cold, zone 1"), (Purge, "cold, zone 1"), (Round, "cold, zone 1"),
-        (Prepare, "cold, zone 2"), (Round, "cold, zone 2"),
-    ]  # fmt: skip
+        (Purge, ""),
+        (ContinuousStimulus, ""),
+        (Prepare, "plain"),
+        (Round, "plain"),
+        (Prepare, "cold, zone 1"),
+        (Purge, "cold, zone 1"),
+        (Round, "cold, zone 1"),
+        (Prepare, "cold, zone 2"),
+        (Round, "cold, zone 2"),
+    ]
     assert [step.cold for step in told if isinstance(step, Prepare)] == [False, True, False]
     assert all(step.settings == (("governor", "performance"),) for step in told if isinstance(step, Prepare))
 
 
 @given(
-    capacity=st.integers(1, 1 << 40), zones=st.integers(1, 128), block=st.sampled_from([512, 4096, 65536, MIB]),
+    capacity=st.integers(1, 1 << 40),
+    zones=st.integers(1, 128),
+    block=st.sampled_from([512, 4096, 65536, MIB]),
     threads=st.integers(1, 4),
-)  # fmt: skip
+)
 def test_zones_are_whole_blocks_that_leave_out_nothing(capacity: int, zones: int, block: int, threads: int) -> None:
     """The zones follow each other without gap or overlap; only what is no whole block is left out, at the end."""
     target = dut(capacity_bytes=512 * capacity, logical_sector_bytes=512)
@@ -141,7 +152,7 @@ def test_orders(order: str, skip_bytes: int, amount_bytes: int) -> None:
 def test_what_is_filled_is_all_that_is_gone_over() -> None:
     """Whole sectors, in one stream, as far as any point reaches."""
     asked = spec(workload("a", range="22 MiB", block_size="2300", fio={"direct": 0}), workload("b", range="1M"))
-    (fill,) = (step for step in steps(replace(asked, fill=True), dut()) if isinstance(step, Stretch))
+    (fill,) = (step for step in steps(replace(asked, fill=True), dut()) if isinstance(step, ContinuousStimulus))
     end = 22 * MIB // 2300 * 2300
     assert (fill.phase, fill.stimulus.range_bytes, fill.stimulus.amount_bytes) == ("WIPC", *[-(-end // 512) * 512] * 2)
 
@@ -178,8 +189,10 @@ def test_axes_name_points_and_set_workloads() -> None:
     found = {point.name: point for point in points(spec(axis=axes), dut(capacity_bytes=MIB))}
     assert list(found) == [
         f"w, over {over}, {size}, direct={direct}"
-        for over, sizes in (("4 KiB", ["4 KiB"]), ("all", ["4 KiB", "64 KiB"])) for size in sizes for direct in (0, 1)
-    ]  # fmt: skip
+        for over, sizes in (("4 KiB", ["4 KiB"]), ("all", ["4 KiB", "64 KiB"]))
+        for size in sizes
+        for direct in (0, 1)
+    ]
     last: Point = found["w, over all, 64 KiB, direct=1"]
     assert (last.stimulus.range_bytes, last.stimulus.options) == (MIB, (("direct", "1"),))
     assert last.place == {"range": "whole", "block_size": "64K", "thread_count": 1, "fio.direct": True}
@@ -196,6 +209,58 @@ def test_numbers_are_means_over_the_repeats() -> None:
     assert figures["iops at w"].rounds == (900.0, 1000.0, 1300.0)
     assert figures["iops at w"].value == pytest.approx(3200 / 3)
     assert figures["iops at w"].steady
+
+
+def folded(asked: ProfileSpec, scripted: ScriptedDrive, target: Dut) -> tuple[TestResult, list[int]]:
+    """Return the result of a profile, and the passes of each stimulus in order."""
+    told: list[tuple[Step, tuple[Outcome, ...]]] = []
+
+    def answer(step: Step) -> tuple[Outcome, ...]:
+        told.append((step, (PrepareOutcome(started="", seconds=0),) if isinstance(step, Prepare) else scripted(step)))
+        return told[-1][1]
+
+    drive(profile(asked, target), answer)
+    result = fold(samples.run_facts(asked, device=target), told, ending="finished", ending_detail="", finished="")
+    return result, [step.stimuli[0].passes or 0 for step, _ in told if isinstance(step, Round)]
+
+
+def test_a_short_pass_is_repeated_with_more_passes() -> None:
+    """A pass of 16 ms is repeated with the passes of 1.5 x the time required; the next repeat begins with these."""
+    asked, target = spec(repeats=2, shortest_seconds=0.2), dut(capacity_bytes=64 * 4096)
+    result, passes = folded(asked, ScriptedDrive(lambda *_: 4000.0), target)
+    (loop,) = result.loops
+
+    assert passes == [1, 19, 19]
+    assert [round_.measurements[0].runtime_ms for round_ in loop.complete] == [304, 304]
+    assert [each.runtime_ms for each in loop.too_short] == [16]
+    assert result.written_bytes == sum(passes) * target.capacity_bytes
+    assert len(list(result.measurements)) == 3
+    assert not [each for each in result.warnings if each.what == "too short for a rate"]
+    assert {each.name: each.rounds for each in key_figures(result)}["iops at w"] == (4000.0, 4000.0)
+
+
+@pytest.mark.parametrize("once", ["fresh", "cold"])
+def test_a_fresh_or_cold_pass_that_is_short_has_no_rate(once: str) -> None:
+    """It cannot be repeated: its IOPS, throughput and spread are not given, its response times are, with a warning."""
+    asked, target = spec(workload(fresh=once == "fresh", cold=once == "cold"), repeats=2), dut(capacity_bytes=64 * 4096)
+    result, passes = folded(asked, ScriptedDrive(lambda *_: 4000.0), target)
+    (warning,) = [each.detail for each in result.warnings if each.what == "too short for a rate"]
+    (point,) = repeated_points(result)
+
+    assert passes == [1, 1]
+    assert "2 of 2 points" in warning
+    assert {each.metric for each in key_figures(result)}.isdisjoint({"iops", "mb_per_second"})
+    assert [point.figures[name] for name in ("iops", "mb_per_second", "least_iops", "spread_percent")] == [None] * 4
+    assert point.figures["average_response_us"] == pytest.approx(1.0)
+
+
+def test_attempts_end() -> None:
+    """A drive that takes no time at all is not asked for ever: at most 65 536 passes, at most six attempts."""
+    asked, target = spec(), dut(capacity_bytes=4096)
+    result, passes = folded(asked, ScriptedDrive(lambda *_: 1e12), target)
+
+    assert passes == [1, 150, 22500, 65536]
+    assert [each.what for each in result.warnings if each.what == "too short for a rate"]
 
 
 @pytest.mark.parametrize("name", shipped())

@@ -8,11 +8,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.measurement import Measurement, Outcome
+from snia_pts.model.measurement import Measurement, Outcome
+from snia_pts.model.steps import ContinuousStimulus, Step
 from snia_pts.procedures import drive
-from snia_pts.procedures.settling import until_settled
+from snia_pts.procedures.sampled_steady_state import run_until_steady
 from snia_pts.spec import WriteSaturationSpec
-from snia_pts.steps import Step, Stretch
 from tests.strategies import measurement, sample, spec_of, stimulus, transfers
 
 lengths = st.lists(st.sampled_from([0.01, 0.4, 1.0, 1.0, 1.0, 1.6, 3.0, 7.0]), min_size=1, max_size=40)
@@ -27,7 +27,7 @@ def test_it_ends_however_samples_were_cut(lengths: list[float], values: list[int
     rule = replace(spec.settling, sample_seconds=1.0, stride_samples=4)
 
     def answer(step: Step) -> Iterator[Outcome]:
-        assert isinstance(step, Stretch)
+        assert isinstance(step, ContinuousStimulus)
         total = step.stimulus.seconds or 0.0
         asked_seconds.append(total)
         ended, number = 0.0, 0
@@ -40,12 +40,12 @@ def test_it_ends_however_samples_were_cut(lengths: list[float], values: list[int
             ended = until
         yield whole(step, total)
 
-    ended = drive(until_settled(stimulus(seconds=1.0), rule, phase="PC", most_samples=most), answer)
+    ended = drive(run_until_steady(stimulus(seconds=1.0), rule, phase="PC", most_samples=most), answer)
 
     assert sum(asked_seconds) <= most
     assert ended.reason == "steady state" or sum(asked_seconds) == most
     assert all(seconds >= 1 for seconds in asked_seconds)
 
 
-def whole(step: Stretch, seconds: float) -> Measurement:
+def whole(step: ContinuousStimulus, seconds: float) -> Measurement:
     return measurement(step.stimulus, write=transfers(1000, runtime_ms=round(1000 * seconds)))

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.measurement import Measurement
+from snia_pts.model.measurement import Measurement
+from snia_pts.model.steps import Purge, Round, Step, Stimulus
 from snia_pts.procedures.ranges import continued
 from snia_pts.spec import TestClass
-from snia_pts.steps import Purge, Round, Step, Stimulus
 from snia_pts.units import GB, KIB, MIB
 from tests.courses import Behaviour, Course, course, refusal, stops_at, whole_runs
 from tests.strategies import CLASSES, VERSIONS, WILD, dut, measurement, series, spec_of, stimulus, transfers
@@ -50,12 +50,13 @@ def test_each_block_size_is_a_test_of_its_own(pts: str, test_class: TestClass) -
         for size in sizes(pts, test_class)
         for entry in (
             (size, "purge", []),
-            (size, "stretch", [f"SEQ {size} 0/100, 2"]),
+            (size, "continuous", [f"SEQ {size} 0/100, {3 if (pts, test_class) == ('2.0.2', 'client') else 2}"]),
             *[(size, "round", [f"SEQ {size} 100/0, 60.0", f"SEQ {size} 0/100, 60.0"])] * 5,
         )
     ]
     assert {step.phase for step in run.stretches()} == {"WIPC"}
-    assert {step.stimulus.amount_bytes for step in run.stretches()} == {2 * 960 * GB}
+    for step in run.stretches():
+        assert 0 <= (step.stimulus.amount_bytes or 0) - 2 * 960 * GB < step.stimulus.largest_block_bytes
 
 
 @pytest.mark.parametrize(("pts", "test_class"), EVERY)
@@ -171,8 +172,9 @@ def test_a_block_size_begins_its_streams_anew() -> None:
     first = {step.part: step.stimuli for step in course(spec_of("throughput")).rounds if step.number == 1}
 
     assert {part: [each.start_bytes for each in stimuli] for part, stimuli in first.items()} == {
-        "1024 KiB": [0, 0], "128 KiB": [0, 0],
-    }  # fmt: skip
+        "1024 KiB": [0, 0],
+        "128 KiB": [0, 0],
+    }
 
 
 # -- targets ---------------------------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from snia_pts.model.steps import Purge, Step, Stimulus
 from snia_pts.procedures import Conclusion
-from snia_pts.procedures.settling import Settled
+from snia_pts.procedures.sampled_steady_state import SaturationEnd
 from snia_pts.spec import TestClass
-from snia_pts.steps import Purge, Step, Stimulus
 from snia_pts.units import GB, KIB
 from tests.courses import Behaviour, Course, course, is_steady, outline, refusal, whole_runs
 from tests.strategies import CLASSES, VERSIONS, WILD, dut, series, spec_of
@@ -38,7 +38,7 @@ def by_half_hours(levels: list[int]) -> Behaviour:
 
 
 def reason(conclusion: Conclusion) -> str:
-    assert isinstance(conclusion, Settled)
+    assert isinstance(conclusion, SaturationEnd)
     return conclusion.reason
 
 
@@ -164,6 +164,15 @@ def test_steady_state_is_seen_at_minute_121_at_the_earliest() -> None:
     assert [each.minute for each in sampling.rounds] == [1, 31, 61, 91, 121]
     assert sampling.window is not None
     assert sampling.window.numbers == (1, 2, 3, 4, 5)
+
+
+def test_steady_state_can_be_left_out() -> None:
+    """Where the operator switches that end off, a steady drive is written to for the whole time, in one stretch."""
+    run = course(spec_of("wsat", saturation__until_steady=False), dut(capacity_bytes=ENDLESS))
+
+    assert (reason(run.conclusion), minutes(run)) == ("time", 360)
+    assert len(run.stretches("stimulus")) == 1
+    assert run.result().steady
 
 
 @pytest.mark.parametrize(("wild", "minute"), [(0, 121), (1, 151), (2, 181), (5, 271), (7, 331)])

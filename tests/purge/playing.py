@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from snia_pts.lab import process
-from snia_pts.lab.device import read_dut
+from snia_pts.lab.device.identity import read_dut
+from snia_pts.lab.device.safety import Target, claim_target
+from snia_pts.lab.process import program as process
 from snia_pts.lab.purge import Purger, method
 from snia_pts.lab.purge.method import Tools
-from snia_pts.lab.safety import Target, hold
-from snia_pts.measurement import Purged
+from snia_pts.model.measurement import PurgeOutcome
 from tests import samples
 from tests.drives import MIB, filled
+from tests.hosts import make_kernel_files
 
 RECORDED = Path(__file__).parent / "recorded"
 SIZE = 4 * MIB
@@ -100,6 +101,7 @@ class Stage:
         player.chmod(0o755)
         self.block = self.root / "sys/dev/block/0:0"
         (self.block / "device").mkdir(parents=True)
+        make_kernel_files(self.root)
         if vendor:
             (self.root / "sys/bus/scsi").mkdir(parents=True)
             (self.block / "device/subsystem").symlink_to(self.root / "sys/bus/scsi")
@@ -143,7 +145,7 @@ class Stage:
     @contextmanager
     def target(self) -> Iterator[Target]:
         """The drive, held."""
-        with hold(self.drive, size_bytes=None, overwrite=True) as held:
+        with claim_target(self.drive, size_bytes=None, overwrite=True) as held:
             yield replace(held, dut=replace(held.dut, kind="drive"))
 
     def tools(self) -> Tools:
@@ -151,7 +153,7 @@ class Stage:
         dut = replace(read_dut(self.drive), kind="drive")
         return Tools(dut, self.evidence / "00000-purge", root=self.root)
 
-    def purge(self, wanted: str = "auto", **how: Any) -> Purged:
+    def purge(self, wanted: str = "auto", **how: Any) -> PurgeOutcome:
         """Purge the drive."""
         with self.target() as target:
             return Purger(wanted=wanted, root=self.root, **how).purge(target, 7, self.evidence / "00000-purge")
@@ -178,6 +180,14 @@ class Canned(Tools):
     def look(self, name: str, *argv: str) -> process.Finished:
         """Give the answer at once."""
         return process.Finished(
-            argv=argv, exit_code=0, timed_out=False, stopped_seconds=None, left_behind=None, started="",
-            started_monotonic_ns=0, ended_monotonic_ns=0, stdout=self._canned[name], stderr="",
-        )  # fmt: skip
+            argv=argv,
+            exit_code=0,
+            timed_out=False,
+            stopped_seconds=None,
+            left_behind=None,
+            started="",
+            started_monotonic_ns=0,
+            ended_monotonic_ns=0,
+            stdout=self._canned[name],
+            stderr="",
+        )

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from snia_pts.errors import PurgeFailed, TargetUnfit
-from snia_pts.lab.purge import METHODS, Offer, method, offers
+from snia_pts.lab.purge import METHODS, PurgeCapability, method, offers
 from snia_pts.lab.purge.ata import Security
 from snia_pts.lab.purge.choice import choose
-from snia_pts.lab.purge.method import NotOffered
+from snia_pts.lab.purge.method import MethodUnavailable
 from tests.purge.playing import Canned, Rule, Stage, recorded, staged
 
 READING = ("-I", "--sanitize-status")
@@ -74,12 +74,12 @@ def test_the_state_of_security_is_read(name: str, flags: set[str], minutes: dict
     assert Security.read(recorded(name)) == Security(flags=frozenset(flags), minutes=minutes)
 
 
-def offered(name: str, identity: str, status: str = IDLE, *, without: str = "") -> Offer | NotOffered:
+def offered(name: str, identity: str, status: str = IDLE, *, without: str = "") -> PurgeCapability | MethodUnavailable:
     """Ask a drive for a method; ``without`` a word of what it is said to say."""
     says = recorded(identity).replace(without, "")
     try:
         return METHODS[name].ask(Canned({"identify": says, "sanitize-status": status}))
-    except NotOffered as refused:
+    except MethodUnavailable as refused:
         return refused
 
 
@@ -95,12 +95,12 @@ def offered(name: str, identity: str, status: str = IDLE, *, without: str = "") 
         ("ata-security-erase-enhanced", "ata-security-only", IDLE, "no such Security Erase", ""),
         ("ata-security-erase-enhanced", "ata-ssd-frozen", IDLE, "frozen until", "unplug the drive"),
     ],
-)  # fmt: skip
+)
 def test_what_a_drive_lacks_is_not_on_offer(name: str, identity: str, status: str, told: str, remedy: str) -> None:
     """What it has not is told apart from what is frozen, which has a remedy."""
     found = offered(name, identity, status)
 
-    assert isinstance(found, NotOffered)
+    assert isinstance(found, MethodUnavailable)
     assert told in str(found)
     assert remedy in found.remedy
     assert bool(found.remedy) == bool(remedy)
@@ -109,16 +109,16 @@ def test_what_a_drive_lacks_is_not_on_offer(name: str, identity: str, status: st
 @pytest.mark.parametrize("without", ["BLOCK_ERASE_EXT command", "SANITIZE feature set"])
 def test_a_sanitize_needs_the_set_and_the_command(without: str) -> None:
     """A drive may have the feature set without one of its commands."""
-    assert isinstance(offered("ata-sanitize-block", "ata-ssd", without=without), NotOffered)
-    assert isinstance(offered("ata-sanitize-crypto", "ata-ssd", without="BLOCK_ERASE_EXT command"), Offer)
+    assert isinstance(offered("ata-sanitize-block", "ata-ssd", without=without), MethodUnavailable)
+    assert isinstance(offered("ata-sanitize-crypto", "ata-ssd", without="BLOCK_ERASE_EXT command"), PurgeCapability)
 
 
 @pytest.mark.parametrize("name", ["ata-security-erase", "ata-security-erase-enhanced"])
 def test_a_drive_that_takes_no_more_passwords_is_left_alone(name: str) -> None:
     """After five wrong attempts a drive answers to no password until it loses power: that is the remedy."""
-    assert isinstance(offered(name, "ata-ssd-locked"), Offer)
+    assert isinstance(offered(name, "ata-ssd-locked"), PurgeCapability)
     drive = Canned({"identify": recorded("ata-ssd-locked").replace("\tnot\texpired", "\t\texpired")})
-    with pytest.raises(NotOffered, match="tried too often") as refused:
+    with pytest.raises(MethodUnavailable, match="tried too often") as refused:
         METHODS[name].ask(drive)
 
     assert "Unplug its power" in refused.value.remedy
@@ -126,17 +126,21 @@ def test_a_drive_that_takes_no_more_passwords_is_left_alone(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "identity", "seconds"),
-    [("ata-security-erase", "ata-ssd", 120.0), ("ata-security-erase-enhanced", "ata-ssd", 480.0),
-     ("ata-security-erase", "ata-security-only", 30480.0), ("ata-sanitize-block", "ata-ssd", None)],
-)  # fmt: skip
+    [
+        ("ata-security-erase", "ata-ssd", 120.0),
+        ("ata-security-erase-enhanced", "ata-ssd", 480.0),
+        ("ata-security-erase", "ata-security-only", 30480.0),
+        ("ata-sanitize-block", "ata-ssd", None),
+    ],
+)
 def test_the_drive_says_how_long_it_takes(name: str, identity: str, seconds: float | None) -> None:
     """The minutes of Identify Device set the limit of an erase, with two hours' grace: more than hdparm's own."""
     found = offered(name, identity)
     untold = offered("ata-security-erase", "ata-ssd", without="2min for SECURITY ERASE UNIT. ")
 
-    assert isinstance(untold, Offer)
+    assert isinstance(untold, PurgeCapability)
     assert untold.seconds is None
-    assert isinstance(found, Offer)
+    assert isinstance(found, PurgeCapability)
     assert found.seconds == seconds
     assert found.limit_seconds == (12 * 3600 if seconds is None else 2 * seconds + 7200)
 
@@ -159,9 +163,12 @@ def sanitizing(stage: Stage, end: str = DONE) -> None:
 
 @pytest.mark.parametrize(
     ("name", "option"),
-    [("auto", "--sanitize-block-erase"), ("ata-sanitize-block", "--sanitize-block-erase"),
-     ("ata-sanitize-crypto", "--sanitize-crypto-scramble")],
-)  # fmt: skip
+    [
+        ("auto", "--sanitize-block-erase"),
+        ("ata-sanitize-block", "--sanitize-block-erase"),
+        ("ata-sanitize-crypto", "--sanitize-crypto-scramble"),
+    ],
+)
 def test_a_drive_is_sanitized_to_the_end(stage: Stage, name: str, option: str) -> None:
     """The first method for ATA needs no password and no thawed security; it is looked at until it is done."""
     sanitizing(stage)
@@ -210,9 +217,13 @@ def test_a_drive_is_erased(stage: Stage) -> None:
     ]
     assert stage.state == ""
     assert sorted(path.name.removeprefix("00000-purge") for path in stage.evidence.iterdir()) == [
-        "-identify-erased.process.json", "-identify-set.process.json", "-identify.process.json", "-password.txt",
-        "-set-password.process.json", ".process.json",
-    ]  # fmt: skip
+        "-identify-erased.process.json",
+        "-identify-set.process.json",
+        "-identify.process.json",
+        "-password.txt",
+        "-set-password.process.json",
+        ".process.json",
+    ]
     note = (stage.evidence / "00000-purge-password.txt").read_text()
     assert "The ATA user password snia-pts of" in note
     assert f"hdparm --user-master u --security-disable snia-pts {stage.path}" in note
@@ -242,9 +253,10 @@ def test_an_erase_that_fails_leaves_no_password(stage: Stage) -> None:
 def test_a_drive_that_stays_locked_is_told_with_the_way_out(stage: Stage) -> None:
     """Where the password cannot be cleared, the operator reads the password and the command that clears it."""
     secured(
-        stage, Rule(when=("--security-erase",), exits=5),
+        stage,
+        Rule(when=("--security-erase",), exits=5),
         Rule(when=("--security-disable",), complains="SECURITY_UNLOCK: Input/output error\n", exits=5),
-    )  # fmt: skip
+    )
     with pytest.raises(PurgeFailed, match="left the drive with the password snia-pts: failed: SECURITY_UNLOCK") as lost:
         stage.purge()
 
@@ -355,9 +367,13 @@ def test_what_is_on_offer_is_listed_in_order(stage: Stage) -> None:
     stage.play("hdparm", Rule(when=("-I",), says=recorded("ata-ssd")), Rule(when=("--sanitize-status",), says=DONE))
 
     assert offers(stage.tools().dut, stage.root) == (
-        "ata-sanitize-block", "ata-security-erase", "ata-security-erase-enhanced", "ata-sanitize-crypto", "blkdiscard",
+        "ata-sanitize-block",
+        "ata-security-erase",
+        "ata-security-erase-enhanced",
+        "ata-sanitize-crypto",
+        "blkdiscard",
         "overwrite",
-    )  # fmt: skip
+    )
 
 
 def test_a_frozen_drive_is_not_purged_by_something_less(stage: Stage) -> None:

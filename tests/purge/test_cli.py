@@ -12,10 +12,20 @@ from snia_pts.cli.main import main
 from tests.drives import MIB, filled
 
 SHORT = (
-    "--set", "rounds.read_percents=[0]", "--set", "rounds.block_sizes_kib=[4]",
-    "--set", 'steady_state.tracked=[{metric="iops",block_size_kib=4,read_percent=0}]', "--point-seconds", "0.1",
-    "--max-rounds", "5", "--overwrite", "--progress", "log",
-)  # fmt: skip
+    "--set",
+    "rounds.read_percents=[0]",
+    "--set",
+    "rounds.block_sizes_kib=[4]",
+    "--set",
+    'steady_state.tracked=[{metric="iops",block_size_kib=4,read_percent=0}]',
+    "--point-seconds",
+    "0.1",
+    "--max-rounds",
+    "5",
+    "--overwrite",
+    "--progress",
+    "log",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +47,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (("sim:optane", "--purge-command", "tool {device}"), 2, "--purge-command is for real targets"),
         (("sim:optane", "--allow-unpurged"), 2, "--allow-unpurged is for real targets"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_meant_is_refused(
     capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], code: int, told: str
 ) -> None:
@@ -54,10 +64,13 @@ def test_what_cannot_be_meant_is_refused(
 @pytest.mark.parametrize(
     ("argv", "actual"),
     [
-        ((), "punch-hole"), (("--purge", "overwrite"), "overwrite with zeros"), (("--purge", "none"), "not purged"),
-        (("--purge-command", "fallocate -p -l 8MiB {device}"), None), (("--allow-unpurged",), "punch-hole"),
+        ((), "punch-hole"),
+        (("--purge", "overwrite"), "overwrite with zeros"),
+        (("--purge", "none"), "not purged"),
+        (("--purge-command", "fallocate -p -l 8MiB {device}"), None),
+        (("--allow-unpurged",), "punch-hole"),
     ],
-)  # fmt: skip
+)
 def test_a_plan_foretells_the_deviation(
     capsys: pytest.CaptureFixture[str], argv: tuple[str, ...], actual: str | None
 ) -> None:
@@ -89,9 +102,14 @@ def test_a_run_that_goes_on_unpurged_says_so(capsys: pytest.CaptureFixture[str])
 
     assert told in capsys.readouterr().out
     assert purge_of(Path("run")) | {"started": "", "seconds": ""} == {
-        "part": "", "method": "the vendor's own, by: true {device}", "samples": "64", "survivors": "64", "started": "",
-        "seconds": "", "evidence": "00000-purge",
-    }  # fmt: skip
+        "part": "",
+        "method": "the vendor's own, by: true {device}",
+        "samples": "64",
+        "survivors": "64",
+        "started": "",
+        "seconds": "",
+        "evidence": "00000-purge",
+    }
     assert "(not proven)" in Path("run/report.rst").read_text()
     assert etree.parse("run/result.xml").xpath("string(//@conformant)") == "false"
 

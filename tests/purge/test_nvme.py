@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.errors import PurgeFailed, TargetUnfit
-from snia_pts.lab.purge import METHODS, Offer, method, offers
+from snia_pts.lab.purge import METHODS, PurgeCapability, method, offers
 from snia_pts.lab.purge.choice import choose
-from snia_pts.lab.purge.method import NotOffered
+from snia_pts.lab.purge.method import MethodUnavailable
 from tests.purge.playing import Canned, Rule, Stage, altered, recorded, staged
 
 READING = ("id-ctrl", "id-ns", "list-ns", "sanitize-log")
@@ -25,23 +25,32 @@ TWO = json.dumps({"nsid_list": [{"nsid": 1}, {"nsid": 2}]})
 
 def sanitize_log(status: int, *, progress: int = 65535, block_erase: int = 0xFFFFFFFF) -> str:
     """Return a sanitize log in nvme-cli's form."""
-    words = ("NVM Subsystem has never been sanitized.", "Most Recent Sanitize Command Completed Successfully.",
-             "Sanitize in Progress.", "Most Recent Sanitize Command Failed.")  # fmt: skip
+    words = (
+        "NVM Subsystem has never been sanitized.",
+        "Most Recent Sanitize Command Completed Successfully.",
+        "Sanitize in Progress.",
+        "Most Recent Sanitize Command Failed.",
+    )
     log = {
         "sprog": progress,
         "sstat": {"global_erased": 0, "no_cmplted_passes": 0, "status": f"({status}) {words[status]}"},
-        "cdw10_info": 2, "time_over_write": 0xFFFFFFFF, "time_block_erase": block_erase,
+        "cdw10_info": 2,
+        "time_over_write": 0xFFFFFFFF,
+        "time_block_erase": block_erase,
         "time_crypto_erase": 0xFFFFFFFF,
-    }  # fmt: skip
+    }
     return json.dumps({"nvme0n1": log})
 
 
 def rules(**answers: Any) -> list[Rule]:
     """Return the rules of a drive that only answers questions: as the recorded one, but for some answers."""
     says = {
-        "id-ctrl": CONTROLLER, "id-ns": NAMESPACE, "list-ns": NAMESPACES, "sanitize-log": sanitize_log(0),
+        "id-ctrl": CONTROLLER,
+        "id-ns": NAMESPACE,
+        "list-ns": NAMESPACES,
+        "sanitize-log": sanitize_log(0),
         **{name.replace("_", "-"): answer for name, answer in answers.items()},
-    }  # fmt: skip
+    }
     return [Rule(when=(name,), says=said) for name, said in says.items()]
 
 
@@ -63,13 +72,25 @@ def test_a_drive_is_formatted(stage: Stage) -> None:
     assert found.label == "NVMe Format, SES 1 (proven on 64 blocks)"
     assert found.deviations == ()
     assert stage.acted(*READING) == [
-        ["nvme", "format", stage.path, "--force", "--ses=1", "--lbaf=0", "--ms=0", "--pi=0", "--pil=0",
-         "--timeout=43200000"],
-    ]  # fmt: skip
+        [
+            "nvme",
+            "format",
+            stage.path,
+            "--force",
+            "--ses=1",
+            "--lbaf=0",
+            "--ms=0",
+            "--pi=0",
+            "--pil=0",
+            "--timeout=43200000",
+        ],
+    ]
     assert sorted(path.name for path in stage.evidence.iterdir()) == [
-        "00000-purge-id-ctrl.process.json", "00000-purge-id-ns-after.process.json", "00000-purge-id-ns.process.json",
+        "00000-purge-id-ctrl.process.json",
+        "00000-purge-id-ns-after.process.json",
+        "00000-purge-id-ns.process.json",
         "00000-purge.process.json",
-    ]  # fmt: skip
+    ]
 
 
 @given(
@@ -81,17 +102,22 @@ def test_the_form_in_use_is_kept(low: int, high: int, extended: bool, kind: int,
     tools = Canned({"id-ctrl": CONTROLLER, "id-ns": altered("nvme-id-ns", flbas=flbas, dps=dps)}, path="/dev/nvme3n1")
 
     assert METHODS["nvme-format"].ask(tools).command[3:9] == (
-        "--force", "--ses=1", f"--lbaf={16 * high + low}", f"--ms={extended:d}", f"--pi={kind}", f"--pil={first:d}",
-    )  # fmt: skip
+        "--force",
+        "--ses=1",
+        f"--lbaf={16 * high + low}",
+        f"--ms={extended:d}",
+        f"--pi={kind}",
+        f"--pil={first:d}",
+    )
 
 
-def offered(name: str, **answers: str) -> Offer | NotOffered:
+def offered(name: str, **answers: str) -> PurgeCapability | MethodUnavailable:
     """Ask a drive for a method."""
     known = {"id-ctrl": CONTROLLER, "id-ns": NAMESPACE, "list-ns": NAMESPACES, "sanitize-log": sanitize_log(0)}
     tools = Canned({**known, **{key.replace("_", "-"): value for key, value in answers.items()}}, path="/dev/nvme3n1")
     try:
         return METHODS[name].ask(tools)
-    except NotOffered as refused:
+    except MethodUnavailable as refused:
         return refused
 
 
@@ -103,16 +129,16 @@ def test_no_other_namespace_is_formatted(fna: int, count: int, name: str, crypto
     listed = json.dumps({"nsid_list": [{"nsid": number + 1} for number in range(count)]})
     found = offered(name, id_ctrl=altered("nvme-id-ctrl", fna=fna), list_ns=listed)
     if crypto and not fna & 4:
-        assert isinstance(found, NotOffered)
+        assert isinstance(found, MethodUnavailable)
         assert not found.remedy
     elif fna & 3 and count != 1:
-        assert isinstance(found, NotOffered)
+        assert isinstance(found, MethodUnavailable)
         assert "erases every namespace" in str(found)
         assert found.remedy
     elif fna & 1:  # to be formatted by its controller, which this drive does not have
         assert "controller" in str(found)
     else:
-        assert isinstance(found, Offer)
+        assert isinstance(found, PurgeCapability)
         assert found.command[2] == "/dev/nvme3n1"
 
 
@@ -176,9 +202,11 @@ def test_a_format_that_fails_is_told(stage: Stage) -> None:
 def test_a_format_that_changes_the_form_has_failed(stage: Stage, changes: dict[str, int]) -> None:
     """Another LBA format or protection after it ends the run, whatever became of the data."""
     stage.play(
-        "nvme", Rule(when=("format",), erases=stage.path, then="formatted"),
-        Rule(when=("id-ns",), state="formatted", says=altered("nvme-id-ns", **changes)), *rules(),
-    )  # fmt: skip
+        "nvme",
+        Rule(when=("format",), erases=stage.path, then="formatted"),
+        Rule(when=("id-ns",), state="formatted", says=altered("nvme-id-ns", **changes)),
+        *rules(),
+    )
     with pytest.raises(PurgeFailed, match="changed the format of the drive"):
         stage.purge()
 
@@ -186,17 +214,19 @@ def test_a_format_that_changes_the_form_has_failed(stage: Stage, changes: dict[s
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
-        ({"id_ctrl": "gibberish"}, "gave no JSON"), ({"id_ctrl": "[]"}, "gave no JSON"),
-        ({"id_ctrl": "{}"}, "does not tell oacs"), ({"id_ns": "{}"}, "does not tell flbas"),
+        ({"id_ctrl": "gibberish"}, "gave no JSON"),
+        ({"id_ctrl": "[]"}, "gave no JSON"),
+        ({"id_ctrl": "{}"}, "does not tell oacs"),
+        ({"id_ns": "{}"}, "does not tell flbas"),
         ({"id_ns": json.dumps({"flbas": "0", "dps": 0})}, "does not tell flbas"),
         ({"id_ctrl": altered("nvme-id-ctrl", fna=2), "list_ns": "{}"}, "an unknown number"),
     ],
-)  # fmt: skip
+)
 def test_an_answer_that_is_not_understood_purges_nothing(answers: dict[str, str], told: str) -> None:
     """What the drive is like must be known before it is formatted."""
     found = offered("nvme-format", **answers)
 
-    assert isinstance(found, NotOffered)
+    assert isinstance(found, MethodUnavailable)
     assert told in str(found)
 
 
@@ -242,10 +272,11 @@ def test_a_sanitize_without_end_is_given_up(stage: Stage, monkeypatch: pytest.Mo
     """A drive that stays at one percent (there are such) ends the run, with the word that it may go on."""
     monkeypatch.setattr(method, "UNTOLD_SECONDS", 0.3)
     stage.play(
-        "nvme", Rule(when=("sanitize",), then="begun"),
+        "nvme",
+        Rule(when=("sanitize",), then="begun"),
         Rule(when=("sanitize-log",), state="begun", says=sanitize_log(2, progress=655)),
         *rules(id_ctrl=altered("nvme-id-ctrl", oacs=0, sanicap=3)),
-    )  # fmt: skip
+    )
     with pytest.raises(PurgeFailed, match=r"failed: it is at 1% after \d+ s, and may go on in the drive"):
         stage.purge("nvme-sanitize-block")
 
@@ -253,11 +284,12 @@ def test_a_sanitize_without_end_is_given_up(stage: Stage, monkeypatch: pytest.Mo
 def test_a_drive_that_falls_silent_is_waited_for_and_given_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log that cannot be read for a while is no end of the sanitize; one that stays unreadable ends the run."""
     stage.play(
-        "nvme", Rule(when=("sanitize",), then="silent", erases=stage.path),
+        "nvme",
+        Rule(when=("sanitize",), then="silent", erases=stage.path),
         Rule(when=("sanitize-log",), state="silent", then="done", complains="Resource unavailable\n", exits=1),
         Rule(when=("sanitize-log",), state="done", says=sanitize_log(1)),
         *rules(id_ctrl=altered("nvme-id-ctrl", oacs=0, sanicap=3)),
-    )  # fmt: skip
+    )
     assert stage.purge("nvme-sanitize-block").survivors == 0
 
     stage.state = ""
@@ -267,15 +299,21 @@ def test_a_drive_that_falls_silent_is_waited_for_and_given_up(stage: Stage, monk
 
 
 @pytest.mark.parametrize(
-    ("told", "seconds", "limit"), [(0xFFFFFFFF, None, 12 * 3600), (0, None, 12 * 3600), (-1, None, 12 * 3600),
-                                   (30, 30.0, 7260), (36000, 36000.0, 79200)],
-)  # fmt: skip
+    ("told", "seconds", "limit"),
+    [
+        (0xFFFFFFFF, None, 12 * 3600),
+        (0, None, 12 * 3600),
+        (-1, None, 12 * 3600),
+        (30, 30.0, 7260),
+        (36000, 36000.0, 79200),
+    ],
+)
 def test_the_drive_says_how_long_it_takes(told: int, seconds: float | None, limit: float) -> None:
     """The estimate for the block erase sets the limit, with two hours' grace; where there is none it is 12 hours."""
     log = sanitize_log(1, block_erase=told)
     found = offered("nvme-sanitize-block", id_ctrl=altered("nvme-id-ctrl", sanicap=2), sanitize_log=log)
 
-    assert isinstance(found, Offer)
+    assert isinstance(found, PurgeCapability)
     assert (found.seconds, found.limit_seconds) == (seconds, limit)
 
 
@@ -286,19 +324,27 @@ def test_the_drive_says_how_long_it_takes(told: int, seconds: float | None, limi
         ("nvme-sanitize-block", {"id_ctrl": altered("nvme-id-ctrl", sanicap=1)}, "no such sanitize", False),
         ("nvme-sanitize-crypto", {"id_ctrl": altered("nvme-id-ctrl", sanicap=2)}, "no such sanitize", False),
         ("nvme-sanitize-block", {"id_ctrl": altered("nvme-id-ctrl", sanicap=2), "list_ns": TWO}, "every", True),
-        ("nvme-sanitize-block", {"id_ctrl": altered("nvme-id-ctrl", sanicap=2), "sanitize_log": sanitize_log(2)},
-         "in progress", True),
+        (
+            "nvme-sanitize-block",
+            {"id_ctrl": altered("nvme-id-ctrl", sanicap=2), "sanitize_log": sanitize_log(2)},
+            "in progress",
+            True,
+        ),
         ("nvme-sanitize-block", {"id_ctrl": altered("nvme-id-ctrl", sanicap=2), "sanitize_log": "{}"}, "no log", True),
-        ("nvme-sanitize-block", {"id_ctrl": altered("nvme-id-ctrl", sanicap=2),
-                                 "sanitize_log": json.dumps({"nvme0n1": {"sstat": {}}})}, "no status", True),
+        (
+            "nvme-sanitize-block",
+            {"id_ctrl": altered("nvme-id-ctrl", sanicap=2), "sanitize_log": json.dumps({"nvme0n1": {"sstat": {}}})},
+            "no status",
+            True,
+        ),
         ("nvme-format", {"id_ctrl": altered("nvme-id-ctrl", oacs=0)}, "no Format NVM", False),
     ],
-)  # fmt: skip
+)
 def test_what_a_controller_lacks_is_not_on_offer(name: str, answers: dict[str, str], told: str, remedy: bool) -> None:
     """What it has not is told apart from what it has and will not do now."""
     found = offered(name, **answers)
 
-    assert isinstance(found, NotOffered)
+    assert isinstance(found, MethodUnavailable)
     assert told in str(found)
     assert bool(found.remedy) == remedy
 
@@ -311,8 +357,13 @@ def test_what_is_on_offer_is_listed_in_order(stage: Stage) -> None:
     stage.play("nvme", *rules(id_ctrl=altered("nvme-id-ctrl", sanicap=3, fna=4)))
 
     assert offers(stage.tools().dut, stage.root) == (
-        "nvme-format", "nvme-format-crypto", "nvme-sanitize-block", "nvme-sanitize-crypto", "blkdiscard", "overwrite",
-    )  # fmt: skip
+        "nvme-format",
+        "nvme-format-crypto",
+        "nvme-sanitize-block",
+        "nvme-sanitize-crypto",
+        "blkdiscard",
+        "overwrite",
+    )
     assert stage.acted(*READING) == []
 
 

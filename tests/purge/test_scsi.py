@@ -10,7 +10,7 @@ import pytest
 from snia_pts.errors import PurgeFailed, TargetUnfit
 from snia_pts.lab.purge import METHODS, method, offers
 from snia_pts.lab.purge.choice import choose
-from snia_pts.lab.purge.method import NotOffered
+from snia_pts.lab.purge.method import MethodUnavailable
 from snia_pts.lab.purge.scsi import _commands
 from tests.purge.playing import Canned, Rule, Stage, recorded, staged
 
@@ -143,7 +143,7 @@ def test_protection_information_is_not_formatted_away(stage: Stage, kind: str, f
     (stage.block / "device/scsi_disk/0:0:0:0").mkdir(parents=True)
     (stage.block / "device/scsi_disk/0:0:0:0/protection_type").write_text(f"{kind}\n")
     if not free:
-        with pytest.raises(NotOffered, match="protection information"):
+        with pytest.raises(MethodUnavailable, match="protection information"):
             METHODS["scsi-format"].ask(stage.tools())
 
     chosen = choose(stage.tools(), "auto")

@@ -93,8 +93,10 @@ class Server:
                 self._drive.oracle.keep()
         total = self._drive.oracle.total
         return {
-            "ios": total.ios, "bytes": total.bytes, "write_amplification": self._drive.write_amplification,
-        }  # fmt: skip
+            "ios": total.ios,
+            "bytes": total.bytes,
+            "write_amplification": self._drive.write_amplification,
+        }
 
 
 def main(kind: str, where: str, log: str) -> None:

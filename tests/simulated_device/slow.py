@@ -15,6 +15,8 @@ MEDIA = Media(
     program_us=2000.0,
 )
 CONTROLLER = Controller(
+    link="sas-3",
+    lanes=1,
     read_mb_per_second=200.0,
     write_mb_per_second=100.0,
     read_iops=4500.0,

@@ -6,14 +6,22 @@ at the end nothing is left of it.  What a killed run leaves is found by a name o
 
 from __future__ import annotations
 
+from .assembled import AssembledArray, predicted_dut
 from .caches import MemberCaches
 from .controller import Controller, controller_of
 from .members import Drives, Members, Slots
 from .programs import Unmade
 from .purger import ArrayPurger
-from .standing import Standing, predicted_dut
 
 __all__ = [
-    "ArrayPurger", "Controller", "Drives", "MemberCaches", "Members", "Slots", "Standing", "Unmade", "controller_of",
+    "ArrayPurger",
+    "AssembledArray",
+    "Controller",
+    "Drives",
+    "MemberCaches",
+    "Members",
+    "Slots",
+    "Unmade",
+    "controller_of",
     "predicted_dut",
-]  # fmt: skip
+]

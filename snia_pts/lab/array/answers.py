@@ -19,7 +19,7 @@ _NOTHING = ("", "-", "N/A", "NA", "None")
 _OPTIMAL = "Optl"
 
 
-class Refused(Unmade):
+class CommandRejected(Unmade):
     """The controller says that it failed; ``description`` is its word for that."""
 
     def __init__(self, why: str, description: str) -> None:

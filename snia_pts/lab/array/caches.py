@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...dut import CacheState, Dut
+from ...model.dut import CacheState, Dut
 from ...spec import Deviation
-from ..cache import Told, WriteCache
-from ..device import ROOT, block_directory
-from ..settings import Change, Held
+from ..device.identity import ROOT, block_directory
+from ..settings.settings import AppliedChange, Change
+from ..settings.write_cache import WriteCache, WriteCacheStatus
 
 _AS_GOOD: frozenset[CacheState] = frozenset({"none", "disabled"})
 
@@ -26,14 +26,14 @@ class MemberCaches(WriteCache):
         self._changes = [cache.changes(place) for (_, cache), place in zip(self._members, places, strict=True)]
         return sum(self._changes, ())
 
-    def told(self, evidence: Path | None = None, held: tuple[Held, ...] = ()) -> Told:
+    def told(self, evidence: Path | None = None, held: tuple[AppliedChange, ...] = ()) -> WriteCacheStatus:
         found = []
         for number, (_, cache) in enumerate(self._members, start=1):
             own = tuple(each for each in held if each.change in self._changes[number - 1])
             found.append(cache.told(_numbered(evidence, number) if evidence else None, own))
         return self._together(found)
 
-    def foreseen(self) -> Told:
+    def foreseen(self) -> WriteCacheStatus:
         return self._together([cache.foreseen() for _, cache in self._members])
 
     def after_purge(self, evidence: Path) -> tuple[tuple[str, ...], tuple[Deviation, ...]]:
@@ -45,14 +45,14 @@ class MemberCaches(WriteCache):
             deviations += found
         return remarks, deviations
 
-    def _together(self, found: Sequence[Told]) -> Told:
+    def _together(self, found: Sequence[WriteCacheStatus]) -> WriteCacheStatus:
         """Return what is true of all members, or tell each."""
         states = {each.state for each in found}
         state: CacheState = states.pop() if len(states) == 1 else "disabled" if states == _AS_GOOD else "unknown"
         if len({each.source for each in found}) == 1 and not states:
-            return Told(state=state, source=f"each member: {found[0].source}")
+            return WriteCacheStatus(state=state, source=f"each member: {found[0].source}")
         words = (f"{dut.name} {each.state}, {each.source}" for (dut, _), each in zip(self._members, found, strict=True))
-        return Told(state=state, source=" | ".join(words))
+        return WriteCacheStatus(state=state, source=" | ".join(words))
 
 
 def _numbered(evidence: Path, number: int) -> Path:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ...array import Layout
 from ...errors import ToolMissing
-from ..device import ROOT
-from ..process import Tick
-from ..settings import Setting
+from ...model.array import Layout
+from ..device.identity import ROOT
+from ..process.program import Tick
+from ..settings.settings import Setting
 from . import mdadm, storcli
 from .mdadm import Mdadm
 from .programs import Unmade

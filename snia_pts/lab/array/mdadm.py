@@ -14,11 +14,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ...array import Layout
+from ...errors import TargetUnfit, ToolMissing
+from ...model.array import Layout
 from ...units import KIB
-from ..device import ROOT, attribute, block_directory
-from ..occupancy import device_path
-from ..process import Tick
+from ..device.identity import ROOT, attribute, block_directory
+from ..device.storage import device_path
+from ..process.program import Tick
 from .programs import Programs, Unmade
 
 KIND = "mdadm"
@@ -30,6 +31,22 @@ _STILL_SECONDS = 600.0
 _PAUSE_SECONDS = (0.1, 5.0)
 #: More than any drive writes, in KiB/s: nothing else needs the drives while the array syncs.
 _FASTEST_SYNC = 100_000_000
+
+
+def require_driver(layout: Layout, root: Path = ROOT) -> None:
+    """Raise TargetUnfit unless the kernel has the md driver for a level, or modprobe finds it."""
+    level = f"raid{layout.level}"
+    if f"[{level}]" in attribute(root / "proc/mdstat"):
+        return
+    with suppress(ToolMissing):
+        found = Programs().ask("driver", "modprobe", "--dry-run", "--quiet", f"md-{level}")
+        if not found.exit_code and not found.timed_out:
+            return
+    raise TargetUnfit(
+        path=layout.device,
+        reason=f"this kernel has no md driver for RAID {layout.level}, and modprobe finds none",
+        hint=f"Load the module {level}, on the host of a container; or use a kernel that has it.",
+    )
 
 
 class Mdadm:
@@ -58,9 +75,23 @@ class Mdadm:
         name = self._root / self._device.lstrip("/")
         if name.exists() and not self._stale(name):
             raise Unmade(f"{self._device} is there already, and is another array's")
-        programs = Programs(evidence)
-        programs.act("create", *self._creation(members, clean=clean))
+        programs, new = Programs(evidence), not os.path.lexists(name)
+        try:
+            programs.act("create", *self._creation(members, clean=clean))
+        except Unmade:
+            if new:
+                self._remove_names(name)
+            raise
         return self._appeared(programs)
+
+    def _remove_names(self, name: Path) -> None:
+        """Remove the names below /dev that mdadm made for an array that the kernel does not have."""
+        node = _real(name)
+        if node.is_block_device() and not block_directory(node.stat().st_rdev, self._root).exists():
+            for each in {name, node}:
+                each.unlink()
+            with suppress(OSError):  # it holds names of other arrays
+                (self._root / "dev/md").rmdir()
 
     def wait(self, device: Path, tick: Tick | None = None) -> None:
         """Wait until all redundancy is there; raises Unmade when the sync stands still, or a member fails."""

@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from ...array import Layout, Member
-from ...dut import Dut
 from ...errors import HostFailed, TargetBusy, TargetUnfit, UsageError
-from ..device import ROOT, read_dut
-from ..safety import Target, contents, hold, require_holdable
+from ...model.array import Layout, Member
+from ...model.dut import Dut
+from ..device.identity import ROOT, read_dut
+from ..device.safety import Target, claim_target, contents, require_holdable
 from .programs import Unmade
 from .storcli import Storcli
 
@@ -75,9 +75,7 @@ class Drives:
         self._require_distinct()
         for path in self._paths:
             self._look(path)
-            require_holdable(
-                path, size_bytes=None, overwrite=False, discard_data=self._discard_data, root=self._root
-            )  # fmt: skip
+            require_holdable(path, size_bytes=None, overwrite=False, discard_data=self._discard_data, root=self._root)
 
     def on_it(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
         """See Members."""
@@ -87,7 +85,7 @@ class Drives:
         self._look(path)
         # what a test wrote over them may look like anything
         discard = self._discard_data or confirmed
-        return hold(path, size_bytes=None, overwrite=False, discard_data=discard, root=self._root)
+        return claim_target(path, size_bytes=None, overwrite=False, discard_data=discard, root=self._root)
 
     def _look(self, path: Path) -> Dut:
         dut = read_dut(path, root=self._root)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import DeviceFailed, HostFailed
-from ...steps import Stimulus
+from ...files import make_folder
+from ...model.steps import Stimulus
 from ...units import KIB
 from .. import fio
-from ..engine import FioEngine, side_by_side, stimulus_seed
-from ..probe import choose_io_engine
-from ..process import Tick
-from ..safety import Target
+from ..device.safety import Target
+from ..fio.engine import FioEngine, side_by_side, stimulus_seed
+from ..fio.probe import choose_io_engine
+from ..process.program import Tick
 
 _BLOCK_BYTES = 128 * KIB
 
@@ -36,22 +37,35 @@ class Preconditioning:
         engines, stimuli = [], []
         for number, target in enumerate(members, start=1):
             folder = evidence.with_name(f"{evidence.name}-member{number}-wipc")
-            folder.mkdir(exist_ok=True)
+            make_folder(folder)
             path, sector = target.dut.path, target.dut.logical_sector_bytes
-            io_engine = choose_io_engine(path, sector, folder, self.io_engines)
-            own = stimulus_seed(seed, number)
-            engines.append(FioEngine(path, folder, seed=own, io_engine=io_engine, refill=self.refill, tick=tick))
+            io_engine = choose_io_engine(path, sector, folder, self.io_engines, target.descriptor)
+            engine = FioEngine(
+                path,
+                folder,
+                seed=stimulus_seed(seed, number),
+                io_engine=io_engine,
+                refill=self.refill,
+                tick=tick,
+                descriptor=target.descriptor,
+            )
+            engines.append(engine)
             stimuli.append(self._stimulus(target))
         what = ", ".join(target.dut.path for target in members)
         try:
             side_by_side(engines, stimuli)
-        except fio.Refused as refusal:
+        except fio.AnswerRejected as refusal:
             failed = DeviceFailed if refusal.blame == "device" else HostFailed
             raise failed(step="preconditioning of the members", what=what, reason=refusal.reason) from refusal
 
     def _stimulus(self, target: Target) -> Stimulus:
         return Stimulus(
-            access="SEQ", read_percent=0, block_size_bytes=_BLOCK_BYTES, thread_count=self.thread_count,
-            queue_depth=self.queue_depth, range_offset_bytes=0,
-            range_bytes=target.dut.capacity_bytes // _BLOCK_BYTES * _BLOCK_BYTES, passes=self.passes,
-        )  # fmt: skip
+            access="SEQ",
+            read_percent=0,
+            block_size_bytes=_BLOCK_BYTES,
+            thread_count=self.thread_count,
+            queue_depth=self.queue_depth,
+            range_offset_bytes=0,
+            range_bytes=target.dut.capacity_bytes // _BLOCK_BYTES * _BLOCK_BYTES,
+            passes=self.passes,
+        )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .. import process
+from ..process import program as process
 
 _ANSWER_SECONDS = 120.0
 
@@ -33,7 +33,7 @@ class Programs:
         if done.timed_out:
             raise Unmade(f"{argv[0]} was not done after {_ANSWER_SECONDS:.0f} s")
         if done.exit_code:
-            raise Unmade(f"{' '.join(argv[:2])} failed: {done.complaint}")
+            raise Unmade(f"{' '.join(argv[:2])} failed: {done.error_summary}")
         return done
 
     @contextmanager

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from ...dut import Dut
-from ...measurement import Purged
+from ...model.dut import Dut
+from ...model.measurement import PurgeOutcome
 from ...spec import Deviation
-from ..process import Tick
+from ..device.safety import Target
+from ..process.program import Tick
 from ..purge import NONE, Purger
-from ..safety import Target
+from .assembled import AssembledArray
 from .members import Drives, Members
 from .preconditioning import Preconditioning
-from .standing import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class ArrayPurger:
     Without ``preconditioning`` the members stay as their purge leaves them.
     """
 
-    standing: Standing
+    standing: AssembledArray
     members: Members
     each: Purger
     preconditioning: Preconditioning | None = None
@@ -44,7 +44,7 @@ class ArrayPurger:
         found = (deviation for each in duts for deviation in self.each.foreseen(each))
         return tuple(dict.fromkeys(found))
 
-    def purge(self, target: Target, seed: int, evidence: Path) -> Purged:
+    def purge(self, target: Target, seed: int, evidence: Path) -> PurgeOutcome:
         """Take the array apart, purge each member, and make the array again; see Purger."""
         if target is not self.standing.target:
             raise RuntimeError("another target than the array")
@@ -64,15 +64,20 @@ class ArrayPurger:
         if not purged:
             return _unpurged(started)
         return replace(
-            purged[0], method=self._method(purged), samples=_samples(purged),
-            survivors=sum(each.survivors for each in purged), started=started,
-            seconds=sum(each.seconds for each in purged), evidence=evidence.name,
+            purged[0],
+            method=self._method(purged),
+            samples=_samples(purged),
+            survivors=sum(each.survivors for each in purged),
+            started=started,
+            seconds=sum(each.seconds for each in purged),
+            evidence=evidence.name,
             deviations=tuple(dict.fromkeys(_deviations(held, purged))),
-            remarks=tuple(f"{each.dut.path}: {line}" for each, one in zip(held, purged, strict=True)
-                          for line in one.remarks),
-        )  # fmt: skip
+            remarks=tuple(
+                f"{each.dut.path}: {line}" for each, one in zip(held, purged, strict=True) for line in one.remarks
+            ),
+        )
 
-    def _method(self, purged: Sequence[Purged]) -> str:
+    def _method(self, purged: Sequence[PurgeOutcome]) -> str:
         """Tell what was done to all members; what was done to none is told as for a single drive."""
         methods = dict.fromkeys(each.method for each in purged)
         if methods.keys() == {NONE} and self.preconditioning is None:
@@ -81,7 +86,7 @@ class ArrayPurger:
         return f"{how}, then {self.preconditioning.passes} x SEQ writes" if self.preconditioning else how
 
 
-def _deviations(held: Sequence[Target], purged: Sequence[Purged]) -> Iterator[Deviation]:
+def _deviations(held: Sequence[Target], purged: Sequence[PurgeOutcome]) -> Iterator[Deviation]:
     """Give what was otherwise than the standard wants; of what was not so for all members, for which."""
     for target, one in zip(held, purged, strict=True):
         for deviation in one.deviations:
@@ -91,18 +96,20 @@ def _deviations(held: Sequence[Target], purged: Sequence[Purged]) -> Iterator[De
                 yield replace(deviation, actual=f"{target.dut.path}: {deviation.actual}")
 
 
-def _samples(purged: Sequence[Purged]) -> int:
+def _samples(purged: Sequence[PurgeOutcome]) -> int:
     """Return the blocks of all proofs; none where one is missing, as then the whole is not proven."""
     each = [one.samples for one in purged]
     return sum(each) if all(each) else 0
 
 
-def _unpurged(started: str) -> Purged:
+def _unpurged(started: str) -> PurgeOutcome:
     """What came of a purge where nobody reaches the members."""
     deviation = Deviation(
-        what="purge", standard="each drive purged", actual="not purged: the controller hides its members",
+        what="purge",
+        standard="each drive purged",
+        actual="not purged: the controller hides its members",
         clause="PTS chapter 3, Purge",
-    )  # fmt: skip
-    return Purged(
+    )
+    return PurgeOutcome(
         method=NONE, samples=0, survivors=0, started=started, seconds=0.0, evidence="", deviations=(deviation,)
     )

@@ -13,24 +13,30 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...array import Layout, Member
 from ...errors import TargetBusy, TargetUnfit, ToolMissing
+from ...model.array import Layout, Member
 from ...units import KIB
-from .. import process
-from ..device import ROOT, attribute, block_dut
-from ..guard import require_free
-from ..occupancy import device_path, look
-from ..process import Tick
-from .answers import Refused, Virtual, decoded, details, failed, reasons, rows, size_bytes, virtual, word
+from ..device.guard import require_free, stack_of
+from ..device.identity import ROOT, attribute, block_dut
+from ..device.storage import device_path
+from ..device.usage import read_usage
+from ..process import program as process
+from ..process.program import Tick
+from .answers import CommandRejected, Virtual, decoded, details, failed, reasons, rows, size_bytes, virtual, word
 from .programs import Programs, Unmade
 
 IDENTITY = r"pts[0-9a-f]{12}"
 #: The names that the programs go by.
 _PROGRAMS = {"storcli": ("storcli64", "storcli"), "perccli": ("perccli64", "perccli")}
 _POLICIES = {
-    "write through": "wt", "write back": "wb", "always write back": "awb", "read ahead": "ra",
-    "no read ahead": "nora", "direct": "direct", "cached": "cached",
-}  # fmt: skip
+    "write through": "wt",
+    "write back": "wb",
+    "always write back": "awb",
+    "read ahead": "ra",
+    "no read ahead": "nora",
+    "direct": "direct",
+    "cached": "cached",
+}
 #: The state of a physical drive that belongs to nothing.
 _FREE = "UGood"
 _APPEARING_SECONDS = 60.0
@@ -54,9 +60,13 @@ class Storcli:
     def of(cls, kind: str, index: int, identity: str, *, root: Path = ROOT) -> Storcli:
         """Return a virtual drive that a note tells of: enough to find it, and to delete it."""
         layout = Layout(
-            format=1, controller="perccli" if kind == "perccli" else "storcli", level=0, members=("0:0", "0:1"),
-            device="/dev/sd", index=index,
-        )  # fmt: skip
+            format=1,
+            controller="perccli" if kind == "perccli" else "storcli",
+            level=0,
+            members=("0:0", "0:1"),
+            device="/dev/sd",
+            index=index,
+        )
         return cls(layout, identity, root=root)
 
     @property
@@ -68,7 +78,7 @@ class Storcli:
         """Return program, controller and firmware; some answer with a failure while any drive has a foreign part."""
         try:
             answer = self._ask("show", "show")
-        except Refused as why:
+        except CommandRejected as why:
             return f"{self._kind} version unknown ({why.description})"
         tool = word(answer["Command Status"].get("CLI Version")).partition(" ")[0] or "version unknown"
         said = answer["Response Data"] if isinstance(answer["Response Data"], dict) else {}
@@ -160,9 +170,9 @@ class Storcli:
             status = answer["Command Status"]
             succeeded, which = status["Status"] == "Success", status.get("Controller", self._index)
         except (ValueError, LookupError, TypeError, AttributeError):
-            raise Unmade(f"{self._kind} {said} gave no answer that can be read: {done.complaint}") from None
+            raise Unmade(f"{self._kind} {said} gave no answer that can be read: {done.error_summary}") from None
         if not succeeded or any(failed(each) for each in details(status)):
-            raise Refused(f"{self._kind} {said} failed: {reasons(status)}", str(status.get("Description", "")))
+            raise CommandRejected(f"{self._kind} {said} failed: {reasons(status)}", str(status.get("Description", "")))
         if str(which) != str(self._index):
             raise Unmade(f"{self._kind} {said} was answered by controller {which}")
         return {"Response Data": {}, **answer}
@@ -221,7 +231,8 @@ class Storcli:
         for block in numbered or [each for each in blocks if each.name in named]:
             while True:
                 try:
-                    require_free(device_path(block, self._root), block.resolve(), look(self._root))
+                    usage = read_usage(self._root)
+                    require_free(device_path(block, self._root), stack_of(block.resolve(), usage, self._root), usage)
                     break
                 except (TargetBusy, TargetUnfit) as why:
                     if time.monotonic() > until:
@@ -232,7 +243,7 @@ class Storcli:
         """Return the virtual drive of our name, None where there is none; raises Unmade where that cannot be told."""
         try:
             answer = self._ask("drives", "show", "all", place="/vall", evidence=evidence)
-        except Refused as none:
+        except CommandRejected as none:
             if _NO_DRIVES.fullmatch(none.description):
                 return None
             raise
@@ -283,9 +294,10 @@ def _program(kind: str) -> str:
             continue
         return name
     raise ToolMissing(
-        program=_PROGRAMS[kind][0], package=kind,
+        program=_PROGRAMS[kind][0],
+        package=kind,
         hint=f"Install {_PROGRAMS[kind][0]} from the vendor of the controller, and put it on the PATH.",
-    )  # fmt: skip
+    )
 
 
 def _number(block: Path) -> str:

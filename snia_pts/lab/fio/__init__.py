@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from .answer import Answers, accept, blame, engine_cpu_percent, sync_times, totals
+from .answer import StatusStream, accept, blame, engine_cpu_percent, read_totals, sync_times, uncounted_ios
+from .echo import require_echo
+from .files import JobFiles
 from .job import (
+    STALL_SECONDS,
+    TARGET,
+    AnswerRejected,
     IoEngine,
-    Refused,
     Section,
     command,
     job_file,
     null_job_file,
     sampling_command,
     sections,
-    speakable,
     timeout_seconds,
 )
+from .running import RunningTotals
 
 __all__ = [
-    "Answers",
+    "STALL_SECONDS",
+    "TARGET",
+    "AnswerRejected",
     "IoEngine",
-    "Refused",
+    "JobFiles",
+    "RunningTotals",
     "Section",
+    "StatusStream",
     "accept",
     "blame",
     "command",
     "engine_cpu_percent",
     "job_file",
     "null_job_file",
+    "read_totals",
+    "require_echo",
     "sampling_command",
     "sections",
-    "speakable",
     "sync_times",
     "timeout_seconds",
-    "totals",
+    "uncounted_ios",
 ]

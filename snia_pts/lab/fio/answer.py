@@ -4,56 +4,91 @@ from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
-from ...histogram import Histogram
-from ...measurement import NOTHING, SyncTimes, Transfers
-from ...steps import Stimulus, mix
-from ...units import MOST
-from ..sampling import Side, Totals
-from .job import Refused, thread_limit, timeout_seconds
+from ...model.histogram import Histogram, SyncTimes
+from ...model.measurement import NO_TRANSFERS, Transfers
+from ...model.steps import Stimulus, mix
+from ...units import MAX_QUANTITY, counted, exact_capacity
+from .agreement import (
+    require_bytes,
+    require_outstanding,
+    require_rates,
+    require_response_times,
+    require_running_mean,
+)
+from .job import STALL_SECONDS, AnswerRejected, thread_limit, timeout_seconds
+from .sampling import Side, Totals
 
 _HOST_ERRORS = {
-    errno.ENOMEM, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENOSPC, errno.EINVAL, errno.ENOENT, errno.EDEADLK,
+    errno.ENOMEM,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EMFILE,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.ETXTBSY,
+    errno.EINVAL,
+    errno.ENOENT,
+    errno.EDEADLK,
     errno.EAGAIN,
-}  # fmt: skip
-#: The kernel itself takes a command for lost that is not answered by then.
-_LONGEST_COMMAND_SECONDS = 30
-#: What a busy host or a shared disk may take once; it is in the runtime, and so in the numbers.
-_HICCUP_SECONDS = 2.0
+}
 #: A thread's time ends by its start, and is counted from its first I/O, in whole milliseconds.
 _COUNTED_LATE_SECONDS = 0.005
 #: Where the JSON begins: lines of text precede it, and a path in them may hold a brace.
 _BEGIN = re.compile(r"^\{", re.MULTILINE)
 #: So many I/Os of one kind expected, and none done: that is no chance.
 _NO_CHANCE = 50
+_FAILED_IO = re.compile(r"^fio: io_u error.*$", re.MULTILINE)
 _END = b"\n}\n"
 _CPU = re.compile(r'"(?:usr|sys)_cpu"\s*:\s*(\d{1,9}(?:\.\d{1,9})?)')
 
 
-def accept(stimulus: Stimulus, exit_code: int, timed_out: bool, output: str) -> tuple[Transfers, Transfers]:
+def accept(
+    stimulus: Stimulus,
+    exit_code: int,
+    timed_out: bool,
+    output: str,
+    errors: str = "",
+    *,
+    stall_seconds: float = STALL_SECONDS,
+    allow_uncounted: bool = False,
+) -> tuple[Transfers, Transfers]:
     """Return the reads and writes of a stimulus, if everything in fio's answer says that it ran as asked.
 
-    Raises Refused otherwise: exit code 0 alone proves nothing.
+    ``errors`` is what fio said on its standard error.  A device that stood still for longer than ``stall_seconds`` has
+    failed.  Raises Refused otherwise: exit code 0 alone proves nothing.
+
+    Rarely fio loses count of what one thread had outstanding at its end: that is refused as repeatable.  With
+    ``allow_uncounted`` all that was counted is taken (see ``uncounted_ios``).
     """
     if timed_out:
-        raise Refused("device", f"no answer within {timeout_seconds(stimulus):.0f} s")
+        raise AnswerRejected("device", f"no answer within {timeout_seconds(stimulus, stall_seconds):.0f} s")
     document = _document(output, exit_code)
     try:
         job = document["jobs"][0]
-        _no_error(job, exit_code, output)
+        _no_error(job, exit_code, output, errors)
         if len(document["jobs"]) != 1:
-            raise Refused("host", f"fio answered with {len(document['jobs'])} groups instead of one")
-        stray = stimulus.total_oio if stimulus.ramp_seconds else 0
-        read, write = _transfers(job["read"], stray), _transfers(job["write"], stray)
-        _amounts(stimulus, read, write)
-        _runtime(stimulus, read, write)
+            raise AnswerRejected("host", f"fio answered with {len(document['jobs'])} groups instead of one")
+        uncounted = _uncounted(stimulus, job)
+        if uncounted and not allow_uncounted:
+            reason = f"fio began {counted(uncounted, 'I/O')} more than it has response times of"
+            raise AnswerRejected("host", reason, repeatable=True)
+        read, write = (_transfers(stimulus, job[side], f"{side}s", uncounted) for side in ("read", "write"))
+        uncounted_bytes = uncounted * stimulus.largest_block_bytes
+        _amounts(stimulus, read, write, uncounted_bytes)
+        _runtime(stimulus, read, write, stall_seconds, uncounted_bytes)
+        require_outstanding(stimulus, (read, write))
+        for what, side in (("read", read), ("write", write)):
+            require_bytes(stimulus, side)
+            require_rates(job[what], f"{what}s")
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise Refused("host", f"fio's output is not understood ({error!r})") from error
+        raise AnswerRejected("host", f"fio's output is not understood ({error!r})") from error
     return read, write
 
 
@@ -74,17 +109,18 @@ def sync_times(output: str) -> SyncTimes | None:
         if not calls:
             return None
         _measurable(calls, told["mean"], told["max"])
-        if sum(bins.values()) != calls:
-            raise Refused("host", f"fio counts {calls} synchronizing calls, but not as many times")
+        require_response_times(told, calls, "synchronizing calls")
         return SyncTimes(
-            calls=calls, mean_ns=float(told["mean"]), max_ns=int(told["max"]),
+            calls=calls,
+            mean_ns=float(told["mean"]),
+            max_ns=int(told["max"]),
             histogram=Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()])),
-        )  # fmt: skip
+        )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise Refused("host", f"fio's synchronizing calls are not understood ({error!r})") from error
+        raise AnswerRejected("host", f"fio's synchronizing calls are not understood ({error!r})") from error
 
 
-class Answers:
+class StatusStream:
     """Takes fio's output piece by piece, gives it answer by answer: a document each, with the text that precedes it.
 
     ``last`` is the answer given last, or what came after it.  No more than one answer is held.
@@ -105,16 +141,21 @@ class Answers:
             yield self._last.decode("utf-8", "replace")
 
 
-def totals(answer: str) -> Totals:
-    """Return the running totals that an answer tells, the counters of one moment that may differ by a few I/Os.
+def read_totals(answer: str) -> tuple[Totals, float | None]:
+    """Return the running totals of an answer, and when it was printed (Unix ms; None where it does not say).
 
-    Raises Refused when it is not understood.
+    Raises Refused when it is not understood, or reports an error.
     """
     try:
-        job = _document(answer, 0)["jobs"][0]
-        return Totals(read=_side(job["read"]), write=_side(job["write"]))
+        document = _document(answer, 0)
+        job, printed_ms = document["jobs"][0], document.get("timestamp_ms")
+        _no_error(job, 0, answer, "")
+        totals = Totals(read=_side(job["read"]), write=_side(job["write"]))
+        if printed_ms is not None:
+            _measurable(printed_ms)
+        return totals, printed_ms
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise Refused("host", f"fio's running totals are not understood ({error!r})") from error
+        raise AnswerRejected("host", f"fio's running totals are not understood ({error!r})") from error
 
 
 def blame(error_number: int) -> Literal["device", "host"]:
@@ -122,6 +163,7 @@ def blame(error_number: int) -> Literal["device", "host"]:
     return "host" if error_number in _HOST_ERRORS else "device"
 
 
+@lru_cache(maxsize=1)  # one answer is asked for its transfers, its synchronizing calls and what fio lost count of
 def _document(output: str, exit_code: int) -> dict[str, Any]:
     """Read fio's JSON, which text lines may precede."""
     begin = _BEGIN.search(output)
@@ -130,7 +172,7 @@ def _document(output: str, exit_code: int) -> dict[str, Any]:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
-        raise Refused("host", f"fio {_ended(exit_code)} and left no result")
+        raise AnswerRejected("host", f"fio {_ended(exit_code)} and left no result")
     return document
 
 
@@ -138,20 +180,25 @@ def _ended(exit_code: int) -> str:
     return f"was killed by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
 
 
-def _no_error(job: Mapping[str, Any], exit_code: int, output: str) -> None:
+def _no_error(job: Mapping[str, Any], exit_code: int, output: str, errors: str) -> None:
+    """Raise Refused where the answer, or a line of text before it or among ``errors``, tells of a failure."""
     error = int(job["error"]) or int(job.get("total_err", 0) and job.get("first_error", 5))
     if error:
-        raise Refused(blame(error), f"fio reports error {error}, {os.strerror(error)}", error)
-    if "terminating on signal" in _BEGIN.split(output, maxsplit=1)[0]:
-        raise Refused("host", "fio was stopped from outside")
+        raise AnswerRejected(blame(error), f"fio reports error {error}, {os.strerror(error)}", error)
+    text = _BEGIN.split(output, maxsplit=1)[0] + errors
+    if "terminating on signal" in text:
+        raise AnswerRejected("host", "fio was stopped from outside")
+    if failed := _FAILED_IO.search(text):
+        raise AnswerRejected("device", f"fio reports a failed I/O, and error 0: {failed[0]}")
     if exit_code != 0:
-        raise Refused("host", f"fio {_ended(exit_code)}")
+        raise AnswerRejected("host", f"fio {_ended(exit_code)}")
 
 
 def _side(side: Mapping[str, Any]) -> Side:
     """Read running totals; I/Os are counted when they end, as their response times are."""
     response = side["lat_ns"]
     _measurable(response["N"], side["io_bytes"], side["runtime"], response["mean"], response["max"])
+    require_running_mean(response)
     return Side(
         ios=int(response["N"]),
         transferred_bytes=int(side["io_bytes"]),
@@ -163,17 +210,29 @@ def _side(side: Mapping[str, Any]) -> Side:
     )
 
 
-def _transfers(side: Mapping[str, Any], stray: int) -> Transfers:
-    """Read what came of reads or writes; ``stray`` I/Os may have begun before what counts, and ended in it."""
-    if not side["total_ios"]:
-        return NOTHING
+def uncounted_ios(stimulus: Stimulus, output: str) -> int:
+    """Return how many I/Os of an answer that is believed fio lost count of at its end."""
+    return _uncounted(stimulus, _document(output, 0)["jobs"][0])
+
+
+def _uncounted(stimulus: Stimulus, job: Mapping[str, Any]) -> int:
+    """Return how many more I/Os fio began than it has response times of; 0 for more than one thread has outstanding."""
+    if stimulus.ramp_seconds:
+        return 0
+    lost = [int(job[side]["total_ios"]) - int(job[side]["lat_ns"].get("N", 0)) for side in ("read", "write")]
+    return sum(lost) if min(lost) >= 0 and sum(lost) <= stimulus.queue_depth else 0
+
+
+def _transfers(stimulus: Stimulus, side: Mapping[str, Any], what: str, uncounted: int) -> Transfers:
+    """Read what came of reads or writes, and require that it agrees with itself."""
     response = side["lat_ns"]
+    if not (side["total_ios"] or side["io_bytes"] or response.get("N")):
+        return NO_TRANSFERS
     bins = response["bins"]
-    if abs(sum(bins.values()) - side["total_ios"]) > stray:
-        raise Refused("host", f"fio counts {side['total_ios']} I/Os, but not as many response times")
+    ios, transferred_bytes = _counts(stimulus, side, uncounted)
     transfers = Transfers(
-        ios=int(side["total_ios"]),
-        transferred_bytes=int(side["io_bytes"]),
+        ios=ios,
+        transferred_bytes=transferred_bytes,
         runtime_ms=int(side["runtime"]),
         response_min_ns=int(response["min"]),
         response_mean_ns=float(response["mean"]),
@@ -181,51 +240,74 @@ def _transfers(side: Mapping[str, Any], stray: int) -> Transfers:
         histogram=Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()])),
     )
     _measurable(
-        transfers.ios, transfers.transferred_bytes, transfers.runtime_ms,
-        transfers.response_min_ns, transfers.response_mean_ns, transfers.response_max_ns,
-    )  # fmt: skip
+        transfers.ios,
+        transfers.transferred_bytes,
+        transfers.runtime_ms,
+        transfers.response_min_ns,
+        transfers.response_mean_ns,
+        transfers.response_max_ns,
+    )
+    require_response_times(response, ios, what)
     return transfers
 
 
+def _counts(stimulus: Stimulus, side: Mapping[str, Any], uncounted: int) -> tuple[int, int]:
+    """Return the I/Os and bytes of reads or writes, but for the ``uncounted``, whose bytes fio may have or not.
+
+    After a ramp both are the I/Os that ended in the measured time, each of which has a response time.  fio's own
+    ``total_ios`` leaves out those that were outstanding at the ramp's end, and ``io_bytes`` may hold one more a thread.
+    """
+    ios, transferred_bytes = int(side["total_ios"]), int(side["io_bytes"])
+    ended, block = int(side["lat_ns"]["N"]), stimulus.largest_block_bytes
+    if uncounted:
+        return ended, transferred_bytes if stimulus.block_shares else min(transferred_bytes, ended * block)
+    if not stimulus.ramp_seconds:
+        return ios, transferred_bytes
+    if abs(ended - ios) > stimulus.total_oio or abs(transferred_bytes - ended * block) > stimulus.total_oio * block:
+        raise AnswerRejected("host", f"fio counts {ios} I/Os, {transferred_bytes} bytes, and {ended} response times")
+    return ended, ended * block
+
+
 def _measurable(*numbers: float) -> None:
-    if not all(0 <= number <= MOST for number in numbers):
+    if not all(0 <= number <= MAX_QUANTITY for number in numbers):
         raise ValueError("an amount below zero, or beyond all that can be measured")
 
 
-def _amounts(stimulus: Stimulus, read: Transfers, write: Transfers) -> None:
-    """Bytes and I/O counts must be there, agree with each other, and with what was asked."""
+def _amounts(stimulus: Stimulus, read: Transfers, write: Transfers, uncounted_bytes: int) -> None:
+    """Bytes and I/O counts must be there, and be what was asked."""
     ios, total = read.ios + write.ios, read.transferred_bytes + write.transferred_bytes
     if not ios or not total:
-        raise Refused("host", "fio did no I/O at all (does something else use the target?)")
+        raise AnswerRejected("host", "fio did no I/O at all (does something else use the target?)")
     for side, percent in ((read, stimulus.read_percent), (write, 100 - stimulus.read_percent)):
         if (side.ios and not percent) or (not side.ios and ios * percent > 100 * _NO_CHANCE):
-            raise Refused("host", f"fio did not keep to the R/W mix {mix(stimulus.read_percent)}")
+            raise AnswerRejected("host", f"fio did not keep to the R/W mix {mix(stimulus.read_percent)}")
     if stimulus.amount_bytes is not None:
-        if total != stimulus.amount_bytes:
-            raise Refused("device", f"{total} bytes were transferred instead of {stimulus.amount_bytes}")
+        if not stimulus.amount_bytes - uncounted_bytes <= total <= stimulus.amount_bytes:
+            instead = exact_capacity(stimulus.amount_bytes)
+            raise AnswerRejected("device", f"{exact_capacity(total)} were transferred instead of {instead}")
         return
-    largest = stimulus.largest_block_bytes
-    smallest = min((share.size_bytes for share in stimulus.block_shares), default=largest)
-    stray = stimulus.total_oio if stimulus.ramp_seconds else 0
-    if not (ios - stray) * smallest <= total <= (ios + stray) * largest:
-        raise Refused("device", f"{ios} I/Os and {total} bytes do not fit together")
-    limit = stimulus.limit_bytes
+    limit, largest = stimulus.limit_bytes, stimulus.largest_block_bytes
     if limit is not None and total > stimulus.thread_count * (thread_limit(stimulus, limit) + largest):
-        raise Refused("host", f"{total} bytes were transferred, beyond the limit of {limit}")
+        raise AnswerRejected(
+            "host", f"{exact_capacity(total)} were transferred, beyond the limit of {exact_capacity(limit)}"
+        )
 
 
-def _runtime(stimulus: Stimulus, read: Transfers, write: Transfers) -> None:
-    """The runtime measured must be the one asked, but for the time that the outstanding I/Os need to come back.
+def _runtime(stimulus: Stimulus, read: Transfers, write: Transfers, stall_seconds: float, uncounted_bytes: int) -> None:
+    """The runtime must be the one asked, and neither it nor an I/O longer by more than the drive may stand still.
 
     It may be shorter where a limit was reached.
     """
+    slowest = max(read.response_max_ns, write.response_max_ns) / 1e9
+    if slowest > stall_seconds:
+        raise AnswerRejected("device", f"the device stalled: an I/O took {slowest:.4g} s (limit {stall_seconds:g} s)")
     if stimulus.seconds is None:
         return
-    runtime, iops = max(read.runtime_ms, write.runtime_ms) / 1000, read.iops + write.iops
-    drain = min(2 * stimulus.total_oio / iops if iops else math.inf, _LONGEST_COMMAND_SECONDS)
+    runtime = max(read.runtime_ms, write.runtime_ms) / 1000
     total, limit = read.transferred_bytes + write.transferred_bytes, stimulus.limit_bytes
-    if runtime < 0.99 * stimulus.seconds - _COUNTED_LATE_SECONDS and (limit is None or total < limit):
-        short = "" if limit is None else f", and transferred {total} of {limit} bytes"
-        raise Refused("host", f"the stimulus ran {runtime:g} s instead of {stimulus.seconds:g} s{short}")
-    if runtime > 1.05 * stimulus.seconds + drain + _HICCUP_SECONDS:
-        raise Refused("device", f"the device stalled: {runtime:g} s for a stimulus of {stimulus.seconds:g} s")
+    if runtime < 0.99 * stimulus.seconds - _COUNTED_LATE_SECONDS and (limit is None or total + uncounted_bytes < limit):
+        short = "" if limit is None else f", and transferred {exact_capacity(total)} of {exact_capacity(limit)}"
+        raise AnswerRejected("host", f"the stimulus ran {runtime:g} s instead of {stimulus.seconds:g} s{short}")
+    if runtime > stimulus.seconds + stall_seconds:
+        late = f"{runtime:g} s for a stimulus of {stimulus.seconds:g} s (limit {stall_seconds:g} s more)"
+        raise AnswerRejected("device", f"the device stalled: {late}")

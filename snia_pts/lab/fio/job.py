@@ -25,44 +25,58 @@ Measured facts behind the options (fio 3.33; ``tests/test_fio_contract.py`` hold
 from __future__ import annotations
 
 import math
-import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ...errors import TargetUnfit
-from ...steps import BlockSize, Stimulus
-from ..held import THREAD_DONE, THREAD_READY
+from ...model.attempt import RejectedAttempt
+from ...model.steps import SAME_PLACES, BlockSize, Stimulus, mix_align_bytes
+from ..device.fio_name import fio_name
+from ..process.staged import THREAD_DONE, THREAD_READY
 
 IoEngine = Literal["io_uring", "libaio"]
-#: fio reads lines of 4095 bytes, and takes the rest of a longer one for another option.
-_LONGEST_NAME_BYTES = 4000
+#: The environment variable by which a job file names its target.
+TARGET = "SNIA_PTS_TARGET"
 #: A drive may take so long over what it is to transfer: a small card with its calls of fdatasync does.
 _SLOWEST_BYTES_PER_SECOND, _SLOWEST_IO_SECONDS = 2_000_000, 0.1
-#: What the drives' own pages are at least.
-_PAGE_BYTES = 4096
-_UNSPEAKABLE = re.compile(r"[\x00-\x1f\x7f$\\\"'#;]|^\s|\s$")
+#: A drive may stand still for so long unless the operator says otherwise: beyond, it counts as failed.
+STALL_SECONDS = 120.0
+#: fio's own start and end, and what a busy host adds.
+_AROUND_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """One job of a fio run: a part of the range with its block size or sizes, done by ``jobs`` threads."""
+    """One job of a fio run: a part of the range with its block size or sizes, done by ``jobs`` threads.
+
+    ``io_bytes`` is what it transfers where that is no whole number of passes.
+    """
 
     offset_bytes: int
     size_bytes: int
     block_size_bytes: BlockSize
     jobs: int
+    io_bytes: int | None = None
 
 
-class Refused(Exception):
-    """fio's answer is not believed.  ``blame`` tells whether the device or the host failed, ``number`` is an errno."""
+class AnswerRejected(Exception):
+    """fio's answer is not believed.  ``blame`` tells whether the device or the host failed, ``number`` is an errno.
 
-    def __init__(self, blame: Literal["device", "host"], reason: str, number: int = 0) -> None:
+    ``repeatable`` is a failure of fio alone, which rarely comes by chance; ``attempt`` is what is kept of it then.
+    """
+
+    attempt: RejectedAttempt | None = None
+
+    def __init__(
+        self, blame: Literal["device", "host"], reason: str, number: int = 0, *, repeatable: bool = False
+    ) -> None:
         super().__init__(reason)
         self.blame = blame
         self.reason = reason
         self.number = number
+        self.repeatable = repeatable
 
 
 def command(job: Path, *, held: bool = False) -> tuple[str, ...]:
@@ -80,9 +94,14 @@ def sampling_command(job: str, sample_seconds: float) -> tuple[str, ...]:
 
 
 def job_file(stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int, *, refill: bool = False) -> str:
-    """Return the fio job file of a stimulus; whoever has it can repeat the stimulus by hand."""
-    opened = {"filename": _escaped(speakable(path)), "allow_file_create": 0, "direct": 1}
-    return _job_file(stimulus, {**opened, "refill_buffers": int(refill)}, io_engine, seed)
+    """Return the fio job file of a stimulus; its first line tells how to repeat the stimulus by hand.
+
+    It takes the target from the environment, by which the suite gives fio the descriptor of what it holds.
+    """
+    opened = {"filename": f"${{{TARGET}}}", "allow_file_create": 0, "direct": 1}
+    harm = ", and destroy what is on the target" if stimulus.read_percent < 100 else ""
+    hint = f"# Repeat it{harm}: {TARGET}={shlex.quote(fio_name(path))} fio FILE\n"
+    return hint + _job_file(stimulus, {**opened, "refill_buffers": int(refill)}, io_engine, seed)
 
 
 def null_job_file(stimulus: Stimulus, io_engine: IoEngine, seed: int, *, fill: bool, refill: bool = False) -> str:
@@ -107,7 +126,7 @@ def _job_file(stimulus: Stimulus, target: Mapping[str, object], io_engine: IoEng
         "lat_percentiles": 1,
         **_pattern(stimulus),
         **_extent(stimulus),
-        **dict(stimulus.options),
+        **{key: value for key, value in stimulus.options if key != SAME_PLACES},
     }
     lines = ["[global]", *(f"{key}={value}" for key, value in options.items())]
     for number, section in enumerate(sections(stimulus)):
@@ -117,6 +136,7 @@ def _job_file(stimulus: Stimulus, target: Mapping[str, object], io_engine: IoEng
             f"size={section.size_bytes}",
             *_sizes(section.block_size_bytes),
             f"numjobs={section.jobs}",
+            *([] if section.io_bytes is None else [f"io_size={section.io_bytes}"]),
         ]
     return "\n".join(lines) + "\n"
 
@@ -135,42 +155,44 @@ def sections(stimulus: Stimulus) -> Iterator[Section]:
     blocks, rest = divmod(size, block)
     each, more = divmod(blocks, threads)
     if not each:
-        raise Refused("host", f"{threads} sequential threads cannot share a range of {blocks} blocks")
+        raise AnswerRejected("host", f"{threads} sequential threads cannot share a range of {blocks} blocks")
     if stimulus.start_bytes and stimulus.passes is not None:
         raise ValueError("passes go over a range from its beginning")
     begun = stimulus.start_bytes // threads // block * block
     for thread in range(threads):
         share = (each + (thread < more)) * block
         skipped = begun if begun < share else 0
-        yield Section(offset_bytes=start + skipped, size_bytes=share - skipped, block_size_bytes=sizes, jobs=1)
+        yield Section(
+            offset_bytes=start + skipped,
+            size_bytes=share - skipped,
+            block_size_bytes=sizes,
+            jobs=1,
+            io_bytes=_partial(stimulus, share, thread),
+        )
         start += share
     if rest and stimulus.passes is not None:
         yield Section(offset_bytes=start, size_bytes=rest, block_size_bytes=rest, jobs=1)
 
 
-def speakable(path: str) -> str:
-    """Return ``path`` if fio reads it as written; raises TargetUnfit for one that fio takes for something else."""
-    if _UNSPEAKABLE.search(path) or any("\ud800" <= letter <= "\udfff" for letter in path):
-        raise TargetUnfit(
-            path=repr(path), reason="its name holds characters that fio would read as something else",
-            hint="Use a name of UTF-8 without quotes, backslash, $, #, ; and control characters.",
-        )  # fmt: skip
-    if not path.startswith("/") or len(_escaped(path).encode()) > _LONGEST_NAME_BYTES:
-        raise TargetUnfit(path=path, reason="fio would not read its name as a whole", hint="Use a shorter name.")
-    return path
+def _partial(stimulus: Stimulus, share_bytes: int, thread: int) -> int | None:
+    """Return what a sequential thread transfers of passes whose last is partial: of that all do the same, by a block.
+
+    None where no pass is partial.
+    """
+    if stimulus.passes is None or stimulus.limit_bytes is None:
+        return None
+    block, whole = stimulus.largest_block_bytes, stimulus.passes - 1
+    each, more = divmod((stimulus.limit_bytes - whole * stimulus.range_bytes) // block, stimulus.thread_count)
+    return whole * share_bytes + (each + (thread < more)) * block
 
 
-def _escaped(path: str) -> str:
-    return path.replace(":", r"\:")
-
-
-def timeout_seconds(stimulus: Stimulus) -> float:
-    """Return the wall-clock limit after which a stimulus counts as hung."""
+def timeout_seconds(stimulus: Stimulus, stall_seconds: float = STALL_SECONDS) -> float:
+    """Return the wall-clock limit after which a stimulus counts as hung; beyond what ``accept`` believes."""
     if stimulus.seconds is not None:
-        return stimulus.ramp_seconds + stimulus.seconds + 90
+        return stimulus.ramp_seconds + stimulus.seconds + stall_seconds + _AROUND_SECONDS
     amount = stimulus.amount_bytes or 0
     smallest = min((share.size_bytes for share in stimulus.block_shares), default=stimulus.largest_block_bytes)
-    return amount / _SLOWEST_BYTES_PER_SECOND + amount / smallest * _SLOWEST_IO_SECONDS + 300
+    return amount / _SLOWEST_BYTES_PER_SECOND + amount / smallest * _SLOWEST_IO_SECONDS + stall_seconds + 180
 
 
 def _sizes(sizes: BlockSize) -> tuple[str, ...]:
@@ -178,9 +200,7 @@ def _sizes(sizes: BlockSize) -> tuple[str, ...]:
     if isinstance(sizes, int):
         return (f"bs={sizes}",)
     shares = ":".join(f"{share.size_bytes}/{share.percent}" for share in sizes)
-    bytes_each = [share.size_bytes for share in sizes]
-    align = max(min(bytes_each), min(_PAGE_BYTES, max(bytes_each)))
-    return (f"bssplit={shares}", f"blockalign={align}")
+    return (f"bssplit={shares}", f"blockalign={mix_align_bytes(sizes)}")
 
 
 def _pattern(stimulus: Stimulus) -> Mapping[str, object]:
@@ -198,7 +218,7 @@ def _extent(stimulus: Stimulus) -> Mapping[str, object]:
     if stimulus.seconds is None:
         if stimulus.skip_bytes > 0 or (stimulus.access == "RND" and stimulus.thread_count > 1):
             return {"io_size": (stimulus.amount_bytes or 0) // stimulus.thread_count}
-        return {"loops": stimulus.passes}
+        return {} if stimulus.limit_bytes is not None else {"loops": stimulus.passes}
     bound = {"runtime": f"{round(1000 * stimulus.seconds)}ms"}
     if stimulus.ramp_seconds:
         bound["ramp_time"] = f"{round(1000 * stimulus.ramp_seconds)}ms"

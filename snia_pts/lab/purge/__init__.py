@@ -8,7 +8,7 @@ after.
 from __future__ import annotations
 
 from .choice import AUTO, METHODS, NONE, offers
-from .method import Method, Offer
+from .method import Method, PurgeCapability
 from .purger import Purger
 
-__all__ = ["AUTO", "METHODS", "NONE", "Method", "Offer", "Purger", "offers"]
+__all__ = ["AUTO", "METHODS", "NONE", "Method", "PurgeCapability", "Purger", "offers"]

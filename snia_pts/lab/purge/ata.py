@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from .method import Method, NotOffered, Offer, Tools, Unpurged, answered
+from ...files import open_to_append
+from .method import Method, MethodFailed, MethodUnavailable, PurgeCapability, Tools, answered
 
 PASSWORD = "snia-pts"  # noqa: S105 - no secret: it must be known to whoever finds the drive
 _ACCESS = ("hdparm", "--user-master", "u")
@@ -46,17 +47,19 @@ def _identify(tools: Tools, name: str = "identify") -> str:
     return answered(tools.ask(name, "hdparm", "-I", tools.dut.path))
 
 
-def _erase(tools: Tools, option: str, flag: str, time: str) -> Offer:
+def _erase(tools: Tools, option: str, flag: str, time: str) -> PurgeCapability:
     """Offer a Security Erase: ``flag`` and ``time`` are what ``hdparm -I`` calls its support and its duration."""
     security = Security.read(_identify(tools))
     if flag not in security.flags:
-        raise NotOffered("the drive has no such Security Erase")
+        raise MethodUnavailable("the drive has no such Security Erase")
     if "frozen" in security.flags:
-        raise NotOffered("its security is frozen until it loses power: firmware does that when a host starts", _THAW)
+        raise MethodUnavailable(
+            "its security is frozen until it loses power: firmware does that when a host starts", _THAW
+        )
     if "expired" in security.flags:
-        raise NotOffered("its password was tried too often", "Unplug its power and plug it in again.")
+        raise MethodUnavailable("its password was tried too often", "Unplug its power and plug it in again.")
     minutes = security.minutes.get(time)
-    return Offer(
+    return PurgeCapability(
         command=(*_ACCESS, option, PASSWORD, tools.dut.path), seconds=None if minutes is None else 60.0 * minutes
     )
 
@@ -66,17 +69,17 @@ def _unlock(tools: Tools) -> None:
     if "enabled" in Security.read(_identify(tools)).flags:
         tools.act(_clearing(tools), limit_seconds=_PASSWORD_SECONDS, name="unlock")
         if "enabled" in Security.read(_identify(tools, "identify-unlocked")).flags:
-            raise Unpurged("is not possible: a password is set that is not the suite's", _rescue(tools, "PASSWORD"))
+            raise MethodFailed("is not possible: a password is set that is not the suite's", _rescue(tools, "PASSWORD"))
 
 
-def _do_erase(tools: Tools, offer: Offer) -> None:
+def _do_erase(tools: Tools, offer: PurgeCapability) -> None:
     """Set the password, erase, and see to it that the password is gone, whatever happens."""
     _note(tools, "about to be set")
     try:
         setting = (*_ACCESS, "--security-set-pass", PASSWORD, tools.dut.path)
         tools.act(setting, limit_seconds=_PASSWORD_SECONDS, name="set-password")
         if "enabled" not in Security.read(_identify(tools, "identify-set")).flags:
-            raise Unpurged("failed: the drive took the password, and has none set")
+            raise MethodFailed("failed: the drive took the password, and has none set")
         tools.act(offer.command, limit_seconds=offer.limit_seconds)
     finally:
         _clear(tools)
@@ -88,10 +91,10 @@ def _clear(tools: Tools) -> None:
         if "enabled" in Security.read(_identify(tools, "identify-erased")).flags:
             tools.act(_clearing(tools), limit_seconds=_PASSWORD_SECONDS, name="clear-password")
             if "enabled" in Security.read(_identify(tools, "identify-cleared")).flags:
-                raise Unpurged("failed: the password stayed set")
-    except (NotOffered, Unpurged) as failed:
+                raise MethodFailed("failed: the password stayed set")
+    except (MethodUnavailable, MethodFailed) as failed:
         reason = f"left the drive with the password {PASSWORD}: {failed}"
-        raise Unpurged(reason, _rescue(tools, PASSWORD)) from None
+        raise MethodFailed(reason, _rescue(tools, PASSWORD)) from None
     _note(tools, "cleared")
 
 
@@ -100,9 +103,8 @@ def _note(tools: Tools, state: str) -> None:
     when = datetime.now().astimezone().isoformat(timespec="seconds")
     drive = f"{tools.dut.path} ({tools.dut.model}, serial {tools.dut.serial})"
     text = f"{when} The ATA user password {PASSWORD} of {drive} is {state}.\n{_rescue(tools, PASSWORD)}\n"
-    with tools.note("password.txt").open("a", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
+    with open_to_append(tools.note("password.txt"), new=True) as file:
+        file.write(text.encode())
         os.fsync(file.fileno())
 
 
@@ -114,20 +116,20 @@ def _rescue(tools: Tools, password: str) -> str:
     return f"Unlock it: {' '.join((*_ACCESS, '--security-disable', password, tools.dut.path))} (docs/purge.rst)."
 
 
-def _sanitize(tools: Tools, feature: str, option: str) -> Offer:
+def _sanitize(tools: Tools, feature: str, option: str) -> PurgeCapability:
     """Offer a sanitize: ``feature`` is what ``hdparm -I`` calls its command."""
     supported = re.findall(r"^\t +\*?\t(.+?) *$", _identify(tools), re.MULTILINE)
     if "SANITIZE feature set" not in supported or feature not in supported:
-        raise NotOffered("the drive has no such sanitize operation")
+        raise MethodUnavailable("the drive has no such sanitize operation")
     state = _state(tools)
     if "SD1" in state:
-        raise NotOffered("its sanitize commands are frozen until it loses power", _THAW)
+        raise MethodUnavailable("its sanitize commands are frozen until it loses power", _THAW)
     if "SD2" in state:
-        raise NotOffered("a sanitize operation is in progress", "Wait for its end: hdparm --sanitize-status.")
-    return Offer(command=("hdparm", "--yes-i-know-what-i-am-doing", option, tools.dut.path))
+        raise MethodUnavailable("a sanitize operation is in progress", "Wait for its end: hdparm --sanitize-status.")
+    return PurgeCapability(command=("hdparm", "--yes-i-know-what-i-am-doing", option, tools.dut.path))
 
 
-def _do_sanitize(tools: Tools, offer: Offer) -> None:
+def _do_sanitize(tools: Tools, offer: PurgeCapability) -> None:
     tools.act(offer.command, limit_seconds=_STARTING_SECONDS)
 
     def progress() -> float | None:
@@ -137,7 +139,7 @@ def _do_sanitize(tools: Tools, offer: Offer) -> None:
 
     tools.wait(progress, limit_seconds=offer.limit_seconds)
     if "Completed Without Error" not in _state(tools):
-        raise Unpurged("failed: the drive's sanitize status does not say that it completed without error")
+        raise MethodFailed("failed: the drive's sanitize status does not say that it completed without error")
 
 
 def _state(tools: Tools) -> str:
@@ -150,25 +152,37 @@ def _fits(tools: Tools) -> bool:
 
 METHODS = (
     Method(
-        name="ata-sanitize-block", title="ATA Sanitize, block", standard=True, fits=_fits,
+        name="ata-sanitize-block",
+        title="ATA Sanitize, block",
+        standard=True,
+        fits=_fits,
         ask=partial(_sanitize, feature="BLOCK_ERASE_EXT command", option="--sanitize-block-erase"),
         perform=_do_sanitize,
     ),
     Method(
-        name="ata-security-erase", title="ATA Security Erase", standard=True, fits=_fits,
+        name="ata-security-erase",
+        title="ATA Security Erase",
+        standard=True,
+        fits=_fits,
         ask=partial(_erase, option="--security-erase", flag="supported", time=""),
-        prepare=_unlock, perform=_do_erase,
+        prepare=_unlock,
+        perform=_do_erase,
     ),
     Method(
-        name="ata-security-erase-enhanced", title="ATA Security Erase, enhanced", standard=True, fits=_fits,
-        ask=partial(
-            _erase, option="--security-erase-enhanced", flag="supported: enhanced erase", time="ENHANCED"
-        ),
-        prepare=_unlock, perform=_do_erase,
+        name="ata-security-erase-enhanced",
+        title="ATA Security Erase, enhanced",
+        standard=True,
+        fits=_fits,
+        ask=partial(_erase, option="--security-erase-enhanced", flag="supported: enhanced erase", time="ENHANCED"),
+        prepare=_unlock,
+        perform=_do_erase,
     ),
     Method(
-        name="ata-sanitize-crypto", title="ATA Sanitize, crypto", standard=True, fits=_fits,
+        name="ata-sanitize-crypto",
+        title="ATA Sanitize, crypto",
+        standard=True,
+        fits=_fits,
         ask=partial(_sanitize, feature="CRYPTO_SCRAMBLE_EXT command", option="--sanitize-crypto-scramble"),
         perform=_do_sanitize,
     ),
-)  # fmt: skip
+)

@@ -6,12 +6,12 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ...dut import Dut
 from ...errors import TargetUnfit, ToolMissing
-from .. import process
-from ..device import ROOT
+from ...model.dut import Dut
+from ..device.identity import ROOT
+from ..process import program as process
 from . import ata, nvme, plain, scsi
-from .method import Method, NotOffered, Tools
+from .method import Method, MethodUnavailable, Tools
 
 #: Every purge method by its name, in order of preference; docs/purge.rst gives the reasons.
 METHODS: Mapping[str, Method] = {
@@ -40,7 +40,7 @@ def choose(tools: Tools, wanted: str, command: str | None = None) -> Method | No
         raise _unfit(tools, f"purge method {wanted} is not on offer for it")
     try:
         process.find(method.ask(tools).command[0])
-    except NotOffered as refused:
+    except MethodUnavailable as refused:
         raise _unfit(tools, f"purge method {method.name} is not on offer for it: {refused}", refused.remedy) from None
     except ToolMissing as missing:
         missing.hint = missing.hint if command is None else plain.VENDORS_TOOL
@@ -59,13 +59,13 @@ def _best(tools: Tools) -> Method:
 
     A drive that has one of the standard's methods, but will not do it now, is not purged by something less.
     """
-    hindered: dict[str, NotOffered] = {}
+    hindered: dict[str, MethodUnavailable] = {}
     for method in METHODS.values():
         if not method.automatic or not method.fits(tools) or (hindered and not method.standard):
             continue
         try:
             offer = method.ask(tools)
-        except NotOffered as refused:
+        except MethodUnavailable as refused:
             if refused.remedy:
                 hindered[method.name] = refused
             continue
@@ -86,7 +86,7 @@ def _offered(tools: Tools) -> Iterator[str]:
         if method.fits(tools):
             try:
                 method.ask(tools)
-            except (NotOffered, ToolMissing):
+            except (MethodUnavailable, ToolMissing):
                 continue
             yield method.name
 

@@ -11,9 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...dut import Dut
-from .. import process
-from ..device import ROOT, attribute, block_directory
+from ...files import changeable
+from ...model.dut import Dut
+from ..device.identity import ROOT, attribute, block_directory
+from ..process import program as process
+from ..process.inherited import InheritedFiles
 
 #: The time after which a purge has failed where the device says none.
 UNTOLD_SECONDS = 12 * 3600.0
@@ -21,9 +23,10 @@ _GRACE_SECONDS = 2 * 3600.0
 _QUESTION_SECONDS = 60.0
 _SILENCE_SECONDS = 180.0
 _PAUSE_SECONDS = (0.2, 30.0)
+_BY_DEV = "Name the device as it is called in /dev, or choose a method that opens what is held: blkdiscard, overwrite."
 
 
-class NotOffered(Exception):
+class MethodUnavailable(Exception):
     """A device does not have a method; with a ``remedy``, it has it, but will not do it as things are."""
 
     def __init__(self, reason: str, remedy: str = "") -> None:
@@ -31,7 +34,7 @@ class NotOffered(Exception):
         self.remedy = remedy
 
 
-class Unpurged(Exception):
+class MethodFailed(Exception):
     """A purge failed; ``remedy`` is what the operator should do, where that is special."""
 
     def __init__(self, reason: str, remedy: str = "") -> None:
@@ -40,15 +43,17 @@ class Unpurged(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class PurgeCapability:
     """What a device was asked for and has: the command that purges, and the time the device says it takes.
 
-    ``doubt`` says why the method is only taken when it is named.
+    ``doubt`` says why the method is only taken when it is named.  A command with ``opens`` does no more with the
+    target's name than open it, and has that of the descriptor which the suite holds in its place.
     """
 
     command: tuple[str, ...]
     seconds: float | None = None
     doubt: str = ""
+    opens: bool = False
 
     @property
     def limit_seconds(self) -> float:
@@ -57,10 +62,22 @@ class Offer:
 
 
 class Tools:
-    """The programs that a purge runs on a device.  Each leaves its evidence, beside the base name ``evidence``."""
+    """The programs that a purge runs on a device, which ``descriptor`` holds.
 
-    def __init__(self, dut: Dut, evidence: Path, *, tick: process.Tick | None = None, root: Path = ROOT) -> None:
+    Each leaves its evidence, beside the base name ``evidence``.
+    """
+
+    def __init__(
+        self,
+        dut: Dut,
+        evidence: Path,
+        *,
+        tick: process.Tick | None = None,
+        root: Path = ROOT,
+        descriptor: int | None = None,
+    ) -> None:
         self.dut = dut
+        self._descriptor = descriptor
         self._evidence = evidence
         self._tick = tick
         self._root = root
@@ -76,14 +93,24 @@ class Tools:
         """Run a program that only reads; its evidence replaces the last one of that name."""
         return process.run(argv, evidence=self._beside(name), timeout_seconds=_QUESTION_SECONDS)
 
-    def act(self, argv: tuple[str, ...], *, limit_seconds: float, name: str = "") -> process.Finished:
-        """Run a program that changes the device; raises Unpurged when it fails, or takes too long."""
+    def act(
+        self, argv: tuple[str, ...], *, limit_seconds: float, name: str = "", opens: bool = False
+    ) -> process.Finished:
+        """Run a program that changes the device; raises Unpurged when it fails, or takes too long.
+
+        One that ``opens`` it gets what is held.  Others need its name in ``/dev``, where nobody but root makes names.
+        """
         place = self._beside(name) if name else self._evidence
-        finished = process.run(argv, evidence=place, timeout_seconds=limit_seconds, tick=self._tick)
+        files = {self.dut.path: self._descriptor} if opens and self._descriptor is not None else {}
+        if not opens and (why := changeable(Path(self.dut.path).parent)):
+            raise MethodFailed(f"is not possible: {argv[0]} would open it by its name, and {why}", _BY_DEV)
+        finished = process.run(
+            argv, evidence=place, timeout_seconds=limit_seconds, tick=self._tick, inherited=InheritedFiles(files=files)
+        )
         if finished.timed_out:
-            raise Unpurged(f"failed: {argv[0]} was not done after {limit_seconds:.0f} s")
+            raise MethodFailed(f"failed: {argv[0]} was not done after {limit_seconds:.0f} s")
         if finished.exit_code:
-            raise Unpurged(f"failed: {finished.complaint}")
+            raise MethodFailed(f"failed: {finished.error_summary}")
         return finished
 
     def wait(self, progress: Callable[[], float | None], *, limit_seconds: float) -> None:
@@ -99,12 +126,12 @@ class Tools:
                 if progressed is None:
                     return
                 heard, done = time.monotonic(), progressed
-            except NotOffered as silent:
+            except MethodUnavailable as silent:
                 if time.monotonic() - heard > _SILENCE_SECONDS:
-                    raise Unpurged(f"failed: it was at {done:.0%}, then {silent}") from None
+                    raise MethodFailed(f"failed: it was at {done:.0%}, then {silent}") from None
             elapsed = time.monotonic() - began
             if elapsed > limit_seconds:
-                raise Unpurged(f"failed: it is at {done:.0%} after {elapsed:.0f} s, and may go on in the drive")
+                raise MethodFailed(f"failed: it is at {done:.0%} after {elapsed:.0f} s, and may go on in the drive")
             if self._tick is not None:
                 self._tick(elapsed, 0)
             time.sleep(pause)
@@ -145,9 +172,9 @@ def _nothing(tools: Tools) -> None:
     del tools
 
 
-def _once(tools: Tools, offer: Offer) -> None:
+def _once(tools: Tools, offer: PurgeCapability) -> None:
     """Purge by the command alone."""
-    tools.act(offer.command, limit_seconds=offer.limit_seconds)
+    tools.act(offer.command, limit_seconds=offer.limit_seconds, opens=offer.opens)
 
 
 def anything(tools: Tools) -> bool:
@@ -170,17 +197,17 @@ class Method:
     title: str
     standard: bool
     fits: Callable[[Tools], bool]
-    ask: Callable[[Tools], Offer]
+    ask: Callable[[Tools], PurgeCapability]
     prepare: Callable[[Tools], None] = _nothing
-    perform: Callable[[Tools, Offer], None] = _once
+    perform: Callable[[Tools, PurgeCapability], None] = _once
     automatic: bool = True
 
 
 def answered(finished: process.Finished) -> str:
     """Return what a program said that only reads; raises NotOffered when it failed."""
     if finished.exit_code or finished.timed_out:
-        reason = f"{' '.join(finished.argv[:2])} failed: {finished.complaint}"
-        raise NotOffered(reason, "Run as root, with a tool that knows the drive.")
+        reason = f"{' '.join(finished.argv[:2])} failed: {finished.error_summary}"
+        raise MethodUnavailable(reason, "Run as root, with a tool that knows the drive.")
     return finished.stdout
 
 
@@ -192,5 +219,5 @@ def document(finished: process.Finished) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise NotOffered(f"{' '.join(finished.argv[:2])} gave no JSON", "A newer version of the tool may.")
+        raise MethodUnavailable(f"{' '.join(finished.argv[:2])} gave no JSON", "A newer version of the tool may.")
     return found

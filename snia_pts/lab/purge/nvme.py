@@ -10,8 +10,8 @@ import re
 from functools import partial
 from typing import Any
 
-from ..device import attribute
-from .method import UNTOLD_SECONDS, Method, NotOffered, Offer, Tools, Unpurged, document
+from ..device.identity import attribute
+from .method import UNTOLD_SECONDS, Method, MethodFailed, MethodUnavailable, PurgeCapability, Tools, document
 
 _FORMAT, _MANAGEMENT = 1 << 1, 1 << 3
 """Bits of OACS: the controller has Format NVM; it has Namespace Management."""
@@ -22,53 +22,62 @@ _STARTING_SECONDS = 600.0
 _DONE, _RUNNING, _DONE_WITHOUT_DEALLOCATION = 1, 2, 4
 
 
-def _format(tools: Tools, secure_erase: int) -> Offer:
+def _format(tools: Tools, secure_erase: int) -> PurgeCapability:
     """Offer Format NVM with a Secure Erase Setting, in the LBA format, metadata and protection that are in use."""
     controller = _controller(tools)
     if not _number(controller, "oacs") & _FORMAT:
-        raise NotOffered("the controller has no Format NVM")
+        raise MethodUnavailable("the controller has no Format NVM")
     attributes = _number(controller, "fna")
     if secure_erase == 2 and not attributes & _CRYPTO:
-        raise NotOffered("Format NVM has no cryptographic erase on this controller")
+        raise MethodUnavailable("Format NVM has no cryptographic erase on this controller")
     if attributes & (_FORMATS_ALL | _ERASES_ALL):
         _require_alone(tools, controller, "Format NVM")
     namespace = document(tools.ask("id-ns", "nvme", "id-ns", tools.dut.path, "-o", "json"))
     flbas, dps = _number(namespace, "flbas"), _number(namespace, "dps")
     command = (
-        "nvme", "format", _addressed(tools) if attributes & _FORMATS_ALL else tools.dut.path, "--force",
-        f"--ses={secure_erase}", f"--lbaf={flbas & 0xF | flbas >> 1 & 0x30}", f"--ms={flbas >> 4 & 1}",
-        f"--pi={dps & 7}", f"--pil={dps >> 3 & 1}", f"--timeout={1000 * UNTOLD_SECONDS:.0f}",
-    )  # fmt: skip
-    return Offer(command=command)
+        "nvme",
+        "format",
+        _addressed(tools) if attributes & _FORMATS_ALL else tools.dut.path,
+        "--force",
+        f"--ses={secure_erase}",
+        f"--lbaf={flbas & 0xF | flbas >> 1 & 0x30}",
+        f"--ms={flbas >> 4 & 1}",
+        f"--pi={dps & 7}",
+        f"--pil={dps >> 3 & 1}",
+        f"--timeout={1000 * UNTOLD_SECONDS:.0f}",
+    )
+    return PurgeCapability(command=command)
 
 
-def _do_format(tools: Tools, offer: Offer) -> None:
+def _do_format(tools: Tools, offer: PurgeCapability) -> None:
     tools.act(offer.command, limit_seconds=offer.limit_seconds)
     before = document(tools.ask("id-ns", "nvme", "id-ns", tools.dut.path, "-o", "json"))
     after = document(tools.look("id-ns-after", "nvme", "id-ns", tools.dut.path, "-o", "json"))
     for key in ("flbas", "dps"):
         if before.get(key) != after.get(key):
             reason = f"changed the format of the drive: {key} is {after.get(key)}, and was {before.get(key)}"
-            raise Unpurged(reason, f"Format it as it was, with nvme format {tools.dut.path}.")
+            raise MethodFailed(reason, f"Format it as it was, with nvme format {tools.dut.path}.")
 
 
-def _sanitize(tools: Tools, capability: int, action: int, estimate: str) -> Offer:
+def _sanitize(tools: Tools, capability: int, action: int, estimate: str) -> PurgeCapability:
     """Offer a sanitize: ``capability`` is its bit of SANICAP, ``estimate`` what the log calls its time."""
     controller = _controller(tools)
     if not _number(controller, "sanicap") & capability:
-        raise NotOffered("the controller has no such sanitize operation")
+        raise MethodUnavailable("the controller has no such sanitize operation")
     _require_alone(tools, controller, "Sanitize")
     log = _log(tools)
     if _status(log) == _RUNNING:
-        raise NotOffered("a sanitize operation is in progress", f"Wait for its end: nvme sanitize-log {tools.dut.path}")
+        raise MethodUnavailable(
+            "a sanitize operation is in progress", f"Wait for its end: nvme sanitize-log {tools.dut.path}"
+        )
     told = log.get(estimate)
     seconds = float(told) if isinstance(told, int) and 0 < told < _UNTOLD else None
     # Unrestricted exit: should it fail, the drive may be used again without another sanitize that succeeds.
     command = ("nvme", "sanitize", tools.dut.path, f"--sanact={action}", "--ause")
-    return Offer(command=command, seconds=seconds)
+    return PurgeCapability(command=command, seconds=seconds)
 
 
-def _do_sanitize(tools: Tools, offer: Offer) -> None:
+def _do_sanitize(tools: Tools, offer: PurgeCapability) -> None:
     tools.act(offer.command, limit_seconds=_STARTING_SECONDS)
 
     def progress() -> float | None:
@@ -78,7 +87,7 @@ def _do_sanitize(tools: Tools, offer: Offer) -> None:
     tools.wait(progress, limit_seconds=offer.limit_seconds)
     log = _log(tools)
     if _status(log) not in (_DONE, _DONE_WITHOUT_DEALLOCATION):
-        raise Unpurged(f"failed: the drive's sanitize log says {log['sstat']['status']}")
+        raise MethodFailed(f"failed: the drive's sanitize log says {log['sstat']['status']}")
 
 
 def _controller(tools: Tools) -> dict[str, Any]:
@@ -90,7 +99,7 @@ def _log(tools: Tools) -> dict[str, Any]:
     answer = document(tools.look("sanitize-log", "nvme", "sanitize-log", tools.dut.path, "-o", "json"))
     found = next(iter(answer.values()), None)
     if not isinstance(found, dict):
-        raise NotOffered("nvme sanitize-log gave no log", "A newer nvme-cli may.")
+        raise MethodUnavailable("nvme sanitize-log gave no log", "A newer nvme-cli may.")
     return found
 
 
@@ -99,7 +108,7 @@ def _status(log: dict[str, Any]) -> int:
     state = log.get("sstat")
     found = re.match(r"\((\d)\)", str(state.get("status"))) if isinstance(state, dict) else None
     if found is None:
-        raise NotOffered("nvme sanitize-log tells no status", "A newer nvme-cli may.")
+        raise MethodUnavailable("nvme sanitize-log tells no status", "A newer nvme-cli may.")
     return int(found[1])
 
 
@@ -110,7 +119,7 @@ def _require_alone(tools: Tools, controller: dict[str, Any], what: str) -> None:
     namespaces = listed.get("nsid_list")
     count = len(namespaces) if isinstance(namespaces, list) else 0
     if count != 1:
-        raise NotOffered(
+        raise MethodUnavailable(
             f"{what} erases every namespace of the drive, and it has {count or 'an unknown number'}",
             "Give the drive a single namespace (nvme delete-ns).",
         )
@@ -123,13 +132,13 @@ def _addressed(tools: Tools) -> str:
     for controller in controllers:
         if re.fullmatch(r"nvme\d+", controller.name) and attribute(controller / "serial") == tools.dut.serial:
             return f"/dev/{controller.name}"
-    raise NotOffered("the kernel does not tell its controller", "Name another method.")
+    raise MethodUnavailable("the kernel does not tell its controller", "Name another method.")
 
 
 def _number(found: dict[str, Any], key: str) -> int:
     value = found.get(key)
     if not isinstance(value, int):
-        raise NotOffered(f"nvme-cli does not tell {key}", "A newer nvme-cli may.")
+        raise MethodUnavailable(f"nvme-cli does not tell {key}", "A newer nvme-cli may.")
     return value
 
 
@@ -139,19 +148,35 @@ def _fits(tools: Tools) -> bool:
 
 METHODS = (
     Method(
-        name="nvme-format", title="NVMe Format, SES 1", standard=True, fits=_fits,
-        ask=partial(_format, secure_erase=1), perform=_do_format,
+        name="nvme-format",
+        title="NVMe Format, SES 1",
+        standard=True,
+        fits=_fits,
+        ask=partial(_format, secure_erase=1),
+        perform=_do_format,
     ),
     Method(
-        name="nvme-format-crypto", title="NVMe Format, SES 2", standard=True, fits=_fits,
-        ask=partial(_format, secure_erase=2), perform=_do_format,
+        name="nvme-format-crypto",
+        title="NVMe Format, SES 2",
+        standard=True,
+        fits=_fits,
+        ask=partial(_format, secure_erase=2),
+        perform=_do_format,
     ),
     Method(
-        name="nvme-sanitize-block", title="NVMe Sanitize, block", standard=True, fits=_fits,
-        ask=partial(_sanitize, capability=2, action=2, estimate="time_block_erase"), perform=_do_sanitize,
+        name="nvme-sanitize-block",
+        title="NVMe Sanitize, block",
+        standard=True,
+        fits=_fits,
+        ask=partial(_sanitize, capability=2, action=2, estimate="time_block_erase"),
+        perform=_do_sanitize,
     ),
     Method(
-        name="nvme-sanitize-crypto", title="NVMe Sanitize, crypto", standard=True, fits=_fits,
-        ask=partial(_sanitize, capability=1, action=4, estimate="time_crypto_erase"), perform=_do_sanitize,
+        name="nvme-sanitize-crypto",
+        title="NVMe Sanitize, crypto",
+        standard=True,
+        fits=_fits,
+        ask=partial(_sanitize, capability=1, action=4, estimate="time_crypto_erase"),
+        perform=_do_sanitize,
     ),
-)  # fmt: skip
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from ...errors import UsageError
-from .method import Method, NotOffered, Offer, Tools, anything
+from .method import Method, MethodUnavailable, PurgeCapability, Tools, anything
 
 _DEVICE, _SERIAL = "{device}", "{serial}"
 _SLOWEST_BYTES_PER_SECOND = 50e6
@@ -15,25 +15,33 @@ VENDORS_TOOL = (
 )
 
 
-def _discard(tools: Tools) -> Offer:
+def _discard(tools: Tools) -> PurgeCapability:
     if not tools.dut.discard:
-        raise NotOffered("the device cannot discard")
+        raise MethodUnavailable("the device cannot discard")
     # --force only skips the tool's own exclusive open: the suite holds the device already.
-    return Offer(command=("blkdiscard", "--force", tools.dut.path))
+    return PurgeCapability(command=("blkdiscard", "--force", tools.dut.path), opens=True)
 
 
-def _punch(tools: Tools) -> Offer:
+def _punch(tools: Tools) -> PurgeCapability:
     size = str(tools.dut.capacity_bytes)
-    return Offer(command=("fallocate", "--punch-hole", "--offset", "0", "--length", size, tools.dut.path))
+    return PurgeCapability(
+        command=("fallocate", "--punch-hole", "--offset", "0", "--length", size, tools.dut.path), opens=True
+    )
 
 
-def _overwrite(tools: Tools) -> Offer:
+def _overwrite(tools: Tools) -> PurgeCapability:
     size = tools.dut.capacity_bytes
     command = (
-        "dd", "if=/dev/zero", f"of={tools.dut.path}", "bs=1M", f"count={size}", "iflag=count_bytes", "oflag=direct",
+        "dd",
+        "if=/dev/zero",
+        f"of={tools.dut.path}",
+        "bs=1M",
+        f"count={size}",
+        "iflag=count_bytes",
+        "oflag=direct",
         "conv=notrunc,nocreat,fsync",
-    )  # fmt: skip
-    return Offer(command=command, seconds=size / _SLOWEST_BYTES_PER_SECOND)
+    )
+    return PurgeCapability(command=command, seconds=size / _SLOWEST_BYTES_PER_SECOND, opens=True)
 
 
 def vendor(command: str) -> Method:
@@ -48,14 +56,14 @@ def vendor(command: str) -> Method:
             hint="Put {device} where its path belongs, or {serial}: --purge-command 'tool erase {device}'.",
         )
 
-    def ask(tools: Tools) -> Offer:
+    def ask(tools: Tools) -> PurgeCapability:
         facts = {_DEVICE: tools.dut.path, _SERIAL: tools.dut.serial}
         if any(place in word and not fact for word in words for place, fact in facts.items()):
-            raise NotOffered("the device has no serial number to give to the command")
+            raise MethodUnavailable("the device has no serial number to give to the command")
         filled = words
         for place, fact in facts.items():
             filled = [word.replace(place, fact) for word in filled]
-        return Offer(command=tuple(filled))
+        return PurgeCapability(command=tuple(filled), opens=tools.dut.kind == "file")
 
     title = f"the vendor's own, by: {' '.join(words)}"
     return Method(name="vendor", title=title, standard=True, fits=anything, ask=ask)
@@ -63,14 +71,21 @@ def vendor(command: str) -> Method:
 
 METHODS = (
     Method(
-        name="blkdiscard", title="blkdiscard", standard=False, fits=lambda tools: tools.dut.kind != "file",
+        name="blkdiscard",
+        title="blkdiscard",
+        standard=False,
+        fits=lambda tools: tools.dut.kind != "file",
         ask=_discard,
     ),
     Method(
         name="punch-hole", title="punch-hole", standard=False, fits=lambda tools: tools.dut.kind == "file", ask=_punch
     ),
     Method(
-        name="overwrite", title="overwrite with zeros", standard=False, fits=anything, ask=_overwrite,
+        name="overwrite",
+        title="overwrite with zeros",
+        standard=False,
+        fits=anything,
+        ask=_overwrite,
         automatic=False,
     ),
-)  # fmt: skip
+)

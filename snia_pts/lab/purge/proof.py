@@ -9,10 +9,10 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ...dut import Dut
 from ...errors import DeviceFailed, HostFailed
+from ...model.dut import Dut
+from ..device.safety import Target
 from ..fio import blame
-from ..safety import Target
 
 _SAMPLES = 64
 _BLOCK_BYTES = 4096

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ...dut import Dut
 from ...errors import PurgeFailed, TargetUnfit
-from ...measurement import Purged
+from ...model.dut import Dut
+from ...model.measurement import PurgeOutcome
 from ...spec import Deviation
-from ..device import ROOT, read_dut
-from ..process import Tick
-from ..safety import Target, regain
+from ..device.identity import ROOT, read_dut
+from ..device.safety import Target, regain
+from ..process.program import Tick
 from .choice import NONE, choose
-from .method import Method, NotOffered, Tools, Unpurged
+from .method import Method, MethodFailed, MethodUnavailable, Tools
 from .proof import Proof
 
 _STANDARD = "ATA Security Erase or Sanitize, SCSI Format Unit or Sanitize, NVMe Format or Sanitize, or the vendor's own"
@@ -49,24 +49,29 @@ class Purger:
         with tempfile.TemporaryDirectory(prefix="snia-pts-") as folder:
             return _deviations(choose(Tools(dut, Path(folder) / "offer", root=self.root), self.wanted, self.command))
 
-    def purge(self, target: Target, seed: int, evidence: Path) -> Purged:
+    def purge(self, target: Target, seed: int, evidence: Path) -> PurgeOutcome:
         """Purge a held target and prove it; ``evidence`` is the base name of the evidence files.
 
         Raises PurgeFailed when the method fails or the proof does, DeviceFailed or HostFailed when the proof cannot be
         read or written, or the drive is away and does not come back.
         """
         started = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        tools = Tools(target.dut, evidence, tick=self.tick, root=self.root)
+        tools = Tools(target.dut, evidence, tick=self.tick, root=self.root, descriptor=target.descriptor)
         try:
             method = choose(tools, self.wanted, self.command)
         except TargetUnfit as unfit:
             reason = f"is not possible: {unfit.facts['reason']}"
             raise PurgeFailed(path=target.dut.path, method=self.wanted, reason=reason, hint=unfit.hint) from None
         if method is None:
-            return Purged(
-                method=NONE, samples=0, survivors=0, started=started, seconds=0.0, evidence="",
+            return PurgeOutcome(
+                method=NONE,
+                samples=0,
+                survivors=0,
+                started=started,
+                seconds=0.0,
+                evidence="",
                 deviations=_deviations(None),
-            )  # fmt: skip
+            )
         proof = Proof(target, seed)
         seconds, failed = _carry_out(method, tools, proof)
         survivors = 0
@@ -75,17 +80,22 @@ class Purger:
             _require_as_before(target, method, self.root)
             survivors = proof.survivors() if proof.laid_out else 0
         if survivors and failed is None:
-            failed = Unpurged(
+            failed = MethodFailed(
                 f"is a lie: {survivors} of {len(proof.places)} blocks written before are still there, "
                 "though it said success"
             )
         if failed and not self.allow_unpurged:
             raise PurgeFailed(path=target.dut.path, method=method.title, reason=failed, hint=failed.remedy or None)
         unproven = (_deviation(f"{method.title}, NOT PROVEN: the purge {failed}"),) if failed else _deviations(method)
-        return Purged(
-            method=method.title, samples=len(proof.places) if proof.laid_out else 0, survivors=survivors,
-            started=started, seconds=seconds, evidence=evidence.name, deviations=unproven,
-        )  # fmt: skip
+        return PurgeOutcome(
+            method=method.title,
+            samples=len(proof.places) if proof.laid_out else 0,
+            survivors=survivors,
+            started=started,
+            seconds=seconds,
+            evidence=evidence.name,
+            deviations=unproven,
+        )
 
 
 def _deviations(method: Method | None) -> tuple[Deviation, ...]:
@@ -99,7 +109,7 @@ def _deviation(actual: str) -> Deviation:
     return Deviation(what="purge", standard=_STANDARD, actual=actual, clause=_CLAUSE)
 
 
-def _carry_out(method: Method, tools: Tools, proof: Proof) -> tuple[float, Unpurged | None]:
+def _carry_out(method: Method, tools: Tools, proof: Proof) -> tuple[float, MethodFailed | None]:
     """Lay out the proof and purge; return the time that the purge took, and why it failed if it did."""
     began = time.monotonic()
     try:
@@ -108,9 +118,9 @@ def _carry_out(method: Method, tools: Tools, proof: Proof) -> tuple[float, Unpur
         proof.lay_out()
         began = time.monotonic()
         method.perform(tools, offer)
-    except NotOffered as refused:
-        return time.monotonic() - began, Unpurged(f"is not possible: {refused}", refused.remedy)
-    except Unpurged as failed:
+    except MethodUnavailable as refused:
+        return time.monotonic() - began, MethodFailed(f"is not possible: {refused}", refused.remedy)
+    except MethodFailed as failed:
         return time.monotonic() - began, failed
     return time.monotonic() - began, None
 

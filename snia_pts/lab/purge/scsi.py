@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from ..device import attribute
-from .method import Method, NotOffered, Offer, Tools, Unpurged
+from ..device.identity import attribute
+from .method import Method, MethodFailed, MethodUnavailable, PurgeCapability, Tools
 
 _FORMAT_UNIT = ("04", "")
 _STARTING_SECONDS = 600.0
@@ -14,25 +14,25 @@ _READY, _NOT_READY, _UNIT_ATTENTION = 0, 2, 6
 """Exit codes of sg_turs: Test Unit Ready succeeded; not ready; something was to be told first."""
 
 
-def _format(tools: Tools) -> Offer:
+def _format(tools: Tools) -> PurgeCapability:
     protection = [attribute(file) for file in (tools.block / "device/scsi_disk").glob("*/protection_type")]
     if any(kind not in ("", "0") for kind in protection):
-        raise NotOffered(
+        raise MethodUnavailable(
             "it is formatted with protection information, which Format Unit would have to set anew",
             "Name another method.",
         )
     commands = _commands(tools)
     if commands and _FORMAT_UNIT not in commands:
-        raise NotOffered("the drive has no Format Unit")
+        raise MethodUnavailable("the drive has no Format Unit")
     # Format Unit is mandatory for disks, but one that cannot list its commands may answer to what it does not do.
     doubt = "" if commands else "the drive does not tell which commands it has"
-    return Offer(command=("sg_format", "--format", "--quick", "--early", tools.dut.path), doubt=doubt)
+    return PurgeCapability(command=("sg_format", "--format", "--quick", "--early", tools.dut.path), doubt=doubt)
 
 
-def _sanitize(tools: Tools, service_action: str, option: str) -> Offer:
+def _sanitize(tools: Tools, service_action: str, option: str) -> PurgeCapability:
     if ("48", service_action) not in _commands(tools):
-        raise NotOffered("the drive has no such sanitize operation")
-    return Offer(command=("sg_sanitize", option, "--quick", "--early", tools.dut.path))
+        raise MethodUnavailable("the drive has no such sanitize operation")
+    return PurgeCapability(command=("sg_sanitize", option, "--quick", "--early", tools.dut.path))
 
 
 def _commands(tools: Tools) -> set[tuple[str, str]]:
@@ -43,7 +43,7 @@ def _commands(tools: Tools) -> set[tuple[str, str]]:
     return {(line[1], line[2] or "") for line in found if line}
 
 
-def _do(tools: Tools, offer: Offer) -> None:
+def _do(tools: Tools, offer: PurgeCapability) -> None:
     """Begin, and wait until the drive is ready again."""
     tools.act(offer.command, limit_seconds=_STARTING_SECONDS)
     last = _READY
@@ -58,7 +58,7 @@ def _do(tools: Tools, offer: Offer) -> None:
 
     tools.wait(progress, limit_seconds=offer.limit_seconds)
     if last != _READY:
-        raise Unpurged(f"failed: the drive is not ready after it (sg_turs ended with {last})")
+        raise MethodFailed(f"failed: the drive is not ready after it (sg_turs ended with {last})")
 
 
 def _fits(tools: Tools) -> bool:
@@ -68,11 +68,19 @@ def _fits(tools: Tools) -> bool:
 METHODS = (
     Method(name="scsi-format", title="SCSI Format Unit", standard=True, fits=_fits, ask=_format, perform=_do),
     Method(
-        name="scsi-sanitize-block", title="SCSI Sanitize, block", standard=True, fits=_fits,
-        ask=partial(_sanitize, service_action="2", option="--block"), perform=_do,
+        name="scsi-sanitize-block",
+        title="SCSI Sanitize, block",
+        standard=True,
+        fits=_fits,
+        ask=partial(_sanitize, service_action="2", option="--block"),
+        perform=_do,
     ),
     Method(
-        name="scsi-sanitize-crypto", title="SCSI Sanitize, crypto", standard=True, fits=_fits,
-        ask=partial(_sanitize, service_action="3", option="--crypto"), perform=_do,
+        name="scsi-sanitize-crypto",
+        title="SCSI Sanitize, crypto",
+        standard=True,
+        fits=_fits,
+        ask=partial(_sanitize, service_action="3", option="--crypto"),
+        perform=_do,
     ),
-)  # fmt: skip
+)

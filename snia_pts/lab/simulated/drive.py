@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...steps import BlockShare, Stimulus
+from ...model.steps import BlockShare, Stimulus
 from ...units import KIB, MB
 from .ftl import Ftl
 from .preset import Preset
@@ -192,16 +192,19 @@ class SimulatedDrive:
             1e6 * self.preset.media.units / max(1e-9, reads * costs.read_unit_us + writes * costs.write_unit_us),
             1 / (reads / controller.read_iops + writes / controller.write_iops),
         ]
-        if reads:
-            limits.append(controller.read_mb_per_second * MB / (reads * costs.bytes))
-        if writes:
-            limits.append(controller.write_mb_per_second * MB / (writes * costs.bytes))
+        seconds = tuple(
+            share * costs.bytes / MB / most
+            for share, most in ((reads, controller.read_mb_per_second), (writes, controller.write_mb_per_second))
+        )
+        limits.append(1 / (sum(seconds) if controller.half_duplex else max(seconds)))
         speed = (1 - self._slowed()) * (1 + self.preset.noise_percent / 100 * float(self._random.standard_normal()))
         limit = min(limits)
         waiting_us = self._waiting_us(costs, reads, writes)
         alone = 1e6 * stimulus.total_oio / (reads * (costs.read_us + waiting_us) + writes * costs.write_us)
         speed = max(0.05, speed)
-        return speed * (limit**-_SHARPNESS + alone**-_SHARPNESS) ** (-1 / _SHARPNESS), speed * limit
+        iops = speed * (limit**-_SHARPNESS + alone**-_SHARPNESS) ** (-1 / _SHARPNESS)
+        transferred = 1.0 if controller.half_duplex else max(reads, writes)
+        return min(iops, controller.link_mb_per_second * MB / costs.bytes / transferred), speed * limit
 
     def _waiting_us(self, costs: _Costs, reads: float, writes: float) -> float:
         """Return how long a read waits for programs on its unit, on average."""

@@ -11,12 +11,23 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from ...dut import Dut
 from ...errors import DeviceFailed, HostFailed, PurgeFailed
-from ...histogram import Histogram
-from ...measurement import NINES, NOTHING, Clocking, Idled, Measurement, Outcome, Purged, Sample, Transfers
-from ...steps import Idle, Purge, Round, Step, Stimulus, Stretch
-from ..engine import stimulus_seed
+from ...files import create_file
+from ...model.dut import Dut
+from ...model.histogram import Histogram
+from ...model.measurement import (
+    NINES,
+    NO_TRANSFERS,
+    IdleOutcome,
+    Measurement,
+    Outcome,
+    PurgeOutcome,
+    Sample,
+    Timing,
+    Transfers,
+)
+from ...model.steps import ContinuousStimulus, Idle, Purge, Round, Step, Stimulus
+from ..fio.engine import stimulus_seed
 from .drive import SimulatedDrive, SimulatedFault, Slice
 from .preset import Preset
 from .responses import Tally
@@ -58,7 +69,7 @@ class SimulatedLaboratory:
             case Round():
                 for stimulus in step.stimuli:
                     yield self._whole(step, stimulus)
-            case Stretch():
+            case ContinuousStimulus():
                 yield from self._stretch(step)
 
     def recall(self, step: Step, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
@@ -71,15 +82,16 @@ class SimulatedLaboratory:
             for recorded, again in zip(outcomes, self.perform(step), strict=False):
                 if again != _first_time(recorded):
                     raise HostFailed(
-                        step=step.label, what=self._preset.drive.model,
+                        step=step.label,
+                        what=self._preset.drive.model,
                         reason="the simulated drive does not answer as it did when the run began",
                         hint="Its preset was changed, or the suite. Begin a new run.",
-                    )  # fmt: skip
+                    )
                 yield recorded
         finally:
             self._recalling = False
 
-    def _purge(self, step: Purge) -> Purged:
+    def _purge(self, step: Purge) -> PurgeOutcome:
         if not self._drive.purge():
             reason = f"is a lie: {_PROVED_BLOCKS} of {_PROVED_BLOCKS} blocks are still there, as faults.* wants it"
             raise PurgeFailed(
@@ -89,16 +101,20 @@ class SimulatedLaboratory:
         self._advance(_PURGE_SECONDS)
         self._ended_ns = None
         name = self._keep("purge", {"step": step.label, "survivors": 0, "samples": _PROVED_BLOCKS})[0]
-        return Purged(
-            method="simulated format", samples=_PROVED_BLOCKS, survivors=0, started=started, seconds=_PURGE_SECONDS,
+        return PurgeOutcome(
+            method="simulated format",
+            samples=_PROVED_BLOCKS,
+            survivors=0,
+            started=started,
+            seconds=_PURGE_SECONDS,
             evidence=name,
-        )  # fmt: skip
+        )
 
-    def _idle(self, step: Idle) -> Idled:
+    def _idle(self, step: Idle) -> IdleOutcome:
         started = self._stamp()
         self._drive.idle(step.seconds)
         self._advance(step.seconds)
-        return Idled(started=started, seconds=step.seconds)
+        return IdleOutcome(started=started, seconds=step.seconds)
 
     def _whole(self, step: Step, stimulus: Stimulus) -> Measurement:
         began_ns = self._clock_ns
@@ -110,7 +126,7 @@ class SimulatedLaboratory:
         done = self._run(step, stimulus, seconds, float("inf") if most is None else most)
         return self._measurement(stimulus, done, began_ns)
 
-    def _stretch(self, step: Stretch) -> Iterator[Outcome]:
+    def _stretch(self, step: ContinuousStimulus) -> Iterator[Outcome]:
         if not step.samples:
             yield self._whole(step, step.stimulus)
             return
@@ -155,7 +171,7 @@ class SimulatedLaboratory:
             seed=stimulus_seed(self._seed, self._count),
             read=sides["read"],
             write=sides["write"],
-            clocking=Clocking(
+            timing=Timing(
                 started=(self._began + timedelta(microseconds=began_ns / 1000)).isoformat(timespec="milliseconds"),
                 started_monotonic_ns=began_ns,
                 ended_monotonic_ns=self._clock_ns,
@@ -172,7 +188,7 @@ class SimulatedLaboratory:
         name = f"{self._count:05d}-{what}"
         raw = json.dumps({"simulated": self._preset.drive.model, **content}).encode()
         if not self._recalling:
-            (self._evidence / f"{name}.json").write_bytes(raw)
+            create_file(self._evidence / f"{name}.json", raw, replace=True)
         return name, hashlib.sha256(raw).hexdigest()
 
     def _advance(self, seconds: float) -> None:
@@ -185,7 +201,7 @@ class SimulatedLaboratory:
 def _first_time(outcome: Outcome) -> Outcome:
     """Return an outcome as it would be in a run that was never interrupted."""
     if isinstance(outcome, Measurement):
-        return replace(outcome, clocking=replace(outcome.clocking, interruptions=0))
+        return replace(outcome, timing=replace(outcome.timing, interruptions=0))
     return replace(outcome, interruptions=0) if isinstance(outcome, Sample) else outcome
 
 
@@ -193,11 +209,20 @@ def simulated_dut(name: str, preset: Preset) -> Dut:
     """Return what a simulated drive says of itself."""
     drive = preset.drive
     return Dut(
-        path=f"sim:{name}", kind="simulated", model=drive.model, serial=f"SIM-{Path(name).stem.upper()}"[:40],
-        firmware=drive.firmware, bus=drive.bus, capacity_bytes=drive.capacity_bytes,
-        logical_sector_bytes=drive.logical_sector_bytes, physical_sector_bytes=4096, rotational=drive.rotational,
-        write_cache=drive.write_cache, discard=True, write_cache_source="simulated",
-    )  # fmt: skip
+        path=f"sim:{name}",
+        kind="simulated",
+        model=drive.model,
+        serial=f"SIM-{Path(name).stem.upper()}"[:40],
+        firmware=drive.firmware,
+        bus=drive.bus,
+        capacity_bytes=drive.capacity_bytes,
+        logical_sector_bytes=drive.logical_sector_bytes,
+        physical_sector_bytes=4096,
+        rotational=drive.rotational,
+        write_cache=drive.write_cache,
+        discard=True,
+        write_cache_source="simulated",
+    )
 
 
 def _sample(number: int, ended_seconds: float, done: Slice) -> Sample:
@@ -206,22 +231,34 @@ def _sample(number: int, ended_seconds: float, done: Slice) -> Sample:
     both.join(done.write)
     three, four, five = (both.percentile_us(percent) for percent in NINES)
     return Sample(
-        number=number, ended_seconds=ended_seconds, seconds=done.seconds, read_ios=done.read.ios,
-        write_ios=done.write.ios, read_bytes=done.read.transferred_bytes, write_bytes=done.write.transferred_bytes,
-        average_response_us=both.mean_ns / 1000, maximum_response_us=both.extremes_ns[1] / 1000,
-        three_nines_us=three, four_nines_us=four, five_nines_us=five,
-    )  # fmt: skip
+        number=number,
+        ended_seconds=ended_seconds,
+        seconds=done.seconds,
+        read_ios=done.read.ios,
+        write_ios=done.write.ios,
+        read_bytes=done.read.transferred_bytes,
+        write_bytes=done.write.transferred_bytes,
+        average_response_us=both.mean_ns / 1000,
+        maximum_response_us=both.extremes_ns[1] / 1000,
+        three_nines_us=three,
+        four_nines_us=four,
+        five_nines_us=five,
+    )
 
 
 def _transfers(tally: Tally, runtime_ms: int) -> Transfers:
     if not tally.ios:
-        return NOTHING
+        return NO_TRANSFERS
     least, greatest = tally.extremes_ns
     return Transfers(
-        ios=tally.ios, transferred_bytes=tally.transferred_bytes, runtime_ms=runtime_ms, response_min_ns=least,
-        response_mean_ns=tally.mean_ns, response_max_ns=greatest,
+        ios=tally.ios,
+        transferred_bytes=tally.transferred_bytes,
+        runtime_ms=runtime_ms,
+        response_min_ns=least,
+        response_mean_ns=tally.mean_ns,
+        response_max_ns=greatest,
         histogram=Histogram(counted=",".join(f"{edge} {count}" for edge, count in tally.bins.items())),
-    )  # fmt: skip
+    )
 
 
 def _as_fio(stimulus: Stimulus, sides: dict[str, Transfers], done: Slice) -> dict[str, Any]:
@@ -229,12 +266,16 @@ def _as_fio(stimulus: Stimulus, sides: dict[str, Transfers], done: Slice) -> dic
     tallies = {"read": done.read, "write": done.write}
     job = {
         side: {
-            "total_ios": each.ios, "io_bytes": each.transferred_bytes, "runtime": each.runtime_ms,
+            "total_ios": each.ios,
+            "io_bytes": each.transferred_bytes,
+            "runtime": each.runtime_ms,
             "lat_ns": {
-                "min": each.response_min_ns, "max": each.response_max_ns, "mean": each.response_mean_ns,
+                "min": each.response_min_ns,
+                "max": each.response_max_ns,
+                "mean": each.response_mean_ns,
                 "bins": tallies[side].bins,
             },
         }
         for side, each in sides.items()
-    }  # fmt: skip
+    }
     return {"stimulus": stimulus.label, "jobs": [{"jobname": stimulus.label, "error": 0, **job}]}

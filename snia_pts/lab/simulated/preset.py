@@ -8,12 +8,14 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MultipleOf
 
-from ...dut import SupposedSpeed
 from ...errors import UsageError
-from ...tomlfile import read_file
+from ...files import data_folder
+from ...model.dut import SupposedSpeed
+from ...model.raid import LINKS, fabric_mb_per_second
+from ...spec.toml_file import read_file
 from ...units import KIB, MB
 
-PRESETS = Path(__file__).parents[2] / "data" / "specs" / "drives"
+PRESETS = data_folder("specs") / "drives"
 
 Positive = Annotated[float, Ge(1e-3), Le(1e9)]
 Microseconds = Annotated[float, Ge(0), Le(1e8)]
@@ -68,11 +70,28 @@ class Media:
 class Controller:
     """Link and firmware: throughput and I/O rates it never exceeds, and its share of a response time.
 
+    Neither direction is faster than ``lanes`` of the ``link``; SATA is half duplex, so that both share its time.
+
     ``protected`` says that its buffer survives a power loss: then writes are acknowledged from it whether or not the
     write cache is enabled.
     """
 
     __pydantic_config__ = _STRICT
+    link: Literal[
+        "sata-1",
+        "sata-2",
+        "sata-3",
+        "sas-1",
+        "sas-2",
+        "sas-3",
+        "sas-4",
+        "pcie-1",
+        "pcie-2",
+        "pcie-3",
+        "pcie-4",
+        "pcie-5",
+    ]
+    lanes: Annotated[int, Ge(1), Le(32)]
     read_mb_per_second: Positive
     write_mb_per_second: Positive
     read_iops: Positive
@@ -80,6 +99,23 @@ class Controller:
     read_us: Positive
     write_us: Positive
     protected: bool
+
+    def __post_init__(self) -> None:
+        if max(self.read_mb_per_second, self.write_mb_per_second) > self.link_mb_per_second:
+            raise ValueError(
+                f"read_mb_per_second and write_mb_per_second of at most {self.link_mb_per_second:.6g}, as "
+                f"{self.link} x{self.lanes} transfers no more"
+            )
+
+    @property
+    def link_mb_per_second(self) -> float:
+        """What the link transfers in one direction, in MB/s."""
+        return fabric_mb_per_second(self.lanes, LINKS[self.link])
+
+    @property
+    def half_duplex(self) -> bool:
+        """Whether the link transfers in one direction at a time."""
+        return self.link.startswith("sata")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +164,11 @@ class Preset:
         slowed = (faults.drift_percent + faults.throttle_percent) / 100
         share = max(_LEAST_SHARE, (1 - slowed) * (1 - noise))
         return SupposedSpeed(
-            read=controller.read_mb_per_second * (1 + noise), write=controller.write_mb_per_second * (1 + noise),
+            read=controller.read_mb_per_second * (1 + noise),
+            write=controller.write_mb_per_second * (1 + noise),
             least=_BESIDE * share * min(controller.read_mb_per_second, controller.write_mb_per_second, programmed),
             source="its preset",
-        )  # fmt: skip
+        )
 
 
 def preset_names() -> tuple[str, ...]:

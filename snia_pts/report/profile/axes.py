@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from .. import columns
-from ..figures import Grid
-from ..matrices import average_response_ms
+from ..figures import columns
+from ..figures.figure import Grid
+from ..figures.matrices import average_response_ms
+from ..figures.surface import has_surface, surface
 from ..pages import Block, Figure, Page
-from ..surface import has_surface, surface
 from ..tables import Table
 from .figures import Step, lines, response_over_iops
 from .points import DEMANDS, Family, Series, along, axis_name, grid, part, side
@@ -24,9 +24,7 @@ _SERIES = 8
 _SURFACE_HEIGHT = 3.05
 
 
-def axis_pages(
-    family: Family, measure: Measure, alike: Sequence[Family], *, prefix: str, slug: str
-) -> Iterator[Page]:  # fmt: skip
+def axis_pages(family: Family, measure: Measure, alike: Sequence[Family], *, prefix: str, slug: str) -> Iterator[Page]:
     """Give the pages of a family over its axes of quantities, ``measure`` being what tells most of it.
 
     Surfaces are on one scale with those of the families ``alike``.
@@ -95,16 +93,15 @@ def surface_figure(
     form = surface if whole else columns.columns
     what = f"{measure.heading} over {axis_name(across).lower()} and {axis_name(deep).lower()}"
     return Figure(
-        name=name, caption=f"{before}{label}: {what}. The scale is the same in all such figures of this report.",
+        name=name,
+        caption=f"{before}{label}: {what}. The scale is the same in all such figures of this report.",
         alt=f"{'Surface' if whole else 'Columns'} in three dimensions: {what}, linear scale from zero.",
         draw=partial(form, grids[label], *sides, heading=measure.heading, height=_SURFACE_HEIGHT, alike=tuple(alike)),
         height=_SURFACE_HEIGHT,
-    )  # fmt: skip
+    )
 
 
-def _surfaces(
-    family: Family, measure: Measure, alike: Sequence[Grid], prefix: str, slug: str
-) -> Iterator[Page]:  # fmt: skip
+def _surfaces(family: Family, measure: Measure, alike: Sequence[Grid], prefix: str, slug: str) -> Iterator[Page]:
     """Give a page for each series: its surface on the scale that all have, and the matrices below."""
     deep, across = family.sides
     grids = surfaces(family, measure)
@@ -144,8 +141,8 @@ def _responses(family: Family, prefix: str, slug: str) -> Iterator[Page]:
         figure = Figure(
             name=f"response-{slug}-{number}",
             caption=f"Average and 99 % response time over IOPS; beside each point its {axis_name(axis).lower()}. Where "
-            "a curve turns up, more outstanding I/Os make no more IOPS; where it runs back, the drive was in another "
-            "state than at the point before: a profile waits for no steady state.",
+            "a curve turns up, more outstanding I/Os make no more IOPS; where it runs back, the host set the number or "
+            "the drive was in another state than at the point before: a profile waits for no steady state.",
             alt="Line plot: average and 99 % response time in ms against IOPS, one colour a series.",
             draw=partial(response_over_iops, shown, legend="Series"),
         )
@@ -157,8 +154,10 @@ def steps(series: Series, key: str, family: Family) -> list[Step]:
     axis = next(each for each in family.axes if each.key == key)
     return [
         Step(
-            demand=f"{DEMANDS[key]}{at}", iops=IOPS.of(spot.measured), average_ms=average_response_ms(spot.measured),
+            demand=f"{DEMANDS[key]}{at}",
+            iops=IOPS.of(spot.measured),
+            average_ms=average_response_ms(spot.measured),
             most_ms=two_nines_ms(spot.measured),
         )
         for at, spot in along(series.spots, axis).items()
-    ]  # fmt: skip
+    ]

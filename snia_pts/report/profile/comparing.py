@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from ...comparison import CONFIDENCE_PERCENT, Compared, overall
-from ...result import TestResult
+from ...results.comparison import CONFIDENCE_PERCENT, Compared, overall
+from ...results.result import TestResult
 from ...spec import ProfileSpec
 from ...units import counted
-from ..figures import Grid
-from ..matrices import average_response_ms, matrix_tables
+from ..figures.figure import Grid
+from ..figures.matrices import average_response_ms, matrix_tables
 from ..pages import Block, Figure, Page
 from . import figures as drawn
 from .axes import surface_figure
-from .points import Family, Series, Spot, along, axis_name, families, grid, side, spots
+from .points import Family, PlacedPoint, Series, along, axis_name, grid, group_by_workload, placed_points, side
 from .reductions import IOPS, MB_PER_SECOND, Measure
 from .zones import over_position, zone_curves, zone_tables
 
@@ -24,7 +24,7 @@ MOST_POINTS = 60
 _ZONES_HIGH = 3.4
 _RESPONSE = Measure(
     heading="Average response (ms)", of=average_response_ms, each=lambda measured: measured.average_response_us / 1000
-)  # fmt: skip
+)
 
 #: Results by the letters of their runs.
 Runs = Mapping[str, TestResult]
@@ -57,10 +57,10 @@ def overall_lines(labels: Sequence[str], numbers: Sequence[Compared]) -> Iterato
 
 def profile_figures(runs: Runs) -> Iterator[Page]:
     """Give the pages of figures; families are those of the first run, with the points that all runs have."""
-    found = {label: {spot.point.name: spot for spot in spots(result)} for label, result in runs.items()}
+    found = {label: {spot.point.name: spot for spot in placed_points(result)} for label, result in runs.items()}
     common = set.intersection(*(set(each) for each in found.values()))
     first = next(iter(runs.values()))
-    for number, family in enumerate(families(first), start=1):
+    for number, family in enumerate(group_by_workload(first), start=1):
         own = {label: _of_run(family, its, common) for label, its in found.items()}
         if not next(iter(own.values())).spots:
             continue
@@ -75,7 +75,7 @@ def profile_figures(runs: Runs) -> Iterator[Page]:
             yield from _bars(own, number)
 
 
-def _of_run(family: Family, found: Mapping[str, Spot], common: set[str]) -> Family:
+def _of_run(family: Family, found: Mapping[str, PlacedPoint], common: set[str]) -> Family:
     """Return a family with what a run measured of its points."""
     kept = tuple(found[spot.point.name] for spot in family.spots if spot.point.name in common)
     return Family(workloads=family.workloads, axes=family.axes, zoned=family.zoned, spots=kept)
@@ -131,11 +131,18 @@ def _matrices(own: Mapping[str, Family], measure: Measure, number: int) -> Itera
     first = next(iter(grids))
     for place, (name, series) in enumerate(_alike(own, keys), start=1):
         blocks: list[Block] = [
-            surface_figure(family, name, grids[label], measure, f"profile-{number}-matrix-{place}-{label}", every,
-                           before=f"Run {label}, ")
+            surface_figure(
+                family,
+                name,
+                grids[label],
+                measure,
+                f"profile-{number}-matrix-{place}-{label}",
+                every,
+                before=f"Run {label}, ",
+            )
             for label in series
             if min(len(side(axis, its).keys) for its in (series[label].spots,) for axis in (deep, across)) > 1
-        ]  # fmt: skip
+        ]
         for label in list(series)[1:]:
             changed = _percent(grids[first][name], grids[label][name])
             values = {(down, right): value for (right, down), value in changed.items()}

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .. import axes as ax
-from ..figures import Side, canvas, legend_beside, plot
+from ..figures import axes as ax
+from ..figures.figure import Side, canvas, legend_beside, plot
+from ..figures.style import BAD, COLOURS, INK, QUIET, looks
 from ..header import short
 from ..pages import FIGURE_HEIGHT, FIGURE_WIDTH
-from ..style import BAD, COLOURS, INK, QUIET, looks
 from ..tables import decimals_for, thousands
 
 if TYPE_CHECKING:
@@ -85,8 +85,13 @@ def lines(
     shown = looks(list(next(iter(panels.values()))))
     for number, (heading, series) in enumerate(panels.items()):
         last = number == len(panels) - 1
-        axes = plot(figure, left=0.85, right=1.75, bottom=0.55 + room * (len(panels) - 1 - number) + 0.1 * (not last),
-                    top=0.2 + room * number)  # fmt: skip
+        axes = plot(
+            figure,
+            left=0.85,
+            right=1.75,
+            bottom=0.55 + room * (len(panels) - 1 - number) + 0.1 * (not last),
+            top=0.2 + room * number,
+        )
         ax.dress(axes)
         for label, line in series.items():
             _line(axes, across, line, label, shown[label].line())
@@ -156,8 +161,10 @@ def _name_steps(axes: Axes, series: Mapping[str, Sequence[Step]], colours: Mappi
     halo = [withStroke(linewidth=1.6, foreground="white")]
     at = {
         (label, number): _printed(axes, step.iops, step.average_ms)
-        for label, steps in series.items() for number, step in enumerate(steps) if step.average_ms > 0
-    }  # fmt: skip
+        for label, steps in series.items()
+        for number, step in enumerate(steps)
+        if step.average_ms > 0
+    }
     dots = [*at.values(), *(_printed(axes, step.iops, step.most_ms) for steps in series.values() for step in steps)]
     taken = [(x - 2.5, y - 2.5, x + 2.5, y + 2.5) for x, y in dots]
     for label, steps in series.items():
@@ -169,10 +176,18 @@ def _name_steps(axes: Axes, series: Mapping[str, Sequence[Step]], colours: Mappi
             if box is not None:
                 taken.append(box)
                 axes.annotate(
-                    text, (steps[number].iops, steps[number].average_ms), xytext=shift, textcoords="offset points",
-                    fontsize=6.5, color=colours[label], ha="left", va="bottom", annotation_clip=False,
-                    path_effects=halo, zorder=5,
-                )  # fmt: skip
+                    text,
+                    (steps[number].iops, steps[number].average_ms),
+                    xytext=shift,
+                    textcoords="offset points",
+                    fontsize=6.5,
+                    color=colours[label],
+                    ha="left",
+                    va="bottom",
+                    annotation_clip=False,
+                    path_effects=halo,
+                    zorder=5,
+                )
 
 
 def _printed(axes: Axes, x: float, y: float) -> tuple[float, float]:
@@ -232,8 +247,10 @@ def bars(
         ax.dress(axes)
         means = [spans[label].mean for label in labels]
         axes.barh(range(len(labels)), means, height=0.62, color=[COLOURS[colours[label] % 8] for label in labels])
-        reach = [[spans[label].mean - spans[label].least for label in labels],
-                 [spans[label].greatest - spans[label].mean for label in labels]]  # fmt: skip
+        reach = [
+            [spans[label].mean - spans[label].least for label in labels],
+            [spans[label].greatest - spans[label].mean for label in labels],
+        ]
         if any(map(any, reach)):
             axes.errorbar(means, range(len(labels)), xerr=reach, fmt="none", ecolor=INK, elinewidth=0.9, capsize=2.5)
         _few_x(axes, [0.0, *scale[heading]], heading)
@@ -257,9 +274,15 @@ def _value(axes: Axes, row: int, value: float, most: float) -> None:
     inside = value > 0.55 * most
     text = thousands(value, decimals_for([value], digits=3, most=3))
     axes.annotate(
-        text, (value, row), xytext=(-7 if inside else 7, 0), textcoords="offset points", va="center",
-        ha="right" if inside else "left", fontsize=6.5, color="white" if inside else INK,
-    )  # fmt: skip
+        text,
+        (value, row),
+        xytext=(-7 if inside else 7, 0),
+        textcoords="offset points",
+        va="center",
+        ha="right" if inside else "left",
+        fontsize=6.5,
+        color="white" if inside else INK,
+    )
 
 
 # -- synchronizing calls ----------------------------------------------------------------------------------------------

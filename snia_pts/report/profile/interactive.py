@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...result import TestResult
-from ..rst import plain
-from ..style import COLOURS
+from ...results.result import TestResult
+from ...text import plain
+from ..figures.style import COLOURS
 from .axes import steps, surfaces
-from .points import DEMANDS, Family, along, axis_name, families, side
+from .points import DEMANDS, Family, along, axis_name, group_by_workload, side
 from .reductions import IOPS, MB_PER_SECOND, Measure
 from .zones import zone_curves
 
@@ -22,7 +22,7 @@ _MARGIN = {"l": 70, "r": 20, "t": 20, "b": 60}
 
 def profile_plots(result: TestResult) -> Iterator[Plotted]:
     """Give the figures of a profile's run: surfaces over two axes, lines over one or over zones, bars over none."""
-    for family in families(result):
+    for family in group_by_workload(result):
         measure = MB_PER_SECOND if family.sequential else IOPS
         named = f" - {', '.join(family.workloads)}"
         if family.zoned:
@@ -38,21 +38,27 @@ def profile_plots(result: TestResult) -> Iterator[Plotted]:
 
 def _flat(xlabel: str, ylabel: str, **axis: Any) -> dict[str, Any]:
     return {
-        "xaxis": {"title": {"text": plain(xlabel)}, **axis}, "margin": _MARGIN,
+        "xaxis": {"title": {"text": plain(xlabel)}, **axis},
+        "margin": _MARGIN,
         "yaxis": {"title": {"text": ylabel}, "rangemode": "tozero", "tickformat": "~s"},
-        "showlegend": True, "legend": {"orientation": "h", "y": -0.2, "yanchor": "top"},
-    }  # fmt: skip
+        "showlegend": True,
+        "legend": {"orientation": "h", "y": -0.2, "yanchor": "top"},
+    }
 
 
 def _trace(
     place: int, name: str, x: Sequence[Any], y: Sequence[float], mode: str, text: Sequence[str] = ()
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     known = [value if math.isfinite(value) else None for value in y]
     return {
-        "type": "scatter", "mode": mode, "x": list(x), "y": known, "name": html.escape(plain(name)),
+        "type": "scatter",
+        "mode": mode,
+        "x": list(x),
+        "y": known,
+        "name": html.escape(plain(name)),
         "line": {"color": COLOURS[place % len(COLOURS)], "width": 1.5},
         **({"text": list(text), "textposition": "top left"} if text else {}),
-    }  # fmt: skip
+    }
 
 
 def _zones(family: Family, measure: Measure, named: str) -> Plotted:
@@ -86,17 +92,23 @@ def _surfaces(family: Family, measure: Measure) -> Iterator[Plotted]:
     for label, values in grids.items():
         heights = [[_known(values, (x, y)) for x in right.keys] for y in back.keys]
         trace = {
-            "type": "surface", "colorbar": {"len": 0.7}, "x": list(right.labels), "y": list(back.labels), "z": heights,
-            "colorscale": "Cividis", "cmin": 0, "cmax": top,
+            "type": "surface",
+            "colorbar": {"len": 0.7},
+            "x": list(right.labels),
+            "y": list(back.labels),
+            "z": heights,
+            "colorscale": "Cividis",
+            "cmin": 0,
+            "cmax": top,
             "hovertemplate": f"{right.title} %{{x}}<br>{back.title} %{{y}}<br>{measure.heading} %{{z:,.4~g}}"
             "<extra></extra>",
-        }  # fmt: skip
+        }
         scene = {
             "xaxis": {"title": {"text": right.title}, "type": "category"},
             "yaxis": {"title": {"text": back.title}, "type": "category"},
             "zaxis": {"title": {"text": measure.heading}, "range": [0, top]},
             "camera": {"eye": {"x": 1.6, "y": -1.6, "z": 0.9}},
-        }  # fmt: skip
+        }
         yield f"{measure.heading} - {label}", [trace], {"scene": scene, "margin": {"l": 0, "r": 0, "t": 0, "b": 0}}
 
 

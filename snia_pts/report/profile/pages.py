@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from ...acceptance import judgements
-from ...result import TestResult
+from ...model.steps import Stimulus
+from ...results.limit_checks import judgements
+from ...results.result import TestResult
 from ...spec import ProfileSpec, staged
-from ...steps import Stimulus
 from ...units import block_size, capacity, counted, duration
+from ..figures.overlays import over_time
 from ..header import Rows, notes, pattern
-from ..overlays import over_time
 from ..pages import Block, Figure, Page, Prose
-from ..provenance import provenance
-from ..summary import summary
+from ..sections.provenance import provenance
+from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, Table, facts
 from . import figures as drawn
 from .axes import axis_pages, first_matrices
-from .points import Family, Spot, axis_name, families, profile_spec, spots
+from .points import Family, PlacedPoint, axis_name, group_by_workload, placed_points, profile_spec
 from .reductions import IOPS, MB_PER_SECOND, SYNC_PERCENTS, Measure, longest_sync_ms, sync_ms
 from .tables import (
     EXPLAINED,
@@ -46,8 +46,8 @@ _TIMES = "Response times are of all I/Os of the repeats together."
 
 def pages(result: TestResult) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
-    every = spots(result)
-    found = families(result, every)
+    every = placed_points(result)
+    found = group_by_workload(result, every)
     measured = (*_results(result, found), *_pictures(found), *_over_time(result, every), *_effects(found))
     measured = (*measured, *_sync(result, every), *_host(result))
     return (summary(result, figures=(*_told(result), *_key_tables(result, every))), *measured, provenance(result))
@@ -55,8 +55,8 @@ def pages(result: TestResult) -> tuple[Page, ...]:
 
 def overview(result: TestResult) -> Iterator[Table]:
     """Give the tables that tell a run in short, for a terminal: of many points a row, of matrices one figure."""
-    every = spots(result)
-    found = families(result, every)
+    every = placed_points(result)
+    found = group_by_workload(result, every)
     for family in found:
         if family.zoned:
             yield from zone_tables(zone_curves(family, _measure(family)), _measure(family))
@@ -88,7 +88,7 @@ def setup(result: TestResult) -> Rows:
         ("Order", "repeats, axes, workloads"),
         ("Limits", counted(len(result.facts.limits), "limit") if result.facts.limits else "none"),
         ("Notes", notes(result).replace("NOT PTS CONFORMANT: ", "")),
-    )  # fmt: skip
+    )
 
 
 def _purges(spec: ProfileSpec) -> str:
@@ -139,7 +139,7 @@ def _means(result: TestResult) -> str:
     return f"Means of {counted(repeats, 'repeat')}" if repeats > 1 else "Results"
 
 
-def _key_tables(result: TestResult, found: Sequence[Spot]) -> Iterator[Block]:
+def _key_tables(result: TestResult, found: Sequence[PlacedPoint]) -> Iterator[Block]:
     """Give the points themselves where they are few, else each workload's range."""
     if len(found) <= _MOST_ROWS and found:
         yield points_table(found, _means(result))
@@ -176,7 +176,7 @@ def _pictures(found: Sequence[Family]) -> Iterator[Page]:
     yield from _bars([spot for family in found if not family.zoned and not family.sides for spot in family.spots])
 
 
-def _bars(found: Sequence[Spot]) -> Iterator[Page]:
+def _bars(found: Sequence[PlacedPoint]) -> Iterator[Page]:
     """Give the points that lie on no axis of quantities as bars, with the same scale on all pages."""
     if len(found) < 2:
         return
@@ -202,7 +202,7 @@ def _bars(found: Sequence[Spot]) -> Iterator[Page]:
     yield Page(title="IOPS and Throughput by Point", blocks=tuple(figures), flows=True)
 
 
-def _over_time(result: TestResult, every: Sequence[Spot]) -> Iterator[Page]:
+def _over_time(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
     """Give what was sampled while it ran: a figure for each workload, its points on one scale, repeats end to end."""
     names = {spot.point.name: spot.point.workload.name for spot in every}
     blocks = []
@@ -235,20 +235,21 @@ def _effects(found: Sequence[Family]) -> Iterator[Page]:
             yield Page(title=f"Effect of {axis_name(axis)}", blocks=(*tables, Prose(text=EXPLAINED)), flows=True)
 
 
-def _synced(every: Sequence[Spot]) -> list[Spot]:
+def _synced(every: Sequence[PlacedPoint]) -> list[PlacedPoint]:
     return [spot for spot in every if any(each.sync and each.sync.calls for each in spot.measured)]
 
 
-def _sync(result: TestResult, every: Sequence[Spot]) -> Iterator[Page]:
+def _sync(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
     """Give table and figure of the synchronizing calls, where there were some, with what is asked of them."""
     found = _synced(every)
     if not found:
         return
     limits = [
         (f"{percent:g} %", each.limit.maximum, f"{each.limit.at}: {percent:g} % within {each.limit.maximum:g} ms")
-        for each in judgements(result) for percent in SYNC_PERCENTS
+        for each in judgements(result)
+        for percent in SYNC_PERCENTS
         if each.limit.metric == f"sync_{percent:g}_percent_ms" and each.limit.maximum is not None
-    ]  # fmt: skip
+    ]
     shown = found[:8]
     series = {
         spot.point.name: {
@@ -259,10 +260,11 @@ def _sync(result: TestResult, every: Sequence[Spot]) -> Iterator[Page]:
     }
     rest = f" The first {len(shown)} of {len(found)} points." if len(found) > len(shown) else ""
     figure = Figure(
-        name="sync", caption=f"Time of fsync and fdatasync by percentile, all repeats together.{rest}",
+        name="sync",
+        caption=f"Time of fsync and fdatasync by percentile, all repeats together.{rest}",
         alt="Line plot: milliseconds by percentile of the synchronizing calls; limits as short red lines.",
         draw=partial(drawn.percentiles, series, limits, heading="Synchronizing call (ms)", legend="Point"),
-    )  # fmt: skip
+    )
     yield Page(title="Synchronizing Calls", blocks=(sync_table(found), figure), flows=True)
 
 

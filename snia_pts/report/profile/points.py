@@ -6,20 +6,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from ...measurement import Measurement
+from ...model.measurement import Measurement
+from ...model.steps import mix
 from ...procedures.profile import Point, points, word
-from ...result import TestResult
+from ...results.result import TestResult
 from ...spec import Axis, ProfileSpec, Scalar
 from ...spec.fio_options import spoken
-from ...steps import mix
 from ...units import GIB, KIB, MIB, parse_size
-from ..figures import Grid, Side
+from ..figures.figure import Grid, Side
 
 #: The keys of axes whose values are quantities, and what each is called.
 _QUANTITIES = {
-    "block_size": "Block size", "range": "Range", "thread_count": "Thread count", "queue_depth": "Queue depth",
-    "read_percent": "R/W mix", "seconds": "Duration",
-}  # fmt: skip
+    "block_size": "Block size",
+    "range": "Range",
+    "thread_count": "Thread count",
+    "queue_depth": "Queue depth",
+    "read_percent": "R/W mix",
+    "seconds": "Duration",
+}
 _HOST = {"governor": "CPU governor", "scheduler": "I/O scheduler"}
 #: An axis of these may be logarithmic: its values are above zero, and grow by factors.
 _GROWING = ("block_size", "range", "thread_count", "queue_depth")
@@ -31,7 +35,7 @@ Reduction = Callable[[Sequence[Measurement]], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class PlacedPoint:
     """A point, and what was measured of it in all complete repeats."""
 
     point: Point
@@ -43,7 +47,7 @@ class Series:
     """Spots that differ along the drawn axes only: what tells them from other series of their family."""
 
     label: str
-    spots: tuple[Spot, ...]
+    spots: tuple[PlacedPoint, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,7 @@ class Family:
     workloads: tuple[str, ...]
     axes: tuple[Axis, ...]
     zoned: bool
-    spots: tuple[Spot, ...]
+    spots: tuple[PlacedPoint, ...]
 
     @property
     def sequential(self) -> bool:
@@ -73,12 +77,12 @@ class Family:
     def series(self, over: Iterable[str]) -> tuple[Series, ...]:
         """Return the spots in series over the axes of these keys."""
         others = [axis.key for axis in self.axes if axis.key not in tuple(over)]
-        found: dict[str, list[Spot]] = {}
+        found: dict[str, list[PlacedPoint]] = {}
         for spot in self.spots:
             names = [spot.point.workload.name] if len(self.workloads) > 1 else []
             label = ", ".join([*names, *(spoken_at(key, spot.point.place[key]) for key in others)])
             found.setdefault(label or spot.point.workload.name, []).append(spot)
-        return tuple(Series(label=label, spots=tuple(spots)) for label, spots in found.items())
+        return tuple(Series(label=label, spots=tuple(placed_points)) for label, placed_points in found.items())
 
 
 def part(number: int, parts: Sequence[object]) -> str:
@@ -91,32 +95,34 @@ def profile_spec(result: TestResult) -> ProfileSpec:
     return cast("ProfileSpec", result.facts.spec)
 
 
-def spots(result: TestResult) -> tuple[Spot, ...]:
+def placed_points(result: TestResult) -> tuple[PlacedPoint, ...]:
     """Return the points that were measured to the end of a repeat once at least, workload by workload."""
     loops = {loop.part: loop for loop in result.loops}
     found = []
     for point in points(profile_spec(result), result.facts.dut):
         rounds = result.counted(loops[point.name]) if point.name in loops else ()
         if rounds:
-            found.append(Spot(point=point, measured=tuple(each for one in rounds for each in one.measurements)))
+            found.append(PlacedPoint(point=point, measured=tuple(each for one in rounds for each in one.measurements)))
     names = [each.name for each in profile_spec(result).workload]
     return tuple(sorted(found, key=lambda spot: names.index(spot.point.workload.name)))
 
 
-def families(result: TestResult, every: Iterable[Spot] | None = None) -> tuple[Family, ...]:
+def group_by_workload(result: TestResult, every: Iterable[PlacedPoint] | None = None) -> tuple[Family, ...]:
     """Return the families of a profile's workloads, in the order of these; ``every`` are the spots, if at hand."""
     several = tuple(axis for axis in profile_spec(result).axis if len(axis.values) > 1)
-    grouped: dict[tuple[tuple[Axis, ...], bool], list[Spot]] = {}
-    for spot in spots(result) if every is None else every:
+    grouped: dict[tuple[tuple[Axis, ...], bool], list[PlacedPoint]] = {}
+    for spot in placed_points(result) if every is None else every:
         axes = tuple(axis for axis in several if axis.of(spot.point.workload))
         grouped.setdefault((axes, spot.point.zone > 0), []).append(spot)
     return tuple(
         Family(
-            workloads=tuple(dict.fromkeys(spot.point.workload.name for spot in found)), axes=axes, zoned=zoned,
+            workloads=tuple(dict.fromkeys(spot.point.workload.name for spot in found)),
+            axes=axes,
+            zoned=zoned,
             spots=tuple(found),
         )
         for (axes, zoned), found in grouped.items()
-    )  # fmt: skip
+    )
 
 
 def is_quantity(axis: Axis) -> bool:
@@ -145,7 +151,7 @@ def key_of(axis: Axis, value: Scalar) -> int:
     return int(value) if whole else axis.values.index(value)
 
 
-def side(axis: Axis, found: Iterable[Spot]) -> Side:
+def side(axis: Axis, found: Iterable[PlacedPoint]) -> Side:
     """Return an axis as a side of a figure: the values that ``found`` has, ascending where it is one of amounts."""
     known = {spot.point.place[axis.key] for spot in found}
     values = [value for value in axis.values if value in known]
@@ -171,7 +177,7 @@ def _labels(axis: Axis, values: Sequence[Scalar], keys: Sequence[int]) -> tuple[
     return "", tuple(spoken(value) for value in values)
 
 
-def grid(found: Iterable[Spot], across: Axis, deep: Axis, reduce: Reduction) -> Grid:
+def grid(found: Iterable[PlacedPoint], across: Axis, deep: Axis, reduce: Reduction) -> Grid:
     """Return a value for every place that spots have on two axes."""
     return {
         (key_of(across, spot.point.place[across.key]), key_of(deep, spot.point.place[deep.key])): reduce(spot.measured)
@@ -179,18 +185,12 @@ def grid(found: Iterable[Spot], across: Axis, deep: Axis, reduce: Reduction) -> 
     }
 
 
-def along(found: Iterable[Spot], axis: Axis) -> Mapping[int, Spot]:
+def along(found: Iterable[PlacedPoint], axis: Axis) -> Mapping[int, PlacedPoint]:
     """Return the spots of a series by their places on an axis, ascending."""
     return dict(sorted((key_of(axis, spot.point.place[axis.key]), spot) for spot in found))
 
 
-def extent(measured: Sequence[Measurement], value: Callable[[Measurement], float]) -> tuple[float, float]:
-    """Return the least and the greatest value of a point's repeats."""
-    values = [value(each) for each in measured]
-    return min(values), max(values)
-
-
-def zones(series: Series) -> Iterator[tuple[float, float, Spot]]:
+def zones(series: Series) -> Iterator[tuple[float, float, PlacedPoint]]:
     """Give the spots of a zoned series with where each begins and ends, in bytes of the target.
 
     Zones are alike: of a disk that does not say how large it is, they are counted.

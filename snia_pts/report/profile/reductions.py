@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ...measurement import Measurement, mean, sync_percentile_us
-from ...points import spread_percent
-from ..matrices import average_response_ms, iops, maximum_response_ms, mb_per_second, percentile_response_ms
+from ...model.measurement import Measurement, mean, sync_percentile_us
+from ...results.points import spread_percent
+from ..figures.matrices import average_response_ms, iops, maximum_response_ms, mb_per_second, percentile_response_ms
+from ..tables import extremes
 from .figures import Span
 from .points import Reduction
 
@@ -26,14 +27,12 @@ class Measure:
 
     def span(self, measured: Sequence[Measurement]) -> Span:
         """Return a point's mean, and the least and the greatest of its repeats."""
-        values = [self.each(one) for one in measured]
-        return Span(mean=self.of(measured), least=min(values), greatest=max(values))
+        least, _, greatest = extremes(self.each(one) for one in measured)
+        return Span(mean=self.of(measured), least=least, greatest=greatest)
 
 
 IOPS = Measure(heading="IOPS", of=iops, each=lambda measured: measured.iops)
-MB_PER_SECOND = Measure(
-    heading="Throughput (MB/s)", of=mb_per_second, each=lambda measured: measured.mb_per_second
-)  # fmt: skip
+MB_PER_SECOND = Measure(heading="Throughput (MB/s)", of=mb_per_second, each=lambda measured: measured.mb_per_second)
 
 
 def two_nines_ms(measured: Sequence[Measurement]) -> float:
@@ -42,16 +41,19 @@ def two_nines_ms(measured: Sequence[Measurement]) -> float:
 
 
 def spread(measured: Sequence[Measurement]) -> float:
-    """Return the way from the slowest to the fastest repeat, in percent of the mean IOPS; nan of one repeat."""
-    found = spread_percent([each.iops for each in measured])
+    """Return the way from the slowest to the fastest repeat, in percent of the mean IOPS; nan where it is not known."""
+    found = spread_percent(measured)
     return math.nan if found is None else found
 
 
 #: The columns of a table of points.
 FIGURES: tuple[tuple[str, Reduction], ...] = (
-    ("IOPS", iops), ("MB/s", mb_per_second), ("Average (ms)", average_response_ms), ("99 % (ms)", two_nines_ms),
+    ("IOPS", iops),
+    ("MB/s", mb_per_second),
+    ("Average (ms)", average_response_ms),
+    ("99 % (ms)", two_nines_ms),
     ("Max. (ms)", maximum_response_ms),
-)  # fmt: skip
+)
 
 
 def _side(name: str, value: Callable[[Measurement], float]) -> tuple[str, Reduction]:
@@ -60,10 +62,11 @@ def _side(name: str, value: Callable[[Measurement], float]) -> tuple[str, Reduct
 
 #: The columns of the table of mixed points: reads and writes apart.
 SIDES: tuple[tuple[str, Reduction], ...] = (
-    _side("Read IOPS", lambda each: each.read.iops), _side("Write IOPS", lambda each: each.write.iops),
+    _side("Read IOPS", lambda each: each.read.iops),
+    _side("Write IOPS", lambda each: each.write.iops),
     _side("Read MB/s", lambda each: each.read.bytes_per_second / 1e6),
     _side("Write MB/s", lambda each: each.write.bytes_per_second / 1e6),
-)  # fmt: skip
+)
 
 
 def sync_ms(measured: Sequence[Measurement], percent: float) -> float:
@@ -83,9 +86,12 @@ def _calls(measured: Sequence[Measurement]) -> float:
 
 #: The columns of the table of synchronizing calls, and the percentiles of their figure.
 SYNCS: tuple[tuple[str, Reduction], ...] = (
-    ("Calls", _calls), ("50 % (ms)", partial(sync_ms, percent=50.0)), ("99 % (ms)", partial(sync_ms, percent=99.0)),
-    ("99.9 % (ms)", partial(sync_ms, percent=99.9)), ("Max. (ms)", longest_sync_ms),
-)  # fmt: skip
+    ("Calls", _calls),
+    ("50 % (ms)", partial(sync_ms, percent=50.0)),
+    ("99 % (ms)", partial(sync_ms, percent=99.0)),
+    ("99.9 % (ms)", partial(sync_ms, percent=99.9)),
+    ("Max. (ms)", longest_sync_ms),
+)
 SYNC_PERCENTS = (1.0, 10.0, 50.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99)
 
 

@@ -7,14 +7,14 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...comparison import CONFIDENCE_PERCENT, difference
-from ...keyfigures import KeyFigure
-from ...measurement import mean
-from ...result import TestResult
+from ...model.measurement import mean
+from ...results.comparison import CONFIDENCE_PERCENT, difference
+from ...results.key_figures import KeyFigure
+from ...results.result import TestResult
 from ...spec import Axis, Scalar
-from ..matrices import average_response_ms, iops, matrix_tables
-from ..tables import NOT_APPLICABLE, Column, Table, aligned, thousands
-from .points import Family, Reduction, Spot, axis_name, grid, profile_spec, side, spoken_at
+from ..figures.matrices import average_response_ms, iops, matrix_tables
+from ..tables import NOT_APPLICABLE, Column, Table, aligned, extremes, thousands
+from .points import Family, PlacedPoint, Reduction, axis_name, grid, profile_spec, side, spoken_at
 from .reductions import FIGURES, SIDES, SYNCS, side_response_ms, spread
 
 _NAME_WIDTH = 34
@@ -24,14 +24,14 @@ _MOST_REPEATS = 6
 _MOST_EFFECTS = 40
 
 
-def points_table(found: Sequence[Spot], title: str) -> Table:
+def points_table(found: Sequence[PlacedPoint], title: str) -> Table:
     """Return the table of points: a row each, with the spread of the repeats where there are several."""
     several = any(len(spot.measured) > 1 for spot in found)
     columns = (*FIGURES[:1], *((("Spread (%)", spread),) if several else ()), *FIGURES[1:])
     return _table(found, columns, title)
 
 
-def sides_table(found: Sequence[Spot]) -> Iterator[Table]:
+def sides_table(found: Sequence[PlacedPoint]) -> Iterator[Table]:
     """Give the table of mixed points, reads and writes apart."""
     mixed = [spot for spot in found if 0 < spot.point.workload.read_percent < 100]
     if mixed:
@@ -42,12 +42,12 @@ def sides_table(found: Sequence[Spot]) -> Iterator[Table]:
         yield _table(mixed, (*SIDES, *times), "Reads and writes of mixed points")
 
 
-def sync_table(found: Sequence[Spot]) -> Table:
+def sync_table(found: Sequence[PlacedPoint]) -> Table:
     """Return the table of synchronizing calls."""
     return _table(found, SYNCS, "Time of fsync and fdatasync, all repeats together")
 
 
-def _table(found: Sequence[Spot], told: Sequence[tuple[str, Reduction]], title: str) -> Table:
+def _table(found: Sequence[PlacedPoint], told: Sequence[tuple[str, Reduction]], title: str) -> Table:
     """Return a table with a row for each point and a column for each figure."""
     cells = [aligned([figure(spot.measured) for spot in found]) for _, figure in told]
     rows = tuple((spot.point.name, *row) for spot, *row in zip(found, *cells, strict=True))
@@ -59,7 +59,7 @@ def _table(found: Sequence[Spot], told: Sequence[tuple[str, Reduction]], title: 
     return Table(kind="numbers", columns=columns, rows=rows, title=title)
 
 
-def repeats_table(found: Sequence[Spot]) -> Iterator[Table]:
+def repeats_table(found: Sequence[PlacedPoint]) -> Iterator[Table]:
     """Give the table of what each repeat came to, where there are several."""
     most = max((len(spot.measured) for spot in found), default=0)
     if most < 2:
@@ -70,14 +70,14 @@ def repeats_table(found: Sequence[Spot]) -> Iterator[Table]:
         shown = [values + [math.nan] * (most - len(values)) for values in each]
     else:
         heads = ["Least", "Median", "Greatest"]
-        shown = [[min(values), statistics.median(values), max(values)] for values in each]
+        shown = [list(extremes(values)) for values in each]
     heads += ["Mean", "Std. deviation"]
+    apart = [spread(spot.measured) for spot in found]
     shown = [
-        [*row, mean(values), statistics.stdev(values) if len(values) > 1 else math.nan]
-        for row, values in zip(shown, each, strict=True)
+        [*row, mean(values), statistics.stdev(values) if math.isfinite(lies_apart) else math.nan]
+        for row, values, lies_apart in zip(shown, each, apart, strict=True)
     ]
-    texts = aligned([value for row in shown for value in row])
-    spreads = aligned([spread(spot.measured) for spot in found], digits=2)
+    texts, spreads = aligned([value for row in shown for value in row]), aligned(apart, digits=2)
     wide = len(heads)
     rows = tuple(
         (spot.point.name, *texts[wide * number : wide * number + wide], spreads[number])
@@ -91,7 +91,7 @@ def repeats_table(found: Sequence[Spot]) -> Iterator[Table]:
     yield Table(kind="numbers", columns=columns, rows=rows, title="IOPS of each repeat")
 
 
-def matrices_of(found: Sequence[Spot], down: Axis, across: Axis, first: str) -> Iterator[Table]:
+def matrices_of(found: Sequence[PlacedPoint], down: Axis, across: Axis, first: str) -> Iterator[Table]:
     """Give the tables of a series over two axes: a matrix for each figure, that with the heading ``first`` before."""
     several = any(len(spot.measured) > 1 for spot in found)
     told = [*FIGURES[:3], *([("Spread of IOPS (%)", spread)] if several else [])]
@@ -104,21 +104,28 @@ def matrices_of(found: Sequence[Spot], down: Axis, across: Axis, first: str) -> 
             yield from matrix_tables(values, side(down, found), right, title=title)
 
 
-def extremes_table(found: Sequence[Spot]) -> Table:
+def extremes_table(found: Sequence[PlacedPoint]) -> Table:
     """Return the table of each workload's range: for profiles of many points."""
     columns = (
         Column(heading="Workload", width=30),
-        *(Column(heading=heading, align="right", width=width) for heading, width in (
-            ("Points", 8), ("IOPS, least", 12), ("IOPS, most", 12), ("MB/s, least", 12), ("MB/s, most", 12),
-            ("Average (ms), least", 14),
-        )),
-    )  # fmt: skip
-    grouped: dict[str, list[Spot]] = {}
+        *(
+            Column(heading=heading, align="right", width=width)
+            for heading, width in (
+                ("Points", 8),
+                ("IOPS, least", 12),
+                ("IOPS, most", 12),
+                ("MB/s, least", 12),
+                ("MB/s, most", 12),
+                ("Average (ms), least", 14),
+            )
+        ),
+    )
+    grouped: dict[str, list[PlacedPoint]] = {}
     for spot in found:
         grouped.setdefault(spot.point.workload.name, []).append(spot)
     (_, rate), (_, moved), (_, average) = FIGURES[:3]
     told = [
-        (min(map(rate, its)), max(map(rate, its)), min(map(moved, its)), max(map(moved, its)), min(map(average, its)))
+        (*extremes(map(rate, its))[::2], *extremes(map(moved, its))[::2], extremes(map(average, its))[0])
         for its in ([spot.measured for spot in group] for group in grouped.values())
     ]
     cells = list(zip(*(aligned(column) for column in zip(*told, strict=True)), strict=True))
@@ -135,8 +142,8 @@ class Effect:
 
     at: str
     value: str
-    base: Spot
-    other: Spot
+    base: PlacedPoint
+    other: PlacedPoint
 
     @property
     def factor(self) -> float:
@@ -147,21 +154,21 @@ class Effect:
     def cells(self) -> tuple[str, str, str]:
         """Return factor, difference and its interval, as texts."""
         found = difference(_figure(self.base), _figure(self.other))
-        if found is None:
+        if found is None or not math.isfinite(found.percent):
             return (NOT_APPLICABLE,) * 3
         sure = f"{found.low:+.1f} .. {found.high:+.1f}" if found.low is not None and found.high is not None else ""
         percent = f"{'* ' if found.certain else ''}{found.percent:+.1f}"
         return thousands(self.factor, 3), percent, sure or NOT_APPLICABLE
 
 
-def _figure(spot: Spot) -> KeyFigure:
+def _figure(spot: PlacedPoint) -> KeyFigure:
     rounds = tuple(each.iops for each in spot.measured)
     return KeyFigure(metric="iops", at=spot.point.name, unit="IOPS", value=mean(rounds), better="more", rounds=rounds)
 
 
 def effects(family: Family, axis: Axis) -> Iterator[Effect]:
     """Give what each further value of an axis makes of each point of a family, all other axes being equal."""
-    grouped: dict[tuple[object, ...], dict[Scalar, Spot]] = {}
+    grouped: dict[tuple[object, ...], dict[Scalar, PlacedPoint]] = {}
     others = [each.key for each in family.axes if each.key != axis.key]
     for spot in family.spots:
         place = spot.point.place
@@ -190,29 +197,42 @@ def effect_tables(family: Family, axis: Axis) -> Iterator[Table]:
         grouped.setdefault(each.value, []).append(each.factor)
     if len(found) > len(grouped):
         columns = (
-            Column(heading="Value", width=34), Column(heading="Points", align="right", width=10),
-            *(Column(heading=heading, align="right", width=14) for heading in (
-                "Median factor", "Least", "Greatest", "Points with more IOPS")),
-        )  # fmt: skip
+            Column(heading="Value", width=34),
+            Column(heading="Points", align="right", width=10),
+            *(
+                Column(heading=heading, align="right", width=14)
+                for heading in ("Median factor", "Least", "Greatest", "Points with more IOPS")
+            ),
+        )
         rows = tuple(
             (
-                value, str(len(factors)),
-                *(thousands(number, 3) for number in (statistics.median(factors), min(factors), max(factors))),
+                value,
+                str(len(factors)),
+                *(thousands(extremes(factors)[place], 3) for place in (1, 0, 2)),
                 str(sum(factor > 1 for factor in factors)),
             )
             for value, factors in grouped.items()
-        )  # fmt: skip
+        )
         yield Table(kind="numbers", columns=columns, rows=rows, title=f"{axis_name(axis)}: IOPS by those of {base}")
 
 
 def _each_effect(found: Sequence[Effect], title: str) -> Table:
     columns = (
-        Column(heading="Point", width=24), Column(heading="With", width=20),
-        *(Column(heading=heading, align="right", width=width) for heading, width in (
-            ("IOPS before", 10), ("IOPS with it", 10), ("Factor", 9), ("Diff. (%)", 10), ("Interval (%)", 15),
-            ("Avg. before (ms)", 10), ("Avg. with it (ms)", 10),
-        )),
-    )  # fmt: skip
+        Column(heading="Point", width=24),
+        Column(heading="With", width=20),
+        *(
+            Column(heading=heading, align="right", width=width)
+            for heading, width in (
+                ("IOPS before", 10),
+                ("IOPS with it", 10),
+                ("Factor", 9),
+                ("Diff. (%)", 10),
+                ("Interval (%)", 15),
+                ("Avg. before (ms)", 10),
+                ("Avg. with it (ms)", 10),
+            )
+        ),
+    )
     rates = aligned([iops(spot.measured) for each in found for spot in (each.base, each.other)])
     times = aligned([average_response_ms(spot.measured) for each in found for spot in (each.base, each.other)])
     rows = tuple(
@@ -245,10 +265,13 @@ def host_table(result: TestResult) -> Iterator[Table]:
     if not found:
         return
     columns = (
-        Column(heading="Setting", width=16), Column(heading="Asked", width=16), Column(heading="Read back", width=18),
+        Column(heading="Setting", width=16),
+        Column(heading="Asked", width=16),
+        Column(heading="Read back", width=18),
         Column(heading="Found before the first point", width=20),
-        Column(heading="Times set", align="right", width=10), Column(heading="Points", align="right", width=10),
-    )  # fmt: skip
+        Column(heading="Times set", align="right", width=10),
+        Column(heading="Points", align="right", width=10),
+    )
     rows = tuple(
         (name, wanted, value, first.get(name, ""), str(len(parts)), str(len(set(parts))))
         for (name, wanted, value), parts in found.items()

@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...units import capacity, counted
-from .. import axes as ax
-from ..figures import canvas, plot
+from ..figures import axes as ax
+from ..figures.figure import canvas, plot
+from ..figures.style import COLOURS, INK, looks
 from ..pages import FIGURE_HEIGHT, Block, Figure, Page, Prose
-from ..style import COLOURS, INK, looks
-from ..tables import NOT_APPLICABLE, Column, Table, aligned, thousands
+from ..tables import NOT_APPLICABLE, Column, Table, aligned, extremes, thousands
 from .figures import MOST_ROWS, height, legend_of_lines, row_labels
 from .points import Family, zones
 from .reductions import Measure
@@ -33,9 +33,7 @@ _CURVES = 6
 Curves = Mapping[str, Sequence[tuple[float, float, float]]]
 
 
-def zone_pages(
-    family: Family, measure: Measure, alike: Sequence[Family], *, prefix: str, slug: str
-) -> Iterator[Page]:  # fmt: skip
+def zone_pages(family: Family, measure: Measure, alike: Sequence[Family], *, prefix: str, slug: str) -> Iterator[Page]:
     """Give the pages of a family that was measured in zones, on one scale with the families ``alike``."""
     curves = zone_curves(family, measure)
     others = (zone_curves(each, measure) for each in alike if each.zoned)
@@ -87,15 +85,28 @@ def _how(family: Family) -> Prose:
 def zone_tables(curves: Curves, measure: Measure) -> Iterator[Table]:
     """Give the table of the first, the middle and the last zone of each series."""
     columns = (
-        Column(heading="Point", width=34), Column(heading="Zones", align="right", width=8),
-        *(Column(heading=heading, align="right", width=width) for heading, width in (
-            ("First zone", 12), ("Median", 12), ("Last zone", 12), ("Last / first (%)", 10), ("Least", 12),
-            ("Greatest", 12),
-        )),
-    )  # fmt: skip
+        Column(heading="Point", width=34),
+        Column(heading="Zones", align="right", width=8),
+        *(
+            Column(heading=heading, align="right", width=width)
+            for heading, width in (
+                ("First zone", 12),
+                ("Median", 12),
+                ("Last zone", 12),
+                ("Last / first (%)", 10),
+                ("Least", 12),
+                ("Greatest", 12),
+            )
+        ),
+    )
     told = [[value for _, _, value in line] for line in curves.values()]
+    reach = [extremes(each) for each in told]
     cells = aligned(
-        [value for each in told for value in (each[0], statistics.median(each), each[-1], min(each), max(each))]
+        [
+            value
+            for each, (least, middle, most) in zip(told, reach, strict=True)
+            for value in (each[0], middle, each[-1], least, most)
+        ]
     )
     rows = []
     for number, (label, each) in enumerate(zip(curves, told, strict=True)):
@@ -134,19 +145,22 @@ def over_position(
 
 def _curves(curves: Curves, every: Sequence[float], measure: Measure, name: str) -> Block:
     return Figure(
-        name=name, caption=f"{measure.heading} of each zone over its place; all such figures have one scale.",
+        name=name,
+        caption=f"{measure.heading} of each zone over its place; all such figures have one scale.",
         alt=f"Line plot: {measure.heading} from zero against the position in percent of the range.",
         draw=partial(over_position, curves, heading=measure.heading, scales=every),
-    )  # fmt: skip
+    )
 
 
 def _boxes(curves: Curves, every: Sequence[float], measure: Measure, name: str) -> Block:
     values = {label: [value for _, _, value in line] for label, line in curves.items()}
     return Figure(
-        name=name, caption=f"{measure.heading} of all zones, a row for each point of the profile.",
+        name=name,
+        caption=f"{measure.heading} of all zones, a row for each point of the profile.",
         alt=f"Box plots: {measure.heading} of all zones, from zero.",
-        draw=partial(boxes, values, heading=measure.heading, scales=every), height=height(len(values)),
-    )  # fmt: skip
+        draw=partial(boxes, values, heading=measure.heading, scales=every),
+        height=height(len(values)),
+    )
 
 
 def boxes(values: Mapping[str, Sequence[float]], *, heading: str, scales: Sequence[float] = ()) -> Drawing:
@@ -163,12 +177,13 @@ def boxes(values: Mapping[str, Sequence[float]], *, heading: str, scales: Sequen
 
 
 def _draw_box(axes: Axes, row: int, values: Sequence[float], colour: str) -> None:
+    values = ax.finite(values)
     first, middle, third = quartiles(values)
     reach = _WHISKER * (third - first)
     inside = [value for value in values if first - reach <= value <= third + reach]
     outside = sorted(value for value in values if not first - reach <= value <= third + reach)
     line: dict[str, Any] = {"color": INK, "linewidth": 0.8, "solid_capstyle": "butt"}
-    for box, end in ((first, min(inside)), (third, max(inside))):
+    for box, end in ((first, min(inside)), (third, max(inside))) if inside else ():
         axes.plot([box, end], [row, row], zorder=1.8, **line)
         axes.plot([end, end], [row - 0.14, row + 0.14], zorder=1.8, **line)
     axes.barh(row, third - first, left=first, height=0.55, color=colour, alpha=0.75, edgecolor=INK, linewidth=0.8)

@@ -1,0 +1,1 @@
+"""Arithmetic on what was measured: steady state, operating points, recovery, what the host limits."""

@@ -1,0 +1,118 @@
+"""The steady state rule of the PTS, as arithmetic on numbers already measured.
+
+PTS 2.0.2 definition 2.1.24, for a tracked variable y over a window of consecutive rounds:
+
+1. data excursion: max(y) - min(y) is no more than 20 % of the average of y;
+2. slope excursion: the least-squares straight line through the window rises or falls within it by no more than 10 % of
+   the average of y.
+
+The percentages and the window come from the specification.  The decision is made in exact rational arithmetic, so
+that equality passes whatever the scale; the figures reported are the nearest floats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ..spec import SteadyStateRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteadyState:
+    """The determination block of one window: what was allowed, what was measured, and the verdict.
+
+    The best fit is ``slope * round + intercept`` with true round numbers.  ``evaluable`` is False, and every figure but
+    the values nan, where the average is not positive or a value is not finite.
+    """
+
+    first_round: int
+    values: tuple[float, ...]
+    average: float
+    allowed_data_excursion: float
+    data_excursion: float
+    allowed_slope_excursion: float
+    slope_excursion: float
+    slope: float
+    intercept: float
+    evaluable: bool
+    steady: bool
+
+    @property
+    def rounds(self) -> tuple[int, ...]:
+        """The rounds of the measurement window."""
+        return tuple(range(self.first_round, self.first_round + len(self.values)))
+
+    @property
+    def data_excursion_percent(self) -> float:
+        """Measured data excursion in percent of the average."""
+        return 100 * self.data_excursion / self.average
+
+    @property
+    def slope_excursion_percent(self) -> float:
+        """Measured slope excursion in percent of the average."""
+        return 100 * self.slope_excursion / self.average
+
+    def fit(self, round_number: float) -> float:
+        """Return the best fit at a round."""
+        return self.slope * round_number + self.intercept
+
+
+def determine(values: Sequence[float], rule: SteadyStateRule, *, first_round: int = 1) -> SteadyState:
+    """Judge one window of ``values``, oldest first, whose first round is ``first_round``.
+
+    Raises ValueError when there are not as many values as the rule's window has rounds.
+    """
+    if len(values) != rule.window_rounds:
+        raise ValueError(f"a window has {rule.window_rounds} rounds, not {len(values)}")
+    listed = tuple(float(value) for value in values)
+    if not all(map(math.isfinite, listed)) or sum(map(Fraction, listed)) <= 0:
+        return _not_evaluable(listed, first_round)
+    exact = [Fraction(value) for value in listed]
+    average = sum(exact) / len(exact)
+    slope = _slope(exact)
+    allowed_data = average * Fraction(rule.data_excursion_percent) / 100
+    allowed_slope = average * Fraction(rule.slope_excursion_percent) / 100
+    data_excursion = max(exact) - min(exact)
+    slope_excursion = abs(slope) * (len(exact) - 1)
+    middle = first_round + Fraction(len(exact) - 1, 2)
+    return SteadyState(
+        first_round=first_round,
+        values=listed,
+        average=float(average),
+        allowed_data_excursion=float(allowed_data),
+        data_excursion=float(data_excursion),
+        allowed_slope_excursion=float(allowed_slope),
+        slope_excursion=float(slope_excursion),
+        slope=float(slope),
+        intercept=float(average - slope * middle),
+        evaluable=True,
+        steady=data_excursion <= allowed_data and slope_excursion <= allowed_slope,
+    )
+
+
+def _slope(values: Sequence[Fraction]) -> Fraction:
+    """Least squares over equally spaced rounds: sum of (x - mean x) * y over sum of (x - mean x) squared."""
+    middle = Fraction(len(values) - 1, 2)
+    offsets = [index - middle for index in range(len(values))]
+    numerator = sum((offset * value for offset, value in zip(offsets, values, strict=True)), Fraction())
+    return numerator / sum(offset * offset for offset in offsets)
+
+
+def _not_evaluable(values: tuple[float, ...], first_round: int) -> SteadyState:
+    nan = math.nan
+    return SteadyState(
+        first_round=first_round,
+        values=values,
+        average=nan,
+        allowed_data_excursion=nan,
+        data_excursion=nan,
+        allowed_slope_excursion=nan,
+        slope_excursion=nan,
+        slope=nan,
+        intercept=nan,
+        evaluable=False,
+        steady=False,
+    )

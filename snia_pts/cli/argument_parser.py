@@ -1,0 +1,73 @@
+"""An argument parser that says in a sentence what is wrong, and what may have been meant."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ..errors import UsageError
+from ..text import suggestion
+
+
+def path(text: str) -> Path:
+    """Return the path that an argument names; raises ArgumentTypeError for an empty one."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty")
+    return Path(text)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are errors of this suite, each verb's its own."""
+
+    def __init__(self, **how: Any) -> None:
+        """Take ``-1G`` for the value of the option before it, which then says that it is no size."""
+        super().__init__(**how)
+        #: The keys of --set that stand for an option which only other verbs have.
+        self.keys_instead: dict[str, list[str]] = {}
+        self._negative_number_matcher = re.compile(r"-\.?[0-9]")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Refuse what is not known where it is met; by itself, the parser of a verb leaves that to the whole's."""
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self._refuse(f"unrecognized arguments: {' '.join(unknown)}", *map(self._meant, unknown, [*unknown[1:], ""]))
+        return known, unknown
+
+    def _meant(self, word: str, following: str) -> str:
+        """Say what may have been meant by an option that is not known; nothing for what is no option."""
+        option, _, value = word.partition("=")
+        if keys := self.keys_instead.get(option):
+            return f"each test has its own: {', '.join(f'--set {key}={value or following}' for key in keys)}."
+        return suggestion(option, self._option_string_actions) if option.startswith("-") else ""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            what = " ".join(action.option_strings) or f"{action.metavar}"
+            expected = f"{what}: {value!r}: expected one of {', '.join(action.choices)}"
+            self._refuse(expected, suggestion(value, action.choices))
+
+    def _refuse(self, message: str, *hints: str) -> NoReturn:
+        sentences = [_sentence(hint) for hint in hints if hint]
+        raise UsageError(detail=f"{_sentence(message)}.", hint=" ".join([*sentences, f"See {self.prog} --help."]))
+
+    def error(self, message: str) -> NoReturn:
+        self._refuse(message)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+class LazyVerb:
+    """A verb that imports its module of ``commands`` only when it is called."""
+
+    def __init__(self, module: str, function: str) -> None:
+        self._module, self._function = module, function
+
+    def __call__(self, arguments: argparse.Namespace) -> int:
+        from importlib import import_module
+
+        module = import_module(f".commands.{self._module}", __package__)
+        return int(getattr(module, self._function)(arguments))

@@ -1,0 +1,126 @@
+"""The verb ``devices``: what could be tested, what could not, and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from textwrap import TextWrapper, wrap
+
+from ...errors import SniaPtsError, TargetNotOurs
+from ...lab.inventory import Link, Listed, read_inventory
+from ...text import printable
+from ...units import capacity, counted
+
+_MEDIA = {True: "rotational", False: "solid state", None: ""}
+_VERDICT = "may be tested"
+_INDENT = "    "
+
+
+def devices(arguments: argparse.Namespace) -> int:
+    """Tell every block device of this host, as a table or as JSON."""
+    found = read_inventory()
+    if arguments.json:
+        print(json.dumps({"format": 1, "devices": [device_json(each) for each in found]}, indent=1))
+        return 0
+    for line in device_lines(found, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
+        print(line)
+    return 0
+
+
+def device_json(listed: Listed) -> dict[str, object]:
+    """A device as ``docs/formats.rst`` describes it."""
+    refusal = listed.refusal
+    return {
+        "path": listed.path,
+        "usable": refusal is None,
+        "refusal": refusal and {"exit_code": refusal.exit_code, "reason": _reason(refusal), "remedy": refusal.hint},
+        "by_id": listed.by_id,
+        "dut": listed.dut and {name: value for name, value in asdict(listed.dut).items() if name != "array"},
+        "pcie": {
+            which: {"gigatransfers_per_second": link.gigatransfers, "lanes": link.lanes} if link else None
+            for which, link in (("current", listed.link), ("maximum", listed.link_maximum))
+        },
+        "numa_node": listed.numa_node,
+        "purge_methods": listed.purge_methods,
+        "contents": listed.contents,
+    }
+
+
+def device_lines(found: Sequence[Listed], width: int | None) -> Iterator[str]:
+    """The devices in a table ``width`` columns wide, with what does not fit below each; without a width, a row each."""
+    if not found:
+        yield "There are no block devices."
+        return
+    rows = [_facts(each) for each in found]
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
+    shown = [name for name in widths if width is None or (name != _VERDICT and any(row[name] for row in rows))]
+    while width is not None and len(shown) > 1 and sum(widths[name] + 2 for name in shown) > width:
+        shown.pop()
+    yield _row({name: name for name in shown}, widths)
+    for row in rows:
+        yield _row({name: row[name] or "-" for name in shown}, widths)
+        if width is not None:
+            yield from _below(row, shown, width)
+    if width is not None:
+        usable = sum(each.refusal is None for each in found)
+        yield ""
+        yield from wrap(f"{usable} of {counted(len(found), 'device')} may be tested.", width)
+
+
+def _row(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
+    return "  ".join(f"{cell:{widths[name]}}" for name, cell in cells.items()).rstrip()
+
+
+def _below(row: Mapping[str, str], shown: Sequence[str], width: int) -> Iterator[str]:
+    """What stands below a device: the verdict, and what had no room beside it; a name is never broken."""
+    wrapper = TextWrapper(
+        width=max(width, 20),
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    yield from wrapper.wrap(f"{_VERDICT}: {row[_VERDICT]}")
+    yield from wrapper.wrap(
+        "; ".join(f"{name} {row[name]}" for name in row if row[name] and name not in (*shown, _VERDICT))
+    )
+
+
+def _facts(listed: Listed) -> dict[str, str]:
+    """What is told of a device, what matters most first; nothing where it is not known."""
+    dut = listed.dut
+    told = {"device": listed.path}
+    told |= {
+        "size": capacity(dut.capacity_bytes) if dut else "",
+        "model": dut.model if dut else "",
+        "serial": dut.serial if dut else "",
+        "bus": dut.bus if dut else "",
+        "firmware": dut.firmware if dut else "",
+        "media": _MEDIA[dut.rotational] if dut and dut.kind == "drive" else "",
+        "PCIe": _links(listed.link, listed.link_maximum),
+        "NUMA": "" if listed.numa_node is None else str(listed.numa_node),
+        "write cache": dut.write_cache if dut else "",
+        "sectors": f"{dut.logical_sector_bytes}/{dut.physical_sector_bytes}" if dut else "",
+        "purge": ", ".join(listed.purge_methods),
+        "by-id": listed.by_id[0] if listed.by_id else "",
+        _VERDICT: f"no: {_reason(listed.refusal)}" if listed.refusal else "yes",
+    }
+    if isinstance(listed.refusal, TargetNotOurs):
+        told[_VERDICT] += " (--discard-data allows it)"
+    return {name: printable(text) for name, text in told.items()}
+
+
+def _reason(refusal: SniaPtsError) -> str:
+    return str(refusal.facts.get("reason", refusal))
+
+
+def _links(current: Link | None, maximum: Link | None) -> str:
+    """A drive's PCIe link, and what it could be where that is more."""
+    if current is None or maximum is None:
+        return ""
+    words, most = (f"{link.gigatransfers:g} GT/s x{link.lanes}" for link in (current, maximum))
+    return words if words == most else f"{words} of {most}"

@@ -1,0 +1,22 @@
+"""The verb ``resume``: continues a run that was stopped."""
+
+from __future__ import annotations
+
+import argparse
+
+from ...files import require_private
+from ...record.suite import SuiteFolder
+from ...runner.resume import resume as resume_run
+from ...runner.suite import resume_suite
+from ..options import resume_options
+from .run import followed, show_run, show_suite
+
+
+def resume(arguments: argparse.Namespace) -> int:
+    """Resume a stopped run, or what is left of several tests."""
+    suite, options = SuiteFolder.existing(arguments.run), resume_options(arguments)
+    with followed(arguments) as (caller, letter):
+        if suite is None:
+            return show_run(resume_run(arguments.run, options, caller))
+        require_private(arguments.run)
+        return show_suite(resume_suite(suite, options, caller), letter)

@@ -1,0 +1,113 @@
+"""The verbs that run tests on a target, or plan them: one test, ``all`` of them, a profile."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...model.run_options import RunOptions
+from ...results.limit_checks import judgements, require_met, untested
+from ...results.result import TestResult
+from ...runner.run import Caller, FinishedRun, estimate, run
+from ...runner.suite import FinishedSuite, estimate_suite, run_suite, split_options
+from ..mail.config import load_mail_config
+from ..mail.notification import Notification
+from ..mail.notify import notify_on_exit
+from ..options import profile_options, run_options
+from ..parser import BASIC, TESTS
+from ..signals import stopped_by_signals
+from ..text.plan import plan_json, plan_lines, suite_json, suite_lines
+from ..text.suite import overview_lines
+from ..text.terminal import Terminal
+
+
+def run_one(arguments: argparse.Namespace) -> int:
+    """Run, or plan, the test ``arguments.test``."""
+    return _run_one(run_options(arguments), arguments)
+
+
+def run_profile(arguments: argparse.Namespace) -> int:
+    """Run, or plan, a profile on a drive, a file, or in a directory."""
+    return _run_one(profile_options(arguments), arguments)
+
+
+def _run_one(options: RunOptions, arguments: argparse.Namespace) -> int:
+    if arguments.plan:
+        with followed(arguments) as (caller, _):
+            found = estimate(options, caller)
+        if arguments.json:
+            print(json.dumps(plan_json(found, found.dut), indent=1))
+        else:
+            print("\n".join(plan_lines(found, found.dut, arguments.target)))
+        return 0
+    with followed(arguments) as (caller, _):
+        return show_run(run(options, caller))
+
+
+def run_all(arguments: argparse.Namespace) -> int:
+    """Run, or plan, several tests one after the other."""
+    arguments.test = BASIC[0]
+    options = split_options(run_options(arguments), tuple(TESTS) if arguments.advanced else BASIC)
+    if arguments.plan:
+        with followed(arguments) as (caller, _):
+            found = estimate_suite(options, caller)
+        if arguments.json:
+            print(json.dumps(suite_json(found, found[0].dut), indent=1))
+        else:
+            print("\n".join(suite_lines(found, found[0].dut, arguments.target)))
+        return 0
+    with followed(arguments) as (caller, letter):
+        return show_suite(run_suite(options, caller), letter)
+
+
+@contextmanager
+def followed(arguments: argparse.Namespace) -> Iterator[tuple[Caller, Notification]]:
+    """Follow a run on the terminal, and mail what is said of it; give who asks for the run, and the mail."""
+    with notify_on_exit(load_mail_config(arguments), arguments.afterwards) as letter:
+        terminal = Terminal(arguments.progress, letter)
+        caller = Caller(
+            on_event=terminal.on_event, confirm=terminal.confirm, command_line=tuple(arguments.command_line)
+        )
+        with stopped_by_signals():
+            try:
+                yield caller, letter
+            finally:
+                terminal.close()
+
+
+def show_run(finished: FinishedRun) -> int:
+    """Print the result of a run and where its report is; raises LimitsMissed."""
+    from ..text.result import result_lines
+
+    for line in result_lines(finished.result):
+        print(line)
+    print()
+    print(f"run folder: {finished.folder.path}")
+    for path in finished.reports.values():
+        print(f"report:     {path}")
+    require_met(judgements(finished.result))
+    return 0
+
+
+def show_suite(finished: FinishedSuite, letter: Notification) -> int:
+    """Print the results of several tests; raises ReportError for a report that failed, LimitsMissed."""
+    letter.verdict = finished.overview.verdict
+    for line in overview_lines(finished.overview):
+        print(line)
+    print()
+    print(f"run folder: {finished.folder.path}")
+    for path in finished.reports.values():
+        print(f"summary:    {path}")
+    if finished.unreported:
+        raise finished.unreported[0]
+    _require_limits_met(finished.results, finished.folder.tests)
+    return 0
+
+
+def _require_limits_met(results: tuple[TestResult, ...], tests: tuple[str, ...]) -> None:
+    limits = results[0].facts.limits if results else ()
+    if limits:
+        judged = [judgement for result in results for judgement in judgements(result)]
+        require_met((*judged, *untested(limits, tests)))

@@ -1,0 +1,100 @@
+"""From the arguments of the command line to the options of a run."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from ..errors import UsageError
+from ..model.annotations import Annotations, read_about
+from ..model.run_options import PROFILE, RunOptions
+from ..runner.resume import ResumeOptions
+from ..spec.limits import read_limits
+from ..spec.profile import AXIS
+from ..units import parse_size, whole_number
+
+
+def run_options(arguments: argparse.Namespace) -> RunOptions:
+    """Return what the arguments of a verb that runs a test ask for; raises UsageError or SpecError."""
+    if arguments.json and not arguments.plan:
+        raise UsageError(detail="--json goes with --plan.", hint="After a run, snia-pts assess RUN --json.")
+    return RunOptions(
+        test=arguments.test,
+        target=str(arguments.target),
+        specification=None if arguments.spec is None else str(arguments.spec),
+        test_class=arguments.test_class,
+        pts=arguments.pts,
+        overrides=tuple(arguments.set),
+        size_bytes=parse_size(arguments.size) if arguments.size else None,
+        overwrite=arguments.overwrite,
+        discard_data=arguments.discard_data,
+        serial=arguments.serial,
+        member_run=arguments.member_run,
+        purge=arguments.purge,
+        purge_command=arguments.purge_command,
+        allow_unpurged=arguments.allow_unpurged,
+        keep_write_cache=arguments.keep_write_cache,
+        engine=arguments.engine,
+        tune=arguments.tune,
+        refill_buffers=arguments.refill_buffers,
+        stall_seconds=arguments.stall_seconds,
+        seed=None if arguments.seed is None else seed(arguments.seed),
+        limits=read_limits(arguments.limits) if arguments.limits else (),
+        limits_source=str(arguments.limits or "limits"),
+        about=_about(arguments),
+        formats=formats_of(arguments),
+        assumed_mb_per_second=None if arguments.assume is None else _speed(arguments.assume),
+        run_folder=arguments.run_dir,
+    )
+
+
+def profile_options(arguments: argparse.Namespace) -> RunOptions:
+    """Return what ``profile run`` asks for; its own options become overrides."""
+    overrides = [
+        f"{key}={value}"
+        for key in ("repeats", "seconds", "ramp_seconds", "range")
+        if (value := getattr(arguments, key)) is not None
+    ]
+    arguments.spec, arguments.test = arguments.name, PROFILE
+    arguments.set = [*overrides, *(f"{AXIS}{text}" for text in arguments.axis)]
+    return run_options(arguments)
+
+
+def resume_options(arguments: argparse.Namespace) -> ResumeOptions:
+    """Return what the arguments of ``resume`` ask for."""
+    return ResumeOptions(
+        policy=arguments.policy,
+        target=None if arguments.target is None else str(arguments.target),
+        serial=arguments.serial,
+        overwrite=arguments.overwrite,
+        discard_data=arguments.discard_data,
+        purge_command=arguments.purge_command,
+    )
+
+
+def formats_of(arguments: argparse.Namespace) -> tuple[str, ...] | None:
+    """Return the formats of --to, none for ``none``; None where it is not given."""
+    if arguments.to is None:
+        return None
+    return tuple(dict.fromkeys(arguments.to.split(","))) if arguments.to != "none" else ()
+
+
+def seed(text: str) -> int:
+    """Return the number of --seed; raises UsageError."""
+    number = whole_number(text)
+    if number is None:
+        raise UsageError(detail=f"--seed {text}: not a whole number below 2^63.", hint="For example --seed 4711.")
+    return number
+
+
+def _about(arguments: argparse.Namespace) -> Annotations:
+    """Return what --about says of the test, with the operator of --operator; raises SpecError."""
+    about = read_about(arguments.about) if arguments.about else Annotations()
+    return replace(about, operator=arguments.operator) if arguments.operator else about
+
+
+def _speed(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(detail=f"--assume {text}: not a speed in MB/s.", hint="For example --assume 500.") from None

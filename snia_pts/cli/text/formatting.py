@@ -1,0 +1,68 @@
+"""Words that several verbs use, as text.  Nothing here prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ...analysis.steady_state import SteadyState
+from ...model.measurement import METRICS
+from ...model.steps import Demand, mix
+from ...spec import Deviation, OperatorSetting, Tracked
+from ...units import block_size, counted, number
+
+
+def format_tracked(tracked: Tracked) -> str:
+    """A tracked variable in a few words: ``IOPS 4 KiB 0/100``, ``IOPS T32Q32``, ``Throughput 0/100``."""
+    words = [METRICS[tracked.metric].label]
+    if tracked.block_size_bytes is not None:
+        words.append(block_size(tracked.block_size_bytes))
+    if tracked.read_percent is not None:
+        words.append(mix(tracked.read_percent))
+    if tracked.thread_count is not None and tracked.queue_depth is not None:
+        words.append(Demand(thread_count=tracked.thread_count, queue_depth=tracked.queue_depth).label)
+    return " ".join(words)
+
+
+def format_tracked_value(tracked: Tracked, value: float) -> str:
+    """A tracked variable with a value: ``IOPS 4 KiB 0/100 12 345``, ``Throughput 0/100 475.2 MB/s``."""
+    unit = METRICS[tracked.metric].unit
+    return f"{format_tracked(tracked)} {number(value)}{'' if unit == METRICS[tracked.metric].label else f' {unit}'}"
+
+
+def excursions(determinations: Iterable[tuple[Tracked, SteadyState]]) -> str:
+    """The tracked variables' excursions in a few words."""
+    return "; ".join(f"{format_tracked(tracked)} {_percents(state)}" for tracked, state in determinations)
+
+
+def _percents(state: SteadyState) -> str:
+    if not state.evaluable:
+        return "not evaluable"
+    return f"data {state.data_excursion_percent:.1f} %, slope {state.slope_excursion_percent:.1f} %"
+
+
+def deviation_lines(deviations: Sequence[Deviation], authority: str) -> Iterator[str]:
+    """Every difference from what a run is held against, a line each."""
+    yield ""
+    if not deviations:
+        yield f"No deviation from {authority}."
+        return
+    yield f"{counted(len(deviations), 'deviation')} from {authority}:"
+    for deviation in deviations:
+        yield f"  {deviation.what}: {deviation.actual}; {authority}: {deviation.standard} ({deviation.clause})"
+
+
+def setting_lines(settings: Sequence[OperatorSetting]) -> Iterator[str]:
+    """Every choice that the standard leaves to the operator and that is not the usual one, a line each."""
+    if settings:
+        yield f"{counted(len(settings), 'setting')} that the standard leaves to the operator:"
+    for setting in settings:
+        yield f"  {setting.what}: {setting.actual}; the standard: {setting.standard} ({setting.clause})"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Lines of columns, the first leaning left, the others right."""
+    lines = [tuple(head), *map(tuple, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for first, *others in lines:
+        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        yield "  ".join((f"  {first.ljust(widths[0])}", *cells)).rstrip()

@@ -1,0 +1,267 @@
+"""What a result says, as lines of text and as JSON.  Nothing here prints."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import zip_longest
+from typing import Any
+
+from ...analysis.steady_state import SteadyState
+from ...model.measurement import METRICS, MeasuredRound, SampledRound
+from ...model.steps import Stimulus, mix
+from ...model.time_series import TimeLine
+from ...report.figures.matrices import MARK, foot
+from ...report.profile.pages import overview
+from ...report.registry import TESTS
+from ...report.sections.summary import limit_text, value_text
+from ...report.tables import Table
+from ...results.limit_checks import judgements
+from ...results.points import Repeated, repeated_points, stimulus_attributes, window_points
+from ...results.result import Loop, Sampling, TestResult
+from ...spec import DemandSpec, ProfileSpec, Tracked, loop_rule
+from ...text import printable
+from ...units import block_size, counted, number
+from .formatting import deviation_lines, format_tracked, setting_lines, table
+
+_NARROWEST_HEADING = 9
+#: Letters of a line, and those that a broken text has at least.
+_WIDEST, _LEAST_TEXT = 100, 20
+
+
+def result_lines(result: TestResult) -> Iterator[str]:
+    """The verdict, the figures of the report's first page, determinations and matrices, and every deviation."""
+    facts = result.facts
+    virtual = "; all times are virtual" if facts.dut.simulated else ""
+    yield f"{facts.spec.caption}, {facts.spec.revision}, on {facts.dut.path}: {facts.dut.summary}{virtual}"
+    yield result.verdict
+    if result.ending_detail:
+        yield f"  {result.ending_detail}"
+    if result.sampling:
+        name = "Preconditioning" if result.sampling.phase == "PC" else "Stimulus"
+        yield from _judged_lines(name, result.sampling)
+    for loop in result.loops:
+        if loop_rule(facts.spec):
+            yield from _judged_lines(loop.part or "Test loop", loop)
+            yield from _matrix_lines(result, loop)
+    yield from _summary_lines(result)
+    for each in judgements(result):
+        value = "not measured" if each.value is None else value_text(each.limit, each.value)
+        told = "met" if each.met else f"NOT MET, {each.reason}"
+        yield f"Limit: {each.limit.name}: {limit_text(each.limit, each.value)}: {value}: {told}"
+    for warning in result.warnings:
+        yield f"Warning: {warning.what}: {warning.detail}"
+    yield from deviation_lines(result.deviations, facts.spec.authority)
+    yield from setting_lines(facts.settings)
+
+
+def _judged_lines(name: str, judged: Loop | Sampling) -> Iterator[str]:
+    done = counted(sum(measured.complete for measured in judged.rounds), "complete round")
+    if isinstance(judged, Sampling):
+        done = f"{counted(len(judged.rounds), 'sample')} judged as rounds"
+    yield ""
+    if judged.window is None:
+        since = (
+            " since the run was interrupted" if judged.rounds and max(judged.rounds[-1].interruptions or {0}) else ""
+        )
+        yield f"{name}: {done}, too few in a row{since} for a window"
+        return
+    first, last = judged.window.numbers[0], judged.window.numbers[-1]
+    kind = "measurement window" if judged.steady else "last window, NOT STEADY"
+    minutes = {each.number: each.minute for each in judged.rounds if isinstance(each, SampledRound)}
+    when = f" (minutes {minutes[first]:.4g} - {minutes[last]:.4g})" if minutes else ""
+    yield f"{name}: {done}; {kind}: rounds {first} - {last}{when}"
+    for tracked, determination in judged.window.determinations:
+        yield from _determination_lines(tracked, determination)
+
+
+def _determination_lines(tracked: Tracked, state: SteadyState) -> Iterator[str]:
+    verdict = "steady" if state.steady else "not steady" if state.evaluable else "not evaluable"
+    yield f"  {format_tracked(tracked)}: {verdict}"
+    if state.evaluable:
+        yield f"    mean of the rounds {number(state.average)} {METRICS[tracked.metric].unit}"
+        for name, measured, percent, allowed in (
+            ("data", state.data_excursion, state.data_excursion_percent, state.allowed_data_excursion),
+            ("slope", state.slope_excursion, state.slope_excursion_percent, state.allowed_slope_excursion),
+        ):
+            yield f"    {name} excursion {number(measured)} ({percent:.2f} %), allowed {number(allowed)}"
+        sign = "+" if state.intercept >= 0 else "-"
+        yield f"    best fit {state.slope:.6g} x round {sign} {abs(state.intercept):.6g}"
+
+
+def _matrix_lines(result: TestResult, loop: Loop) -> Iterator[str]:
+    """The window's points: block size by R/W mix, or TC by QD, in the unit of what the test tracks."""
+    rule = loop_rule(result.facts.spec)
+    if loop.window is None or rule is None:
+        return
+    metric = METRICS[rule.tracked[0].metric]
+    values = {place(result, stimulus): _figure(metric.label, figures) for stimulus, figures in window_points(loop)}
+    demands = isinstance(result.facts.spec, DemandSpec)
+    down, across = (sorted({key[axis] for key in values}) for axis in (0, 1))
+    yield ""
+    what = "TC down, QD across" if demands else "block size down, R/W mix across"
+    yield f"{metric.heading}, over the window; {what}"
+    yield from table(
+        ("", *(f"QD {each}" if demands else mix(each) for each in across)),
+        (
+            (
+                f"TC {each}" if demands else block_size(each),
+                *(number(values.get((each, one), math.nan)) for one in across),
+            )
+            for each in down
+        ),
+    )
+
+
+def place(result: TestResult, stimulus: Stimulus) -> tuple[int, int]:
+    """Return row and column of a point: TC and QD where these vary, else block size and share of reads."""
+    if isinstance(result.facts.spec, DemandSpec):
+        return stimulus.thread_count, stimulus.queue_depth
+    return stimulus.largest_block_bytes, stimulus.read_percent
+
+
+def _figure(label: str, figures: Mapping[str, float | None]) -> float:
+    name, scale = {
+        METRICS["iops"].label: ("iops", 1),
+        METRICS["mb_per_second"].label: ("mb_per_second", 1),
+        METRICS["average_response_ms"].label: ("average_response_us", 1000),
+    }[label]
+    value = figures[name]
+    return math.nan if value is None else value / scale
+
+
+def _summary_lines(result: TestResult) -> Iterator[str]:
+    """The tables of numbers and facts on the report's first page; of a profile's points all, or what comes to them."""
+    blocks = [each for each in TESTS[result.facts.spec.test].pages(result)[0].blocks if isinstance(each, Table)]
+    if isinstance(result.facts.spec, ProfileSpec):
+        blocks = [*(each for each in blocks if each.kind == "facts"), *overview(result)]
+    for block in blocks:
+        if block.kind in ("numbers", "facts"):
+            yield from ("", *_table_lines(block))
+            if explained := foot([cell for row in block.rows for cell in row if cell.startswith(MARK)]):
+                yield f"  {explained}"
+
+
+def _table_lines(shown: Table) -> Iterator[str]:
+    """A table of the report as text; long headings are broken, and the longest texts of a table that is too wide."""
+    if shown.title:
+        yield shown.title
+    columns = list(zip(*shown.rows, strict=True)) or [()] * len(shown.columns)
+    widths = [max([_NARROWEST_HEADING, *map(len, cells)]) for cells in columns]
+    heads = [textwrap.wrap(column.heading, width) for column, width in zip(shown.columns, widths, strict=True)]
+    depth = max(map(len, heads)) if shown.headed else 0
+    lines = [tuple([""] * (depth - len(head)) + head) for head in heads]
+    rows = [*(list(zip_longest(*lines, fillvalue="")) if depth else []), *_broken(shown, widths)]
+    widths = [max(map(len, cells), default=0) for cells in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            cell.rjust(width) if column.align == "right" else cell.ljust(width)
+            for cell, width, column in zip(row, widths, shown.columns, strict=True)
+        )
+        yield f"  {'  '.join(cells)}".rstrip()
+
+
+def _broken(shown: Table, widths: Sequence[int]) -> Iterator[Sequence[str]]:
+    """Give the rows of a table, the widest column of texts broken where it is wider than a terminal."""
+    over = 2 + sum(widths) + 2 * (len(widths) - 1) - _WIDEST
+    texts = [place for place, column in enumerate(shown.columns) if column.align == "left"]
+    if over <= 0 or not texts:
+        yield from shown.rows
+        return
+    place = max(texts, key=lambda at: widths[at])
+    for row in shown.rows:
+        for at, line in enumerate(textwrap.wrap(row[place], max(_LEAST_TEXT, widths[place] - over)) or [""]):
+            others = row if at == 0 else [""] * len(row)
+            yield [*others[:place], line, *others[place + 1 :]]
+
+
+def result_json(result: TestResult, disagreements: Sequence[str], unjournaled: Sequence[str] = ()) -> dict[str, Any]:
+    """The assessment for programs; a figure that is not to be had is null."""
+    facts, repeated = result.facts, tuple(repeated_points(result))
+    found = {
+        "format": 1,
+        "run": facts.run_id,
+        "test": facts.spec.test,
+        "revision": facts.spec.revision,
+        "verdict": result.verdict,
+        "steady": result.steady,
+        "unsteady": list(result.unsteady),
+        "conformant": result.conformant,
+        "ending": result.ending,
+        "ending_detail": result.ending_detail,
+        "written_bytes": result.written_bytes,
+        "read_bytes": result.read_bytes,
+        "loops": [_loop_json(result, loop, repeated) for loop in result.loops],
+        "sampling": {"phase": result.sampling.phase, **_judged_json(result.sampling)} if result.sampling else None,
+        "time_lines": [_line_json(line) for line in result.time_lines],
+        "conclusion": result.conclusion.reason if result.conclusion else None,
+        "deviations": [asdict(deviation) for deviation in result.deviations],
+        "settings": [asdict(setting) for setting in facts.settings],
+        "warnings": [asdict(warning) for warning in result.warnings],
+        "limits": [each.told for each in judgements(result)],
+        "differs_from_journal": list(disagreements),
+        "unjournaled_evidence": list(unjournaled),
+    }
+    return _finite(found)  # type: ignore[no-any-return]  # it is a dict as before
+
+
+def _loop_json(result: TestResult, loop: Loop, repeated: Sequence[Repeated]) -> dict[str, Any]:
+    limited = result.host_limited_points(loop)
+    if isinstance(result.facts.spec, ProfileSpec):
+        points = [{**stimulus_attributes(each.stimulus), **each.figures} for each in repeated if each.name == loop.part]
+        return {"part": loop.part, **_judged_json(loop), "points": points}
+    points = [
+        {**stimulus_attributes(stimulus), **figures, "host_limited": limited[stimulus]}
+        for stimulus, figures in window_points(loop)
+    ]
+    return {"part": loop.part, **_judged_json(loop), "points": points}
+
+
+def _judged_json(judged: Loop | Sampling) -> dict[str, Any]:
+    window = judged.window
+    determinations = window.determinations if window else ()
+    return {
+        "steady": judged.steady,
+        "rounds": [_round_json(measured) for measured in judged.rounds],
+        "window": list(window.numbers) if window else None,
+        "determinations": [{**asdict(tracked), **asdict(state)} for tracked, state in determinations],
+    }
+
+
+def _round_json(measured: MeasuredRound | SampledRound) -> dict[str, Any]:
+    if isinstance(measured, SampledRound):
+        return {"number": measured.number, "minute": measured.minute, "iops": measured.sample.iops}
+    points = len(measured.measurements)
+    return {"number": measured.number, "complete": measured.complete, "points": points}
+
+
+def _line_json(line: TimeLine) -> dict[str, Any]:
+    """A time line without its samples, which stand in result.xml."""
+    seconds, ios = math.fsum(line.seconds), math.fsum(line.read_ios) + math.fsum(line.write_ios)
+    moved = math.fsum(line.read_bytes) + line.written_bytes
+    return {
+        "phase": line.phase,
+        "part": line.part,
+        **stimulus_attributes(line.stimulus),
+        "samples": len(line),
+        "stretches": line.stretches,
+        "complete": line.complete,
+        "io_seconds": seconds,
+        "iops": ios / seconds if seconds else None,
+        "mb_per_second": moved / seconds / 1e6 if seconds else None,
+        "written_bytes": line.written_bytes,
+        "maximum_response_us": max(line.maximum_response_us, default=None),
+    }
+
+
+def _finite(value: Any) -> Any:
+    """Return ``value`` with null for every number that is none, and texts as they may be shown."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,176 @@
+"""Claim a target and the layers beneath it: open devices exclusively, lock devices and files, until they are closed.
+
+The kernel releases a claim when the process ends, however it ends.  An exclusive open of a device holds in all
+namespaces, a lock of a file under all its names; another run on the same bytes fails at one of them.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import stat
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from ...errors import TargetBusy, TargetUnfit
+from .guard import cannot_open, require_sole_name
+from .identity import attribute
+from .storage import Layer, device_identity, holders, identity_of
+
+#: udev locks a device, and lists of drives open it, for a shorter time.
+PASSING_SECONDS = 0.5
+ELSEWHERE = "no longer leads to the file or device that was checked"
+_EXCLUSIVE = "is already open exclusively (a mount in a container, RAID, device mapper, another run)"
+_WHOLE_FILE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+_UNLOCKED = struct.pack("h", fcntl.F_UNLCK)
+
+
+def open_checked(path: Path, flags: int, checked: os.stat_result | None, *, folder: int | None = None) -> int:
+    """Open ``path`` for writing and return the descriptor, if it is still the file or device with status ``checked``.
+
+    ``checked`` is None for a new file.  If ``folder``, a descriptor, is given, the last part of the path is opened in
+    that folder.  Raises TargetBusy, TargetUnfit.
+    """
+    name = path if folder is None else Path(path.name)
+    try:
+        descriptor = os.open(name, flags | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            raise TargetBusy(path=path, reason=f"it {_EXCLUSIVE}") from None
+        raise cannot_open(path, error.errno or errno.EIO) from None
+    if checked is not None and node_identity(os.fstat(descriptor)) != node_identity(checked):
+        os.close(descriptor)
+        raise TargetBusy(path=path, reason=f"it {ELSEWHERE}")
+    return descriptor
+
+
+def node_identity(status: os.stat_result) -> tuple[int, int, int, int]:
+    """Return the identity of a file or device node: kind, file system, inode, and the number of a device."""
+    return stat.S_IFMT(status.st_mode), status.st_dev, status.st_ino, status.st_rdev
+
+
+def lock(descriptor: int, path: Path, beneath: str = "") -> None:
+    """Lock an open target, or a layer called ``beneath`` of it, against other runs and programs such as QEMU.
+
+    Raises TargetBusy if another program has locked it, and TargetUnfit on a file system that does not support locks.
+    """
+    built = f"it is built on {beneath}, and " if beneath else ""
+    reason = f"{built}another program has locked {beneath or 'it'} (another run of snia-pts?)"
+    locked = TargetBusy(path=path, reason=reason)
+    deadline = time.monotonic() + PASSING_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise locked from None
+        except OSError as error:
+            raise TargetUnfit(path=path, reason=f"it cannot be locked ({error.strerror})") from None
+        time.sleep(PASSING_SECONDS / 10)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode) and _has_range_lock(descriptor):
+        raise locked
+
+
+def require_sole_open(descriptor: int, path: Path) -> None:
+    """Raise TargetBusy unless ``descriptor`` becomes the only open one of its file within PASSING_SECONDS.
+
+    The kernel grants a write lease only on such a descriptor.  It also counts openers that /proc does not show: the
+    kernel itself, processes in other containers, io_uring, and descriptors in flight over a socket.
+    """
+    deadline = time.monotonic() + PASSING_SECONDS
+    while not _is_sole_open(descriptor):
+        if time.monotonic() > deadline:
+            raise TargetBusy(path=path, reason="the kernel, or a process that cannot be examined, has it open")
+        time.sleep(PASSING_SECONDS / 10)
+
+
+def _is_sole_open(descriptor: int) -> bool:
+    """Return whether a write lease is granted (it is released at once), or is unsupported or not permitted here."""
+    fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # ignored by default, if somebody opens the file right now
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError as error:
+        return error.errno != errno.EAGAIN
+    fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return True
+
+
+def claim_beneath(stack: Sequence[Layer], path: Path, claims: ExitStack) -> tuple[str, ...]:
+    """Claim every layer beneath the target at ``path``, in the order of their identities, until ``claims`` is closed.
+
+    A device that another device of the stack holds exclusively (device mapper, RAID) is not claimed.  Returns
+    descriptions of what could not be claimed for lack of permission.  Raises TargetBusy, TargetUnfit.
+    """
+    unclaimed = []
+    for layer in sorted(stack[1:], key=lambda layer: layer.identity):
+        denied = _claim_device(layer, stack, path, claims) if layer.block else _claim_file(layer, path, claims)
+        if denied:
+            unclaimed.append(f"who else uses {layer.name}, which {path.name} is built on ({denied})")
+    return tuple(unclaimed)
+
+
+def _claim_file(layer: Layer, path: Path, claims: ExitStack) -> str:
+    """Lock a file beneath a target; return why it may not be opened, or nothing."""
+    for mode in (os.O_RDWR, os.O_RDONLY):
+        try:
+            descriptor = os.open(layer.path, mode | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            break
+        except OSError as error:
+            denied = error.strerror or str(error)
+            if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise TargetBusy(path=path, reason=f"it is built on {layer.path}, which {ELSEWHERE}") from None
+    else:
+        return denied
+    claims.callback(os.close, descriptor)
+    status = os.fstat(descriptor)
+    if identity_of(status) != layer.identity:
+        raise TargetBusy(path=path, reason=f"it is built on {layer.path}, which {ELSEWHERE}")
+    require_sole_name(path, status.st_nlink, layer.name)
+    lock(descriptor, path, layer.name)
+    return ""
+
+
+def _claim_device(layer: Layer, stack: Sequence[Layer], path: Path, claims: ExitStack) -> str:
+    """Open a device beneath a target exclusively; return why it may not be opened, or nothing."""
+    if layer.block is None or (layer.block / "partition").exists() or any(_exclusive_holders(layer.block, stack)):
+        return ""  # the claim of a disk includes its partitions
+    try:
+        descriptor = os.open(layer.path, os.O_RDONLY | os.O_EXCL | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            return error.strerror or str(error)
+        raise TargetBusy(path=path, reason=f"it is built on {layer.name}, which {_EXCLUSIVE}") from None
+    claims.callback(os.close, descriptor)
+    if identity_of(os.fstat(descriptor)) != layer.identity:
+        raise TargetBusy(path=path, reason=f"it is built on {layer.name}, and {layer.path} {ELSEWHERE}")
+    lock(descriptor, path, layer.name)
+    return ""
+
+
+def _exclusive_holders(block: Path, stack: Sequence[Layer]) -> Iterator[Path]:
+    """Yield the devices of a stack that hold a device beneath them exclusively."""
+    identities = {layer.identity for layer in stack}
+    yield from (holder for holder in holders(block) if device_identity(holder) in identities)
+    yield from (
+        layer.block for layer in stack if layer.block and attribute(layer.block / "backing_dev") not in ("", "none")
+    )
+
+
+def _has_range_lock(descriptor: int) -> bool:
+    """Lock the whole file (an OFD lock, which conflicts with POSIX locks); return whether another program has one."""
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return True
+        if error.errno != errno.EBADF:  # the file system does not support such locks, so nobody has one
+            return False
+        # EBADF: the descriptor is open for reading only, and can only test for a lock.
+        return not fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE).startswith(_UNLOCKED)
+    return False

@@ -1,0 +1,161 @@
+"""Signatures on a drive: file systems, partition tables, and membership in a RAID, pool or volume group.
+
+They are read by util-linux's wipefs with --no-act, which changes nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ...errors import DeviceFailed
+from ...units import KIB
+from ..process import program as process
+
+_TIMEOUT_SECONDS = 60
+_EDGE_BYTES = 256 * KIB
+#: Errors of opening that do not mean that the drive failed.
+_NOT_DRIVE_ERRORS = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.EBUSY}
+#: Signatures of members of a larger whole; wipefs does not report usage "raid" for all of them.
+_MEMBERS = {
+    "zfs_member": "a ZFS pool",
+    "bcache": "a bcache",
+    "ceph_bluestore": "Ceph",
+    "LVM2_member": "LVM",
+    "linux_raid_member": "a Linux RAID",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """A signature on a device: its kind (``ext4``, ``gpt partition table``), its label, and what the device is a member
+    of (empty if of nothing).
+    """
+
+    device: str
+    kind: str
+    label: str
+    member_of: str
+
+    @property
+    def description(self) -> str:
+        """Kind and label."""
+        return f"{self.kind} {self.label}".strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The signatures on a disk and its partitions; ``unreadable`` says why they cannot be read, or is empty."""
+
+    partitions: tuple[str, ...] = ()
+    signatures: tuple[Signature, ...] = ()
+    unreadable: str = ""
+
+    def descriptions(self, disk: str) -> tuple[str, ...]:
+        """Return distinct descriptions, such as ``gpt`` and ``sdb1 (ext4 photos)``; every partition is included."""
+        texts = [signature.description for signature in self.signatures if signature.device == disk]
+        for partition in self.partitions:
+            inside = [signature.description for signature in self.signatures if signature.device == partition]
+            texts.append(f"{partition} ({', '.join(dict.fromkeys(inside)) or 'nothing recognised'})")
+        return tuple(dict.fromkeys(texts))
+
+
+def read_contents(disks: Mapping[Path, Sequence[Path]], evidence: Path | None = None) -> dict[Path, Contents]:
+    """Return the contents of each disk, given its partitions; ``evidence`` is the base name of the files to keep.
+
+    One wipefs examines all disks; if it fails (one disk disappeared), each disk is examined by its own.
+    """
+    unreadable = {disk: _read_error(disk) for disk in disks}
+    readable = [disk for disk, reason in unreadable.items() if not reason]
+    signatures, failed = _signatures([device for disk in readable for device in (disk, *disks[disk])], evidence)
+    if failed and len(disks) > 1:
+        return {disk: read_contents({disk: parts})[disk] for disk, parts in disks.items()}
+    return {
+        disk: Contents(
+            partitions=tuple(part.name for part in parts),
+            signatures=tuple(
+                signature for signature in signatures if signature.device in {disk.name, *(part.name for part in parts)}
+            ),
+            unreadable=unreadable[disk] or failed,
+        )
+        for disk, parts in disks.items()
+    }
+
+
+def read_file_contents(path: Path) -> Contents:
+    """Return the contents of a regular file."""
+    unreadable = _read_error(path)
+    signatures, failed = ([], "") if unreadable else _signatures([path], None)
+    return Contents(signatures=tuple(signatures), unreadable=unreadable or failed)
+
+
+def _read_error(disk: Path) -> str:
+    """Return why the beginning or end of a disk, where signatures are, cannot be read; wipefs reports nothing then."""
+    try:
+        _read_edges(disk)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def require_answer(disk: Path) -> None:
+    """Raise DeviceFailed if the beginning or end of a block device cannot be read; other paths are accepted."""
+    if not disk.is_block_device():
+        return
+    try:
+        reason = "" if _read_edges(disk) else "its size is 0"
+    except OSError as error:
+        reason = "" if error.errno in _NOT_DRIVE_ERRORS else error.strerror or str(error)
+    if reason:
+        hint = "Check dmesg, its cable and its power. Nothing was written to it or to the run folder."
+        raise DeviceFailed(step="resume", what=disk, reason=f"it does not answer ({reason})", hint=hint)
+
+
+def _read_edges(disk: Path) -> int:
+    """Read the beginning and end of a disk, and return its size in bytes; raises OSError."""
+    descriptor = os.open(disk, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        end = os.lseek(descriptor, 0, os.SEEK_END)
+        for start, stop in ((0, min(end, _EDGE_BYTES)), (max(0, end - _EDGE_BYTES), end)):
+            offset = start
+            while offset < stop:  # a read that ends before a bad sector succeeds; the next one fails
+                offset += len(os.pread(descriptor, stop - offset, offset)) or stop
+        return end
+    finally:
+        os.close(descriptor)
+
+
+def _signatures(devices: Sequence[Path], evidence: Path | None) -> tuple[list[Signature], str]:
+    """Return the signatures on these devices, and why they could not be read (empty if they were)."""
+    if not devices:
+        return [], ""
+    argv = ["wipefs", "--no-act", "--json", "--output", "DEVICE,TYPE,USAGE,LABEL", *map(str, devices)]
+    with TemporaryDirectory(prefix="snia-pts-") as folder:
+        finished = process.run(argv, evidence=evidence or Path(folder) / "wipefs", timeout_seconds=_TIMEOUT_SECONDS)
+    if finished.exit_code or finished.timed_out:
+        return [], finished.error_summary
+    return parse_signatures(finished.stdout)
+
+
+def parse_signatures(answer: str) -> tuple[list[Signature], str]:
+    """Return the signatures in an answer of wipefs, and why it could not be parsed (empty if it could)."""
+    try:
+        rows = json.loads(answer)["signatures"] if answer.strip() else []
+        return [_signature(row) for row in rows], ""
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return [], f"unexpected output of wipefs ({answer[:40]!r})"
+
+
+def _signature(row: Mapping[str, str | None]) -> Signature:
+    kind = row["type"] or "an unknown signature"
+    member = _MEMBERS.get(kind, "")
+    if not member and (row["usage"] == "raid" or kind.endswith("_member")):
+        member = f"a RAID ({kind})"
+    if row["usage"] == "partition-table":
+        kind = f"{kind} partition table"
+    return Signature(device=row["device"] or "", kind=kind, label=row["label"] or "", member_of=member)

@@ -1,0 +1,231 @@
+"""Checks that refuse a block device or file as a target, above all one that is in use.  They only read.
+
+``safety.claim_target`` runs them before the first byte is written, ``inventory`` for every device of the host, so that
+both give the same answer.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from ...errors import TargetBusy, TargetMissing, TargetNotOurs, TargetUnfit
+from .contents import Contents
+from .identity import ROOT, attribute
+from .processes import THIS_PROCESS
+from .storage import (
+    Identity,
+    Layer,
+    device_identity,
+    holders,
+    identity_of,
+    label,
+    layers,
+    partitions,
+    undetermined_backing,
+)
+from .usage import Usage
+
+_OPTICAL = "5"
+_FLOPPY = "2:"
+#: Device mapper: prefix of a device's UUID, and the kind of device.
+_MAPPERS = {"LVM-": "LVM", "mpath-": "multipath", "CRYPT-": "encryption", "": "device mapper"}
+_MEMBER_HINT = (
+    "Remove the drive from it and wipe the signature (wipefs --all, its partitions first), or choose another drive; "
+    "--discard-data does not allow this."
+)
+_DATA_HINT = "Choose another drive, or pass --discard-data if all data on this one may be destroyed."
+_GONE_HINT = "Detach the device and create it again on a file or device that exists here, or choose another target."
+
+
+def require_node(path: Path, block: Path) -> None:
+    """Refuse a block device known from sysfs if its name below /dev is missing or leads to another device."""
+    try:
+        status = path.stat()
+    except OSError:
+        hint = "The kernel knows the device, but it has no node here (a container?)."
+        raise TargetMissing(path=path, hint=hint) from None
+    if stat.S_ISBLK(status.st_mode) and identity_of(status) != device_identity(block):
+        raise TargetUnfit(path=path, reason="its node leads to another device than the kernel's device of this name")
+
+
+def stack_of(block: Path, usage: Usage, root: Path = ROOT) -> tuple[Layer, ...]:
+    """Return a block device and everything that it is built on, from the top down; ``block`` is its sysfs folder."""
+    return tuple(layers(block, usage.backings, root))
+
+
+def require_free(path: Path, stack: Sequence[Layer], usage: Usage) -> None:
+    """Refuse a target that cannot be tested, or that is in use itself or in any layer beneath it.
+
+    ``stack`` is the target and the layers beneath it, empty for a device that is gone.  Raises TargetMissing,
+    TargetUnfit, TargetBusy.
+    """
+    if not stack:
+        raise TargetMissing(path=path)
+    top, *beneath = stack
+    if top.block and (unsupported := _unsupported(top.block)):
+        raise TargetUnfit(path=path, reason=unsupported)
+    if reason := usage_sentence(stack, usage, path):
+        raise TargetBusy(path=path, reason=reason)
+    if name := undetermined_backing(tuple(stack), usage.backings):
+        raise TargetUnfit(
+            path=path, reason=f"it is built on {name}, which cannot be examined from here", hint=_GONE_HINT
+        )
+    for layer in beneath:
+        _require_backing_name(path, layer)
+
+
+def usage_sentence(stack: Sequence[Layer], usage: Usage, path: Path) -> str:
+    """Return a sentence that says who or what uses the target ``path`` or a layer beneath it; empty if nobody does."""
+    for layer in stack:
+        is_top = layer is stack[0]
+        node, name = (path, "it") if is_top else (layer.path, layer.name)
+        reason = _use(layer, stack, usage, name) or process_sentence(layer, usage, stack, name)
+        if reason := reason or _lock_sentence(node, usage, name):
+            return reason if is_top else f"it is built on {name}, and {reason}"
+    return ""
+
+
+def process_sentence(layer: Layer, usage: Usage, stack: Sequence[Layer] = (), name: str = "it") -> str:
+    """Return a sentence that says which process has a file, or a disk or one of its partitions, open or mapped.
+
+    The layer is called ``name`` in it.  multipathd is ignored in the layers beneath a multipath device of ``stack``,
+    whose paths it keeps open.  The sentence is empty if no process uses the layer.
+    """
+    parts = partitions(layer.block) if layer.block else []
+    objects = [(layer.identity, name), *((device_identity(part), part.name) for part in parts)]
+    multipath = any(upper.block and attribute(upper.block / "dm/uuid").startswith("mpath-") for upper in stack[:-1])
+    for identity, object_name in objects:
+        for user in usage.processes.users.get(identity, ()) if identity else ():
+            if not (multipath and layer is not stack[0] and user.process.startswith("multipathd (")):
+                return user.sentence(object_name)
+    return ""
+
+
+def require_sole_name(path: Path, links: int, beneath: str = "") -> None:
+    """Refuse a file with hard links, or a target that is built on one, called ``beneath``."""
+    if links > 1:
+        subject = f"it is built on {beneath}, which" if beneath else "it"
+        reason = f"{subject} has {links} names (hard links), and a test would destroy the content of all of them"
+        raise TargetUnfit(path=path, reason=reason)
+
+
+def _require_backing_name(path: Path, layer: Layer) -> None:
+    """Refuse a target whose backing file has hard links, or cannot be found at the path that the kernel reports.
+
+    A file that this process may not examine is left to ``claim_beneath``, which reports it.
+    """
+    if layer.block is not None:
+        return
+    try:
+        status = layer.path.stat()
+    except PermissionError:
+        return
+    except OSError:
+        status = None
+    if status is None or identity_of(status) != layer.identity:
+        reason = f"it is built on {layer.path}, which was removed, renamed, or is in another mount namespace"
+        raise TargetUnfit(path=path, reason=reason, hint=_GONE_HINT)
+    require_sole_name(path, status.st_nlink, layer.name)
+
+
+def _use(layer: Layer, stack: Sequence[Layer], usage: Usage, name: str) -> str:
+    """Return a sentence with the use of a layer, called ``name``, apart from that by its own stack; empty if unused."""
+    identities = {member.identity for member in stack}
+    for use in usage.uses.get(layer.identity, ()):
+        if use.by is None or use.by not in identities:
+            return use.sentence(name) + _upper_user(use.by, usage)
+    if layer.block is None:
+        return ""
+    if holder := _holder_sentence(layer.block, identities, usage, name):
+        return holder
+    registered = any((device / "bcache").is_dir() for device in (layer.block, *partitions(layer.block)))
+    above = any(member.block and member.block.name.startswith("bcache") for member in stack)
+    return f"{name} is registered with bcache" if registered and not above else ""
+
+
+def require_writable(path: Path) -> None:
+    """Refuse a device that this process may not write to, without opening it."""
+    if not os.access(path, os.W_OK, effective_ids=True):
+        raise cannot_open(path, denial(path))
+
+
+def denial(path: Path) -> int:
+    """Return the error number with which the kernel denies writing to a path."""
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        return errno.EROFS
+    return errno.EACCES if os.geteuid() else errno.EPERM  # root may not write to an immutable file
+
+
+def cannot_open(path: Path, number: int) -> TargetUnfit:
+    """Return the exception for a target that cannot be opened for writing because of error ``number``."""
+    hint = "Run as root, or as a user who may write to it." if number == errno.EACCES else None
+    return TargetUnfit(path=path, reason=f"it cannot be opened for writing ({os.strerror(number)})", hint=hint)
+
+
+def require_spare(path: Path, contents: Contents, *, discard_data: bool) -> None:
+    """Refuse a block device that holds or may hold data, unless ``discard_data`` is True.
+
+    A member of a RAID, pool or volume group is always refused.  Raises TargetBusy, TargetNotOurs.
+    """
+    members = dict.fromkeys(signature.member_of for signature in contents.signatures if signature.member_of)
+    if members:
+        reason = f"it is marked as a member of {', '.join(members)}"
+        raise TargetBusy(path=path, reason=reason, hint=_MEMBER_HINT)
+    if discard_data:
+        return
+    if contents.unreadable:
+        reason = f"its content cannot be examined ({contents.unreadable})"
+        raise TargetNotOurs(path=path, reason=reason, hint=_DATA_HINT)
+    if descriptions := contents.descriptions(path.name):
+        raise TargetNotOurs(path=path, reason=f"it holds {', '.join(descriptions)}", hint=_DATA_HINT)
+
+
+def _unsupported(block: Path) -> str:
+    """Return why the tests cannot run on a device; empty if they can."""
+    if attribute(block / "ro") == "1":
+        return "it is read-only"
+    if attribute(block / "device/type") == _OPTICAL or attribute(block / "dev").startswith(_FLOPPY):
+        return "it is an optical drive or a floppy disk"
+    if attribute(block / "queue/zoned") == "host-managed":
+        return "its zones accept only sequential writes (host-managed), and the tests write at random"
+    return ""
+
+
+def _holder_sentence(block: Path, identities: Collection[Identity], usage: Usage, name: str) -> str:
+    """Return a sentence with the devices, except ``identities``, that are built on a disk; empty if there are none."""
+    devices, user = [], ""
+    for holder in holders(block):
+        identity = device_identity(holder)
+        if identity in identities:
+            continue
+        mapper = attribute(holder / "dm/uuid") if holder.name.startswith("dm-") else None
+        if mapper is not None:
+            kind = next(kind for prefix, kind in _MAPPERS.items() if mapper.startswith(prefix))
+        else:
+            kind = "RAID" if holder.name.startswith("md") else ""
+        devices.append(f"{label(holder)} ({kind})" if kind else label(holder))
+        user = user or _upper_user(identity, usage)
+    return f"{name} backs {', '.join(devices)}{user}" if devices else ""
+
+
+def _upper_user(identity: Identity | None, usage: Usage) -> str:
+    """Return the end of a sentence: who has a device open that backs the object, such as another run; else nothing."""
+    users = usage.processes.users.get(identity, ()) if identity else ()
+    return f", and {users[0].sentence('that device')}" if users else ""
+
+
+def _lock_sentence(path: Path, usage: Usage, name: str) -> str:
+    """Return a sentence that says who has locked the node or file ``path``, called ``name``; empty if nobody has."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ""
+    owners = usage.processes.locks.get((status.st_dev, status.st_ino))
+    if not owners:
+        return ""
+    guess = "through an inherited descriptor?" if owners[0] == THIS_PROCESS else "another run of snia-pts?"
+    return f"{owners[0]} has locked {name} ({guess})"

@@ -1,0 +1,93 @@
+"""What is asked of fio before a run: which one it is, and how it can do I/O on the target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ...errors import TargetUnfit, ToolMissing, UsageError
+from ...files import create_file
+from ...model.steps import Stimulus
+from .. import fio
+from ..device.fio_name import fio_name
+from ..evidence import pre_run_path
+from ..process import program as process
+from ..process.inherited import InheritedFiles
+
+#: The fio I/O engines a run may choose, in order of preference.
+IO_ENGINES: tuple[fio.IoEngine, ...] = ("io_uring", "libaio")
+#: The oldest fio with which the suite's own tests passed; README and scripts/setup name it, too.
+OLDEST = (3, 33)
+
+
+def fio_version(evidence: Path) -> str:
+    """Return fio's version; raises ToolMissing where there is none, or one too old."""
+    finished = process.run(["fio", "--version"], evidence=pre_run_path(evidence, "fio-version"), timeout_seconds=30)
+    version = finished.stdout.strip()
+    if parse_version(version) < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        raise ToolMissing(
+            program=f"fio {needed} or newer (found: {(version or finished.error_summary)[:80]})",
+            package="fio",
+        )
+    return version
+
+
+def choose_io_engine(
+    path: str, sector_bytes: int, evidence: Path, wanted: Sequence[fio.IoEngine], descriptor: int | None = None
+) -> fio.IoEngine:
+    """Return the first of ``wanted`` that reads the target with direct I/O.  Reads only.
+
+    The target is what ``descriptor`` holds, or without one what ``path`` leads to.  Raises TargetUnfit, with fio's own
+    words, when none does.
+    """
+    complaints = []
+    for io_engine in wanted:
+        probe = Stimulus(
+            access="RND",
+            read_percent=100,
+            block_size_bytes=max(4096, sector_bytes),
+            thread_count=1,
+            queue_depth=1,
+            range_offset_bytes=0,
+            range_bytes=max(4096, sector_bytes),
+            passes=1,
+        )
+        job = pre_run_path(evidence, f"probe-{io_engine}.fio")
+        with fio.JobFiles(job, fio.job_file(probe, path, io_engine, 1 << 61), path, descriptor, replace=True) as files:
+            finished = process.run(fio.command(job), evidence=job, timeout_seconds=60, inherited=files.inherited)
+            text = files.answer().decode("utf-8", "replace")
+        try:
+            fio.accept(probe, finished.exit_code, finished.timed_out, text)
+        except fio.AnswerRejected as refusal:
+            complaints.append(f"{io_engine}: {refusal.reason} ({finished.error_summary})")
+        else:
+            return io_engine
+    raise TargetUnfit(
+        path=path,
+        reason="fio cannot read it with direct I/O: " + "; ".join(complaints),
+        hint="A file must lie on a file system with O_DIRECT (not tmpfs before Linux 6.6); try --engine libaio.",
+    )
+
+
+def require_options(stimuli: Iterable[Stimulus], path: str, io_engine: fio.IoEngine, evidence: Path) -> None:
+    """Raise UsageError, with fio's own words, for options of stimuli that fio does not take.  Does no I/O."""
+    told = {stimulus.options: stimulus for stimulus in stimuli if stimulus.options}
+    for number, (options, stimulus) in enumerate(told.items(), start=1):
+        job = pre_run_path(evidence, f"options-{io_engine}-{number}.fio")
+        create_file(job, fio.job_file(stimulus, path, io_engine, 1 << 61).encode(), replace=True)
+        named = InheritedFiles(environment={fio.TARGET: fio_name(path)})
+        finished = process.run(("fio", "--parse-only", str(job)), evidence=job, timeout_seconds=60, inherited=named)
+        if finished.exit_code != 0:
+            given = ", ".join(f"{key}={value}" for key, value in options)
+            raise UsageError(
+                detail=f"fio does not take {given} ({finished.error_summary}).",
+                hint="Correct the profile's options of fio; fio --cmdhelp=OPTION tells what each may be.",
+            )
+
+
+def parse_version(text: str) -> tuple[int, int]:
+    """Return (major, minor) of ``fio --version``; (0, 0) when it says nothing of the kind."""
+    match = re.search(r"fio-([0-9]{1,9})\.([0-9]{1,9})", text)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -1,0 +1,1 @@
+"""What the kernel tells of drive and host while a run goes on."""

@@ -1,0 +1,1 @@
+"""Start programs; no other package does."""

@@ -1,0 +1,48 @@
+"""Descriptors that a program inherits, so that it opens exactly the files that the suite holds open."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+DESCRIPTORS = "/proc/self/fd/"
+#: Shells redirect lower descriptors; StagedProgram uses 3.
+_LEAST_DESCRIPTOR = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InheritedFiles:
+    """Open files for a program, by the names that its command uses, and environment variables for it.
+
+    If an argument of the command, or the value of a variable, is a key of ``files`` or ends with ``=`` and a key, the
+    key is replaced by the name of the descriptor.
+    """
+
+    files: Mapping[str, int] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def duplicate(files: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Duplicate descriptors for a program, by name, without the locks and exclusive opens of the originals."""
+    names: dict[str, int] = {}
+    with ExitStack() as cleanup:
+        for name, number in files.items():
+            descriptor = os.open(f"{DESCRIPTORS}{number}", os.O_PATH | os.O_CLOEXEC)
+            try:
+                names[name] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _LEAST_DESCRIPTOR)
+            finally:
+                os.close(descriptor)
+            cleanup.callback(os.close, names[name])
+        yield names
+
+
+def substitute(argument: str, descriptors: Mapping[str, int]) -> str:
+    """Return an argument of a command with the file's name in it replaced by the name of its descriptor."""
+    for name, number in descriptors.items():
+        if argument == name or argument.endswith(f"={name}"):
+            return f"{argument.removesuffix(name)}{DESCRIPTORS}{number}"
+    return argument

@@ -1,0 +1,399 @@
+"""Start programs: the only module that does.
+
+Programs are started from argument lists, never through shell strings, each in its own process group.  They have a
+wall-clock limit and get SIGTERM before SIGKILL.  Command, output, exit code and times are kept as evidence.  When the
+suite dies, the kernel kills its programs.
+
+Starting has two steps.  A prepared program waits in its own process, at the start gate, for the go-ahead of the suite;
+if the suite dies, it exits.  So there is no moment at which the suite could die and leave a program behind, and the
+next program can be prepared while one runs, so that it starts without delay.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from ...errors import ToolMissing
+from ...files import UnbufferedFile, create
+from .inherited import DESCRIPTORS, InheritedFiles, duplicate, substitute
+
+if TYPE_CHECKING:
+    from typing import Self
+
+#: Called about once a second while a program runs, with the seconds since its start and the bytes that it has written.
+Tick = Callable[[float, int], None]
+
+#: How long a program may take to report that it is ready, or to end after SIGTERM.
+_GRACE_SECONDS = 15.0
+#: How much of stdout and stderr the evidence keeps.
+_MAX_TEXT_BYTES = 1 << 20
+_PIPE_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 16
+#: The Debian packages of the programs that the suite starts.
+_PACKAGES = {
+    **{name: name for name in ("fio", "hdparm", "mdadm")},
+    **dict.fromkeys(("blkdiscard", "fallocate", "setpriv", "wipefs"), "util-linux"),
+    **dict.fromkeys(("sg_format", "sg_opcodes", "sg_sanitize", "sg_turs"), "sg3-utils"),
+    "dd": "coreutils",
+    "nvme": "nvme-cli",
+    "smartctl": "smartmontools",
+}
+#: Start gate: reports readiness, waits for the go-ahead, then execs the program; exits on EOF.
+_START_GATE = 'echo >&0 && read -r word && exec "$@" </dev/null'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A program that has ended: its command, times, exit code and output.
+
+    The times of a StagedProgram are those of its threads' work.  ``exit_code`` is negative for a signal.  ``timed_out``
+    is true if the suite ended the program at its limit.  ``stopped_seconds`` is how long the program was stopped from
+    outside (SIGSTOP); None if it was not.  ``left_behind`` is the process ID of a program that hangs in the kernel and
+    could not be killed.  ``opened`` maps the descriptor names that the program got to the names of the files;
+    ``environment`` holds the variables set for it.
+    """
+
+    argv: tuple[str, ...]
+    exit_code: int
+    timed_out: bool
+    stopped_seconds: float | None
+    left_behind: int | None
+    started: str
+    started_monotonic_ns: int
+    ended_monotonic_ns: int
+    stdout: str
+    stderr: str
+    opened: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended_monotonic_ns - self.started_monotonic_ns) / 1e9
+
+    @property
+    def error_summary(self) -> str:
+        """Why the program failed: that it was stopped from outside, or else the last line of its output."""
+        if self.stopped_seconds is not None:
+            return f"it was stopped from outside for about {self.stopped_seconds:.2g} s"
+        lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
+        return lines[-1].strip() if lines else f"exit code {self.exit_code}, no message"
+
+
+@cache
+def find(program: str) -> str:
+    """Return the path of a program; raises ToolMissing, with the package that provides it if known."""
+    path = shutil.which(program, path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin:/sbin")
+    if path is None:
+        package = _PACKAGES.get(program)
+        raise ToolMissing(program=program, package=package, hint=None if package else "Put it on the PATH.")
+    return path
+
+
+class ChildSignalListener:
+    """Reports stopped and continued children immediately (SIGCHLD).
+
+    Only the main thread can receive signals; in other threads programs are checked about once a second instead.
+    """
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[], None]] = []
+        self._previous_handler: Any = None
+
+    @contextmanager
+    def listening(self, callback: Callable[[], None]) -> Iterator[None]:
+        """Call ``callback`` at every SIGCHLD."""
+        main = threading.current_thread() is threading.main_thread()
+        if main and not self._callbacks:
+            self._previous_handler = signal.signal(signal.SIGCHLD, self._on_sigchld)
+        self._callbacks.append(callback)
+        try:
+            yield
+        finally:
+            self._callbacks.remove(callback)
+            if main and not self._callbacks:
+                signal.signal(signal.SIGCHLD, self._previous_handler or signal.SIG_DFL)
+
+    def _on_sigchld(self, _number: int, _frame: FrameType | None) -> None:
+        for callback in tuple(self._callbacks):
+            callback()
+
+
+class Program:
+    """A prepared program, which runs inside its ``with`` block; ``finished`` is set on exit.
+
+    On exit ``evidence``.process.json is written: command, exit code, times and output.  With ``listen`` the standard
+    output is available through ``iter_stdout`` only, and not kept.  An exception in the block (such as Ctrl-C) ends the
+    program, keeps the evidence, and propagates.
+    """
+
+    finished: Finished
+
+    _start_gate = _START_GATE
+    #: Signals that are blocked in the program.
+    _blocked_signals: tuple[signal.Signals, ...] = ()
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        evidence: Path,
+        listen: bool = False,
+        child_signals: ChildSignalListener | None = None,
+        inherited: InheritedFiles | None = None,
+    ) -> None:
+        """Prepare a program.  It is killed when the calling thread ends.  Raises ToolMissing if it is not installed.
+
+        Programs that run at the same time must share ``child_signals``.
+        """
+        path, inherited = find(argv[0]), inherited or InheritedFiles()
+        self._argv, self._evidence, self._child_signals = tuple(argv), evidence, child_signals or ChildSignalListener()
+        self._record: UnbufferedFile | None = None
+        self.started_ns = self._ended_ns = self._stopped_ns = 0
+        self._stopped_since: int | None = None
+        self._left_behind: int | None = None
+        self._ready = self._stopped = self.timed_out = False
+        with ExitStack() as cleanup:
+            self._stdout_pipe, self._stdout = _create_stdout(listen=listen)
+            self._stderr = os.memfd_create("stderr")
+            for descriptor in (self._stdout_pipe, self._stdout, self._stderr):
+                if descriptor is not None:
+                    cleanup.callback(os.close, descriptor)
+            self._control_socket, remote_socket = socket.socketpair()
+            cleanup.enter_context(self._control_socket)
+            with remote_socket, duplicate(inherited.files) as self._descriptors, _blocked(self._blocked_signals):
+                arguments = (substitute(argument, self._descriptors) for argument in argv[1:])
+                self._environment = {
+                    key: substitute(value, self._descriptors) for key, value in inherited.environment.items()
+                }
+                launcher = (find("setpriv"), "--pdeathsig", "KILL", "--", "/bin/sh", "-c", self._start_gate, "sh")
+                self._process = subprocess.Popen(
+                    (*launcher, path, *arguments),
+                    start_new_session=True,
+                    stdin=remote_socket.fileno(),
+                    stdout=self._stdout,
+                    stderr=self._stderr,
+                    env={**os.environ, "LC_ALL": "C", **self._environment},
+                    pass_fds=tuple(self._descriptors.values()),
+                )
+            cleanup.callback(self._terminate)
+            self._cleanup = cleanup.pop_all()
+
+    def __enter__(self) -> Self:
+        self.begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    @property
+    def exited(self) -> bool:
+        """Whether the program has ended."""
+        return self._process.poll() is not None
+
+    @property
+    def threads_missing(self) -> bool:
+        """Whether a thread of the program did not finish its work, whatever the exit code is."""
+        return False
+
+    def begin(self) -> None:
+        """Start the program, and watch for its being stopped; ends the program on an error."""
+        try:
+            self._cleanup.enter_context(self._child_signals.listening(self._check_stopped))
+            self._begin()
+            # Create the file now, while the program runs: any time spent after its end leaves the device idle.
+            record = create(self._evidence.with_suffix(".process.json"), replace=True)
+            self._record = self._cleanup.enter_context(record)
+        except BaseException:
+            self._cleanup.close()
+            raise
+
+    def _begin(self) -> None:
+        with suppress(OSError):  # the program was killed while it waited; _wait detects that
+            self._control_socket.settimeout(_GRACE_SECONDS)
+            self._ready = bool(self._control_socket.recv(1))
+        self._started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
+        self.started_ns = time.monotonic_ns()
+        with suppress(OSError):
+            self._control_socket.send(b"\n")
+
+    def end(self) -> None:
+        """End the program if it still runs; sets ``finished`` if the program was started."""
+        with self._cleanup:
+            self._terminate()
+            if self._record is None or self._record.closed:
+                return
+            ended = time.monotonic_ns()
+            if self._stopped_since is not None:
+                self._stopped_ns += ended - self._stopped_since
+            self._ended_ns = self._ended_ns or ended
+            self.finished = Finished(
+                argv=self._argv,
+                exit_code=self._process.returncode,
+                timed_out=self.timed_out,
+                stopped_seconds=self._stopped_ns / 1e9 if self._stopped else None,
+                left_behind=self._left_behind,
+                started=self._started_at,
+                started_monotonic_ns=self.started_ns,
+                ended_monotonic_ns=self._ended_ns,
+                stdout=_text(self._stdout) if self._stdout_pipe is None else "",
+                stderr=_text(self._stderr),
+                opened={f"{DESCRIPTORS}{number}": name for name, number in self._descriptors.items()},
+                environment=self._environment,
+            )
+            content = {field.name: getattr(self.finished, field.name) for field in fields(Finished)}
+            self._record.write(json.dumps(content).encode())
+
+    def iter_stdout(self, timeout_seconds: float, tick: Tick | None = None) -> Iterator[bytes]:
+        """Wait until the program ends; yield its standard output meanwhile if ``listen`` was set.
+
+        The end is detected at once, through a pidfd.  At the limit ``timed_out`` is set.  Waiting also ends as soon as
+        the program was stopped from outside (SIGSTOP), even if it was continued since.
+        """
+        for descriptor in self._wait(self._stdout_pipe, timeout_seconds, tick):
+            yield os.read(descriptor, _CHUNK_BYTES)
+
+    def wait_for_io_end(self, timeout_seconds: float, tick: Tick | None = None) -> int | None:
+        """Wait until the program's I/O has ended, as ``iter_stdout`` does; return the time (monotonic ns).
+
+        Returns None if only the end of the program tells that; it has ended then, unless the wait was cut short.
+        """
+        for _ in self.iter_stdout(timeout_seconds, tick):
+            pass
+        return None
+
+    def _wait(self, readable: int | None, timeout_seconds: float, tick: Tick | None) -> Iterator[int]:
+        """Wait until the program ends; yield ``readable`` whenever that descriptor can be read."""
+        if self._process.returncode is not None or self.timed_out or self._stopped:
+            return
+        pidfd, due = os.pidfd_open(self._process.pid), self._elapsed() + 1.0
+        try:
+            poll = select.poll()
+            poll.register(pidfd, select.POLLIN)
+            if readable is not None:
+                poll.register(readable, select.POLLIN)
+            while True:
+                elapsed = self._elapsed()
+                wait_seconds = max(0.0, min(due, timeout_seconds) - elapsed)
+                ready = [descriptor for descriptor, _ in poll.poll(1000 * wait_seconds)]
+                if self._stopped:
+                    return
+                if readable is not None and readable in ready:
+                    yield readable
+                elif pidfd in ready:
+                    self._process.wait()
+                    return
+                # A program that ended in time has not timed out, even if the suite was stopped until after the limit.
+                if pidfd not in ready and elapsed >= timeout_seconds:
+                    self.timed_out = True
+                    return
+                if self._elapsed() >= due:
+                    due = self._elapsed() + 1.0
+                    self._check_stopped()
+                    if tick is not None:
+                        tick(self._elapsed(), _written_bytes(self._process.pid))
+        finally:
+            os.close(pidfd)
+
+    def _elapsed(self) -> float:
+        return (time.monotonic_ns() - self.started_ns) / 1e9
+
+    def _check_stopped(self) -> None:
+        """Record whether the program was stopped or continued; the kernel keeps both events until they are read."""
+        with suppress(ChildProcessError):
+            while status := os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WCONTINUED | os.WNOHANG):
+                now, self._stopped = time.monotonic_ns(), True
+                if self._stopped_since is not None:
+                    self._stopped_ns += now - self._stopped_since
+                self._stopped_since = None if status.si_code == os.CLD_CONTINUED else now
+
+    def _terminate(self) -> None:
+        """End a running program: SIGTERM to its group, a grace period (Ctrl-C ends it), then SIGKILL.
+
+        A program that hangs in the kernel is left behind.
+        """
+        if self._process.returncode is not None:
+            return
+        with suppress(OSError):
+            self._control_socket.shutdown(socket.SHUT_WR)  # a start gate that reads only now gets EOF and exits
+        # The program has inherited this thread's signal mask.
+        sigterm_blocked = signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        for number in (signal.SIGKILL,) if sigterm_blocked else (signal.SIGTERM, signal.SIGKILL):
+            for sent in (number, signal.SIGCONT):  # a stopped process handles SIGTERM only after SIGCONT
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, sent)
+            with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+                self._process.wait(timeout=_GRACE_SECONDS)
+                break
+        if self._process.returncode is None:  # unkillable (D state): stop waiting
+            self._left_behind, self._process.returncode = self._process.pid, -signal.SIGKILL
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    evidence: Path,
+    timeout_seconds: float,
+    tick: Tick | None = None,
+    inherited: InheritedFiles | None = None,
+) -> Finished:
+    """Run a program until it ends or reaches the limit; see Program."""
+    with Program(argv, evidence=evidence, inherited=inherited) as program:
+        program.wait_for_io_end(timeout_seconds, tick)
+    return program.finished
+
+
+@contextmanager
+def _blocked(signals: Sequence[signal.Signals]) -> Iterator[None]:
+    """Block signals in this thread; processes started meanwhile inherit the mask."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _create_stdout(*, listen: bool) -> tuple[int | None, int]:
+    """Create the file that a program writes its standard output to; return the end to read from, and that to write to.
+
+    To listen it is a pipe, large enough that the program does not block on the suite; else a memory file.
+    """
+    if not listen:
+        return None, os.memfd_create("stdout")
+    reader, writer = os.pipe()
+    with suppress(OSError):
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return reader, writer
+
+
+def _written_bytes(pid: int) -> int:
+    """Return the bytes that a process has written to storage, as the kernel counts them; 0 if unknown."""
+    try:
+        text = Path(f"/proc/{pid}/io").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    return int(fields.get("write_bytes", 0))
+
+
+def _text(descriptor: int) -> str:
+    """Return what a program wrote to a descriptor, at most the first mebibyte."""
+    return os.pread(descriptor, _MAX_TEXT_BYTES, 0).decode("utf-8", "replace")

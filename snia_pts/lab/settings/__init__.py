@@ -1,0 +1,1 @@
+"""What is changed outside the suite for a run, and put back after it."""

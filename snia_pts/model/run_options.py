@@ -1,0 +1,181 @@
+"""What a run is asked for: one value that the command line, a program or a stored run can give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Literal
+
+from ..errors import UsageError
+from ..spec import TestClass
+from ..spec.limits import Limit
+from ..spec.profile import AXIS
+from .annotations import Annotations
+
+#: The test of a workload profile, which is none of the standard's.
+PROFILE = "profile"
+#: What a target starts with that is not a path.
+SIMULATED, ARRAY = "sim:", "array:"
+#: The purge method of a run that was given a command, which is not stored.
+COMMAND = "command"
+#: The options of the command line for these values.
+_OPTIONS = {
+    "specification": "--spec",
+    "test_class": "--class",
+    "pts": "--pts",
+    "size_bytes": "--size",
+    "overwrite": "--overwrite",
+    "discard_data": "--discard-data",
+    "serial": "--serial",
+    "member_run": "--member-run",
+    "purge": "--purge",
+    "purge_command": "--purge-command",
+    "allow_unpurged": "--allow-unpurged",
+    "keep_write_cache": "--keep-write-cache",
+    "engine": "--engine",
+    "tune": "--tune",
+    "refill_buffers": "--refill-buffers",
+    "stall_seconds": "--stall-seconds",
+    "seed": "--seed",
+    "assumed_mb_per_second": "--assume",
+}
+_OF_STANDARD_TESTS = ("specification", "test_class", "pts")
+_LONGEST_STALL_SECONDS = 86_400.0
+_SEEDS = 1 << 63
+#: Options of a real target, which a simulated one refuses.
+_OF_REAL_TARGETS = (
+    "size_bytes",
+    "overwrite",
+    "discard_data",
+    "serial",
+    "purge",
+    "purge_command",
+    "allow_unpurged",
+    "engine",
+    "refill_buffers",
+    "stall_seconds",
+    "keep_write_cache",
+    "tune",
+)
+#: Options that let a run destroy data or start a program: each run needs them from its operator.
+_NEVER_STORED = ("serial", "overwrite", "discard_data", "purge_command")
+#: Options whose effect stands elsewhere in a stored run.
+_STORED_ELSEWHERE = ("limits", "limits_source", "about", "seed", "member_run", "run_folder")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Everything that a run of one test can be given.  Raises UsageError for values that contradict each other.
+
+    ``test`` is a test of the standard (``iops``, ``throughput``, ``latency``, ``wsat``, ``hir``, ``xsr``,
+    ``composite``, ``dirth``), or ``profile``.  ``target`` is the path of a drive or file, ``sim:PRESET`` or
+    ``array:FILE``; a profile also takes a directory.  ``specification`` is the path of a specification file of the
+    operator's, or the name or path of a profile.  ``overrides`` are ``KEY=VALUE`` of the specification.
+
+    ``size_bytes`` is the size of a file to make.  ``overwrite`` allows a file that snia-pts did not make,
+    ``discard_data`` a drive with unused file systems or partitions.  ``serial`` confirms the drive.
+    ``member_run`` is the folder of an IOPS run of one member of an array, to predict from.
+
+    ``purge`` is ``auto``, ``none`` or a method of docs/purge.rst, ``purge_command`` a vendor's command instead.
+    ``stall_seconds`` is how long the drive may complete no I/O.  ``seed`` is that of the random offsets, below 2^63;
+    None draws one.  ``formats`` are those of the report; None stands for the usual ones.
+    ``limits_source`` names the limits in messages.  ``assumed_mb_per_second`` is for estimates.
+    ``run_folder`` is where the run is kept; None makes a folder in ``runs``.
+    """
+
+    test: str
+    target: str
+    specification: str | None = None
+    test_class: TestClass = "enterprise"
+    pts: str = "2.0.2"
+    overrides: tuple[str, ...] = ()
+    size_bytes: int | None = None
+    overwrite: bool = False
+    discard_data: bool = False
+    serial: str | None = None
+    member_run: Path | None = None
+    purge: str = "auto"
+    purge_command: str | None = None
+    allow_unpurged: bool = False
+    keep_write_cache: bool = False
+    engine: Literal["auto", "io_uring", "libaio"] = "auto"
+    tune: bool = False
+    refill_buffers: bool = False
+    stall_seconds: float = 120.0
+    seed: int | None = None
+    limits: tuple[Limit, ...] = ()
+    limits_source: str = "limits"
+    about: Annotations = field(default_factory=Annotations)
+    formats: tuple[str, ...] | None = None
+    assumed_mb_per_second: float | None = None
+    run_folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.stall_seconds <= _LONGEST_STALL_SECONDS:
+            detail = f"--stall-seconds: expected 1 to {_LONGEST_STALL_SECONDS:.0f} seconds, not {self.stall_seconds:g}."
+            raise UsageError(detail=detail, hint="Leave it out for 120.")
+        if self.seed is not None and not 0 <= self.seed < _SEEDS:
+            raise UsageError(
+                detail=f"--seed {self.seed}: not a whole number below 2^63.", hint="For example --seed 4711."
+            )
+        if self.purge_command is not None and self.purge not in ("auto", COMMAND):
+            raise UsageError(detail="--purge-command: not allowed with --purge.", hint="Give one of them.")
+        self._require_options_of_target()
+
+    def _require_options_of_target(self) -> None:
+        """Raise UsageError for an option that is not for targets of this kind."""
+        if not self.target:
+            raise UsageError(detail="TARGET: the name is empty.", hint="Name a drive, a file or sim:PRESET.")
+        if self.target.startswith(SIMULATED):
+            defaults = {each.name: each.default for each in fields(self)}
+            for name in _OF_REAL_TARGETS:
+                if getattr(self, name) != defaults[name]:
+                    detail = f"{_OPTIONS[name]} is for real targets; {self.target} is simulated."
+                    raise UsageError(detail=detail, hint="Leave it out.")
+        if self.target.startswith(ARRAY):
+            for name in ("size_bytes", "overwrite"):
+                if getattr(self, name):
+                    detail = f"{_OPTIONS[name]} is for files; an array is made of drives."
+                    raise UsageError(detail=detail, hint="Leave it out.")
+        elif self.member_run is not None:
+            raise UsageError(detail="--member-run is for arrays.", hint="Leave it out, or name an array: array:FILE.")
+
+    @property
+    def path(self) -> Path:
+        """The target as a path."""
+        return Path(self.target)
+
+    @property
+    def purge_method(self) -> str:
+        """The method of the purge: ``command`` where a command was given."""
+        return self.purge if self.purge_command is None else COMMAND
+
+    def stored(self) -> RunOptions:
+        """Return what a run folder keeps: nothing that lets a later run destroy data or start a program."""
+        defaults = RunOptions(test=self.test, target=self.target)
+        kept = {name: getattr(defaults, name) for name in (*_NEVER_STORED, *_STORED_ELSEWHERE)}
+        return replace(self, **kept, purge=self.purge_method)
+
+    def command(self) -> tuple[str, ...]:
+        """Return a command line that asks for the same run, but for its folder, limits and annotations."""
+        profile = self.test == PROFILE
+        words = ["snia-pts", *(("profile", "run", self.specification or "") if profile else (self.test,)), self.target]
+        defaults = {each.name: each.default for each in fields(self)}
+        for name, option in _OPTIONS.items():
+            value = getattr(self, name)
+            if (name, value) == ("purge", COMMAND):  # which command it was is not stored
+                words += [] if self.purge_command else ["--purge-command", "..."]
+            elif value != defaults[name] and not (profile and name in _OF_STANDARD_TESTS):
+                words += [option] if value is True else [option, str(value)]
+        for override in self.overrides:
+            words += _profile_option(override) if profile else ("--set", override)
+        if self.formats is not None:
+            words += ["--to", ",".join(self.formats) or "none"]
+        return tuple(words)
+
+
+def _profile_option(override: str) -> tuple[str, str]:
+    """Return the option of ``profile run`` for an override: ``--axis KEY=VALUES``, ``--repeats N``."""
+    key, _, value = override.partition("=")
+    of_axis = key.removeprefix(AXIS)
+    return ("--axis", f"{of_axis}={value}") if of_axis != key else (f"--{key.replace('_', '-')}", value)

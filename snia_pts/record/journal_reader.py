@@ -1,0 +1,268 @@
+"""Reads a journal line by line, and checks every entry."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from .. import __version__
+from ..errors import RecordError
+from ..files import open_regular
+from ..model.measurement import IdleOutcome, Measurement, Outcome, PrepareOutcome, PurgeOutcome, Sample
+from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round, Step, place
+from ..results.interruption import Interruption
+from ..results.result import RunFacts
+from ..units import MIB
+from .entries import (
+    AFTER,
+    BEFORE,
+    RESUME,
+    STEP,
+    EndEntry,
+    Entry,
+    OutcomeEntry,
+    ResumeEntry,
+    StartEntry,
+    StepEntry,
+    adapter,
+    line,
+)
+from .folder import LONGEST_LINE, unreadable
+
+_DAMAGED = "Restore the journal from a backup; fio's answers are still in evidence/."
+#: The hint for an intact line that this version would not have written.
+_ANOTHER_VERSION = f"The line is intact: another version of snia-pts wrote it; use that one. This is {__version__}."
+
+
+class JournalReader:
+    """Reads the entries of a journal in order: the facts at once, then each valid step with its outcomes.
+
+    A step that a resume discarded is skipped.  These are known once ``steps`` is exhausted: ``end`` (None in a run
+    that was killed), ``torn`` (the last line is incomplete), ``interruptions``, ``evidence`` (the digest of each file
+    by its name), and ``length`` (bytes) and ``checksum`` of all complete lines.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the start entry; raises RecordError if the first entry is none."""
+        self._path = path
+        self._discarded = _discarded_steps(path)
+        self._entries = _without_early_ends(self._read())
+        self._pushed_back: list[tuple[int, Entry]] = []
+        self._step_count = 0
+        self._valid: list[int] = []
+        self._losses: dict[int, tuple[int, int]] = {}
+        self.end: EndEntry | None = None
+        self.interruptions: list[Interruption] = []
+        self.evidence: dict[str, str] = {}
+        self.torn = False
+        self.length = self.checksum = 0
+        first = next(self._entries, (0, None))[1]
+        if not isinstance(first, StartEntry):
+            raise RecordError(path=path, reason="the first entry is not a start entry", hint="The run never began.")
+        self.facts: RunFacts = first.facts
+
+    def steps(self) -> Iterator[tuple[Step, Iterator[Outcome]]]:
+        """Give each valid step with an iterator of its outcomes; what is left of it is read before the next step.
+
+        Raises RecordError with the number of the invalid line.
+        """
+        for number, entry in self._remaining():
+            match entry:
+                case StepEntry() if self.end is None:
+                    yield from self._step(entry.step)
+                case ResumeEntry() if self.end is None:
+                    self._note_interruption(number, entry)
+                case EndEntry() if self.end is None:
+                    self.end = entry
+                case OutcomeEntry() if self.end is None:
+                    raise self._invalid(number, "this outcome belongs to no step")
+                case _:
+                    raise self._invalid(number, "no entry may follow the end, and no second start entry the first")
+        if self._discarded != self._losses.keys():
+            raise RecordError(
+                path=self._path, reason="its resume entries do not say which steps are valid", hint=_DAMAGED
+            )
+
+    def _step(self, step: Step) -> Iterator[tuple[Step, Iterator[Outcome]]]:
+        """Give a valid step; count the outcomes of a discarded one."""
+        ordinal, self._step_count = self._step_count, self._step_count + 1
+        self._valid.append(ordinal)
+        outcomes = self._outcomes(step)
+        if ordinal not in self._discarded:
+            yield step, outcomes
+            deque(outcomes, maxlen=0)
+            return
+        count = written_bytes = 0
+        for outcome in outcomes:
+            whole = isinstance(step, ContinuousStimulus) and isinstance(outcome, Measurement)
+            count += 1
+            written_bytes = _written_bytes(outcome) + (0 if whole else written_bytes)
+        self._losses[ordinal] = count, written_bytes
+
+    def _note_interruption(self, number: int, resume: ResumeEntry, position: str = "") -> None:
+        """Keep an interruption; ``position`` names the point with which an incomplete round continues."""
+        lost = self._valid[resume.kept :]
+        if not 0 <= resume.kept <= len(self._valid) or not self._losses.keys() >= set(lost):
+            raise self._invalid(number, "it keeps more steps than there were")
+        del self._valid[resume.kept :]
+        following = self._peek()
+        self.interruptions.append(
+            Interruption(
+                stopped=resume.stopped,
+                resumed=resume.at,
+                idle_seconds=resume.idle_seconds,
+                reason=resume.reason,
+                policy=resume.policy,
+                next_step=position or (following.step.label if isinstance(following, StepEntry) else "nothing"),
+                lost_outcomes=sum(self._losses[ordinal][0] for ordinal in lost),
+                lost_bytes=sum(self._losses[ordinal][1] for ordinal in lost),
+                changes=resume.changes,
+            )
+        )
+
+    def _outcomes(self, step: Step) -> Iterator[Outcome]:
+        outcomes: list[Outcome] = []
+        for number, entry in self._remaining():
+            if isinstance(entry, OutcomeEntry):
+                if not _is_next_outcome(step, outcomes, entry.outcome):
+                    raise self._invalid(number, f"this outcome does not belong to {step.label}")
+                outcomes = append_outcome(outcomes, entry.outcome)
+                yield entry.outcome
+            elif isinstance(entry, ResumeEntry) and entry.kept == len(self._valid) and _is_partial(step, outcomes):
+                self._note_interruption(number, entry, place(step, len(outcomes)))
+            else:
+                self._pushed_back.append((number, entry))
+                return
+
+    def _remaining(self) -> Iterator[tuple[int, Entry]]:
+        while entry := self._pushed_back.pop() if self._pushed_back else next(self._entries, None):
+            yield entry
+
+    def _peek(self) -> Entry | None:
+        following = next(self._remaining(), None)
+        if following is None:
+            return None
+        self._pushed_back.append(following)
+        return following[1]
+
+    def _read(self) -> Iterator[tuple[int, Entry]]:
+        for number, text in enumerate(_lines(self._path), start=1):
+            if not text.endswith(b"\n"):
+                self.torn = True
+                return
+            payload = text[BEFORE:-AFTER]
+            checksum = zlib.crc32(payload, self.checksum)
+            if text != line(checksum, payload):
+                raise self._invalid(number, "it is damaged, or a line before it is missing")
+            try:
+                entry = adapter().validate_json(payload, strict=True)
+            except ValidationError as error:
+                raise self._invalid(number, _first_error(error), _ANOTHER_VERSION) from None
+            self.checksum, self.length = checksum, self.length + len(text)
+            if not isinstance(entry, StepEntry):
+                self.evidence.update(entry.evidence)
+            yield number, entry
+
+    def _invalid(self, number: int, reason: str, hint: str = _DAMAGED) -> RecordError:
+        return RecordError(path=self._path, reason=f"line {number}: {reason}", hint=hint)
+
+
+def _without_early_ends(entries: Iterator[tuple[int, Entry]]) -> Iterator[tuple[int, Entry]]:
+    """Leave out each end, other than of a finished run, that a resume entry follows."""
+    end: tuple[int, EndEntry] | None = None
+    for number, entry in entries:
+        if end is not None and not (isinstance(entry, ResumeEntry) and end[1].ending != "finished"):
+            yield end
+        end = None
+        if isinstance(entry, EndEntry):
+            end = number, entry
+        else:
+            yield number, entry
+    if end is not None:
+        yield end
+
+
+def _discarded_steps(path: Path) -> set[int]:
+    """Return the ordinals of the steps that a resume discarded.
+
+    This pass checks no entry; ``steps`` checks that the entries agree with it.
+    """
+    valid: list[int] = []
+    discarded: set[int] = set()
+    count = 0
+    for text in _lines(path):
+        if text.startswith(STEP, BEFORE):
+            valid.append(count)
+            count += 1
+        elif text.startswith(RESUME, BEFORE) and text.endswith(b"\n"):
+            kept = re.match(rb"\d{1,9}", text[BEFORE + len(RESUME) :])
+            lost = valid[int(kept[0]) if kept else 0 :]
+            discarded.update(lost)
+            del valid[len(valid) - len(lost) :]
+    return discarded
+
+
+def _is_partial(step: Step, outcomes: Sequence[Outcome]) -> bool:
+    return isinstance(step, Round) and len(outcomes) < len(step.stimuli)
+
+
+def _written_bytes(outcome: Outcome) -> int:
+    """Return how many bytes an outcome says were written."""
+    if isinstance(outcome, Sample):
+        return outcome.write_bytes
+    return outcome.write.transferred_bytes if isinstance(outcome, Measurement) else 0
+
+
+def _is_next_outcome(step: Step, before: Sequence[Outcome], outcome: Outcome) -> bool:
+    """Whether ``outcome`` can follow the outcomes ``before`` of a step."""
+    match step:
+        case Purge():
+            return isinstance(outcome, PurgeOutcome) and not before
+        case Idle():
+            return isinstance(outcome, IdleOutcome) and not before
+        case Prepare():
+            return isinstance(outcome, PrepareOutcome) and not before
+        case Round():
+            expected = step.stimuli[len(before) : len(before) + 1]
+            return isinstance(outcome, Measurement) and expected == (outcome.stimulus,)
+        case ContinuousStimulus():
+            if before and isinstance(before[-1], Measurement):
+                return False
+            if isinstance(outcome, Sample):
+                number = before[-1].number if before and isinstance(before[-1], Sample) else 0
+                return outcome.number == number + 1 <= step.samples
+            whole = isinstance(outcome, Measurement) and outcome.stimulus == step.stimulus
+            return whole and bool(before or not step.samples)
+
+
+def append_outcome(before: list[Outcome], outcome: Outcome) -> list[Outcome]:
+    """Return the outcomes of a step that ``is_complete`` needs: of samples the last."""
+    return [outcome] if before and isinstance(before[-1], Sample) else [*before, outcome]
+
+
+def is_complete(step: Step, outcomes: Sequence[Outcome]) -> bool:
+    """Whether ``outcomes`` of ``step`` are all that it can have."""
+    if isinstance(step, Round):
+        return len(outcomes) == len(step.stimuli)
+    return bool(outcomes) and not isinstance(outcomes[-1], Sample)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with open_regular(path) as file:
+            while text := file.readline(LONGEST_LINE):
+                if len(text) == LONGEST_LINE:
+                    raise RecordError(path=path, reason=f"a line is longer than {LONGEST_LINE // MIB} MiB")
+                yield text
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _first_error(error: ValidationError) -> str:
+    detail = error.errors(include_input=False, include_url=False)[0]
+    return f"{'.'.join(str(part) for part in detail['loc'])}: {detail['msg']}"

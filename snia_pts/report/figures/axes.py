@@ -1,0 +1,154 @@
+"""Axes with few, round, readable ticks: computed, so that labels never meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from ..tables import decimals_for, thousands
+from .style import GRID, QUIET
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: A log axis shows at most so many labels.
+_MOST_LABELS = 9
+#: Larger numbers would be wider than an axis has room for.
+_UNITS = ((1e9, "G"), (1e6, "M"))
+
+
+def finite(values: Iterable[float]) -> list[float]:
+    """Return those of ``values`` that are numbers."""
+    return [value for value in values if math.isfinite(value)]
+
+
+def tick_label(value: float) -> str:
+    """Return a round number as an axis shows it: ``20 000``, ``0.5``, ``50 M``."""
+    for size, unit in _UNITS:
+        if abs(value) >= size:
+            return f"{tick_label(value / size)} {unit}"
+    text = f"{value:.6g}"
+    if "e" in text:
+        return thousands(value, 0) if abs(value) >= 1 else text
+    return thousands(value, len(text.partition(".")[2]))
+
+
+def tick_labels(ticks: Sequence[float]) -> list[str]:
+    """Return the evenly spaced ``ticks`` of an axis, all in one unit and with the decimals that tell them apart."""
+    highest, step = max(map(abs, ticks)), ticks[1] - ticks[0]
+    size, unit = next(((size, f" {unit}") for size, unit in _UNITS if highest >= size), (1.0, ""))
+    decimals = decimals_for([step / size], digits=2, most=6)
+    return [f"{thousands(tick / size, decimals)}{unit}" for tick in ticks]
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Return ticks for a log axis that enclose ``low`` .. ``high``: 1-2-5 steps, decades, or every n-th decade.
+
+    Where two of them would do, there are evenly spaced ones between these: a scale is not read off two labels.
+    """
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = (1, 2, 5) if last - first <= 3 else (1,)
+    stride = 1 + (last - first) // _MOST_LABELS
+    ticks = [step * 10.0**decade for decade in range(first, last + stride, stride) for step in steps]
+    below = max(tick for tick in ticks if tick <= low * (1 + 1e-9))
+    above = min((tick for tick in ticks if tick >= high * (1 - 1e-9) and tick > below), default=ticks[-1])
+    kept = [tick for tick in ticks if below <= tick <= above]
+    return kept if len(kept) > 2 else linear_ticks(below, above)
+
+
+def linear_ticks(low: float, high: float) -> list[float]:
+    """Return five or six round ticks that enclose ``low`` .. ``high``."""
+    span = high - low
+    if span <= 0:
+        span = abs(high) * 0.1 or 1.0
+    step = _round_step(span / 5)
+    first = math.floor(low / step + 1e-9)
+    last = max(math.ceil(high / step - 1e-9), first + 1)
+    return [place * step for place in range(first, last + 1)]
+
+
+def _round_step(rough: float) -> float:
+    scale = 10.0 ** math.floor(math.log10(rough))
+    return next(step * scale for step in (1, 2, 2.5, 5, 10) if step * scale >= rough * (1 - 1e-9))
+
+
+def round_ticks(first: int, last: int, *, most: int = 25) -> list[int]:
+    """Return whole rounds to label, at most ``most``."""
+    stride = 1 + (last - first) // most
+    return list(range(first, last + 1, stride))
+
+
+def spread(places: Sequence[float], least: float) -> list[bool]:
+    """Tell which of ascending ``places`` may be labelled with ``least`` between neighbours; the first always is."""
+    kept: list[bool] = []
+    latest = -math.inf
+    for place in places:
+        kept.append(place - latest >= least)
+        latest = place if kept[-1] else latest
+    return kept
+
+
+def set_log_y(axes: Axes, values: Iterable[float]) -> None:
+    """Give ``axes`` a log y axis around the positive ones of ``values``."""
+    positive = [value for value in finite(values) if value > 0] or [1.0]
+    ticks = log_ticks(min(positive), max(positive))
+    axes.set_yscale("log")
+    axes.set_ylim(ticks[0], ticks[-1] * (1.0 if ticks[-1] > max(positive) * 1.03 else 1.05))
+    axes.set_yticks(ticks, [tick_label(tick) for tick in ticks])
+    axes.tick_params(axis="y", which="minor", left=False, labelleft=False)
+
+
+def set_linear_y(axes: Axes, values: Iterable[float]) -> None:
+    """Give ``axes`` a linear y axis with round ends around ``values``."""
+    shown = finite(values) or [0.0, 1.0]
+    ticks = linear_ticks(min(shown), max(shown))
+    axes.set_ylim(ticks[0], ticks[-1])
+    axes.set_yticks(ticks, tick_labels(ticks))
+
+
+def set_few_y(axes: Axes, values: Iterable[float]) -> None:
+    """Give ``axes`` a linear y axis with round ends around ``values``, for a plot that has room for three labels."""
+    shown = finite(values) or [0.0, 1.0]
+    ticks = linear_ticks(min(shown), max(shown))
+    ends = [ticks[0], ticks[-1]]
+    axes.set_ylim(*ends)
+    few = ticks[:: (len(ticks) - 1) // 2] if len(ticks) % 2 else ends
+    axes.set_yticks(few, tick_labels(few))
+
+
+def set_y(axes: Axes, values: Iterable[float], heading: str, *, log: bool) -> None:
+    """Give ``axes`` a y axis around ``values``: a log one, or a linear one from zero; ``heading`` names it."""
+    if log:
+        set_log_y(axes, values)
+    else:
+        set_linear_y(axes, [0.0, *values])
+    axes.set_ylabel(logarithmic(heading) if log else heading)
+
+
+def set_linear_x(axes: Axes, values: Iterable[float]) -> None:
+    """Give ``axes`` a linear x axis with round ends around ``values``."""
+    shown = finite(values) or [0.0, 1.0]
+    ticks = linear_ticks(min(shown), max(shown))
+    axes.set_xlim(ticks[0], ticks[-1])
+    axes.set_xticks(ticks, tick_labels(ticks))
+
+
+def logarithmic(heading: str) -> str:
+    """Return the name of a log axis: ``Block size (KiB, log)``, ``IOPS (log)``."""
+    return f"{heading[:-1]}, log)" if heading.endswith(")") else f"{heading} (log)"
+
+
+def set_rounds(axes: Axes, first: int, last: int, minutes: Sequence[float] = ()) -> None:
+    """Give ``axes`` an x axis of whole rounds, or of the ``minutes`` of the samples that stand for them."""
+    ticks = round_ticks(first, last)
+    axes.set_xlim(first - 0.4, last + 0.4)
+    axes.set_xticks(ticks, [f"{minutes[tick - first]:g}" if minutes else str(tick) for tick in ticks])
+    axes.set_xlabel("Minute" if minutes else "Round")
+
+
+def dress(axes: Axes) -> None:
+    """Give ``axes`` a quiet grid and no frame on top and right."""
+    axes.grid(True, which="major", color=GRID, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(color=QUIET, length=3)

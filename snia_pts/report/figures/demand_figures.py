@@ -1,0 +1,103 @@
+"""The figures of a TC x QD loop: response time against IOPS, and both against Total OIO (PTS 2.0.2 chapters 13, 14)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ...analysis.operating_points import DemandMean, OperatingPoint
+from ..tables import thousands
+from . import axes as ax
+from .figure import canvas, legend_beside, plot
+from .style import BAD, INK, looks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_ART = "Average response time (ms)"
+_RINGS = {"Max IOPS": "o", "Mid IOPS": "s", "Min IOPS": "D"}
+
+
+def intensity(means: Sequence[DemandMean], points: Sequence[OperatingPoint], maximum_art_ms: float) -> Figure:
+    """Plot ART (ms, log) against IOPS, one line a Thread Count over its Queue Depths.
+
+    A line shows the ART that the Max IOPS point must be below, rings the operating points.
+    """
+    figure = canvas()
+    axes = plot(figure, left=0.85, right=1.45, bottom=0.55, top=0.2)
+    ax.dress(axes)
+    _lines(axes, means, x=lambda mean: mean.iops, y=lambda mean: mean.art_ms)
+    _ceiling(axes, maximum_art_ms)
+    for point in points:
+        axes.plot(
+            [point.iops],
+            [point.art_ms],
+            label=f"{point.name}\n{point.demand.label}",
+            linestyle="none",
+            markersize=10,
+            marker=_RINGS[point.name],
+            markerfacecolor="none",
+            markeredgecolor=INK,
+            markeredgewidth=1.2,
+            zorder=6,
+        )
+    ax.set_linear_x(axes, [0.0, *(mean.iops for mean in means)])
+    axes.set_xlabel("IOPS")
+    ax.set_y(axes, [maximum_art_ms, *(mean.art_ms for mean in means)], _ART, log=True)
+    legend_beside(axes, *axes.get_legend_handles_labels(), "Thread Count")
+    return figure
+
+
+def by_total_oio(means: Sequence[DemandMean], maximum_art_ms: float) -> Figure:
+    """Plot IOPS, and below it ART (ms, log), against Total OIO (log), one line a Thread Count."""
+    figure = canvas()
+    above = plot(figure, left=0.85, right=1.45, bottom=2.45, top=0.2)
+    below = plot(figure, left=0.85, right=1.45, bottom=0.55, top=2.15)
+    for axes in (above, below):
+        ax.dress(axes)
+        _oio_axis(axes, means)
+    _lines(above, means, x=_oio, y=lambda mean: mean.iops)
+    _lines(below, means, x=_oio, y=lambda mean: mean.art_ms)
+    _ceiling(below, maximum_art_ms)
+    ax.set_y(above, [mean.iops for mean in means], "IOPS", log=False)
+    ax.set_y(below, [maximum_art_ms, *(mean.art_ms for mean in means)], "ART (ms)", log=True)
+    above.tick_params(labelbottom=False)
+    below.set_xlabel("Total OIO (TC x QD, log)")
+    legend_beside(above, *below.get_legend_handles_labels(), "Thread Count")
+    return figure
+
+
+def _oio(mean: DemandMean) -> float:
+    return mean.demand.total_oio
+
+
+def _lines(
+    axes: Axes,
+    means: Sequence[DemandMean],
+    *,
+    x: Callable[[DemandMean], float],
+    y: Callable[[DemandMean], float],
+) -> None:
+    """Draw one line a Thread Count, highest first in the legend, in the looks that Thread Counts have everywhere."""
+    threads = sorted({mean.demand.thread_count for mean in means})
+    shown = looks(threads)
+    for count in reversed(threads):
+        line = sorted((mean for mean in means if mean.demand.thread_count == count), key=lambda mean: mean.demand)
+        axes.plot([x(mean) for mean in line], [y(mean) for mean in line], label=f"TC {count}", **shown[count].line())
+
+
+def _ceiling(axes: Axes, maximum_art_ms: float) -> None:
+    axes.axhline(maximum_art_ms, color=BAD, linewidth=1.1, label=f"{maximum_art_ms:g} ms", zorder=1.5)
+
+
+def _oio_axis(axes: Axes, means: Sequence[DemandMean]) -> None:
+    """Show Total OIO by doublings, as far apart as its labels are wide."""
+    totals = [mean.demand.total_oio for mean in means]
+    first, last = math.floor(math.log2(min(totals))), math.ceil(math.log2(max(totals)))
+    ticks = [2**power for power in range(first, max(last, first + 1) + 1, 1 + (last - first) // 11)]
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(2**first / 1.15, 2 ** max(last, first + 1) * 1.15)
+    axes.set_xticks(ticks, [thousands(tick, 0) for tick in ticks])
+    axes.minorticks_off()

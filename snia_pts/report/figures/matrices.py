@@ -1,0 +1,179 @@
+"""A test's matrix, read from the rounds of its windows.
+
+IOPS and throughput are means of the rounds' values, as the standard reports them; response times come from the counts
+and bins of all rounds, never from averages of averages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from ...model.measurement import (
+    METRICS,
+    MeasuredRound,
+    Measurement,
+    Metric,
+    average_response_us,
+    mean,
+    percentile_response_us,
+)
+from ...model.steps import Stimulus, mix
+from ...results.result import Loop, TestResult
+from ...spec import Rounds
+from ...units import KIB, block_size
+from ..tables import Column, Table, aligned
+from .figure import Grid, Side
+
+#: So many columns stand abreast in a table, and so many rows below each other leave room for three tables.
+ABREAST = 8
+
+#: What stands before a number that the host set.
+MARK = "\N{DAGGER}"
+
+#: Where a stimulus stands in a matrix: the keys of its two sides.
+Place = Callable[[Stimulus], tuple[int, int]]
+#: The places of a matrix whose numbers the host set, not the drive.
+Marked = frozenset[tuple[int, int]]
+#: What all rounds' measurements of one place come to.
+Reduction = Callable[[Sequence[Measurement]], float]
+
+WEIGHTED = "Average response time (ms), weighted by I/O count"
+MAXIMUM_RESPONSE = Metric(
+    label="Maximum response time", unit="ms", of=lambda measured: measured.maximum_response_us / 1000
+)
+
+
+def heading(result: TestResult, title: str) -> str:
+    """Return a table's title; another tool's file has no counts of I/Os that could weigh."""
+    return title.replace("weighted by I/O count", "mean of the rounds' averages") if result.facts.imported else title
+
+
+def size_and_mix(stimulus: Stimulus) -> tuple[int, int]:
+    """Return a stimulus' place by block size (bytes) and R/W mix (read share in percent)."""
+    return stimulus.cell.block_size_bytes, stimulus.read_percent
+
+
+def sizes(rounds: Rounds) -> Side:
+    """Return the block sizes in bytes, ascending."""
+    keys = tuple(sorted(rounds.block_sizes_bytes))
+    labels = tuple(f"{size / KIB:g}" for size in keys)
+    return Side(title="Block size (KiB)", keys=keys, labels=labels, log=True)
+
+
+def mixes(rounds: Rounds) -> Side:
+    """Return the R/W mixes by their read shares in percent, ascending: 0/100 first."""
+    keys = tuple(sorted(rounds.read_percents))
+    return Side(title="R/W mix (%)", keys=keys, labels=tuple(map(mix, keys)), prefix="R/W ")
+
+
+def measured_sizes(side: Side, values: Grid) -> tuple[Side, str]:
+    """Return the sizes that have values, and a sentence about the others; empty when all have."""
+    known = [
+        (key, label) for key, label in zip(side.keys, side.labels, strict=True) if any(key == at for at, _ in values)
+    ]
+    missing = [block_size(key) for key in side.keys if key not in dict(known)]
+    note = f"n/a: the device's sectors cannot hold {', '.join(missing)}." if missing else ""
+    return Side(title=side.title, keys=tuple(k for k, _ in known), labels=tuple(t for _, t in known), log=True), note
+
+
+def over(rounds: Iterable[MeasuredRound], at: tuple[int, int], place: Place = size_and_mix) -> tuple[Measurement, ...]:
+    """Return what was measured at one place of a matrix in ``rounds``."""
+    return tuple(each for measured in rounds for each in measured.measurements if place(each.stimulus) == at)
+
+
+def reduced(loops: Iterable[Loop], reduce: Reduction, place: Place = size_and_mix) -> Grid:
+    """Return ``reduce`` of every place's measurements in the loops' last windows; empty while there are none."""
+    found: dict[tuple[int, int], list[Measurement]] = {}
+    for loop in loops:
+        for measured in loop.window_rounds:
+            for measurement in measured.measurements:
+                found.setdefault(place(measurement.stimulus), []).append(measurement)
+    return {at: reduce(measurements) for at, measurements in found.items()}
+
+
+def host_limited(result: TestResult, loops: Iterable[Loop], place: Place = size_and_mix) -> Marked:
+    """Return the places whose numbers the host set in the loops' last windows."""
+    points = (each for loop in loops for each in result.host_limited_points(loop).items())
+    return frozenset(place(stimulus) for stimulus, limited in points if limited)
+
+
+def foot(marked: Collection[object]) -> str:
+    """Return what explains the marks of a page's tables; empty where there are none."""
+    return f"{MARK} The host set this number; the drive may be faster." if marked else ""
+
+
+def shown_marks(marked: Marked) -> str:
+    """Return what explains the columns or places that a figure marks; empty where there are none."""
+    return f" Marked {MARK}: set by the host; the drive may be faster." if marked else ""
+
+
+def iops(measurements: Sequence[Measurement]) -> float:
+    """Return the mean IOPS of ``measurements``; nan of none."""
+    return mean(map(METRICS["iops"].of, measurements))
+
+
+def mb_per_second(measurements: Sequence[Measurement]) -> float:
+    """Return the mean throughput of ``measurements`` in decimal MB/s; nan of none."""
+    return mean(map(METRICS["mb_per_second"].of, measurements))
+
+
+def average_response_ms(measurements: Sequence[Measurement]) -> float:
+    """Return the ART of all ``measurements`` together in ms, weighted by I/O count; nan of none."""
+    return average_response_us(measurements) / 1000
+
+
+def maximum_response_ms(measurements: Sequence[Measurement]) -> float:
+    """Return the greatest response time of all ``measurements`` in ms; nan when no I/O was done."""
+    return max((MAXIMUM_RESPONSE.of(each) for each in measurements if each.timed), default=math.nan)
+
+
+def mean_of_maxima_ms(measurements: Sequence[Measurement]) -> float:
+    """Return the mean of the ``measurements``' greatest response times in ms; nan when no I/O was done."""
+    return mean(MAXIMUM_RESPONSE.of(each) for each in measurements if each.timed)
+
+
+def percentile_response_ms(measurements: Sequence[Measurement], percent: float) -> float:
+    """Return a percentile of the response times of all ``measurements`` in ms; nan when there are too few I/Os."""
+    found = percentile_response_us(measurements, percent)
+    return math.nan if found is None else found / 1000
+
+
+def matrix_tables(
+    values: Grid, down: Side, across: Side, *, title: str, digits: int = 3, most: int = 4, marked: Marked = frozenset()
+) -> tuple[Table, ...]:
+    """Return a matrix as the standard prints it, ``down`` the rows; ``n/a`` where nothing was measured.
+
+    What is ``marked``, by row and column, has the mark of what the host set.  More columns than stand abreast go into
+    further tables.
+    """
+    columns = list(zip(across.keys, across.labels, strict=True))
+    groups = [columns[at : at + ABREAST] for at in range(0, len(columns), ABREAST)]
+    cells = (_cells(values, marked, down, group, digits, most) for group in groups)
+    return tuple(
+        _matrix_table(its, down, across.prefix, group, title) for its, group in zip(cells, groups, strict=True)
+    )
+
+
+def fits_a_page(down: Side, across: Side) -> bool:
+    """Tell whether a matrix is no larger than the standard's."""
+    return len(down.keys) <= ABREAST and len(across.keys) <= ABREAST
+
+
+def _cells(
+    values: Grid, marked: Marked, down: Side, group: Sequence[tuple[int, str]], digits: int, most: int
+) -> Iterator[str]:
+    """Give the cells of a table, row by row; a mark stands before the number, so that digits stay below digits."""
+    places = [(row, column) for row in down.keys for column, _ in group]
+    texts = aligned([values.get(place) for place in places], digits=digits, most=most)
+    for place, text in zip(places, texts, strict=True):
+        yield f"{MARK} {text}" if place in marked and place in values else text
+
+
+def _matrix_table(text: Iterator[str], down: Side, prefix: str, group: Sequence[tuple[int, str]], title: str) -> Table:
+    rows = tuple((label, *(next(text) for _ in group)) for label in down.labels)
+    columns = (
+        Column(heading=down.title, align="right", width=16),
+        *(Column(heading=f"{prefix}{label}", align="right", width=12) for _, label in group),
+    )
+    return Table(kind="numbers", columns=columns, rows=rows, title=title)

@@ -1,0 +1,74 @@
+"""A surface in three dimensions over a matrix of two sides, in the projection of ``columns``."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from ..pages import FIGURE_HEIGHT
+from .columns import highest, low_in_front, mark, stage
+from .figure import Grid, Side
+from .style import BAND, INK, QUIET
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Readable by colour-blind readers and in grey: its lightness rises with the value.
+_COLOURS = "cividis"
+
+
+def has_surface(values: Grid, across: Side, deep: Side) -> bool:
+    """Tell whether a surface can be drawn: two places or more each way, and a value at every one."""
+    every = itertools.product(across.keys, deep.keys)
+    return min(len(across.keys), len(deep.keys)) > 1 and all(
+        math.isfinite(values.get(place, math.nan)) for place in every
+    )
+
+
+def surface(
+    values: Grid,
+    across: Side,
+    deep: Side,
+    *,
+    heading: str,
+    height: float = FIGURE_HEIGHT,
+    marked: Collection[tuple[int, int]] = (),
+    alike: Collection[Grid] = (),
+) -> Figure:
+    """Draw a matrix as a surface on a linear scale from zero: ``across`` to the right, ``deep`` into the depth.
+
+    It is made of one four-sided patch between every four neighbours, in the colour of their mean, and stands on walls
+    at its front and its right.  Corners at ``marked`` places bear the mark of what the host set.  Scale, colours and
+    view are those that fit all matrices of ``alike`` too.
+    """
+    from matplotlib import colormaps
+
+    deep = low_in_front((values, *alike), deep)
+    figure, axes, room = stage(highest((values, *alike)), across, deep, heading=heading, height=height)
+    colours = colormaps[_COLOURS]
+    front = [(at + 0.5, 0.5, values[key, deep.keys[0]]) for at, key in enumerate(across.keys)]
+    right = [(room.columns - 0.5, at + 0.5, values[across.keys[-1], key]) for at, key in enumerate(deep.keys)]
+    for edge in (front, right):
+        foot = [(at, depth, 0.0) for at, depth, _ in (edge[-1], edge[0])]
+        axes.fill(
+            *zip(*room.strip(*edge, *foot), strict=True), facecolor=BAND, edgecolor=QUIET, linewidth=0.5, zorder=0.8
+        )
+    for row, column in itertools.product(reversed(range(room.rows - 1)), range(room.columns - 1)):
+        places = ((column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1))
+        heights = [values[across.keys[at], deep.keys[depth]] for at, depth in places]
+        corners = [(at + 0.5, depth + 0.5, value) for (at, depth), value in zip(places, heights, strict=True)]
+        axes.fill(
+            *zip(*room.strip(*corners), strict=True),
+            facecolor=colours(sum(heights) / len(heights) / room.top),
+            edgecolor=INK,
+            linewidth=0.5,
+            joinstyle="round",
+            zorder=1 + room.rows - row + column / room.columns,
+        )
+    for row, column in itertools.product(range(room.rows), range(room.columns)):
+        place = (across.keys[column], deep.keys[row])
+        if place in marked:
+            mark(axes, room, (column + 0.5, row + 0.5, values[place]), 2 + room.rows)
+    return figure

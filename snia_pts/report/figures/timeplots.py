@@ -1,0 +1,292 @@
+"""Figures of time lines, one a page: curves, what begins where, levels to hold them against, samples judged."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...results.result import Sampling
+from ..header import NOT_ACHIEVED
+from ..pages import FIGURE_HEIGHT, FIGURE_WIDTH, Figure, Page
+from . import axes as ax
+from .figure import canvas, plot
+from .style import INK, QUIET
+from .timelines import Along, Series, reduction
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+#: Few samples are shown as points too.
+_FEW = 60
+#: Steps between ticks of a time axis, in minutes and in hours, and how many ticks it has at most.
+_MINUTES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30, 60)
+_HOURS = (0.1, 0.2, 0.5, 1, 2, 3, 4, 6, 12, 24, 48)
+_MOST_TICKS = 14
+#: Longer axes are in hours.
+_MOST_MINUTES = 1000.0
+_LEFT, _RIGHT, _BOTTOM, _LEGEND = 0.85, 0.3, 0.58, 0.21
+_BETWEEN = 0.12
+#: Room beside panels for their legends.
+_BESIDE = 1.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A place on the x axis where something begins: a line, and its name, or a shorter one, to the right of it."""
+
+    x: float
+    name: str
+    short: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """A horizontal line: a baseline, or what is held against it."""
+
+    value: float
+    label: str
+    colour: str = INK
+    dash: Any = (0, (5, 2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One of the plots that stand above one another: its series, name and share of the height.
+
+    ``span`` is what its axis shows at least.  One with several names has a legend beside it.  ``levels`` are drawn over
+    it.
+    """
+
+    shown: Sequence[Series]
+    ylabel: str
+    share: float = 1.0
+    log: bool = False
+    span: tuple[float, ...] = ()
+    levels: tuple[Level, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dots:
+    """Single points drawn over the curves: the samples that steady state was judged on."""
+
+    points: Sequence[tuple[float, float]]
+    label: str
+
+
+def window_dots(sampling: Sampling | None) -> list[Dots]:
+    """Return the IOPS of the samples in the last window, by their time; nothing while there is none."""
+    if sampling is None or sampling.window is None:
+        return []
+    judged = [each for each in sampling.rounds if each.number in sampling.window.numbers]
+    label = "measurement window" if sampling.steady else f"last window, {NOT_ACHIEVED}"
+    return [Dots(points=[(60 * each.minute, each.sample.iops) for each in judged], label=label)]
+
+
+def page(
+    shown: Sequence[Series],
+    *,
+    title: str,
+    name: str,
+    caption: str,
+    alt: str,
+    ylabel: str,
+    log: bool = False,
+    along: Along = "time",
+    span: tuple[float, float] | None = None,
+    marks: Sequence[Mark] = (),
+    levels: Sequence[Level] = (),
+    dots: Sequence[Dots] = (),
+) -> Page:
+    """Return the page of the ``drawing`` of series; its caption goes on with how samples were taken together."""
+    draw = partial(
+        drawing, shown, ylabel=ylabel, log=log, along=along, span=span, marks=marks, levels=levels, dots=dots
+    )
+    figure = Figure(name=name, caption=f"{caption}{reduction(shown, log=log)}", alt=alt, draw=draw)
+    return Page(title=title, blocks=(figure,))
+
+
+def drawing(
+    shown: Sequence[Series],
+    *,
+    ylabel: str,
+    log: bool = False,
+    along: Along = "time",
+    span: tuple[float, float] | None = None,
+    marks: Sequence[Mark] = (),
+    levels: Sequence[Level] = (),
+    dots: Sequence[Dots] = (),
+) -> Drawing:
+    """Draw series against time, GB written or drive fills; ``span`` is the x axis' range, all of it by default.
+
+    Along time, x is in seconds; the axis is labelled in minutes or hours.
+    """
+    figure = canvas()
+    drawn: tuple[Series | Level | Dots, ...] = (*shown, *levels, *dots)
+    columns, rows = _legend_shape([each.label for each in drawn])
+    bottom, top = _BOTTOM + _LEGEND * rows, 0.42 if marks else 0.2
+    axes = plot(figure, left=_LEFT, right=_RIGHT, bottom=bottom, top=top)
+    ax.dress(axes)
+    begin, end = span or (0.0, max((float(each.curve.x[-1]) for each in shown if len(each.curve.x)), default=0.0))
+    factor = set_places(axes, begin, end, along)
+    for order, each in enumerate(shown):
+        _draw(axes, each, factor, order)
+    _draw_levels(axes, levels)
+    for single in dots:
+        axes.plot(
+            [x * factor for x, _ in single.points],
+            [y for _, y in single.points],
+            linestyle="none",
+            marker="D",
+            markersize=5,
+            markerfacecolor="white",
+            markeredgecolor=INK,
+            markeredgewidth=1.2,
+            zorder=7,
+            label=single.label,
+            clip_on=False,
+        )
+    values = [value for each in shown for part in (each.curve.low, each.curve.high) for value in part.tolist()]
+    ax.set_y(axes, [*values, *(level.value for level in levels)], ylabel, log=log)
+    _mark(axes, marks, factor)
+    if rows:
+        handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+        axes.legend(
+            list(handles.values()),
+            list(handles),
+            loc="upper center",
+            ncols=columns,
+            columnspacing=1.6,
+            handlelength=2.4,
+            bbox_to_anchor=(0.5, -0.45 / (FIGURE_HEIGHT - bottom - top)),
+            borderaxespad=0,
+        )
+    return figure
+
+
+def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float = 0.0) -> Drawing:
+    """Draw panels above one another over the same time axis, the first on top; it begins at ``begin`` seconds."""
+    figure = canvas()
+    bottom, top, between = _BOTTOM, 0.42 if marks else 0.2, 0.14
+    room = (FIGURE_HEIGHT - bottom - top - between * (len(panels) - 1)) / sum(panel.share for panel in panels)
+    end = max(float(each.curve.x[-1]) for panel in panels for each in panel.shown if len(each.curve.x))
+    above = FIGURE_HEIGHT - top
+    for place, panel in enumerate(panels):
+        below = max(bottom, above - room * panel.share)
+        axes = plot(figure, left=_LEFT, right=_BESIDE, bottom=below, top=FIGURE_HEIGHT - above)
+        above = below - between
+        ax.dress(axes)
+        factor = set_places(axes, begin, end, "time")
+        for order, each in enumerate(panel.shown):
+            _draw(axes, each, factor, order)
+        _draw_levels(axes, panel.levels)
+        values = [
+            value for each in panel.shown for part in (each.curve.low, each.curve.high) for value in part.tolist()
+        ]
+        if panel.log:
+            ax.set_log_y(axes, values)
+        else:
+            set_y = ax.set_linear_y if panel.share > 1 else ax.set_few_y
+            set_y(axes, [*values, *panel.span, *(level.value for level in panel.levels)])
+        axes.set_ylabel(panel.ylabel)
+        if len({*(each.label for each in panel.shown), *(level.label for level in panel.levels)}) > 1:
+            handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+            axes.legend(
+                list(handles.values()),
+                list(handles),
+                loc="center left",
+                bbox_to_anchor=(1.01, 0.5),
+                handlelength=1.2,
+                fontsize=7.5,
+                borderaxespad=0,
+            )
+        if place < len(panels) - 1:
+            axes.set_xlabel("")
+            axes.tick_params(axis="x", labelbottom=False)
+        _mark(axes, marks, factor, named=place == 0, beside=_BESIDE - _RIGHT)
+    figure.align_ylabels()
+    return figure
+
+
+def _legend_shape(labels: Sequence[str]) -> tuple[int, int]:
+    """Return columns and rows of a legend below the plot; no rows for a single name."""
+    widths = [0.62 + 0.065 * len(label) for label in set(labels)]
+    if len(widths) < 2:
+        return 1, 0
+    room = FIGURE_WIDTH - 0.5
+    columns = len(widths) if sum(widths) <= room else max(1, int(room / max(widths)))
+    rows = math.ceil(len(widths) / columns)
+    return math.ceil(len(widths) / rows), rows
+
+
+def _draw(axes: Axes, each: Series, factor: float, order: int) -> None:
+    drawn = each.curve
+    few = len(drawn.x) <= _FEW
+    dots = {"linestyle": "none", "marker": "o", "markersize": 4 if few else 3, "markeredgewidth": 0}
+    line = {"linewidth": 1.2, "marker": "o" if few else "none", "markersize": 3.2, "markeredgewidth": 0}
+    if drawn.banded:
+        axes.fill_between(
+            drawn.x * factor, drawn.low, drawn.high, color=each.colour, alpha=0.25, linewidth=0, zorder=2 + order / 100
+        )
+    axes.plot(
+        drawn.x * factor,
+        drawn.values,
+        color=each.colour,
+        label=each.label,
+        zorder=3 + order / 100,
+        **(dots if each.points else line),
+    )
+
+
+def _draw_levels(axes: Axes, levels: Sequence[Level]) -> None:
+    for level in levels:
+        axes.axhline(level.value, color=level.colour, linestyle=level.dash, linewidth=1.0, label=level.label, zorder=6)
+
+
+def time_axis(begin: float, end: float) -> tuple[str, float, list[float]]:
+    """Return the unit of a time axis over ``begin`` .. ``end`` seconds, its seconds, and the ticks in that unit."""
+    minutes = end / 60 <= _MOST_MINUTES
+    unit, seconds, steps = ("minutes", 60.0, _MINUTES) if minutes else ("hours", 3600.0, _HOURS)
+    first, last = begin / seconds, end / seconds
+    wanted = (last - first) / _MOST_TICKS
+    place = bisect.bisect_left(steps, wanted * (1 - 1e-9))
+    step = steps[place] if place < len(steps) else steps[-1] * math.ceil(wanted / steps[-1])
+    ticks = [number * step for number in range(math.ceil(first / step - 1e-6), math.floor(last / step + 1e-6) + 1)]
+    return unit, seconds, ticks
+
+
+def set_places(axes: Axes, begin: float, end: float, along: Along) -> float:
+    """Give ``axes`` an x axis from ``begin`` to ``end``; return what x is to be multiplied with."""
+    if along == "time":
+        unit, seconds, ticks = time_axis(begin, end)
+        room = (end - begin or 1.0) / seconds
+        axes.set_xlim(begin / seconds - 0.01 * room, end / seconds + 0.01 * room)
+        axes.set_xticks(ticks, [ax.tick_label(round(tick, 6)) for tick in ticks])
+        axes.set_xlabel(f"Time ({unit})")
+        return 1 / seconds
+    ticks = [tick for tick in ax.linear_ticks(begin, end) if tick <= end * (1 + 1e-9)]
+    room = end - begin or 1.0
+    axes.set_xlim(begin - 0.01 * room, end + 0.01 * room)
+    axes.set_xticks(ticks, [ax.tick_label(round(tick, 9)) for tick in ticks])
+    axes.set_xlabel("Total host writes, TGBW (GB)" if along == "written" else "Total host writes (drive fills)")
+    return 1.0
+
+
+def _mark(axes: Axes, marks: Sequence[Mark], factor: float, *, named: bool = True, beside: float = 0.0) -> None:
+    """Draw what begins where; a name that has no room before the next is shortened, then left out.
+
+    The last one may stand out ``beside`` the plot so far.
+    """
+    low, high = axes.get_xlim()
+    width = axes.get_position().width * axes.figure.get_size_inches()[0]  # type: ignore[union-attr]
+    inches = [(mark.x * factor - low) / (high - low) * width for mark in marks]
+    for mark, at, next_at in zip(marks, inches, [*inches[1:], width + beside][: len(inches)], strict=True):
+        if at > _BETWEEN:  # else it begins where the axis does
+            axes.axvline(mark.x * factor, color=QUIET, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1.5)
+        text = next((text for text in (mark.name, mark.short) if _BETWEEN + 0.06 * len(text) < next_at - at), "")
+        if named:
+            axes.text(at / width, 1.02, text, transform=axes.transAxes, ha="left", va="bottom", fontsize=7.5)

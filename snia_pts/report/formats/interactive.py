@@ -1,0 +1,244 @@
+"""The figures of a result as a page on which they can be turned and zoomed: one file that opens offline.
+
+It is an extra beside the report, which needs no script: plotly's library, some 5 MB, is inside.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from ...errors import ReportError
+from ...model.measurement import METRICS
+from ...model.steps import Stimulus, mix
+from ...model.time_series import TimeLine
+from ...results.points import window_points
+from ...results.result import Loop, TestResult
+from ...spec import ProfileSpec, Tracked
+from ...text import plain
+from ..data import judged
+from ..figures import timelines
+from ..figures.style import COLOURS
+from ..profile.interactive import profile_plots
+from ..sections.summary import SIMULATED, shortcomings, verdict
+from .rst import TEMPLATES
+
+#: What is drawn of each point: its name in result.xml, its heading, what it is divided by.
+_HEIGHTS = (
+    ("iops", "IOPS", 1.0),
+    ("mb_per_second", "Throughput (MB/s)", 1.0),
+    ("average_response_us", "ART (ms)", 1000.0),
+)
+_MOST_TICKS = 30
+_MARGIN = {"l": 70, "r": 20, "t": 20, "b": 60}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """A figure: its title, and traces and layout in plotly's words."""
+
+    title: str
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+
+
+def make(result: TestResult) -> bytes:
+    """Return the page; raises ReportError where plotly is not installed."""
+    import jinja2
+    from markupsafe import Markup
+
+    figures = tuple(_plots(result))
+    data = json.dumps([{"data": each.data, "layout": each.layout} for each in figures], allow_nan=False)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=True,
+    )
+    page = environment.get_template("interactive.html.j2").render(
+        title=plain(f"{result.facts.spec.title} Test: {result.facts.dut.model or result.facts.dut.name}"),
+        lines=list(_lines(result)),
+        figures=[{"title": plain(each.title)} for each in figures],
+        library=Markup(_library()),  # noqa: S704  # plotly's own
+        data=Markup(data.replace("<", "\\u003c")),  # noqa: S704  # JSON, in which nothing can end the script
+    )
+    return page.encode("utf-8", "replace")
+
+
+def require_plotly() -> None:
+    """Raise ReportError where plotly is not installed."""
+    try:
+        found = _place().is_file()
+    except ImportError:
+        found = False
+    if not found:
+        hint = f"Install it: {shlex.quote(sys.executable)} -m pip install 'plotly>=6'."
+        raise ReportError(reason="figures to turn and zoom need plotly", hint=hint)
+
+
+def _library() -> str:
+    require_plotly()
+    return _place().read_text(encoding="utf-8")
+
+
+def _place() -> Traversable:
+    """Where plotly keeps its library for browsers."""
+    return files("plotly") / "package_data" / "plotly.min.js"
+
+
+def _lines(result: TestResult) -> Iterator[dict[str, str]]:
+    if result.facts.dut.simulated:
+        yield {"kind": "bad", "text": SIMULATED.text}
+    yield {"kind": "good" if result.achieved else "bad", "text": plain(verdict(result))}
+    if not result.conformant:
+        yield {"kind": "bad", "text": plain(f"NOT PTS conformant: {shortcomings(result)}")}
+    facts = result.facts
+    told = (facts.spec.revision, facts.dut.model, facts.dut.serial, facts.dut.firmware, facts.started)
+    yield {"kind": "note", "text": plain(", ".join(filter(None, told)))}
+
+
+def _plots(result: TestResult) -> Iterator[Plot]:
+    if isinstance(result.facts.spec, ProfileSpec):
+        yield from (Plot(title=title, data=data, layout=layout) for title, data, layout in profile_plots(result))
+        return
+    for loop in result.loops:
+        yield from _surfaces(loop)
+    yield from _rounds(result)
+    for line in result.time_lines:
+        if line.phase != "WIPC":
+            yield from _over_time(line)
+
+
+# -- over a matrix ----------------------------------------------------------------------------------------------------
+
+
+def _surfaces(loop: Loop) -> Iterator[Plot]:
+    """Give a surface for each height over the two sides along which a loop's points differ."""
+    points = dict(window_points(loop))
+    sides = _sides(list(points))
+    if sides is None:
+        return
+    (across, across_name), (deep, deep_name) = sides
+    xs, ys = list(dict.fromkeys(map(across, points))), list(dict.fromkeys(map(deep, points)))
+    for name, heading, divisor in _HEIGHTS:
+        found = {(across(stimulus), deep(stimulus)): figures[name] for stimulus, figures in points.items()}
+        heights = [[None if (z := found.get((x, y))) is None else z / divisor for x in xs] for y in ys]
+        trace = {
+            "type": "surface",
+            "colorbar": {"len": 0.7},
+            "x": xs,
+            "y": ys,
+            "z": heights,
+            "colorscale": "Cividis",
+            "hovertemplate": f"{across_name} %{{x}}<br>{deep_name} %{{y}}<br>{heading} %{{z:,.4~g}}<extra></extra>",
+        }
+        scene = {
+            "xaxis": {"title": {"text": across_name}, "type": "category"},
+            "yaxis": {"title": {"text": deep_name}, "type": "category"},
+            "zaxis": {"title": {"text": heading}, "rangemode": "tozero"},
+            "camera": {"eye": {"x": 1.6, "y": -1.6, "z": 0.9}},
+        }
+        title = " - ".join(filter(None, (heading, loop.part, "mean over the window")))
+        yield Plot(title=title, data=[trace], layout={"scene": scene, "margin": {"l": 0, "r": 0, "t": 0, "b": 0}})
+
+
+def _sides(points: Sequence[Stimulus]) -> tuple[Any, Any] | None:
+    """Return what points differ in, if these are two things: block size and R/W mix, or threads and queue depth."""
+
+    def size(stimulus: Stimulus) -> str:
+        return f"{stimulus.largest_block_bytes / 1024:g}"
+
+    def ratio(stimulus: Stimulus) -> str:
+        return mix(stimulus.read_percent)
+
+    def threads(stimulus: Stimulus) -> str:
+        return str(stimulus.thread_count)
+
+    def depth(stimulus: Stimulus) -> str:
+        return str(stimulus.queue_depth)
+
+    pairs = (
+        ((size, "Block size (KiB)"), (ratio, "R/W mix (%)")),
+        ((threads, "Thread count"), (depth, "Queue depth")),
+    )
+    for pair in pairs:
+        if all(len(set(map(side, points))) > 1 for side, _ in pair):
+            return pair
+    return None
+
+
+# -- over rounds and time ---------------------------------------------------------------------------------------------
+
+
+def _rounds(result: TestResult) -> Iterator[Plot]:
+    for name, rounds, labels, _ in judged(result):
+        traces = []
+        for place, (tracked, label) in enumerate(labels):
+            values = [each.value(tracked) for each in rounds]
+            numbers = [each.number for each in rounds]
+            traces.append(_line(numbers, values, label, COLOURS[place % len(COLOURS)], "lines+markers"))
+        yield Plot(
+            title=f"Tracked variables by round{f' - {name}' if name else ''}",
+            data=traces,
+            layout=_layout(traces, "Round", _unit(labels), log=True, each=len(rounds) <= _MOST_TICKS),
+        )
+
+
+def _unit(labels: Sequence[tuple[Tracked, str]]) -> str:
+    """Return the unit that tracked variables share; nothing where they share none."""
+    units = {METRICS[tracked.metric].unit for tracked, _ in labels}
+    return units.pop() if len(units) == 1 else ""
+
+
+def _over_time(line: TimeLine) -> Iterator[Plot]:
+    minutes = [seconds / 60 for seconds in line.ended_seconds]
+    named = " - ".join(filter(None, (line.stimulus.label, line.phase, line.part)))
+    times = (timelines.ART, timelines.NINES, timelines.MRT)
+    for what, quantities in (("IOPS", (timelines.IOPS,)), ("Response time (ms)", times)):
+        traces = [
+            _line(minutes, timelines.rates(line, each).tolist(), each.heading, each.colour, "lines")
+            for each in quantities
+        ]
+        shown = [trace for trace in traces if any(value is not None for value in trace["y"])]
+        if len(minutes) > 1 and shown:
+            layout = _layout(shown, "Time (minutes)", what, log=quantities == times)
+            yield Plot(title=f"{what} vs Time - {named}", data=shown, layout=layout)
+
+
+def _line(x: Sequence[float], y: Sequence[float], name: str, colour: str, mode: str) -> dict[str, Any]:
+    known = [value if abs(value) < float("inf") else None for value in y]  # nan is not less
+    return {
+        "type": "scatter",
+        "mode": mode,
+        "x": list(x),
+        "y": known,
+        "name": html.escape(plain(name)),
+        "line": {"color": colour, "width": 1.5},
+    }
+
+
+def _layout(
+    traces: Sequence[dict[str, Any]], xlabel: str, ylabel: str, *, log: bool, each: bool = False
+) -> dict[str, Any]:
+    """Return axes for traces: ``each`` round has its number, and of several decades 1, 2 and 5 have labels."""
+    values = [value for trace in traces for value in trace["y"] if value]
+    decades = log and values and max(values) > 10 * min(values)
+    scale = {"type": "log", **({"dtick": "D2"} if decades else {})} if log else {"rangemode": "tozero"}
+    form = "~g" if "ms" in ylabel else "~s"
+    return {
+        "xaxis": {"title": {"text": xlabel}, **({"dtick": 1} if each else {})},
+        "yaxis": {**scale, "tickformat": form, "title": {"text": ylabel}},
+        "showlegend": True,
+        "legend": {"orientation": "h", "y": -0.2, "yanchor": "top"},
+        "margin": _MARGIN,
+        "hovermode": "x unified",
+    }

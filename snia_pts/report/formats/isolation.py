@@ -1,0 +1,98 @@
+"""Makes reports without anybody's configuration: docutils, rst2pdf, reportlab and matplotlib find none to read.
+
+They look for it in the current folder and below HOME, and some of it names files to write, or is Python code.  Both may
+be another user's: after ``su``, after ``sudo -E``, or in a folder that everybody may write to.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from ...errors import ReportError
+from ...files import changeable
+
+#: Variables that name other places of configuration, data or caches.
+_PLACES = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "MATPLOTLIBRC", "PLOTLY_DIR")
+
+
+@contextmanager
+def isolated() -> Iterator[None]:
+    """Make HOME and the current folder of this process an empty temporary folder, until the end of the block.
+
+    What a library reads as it is imported has to be imported in such a block first.  Raises ReportError where there is
+    no room for a temporary folder.
+    """
+    cache = _font_cache()
+    try:
+        scratch = tempfile.TemporaryDirectory(prefix="snia-pts-", dir=_temporary())
+    except OSError as error:
+        raise ReportError(reason=f"cannot make a temporary folder: {error.strerror}") from None
+    with scratch as folder:
+        variables = dict.fromkeys(_PLACES) | {
+            "HOME": folder,
+            "DOCUTILSCONFIG": "",  # no files at all, not even /etc/docutils.conf
+            "MPLCONFIGDIR": str(cache or Path(folder, "matplotlib")),
+        }
+        with _environment(variables), _current_folder(folder):
+            yield
+
+
+def _temporary() -> str:
+    """Return where temporary folders are made: where root asks, nobody else may rename them."""
+    usual = tempfile.gettempdir()
+    return "/tmp" if changeable(Path(usual).resolve(), parent=True) else usual  # noqa: S108
+
+
+def _font_cache() -> Path | None:
+    """Return a folder for matplotlib's list of fonts that nobody else may change; None where there is none.
+
+    It is MPLCONFIGDIR, or in the cache of the user whom the password database names: HOME may be another's.
+    matplotlib makes it.
+    """
+    try:
+        own = Path(pwd.getpwuid(os.geteuid()).pw_dir, ".cache", "snia-pts", "matplotlib")
+        folder = Path(os.environ.get("MPLCONFIGDIR") or own).resolve()
+        there = next(each for each in (folder, *folder.parents) if each.exists())
+        usable = os.access(there, os.W_OK | os.X_OK, effective_ids=True) and not changeable(there)
+    except (OSError, KeyError):
+        return None
+    return folder if usable else None
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    _set(variables)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+@contextmanager
+def _current_folder(folder: str) -> Iterator[None]:
+    """Change the current folder, and come back to the same one, whatever it is called by then."""
+    try:
+        before = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:  # it may not be searched, so nothing in it can be read
+        yield
+        return
+    try:
+        os.chdir(folder)
+        yield
+    finally:
+        os.fchdir(before)
+        os.close(before)

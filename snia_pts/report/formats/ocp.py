@@ -1,0 +1,245 @@
+"""The result as JSON lines of OCP Test & Validation, version 2.0, for programs that collect what hardware tests find.
+
+The form is that of the Open Compute Project's ``ocp-diag-core``.  A step is a purge, a continuous stimulus, a loop of
+rounds, or what all came to; deviations from the standard and warnings are log lines.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...model.measurement import METRICS, Measurement, PurgeOutcome
+from ...model.steps import Stimulus
+from ...model.time_series import TimeLine
+from ...results.key_figures import key_figures
+from ...results.limit_checks import Judgement, judgements
+from ...results.result import Loop, TestResult
+from ...spec import ProfileSpec
+from ...spec.reader import numbers
+from ...text import plain
+from ..sections.summary import limit_text, shortcomings, verdict
+
+_DRIVE = "drive"
+#: What stands where a record tells no time that can be read.
+_UNTOLD = "1970-01-01T00:00:00+00:00"
+
+Artifact = tuple[str, Mapping[str, object]]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Lines:
+    """The lines so far; each has the time of what it tells, or of the one before."""
+
+    timestamp: str = _UNTOLD
+    written: list[str] = field(default_factory=list)
+    steps: int = 0
+
+    def add(self, kind: str, content: object, when: str = "") -> None:
+        self.timestamp = _moment(when) or self.timestamp
+        line = {kind: content, "sequenceNumber": len(self.written), "timestamp": self.timestamp}
+        self.written.append(json.dumps(_clean(line), ensure_ascii=False, allow_nan=False))
+
+    def step(self, name: str, artifacts: Iterable[tuple[Artifact, str]], when: str = "", *, whole: bool = True) -> None:
+        """Write a step, with the artifacts in it and the time of each; ``whole`` tells whether it came to its end."""
+        step, self.steps = str(self.steps), self.steps + 1
+        self.add("testStepArtifact", {"testStepId": step, "testStepStart": {"name": name}}, when)
+        for (kind, content), at in artifacts:
+            self.add("testStepArtifact", {"testStepId": step, kind: content}, at)
+        status = "COMPLETE" if whole else "ERROR"
+        self.add("testStepArtifact", {"testStepId": step, "testStepEnd": {"status": status}})
+
+
+def make(result: TestResult) -> bytes:
+    """Return ``result`` as JSON lines; the same result gives the same bytes."""
+    lines, found, ended = _Lines(), judgements(result), result.ending == "finished"
+    profile = isinstance(result.facts.spec, ProfileSpec)
+    lines.add("schemaVersion", {"major": 2, "minor": 0}, result.facts.started)
+    lines.add("testRunArtifact", {"testRunStart": _start(result)})
+    for severity, message in _logs(result):
+        lines.add("testRunArtifact", {"log": {"severity": severity, "message": message}})
+    for part, purged in result.purges:
+        lines.step(f"purge {part}".strip(), _purge(purged), purged.started)
+    for line in result.lines_apart:
+        lines.step(f"{line.phase} {line.part}".strip(), _stimulus(line), whole=line.complete)
+    for loop in result.loops:
+        whole = all(each.complete for each in loop.rounds)
+        kind = "repeats of" if profile else "rounds"
+        judged = _judged(loop, ended or loop.steady) if not profile else ()
+        lines.step(f"{kind} {loop.part}".strip(), (*_rounds(loop), *judged), whole=whole)
+    lines.step("result", _outcome(result, found), result.finished)
+    passed = result.achieved and all(each.met for each in found)
+    if not ended:
+        lines.add("testRunArtifact", {"error": {"symptom": result.ending, "message": result.ending_detail}})
+    end = {
+        "status": "COMPLETE" if ended else "ERROR",
+        "result": "NOT_APPLICABLE" if not ended else "PASS" if passed else "FAIL",
+    }
+    lines.add("testRunArtifact", {"testRunEnd": end})
+    return "".join(f"{line}\n" for line in lines.written).encode("utf-8")
+
+
+def _start(result: TestResult) -> dict[str, object]:
+    facts, dut, platform = result.facts, result.facts.dut, result.facts.platform
+    parameters = {
+        "test": facts.spec.test,
+        "pts": facts.spec.pts,
+        "class": facts.test_class,
+        **({} if facts.seed is None else {"seed": str(facts.seed)}),
+        **dict(numbers(facts.spec)),
+    }
+    software = (
+        ("suite", "snia-pts", platform.suite_version, "APPLICATION"),
+        ("engine", platform.engine, platform.engine_version, "APPLICATION"),
+        ("kernel", "Linux", platform.kernel, "SYSTEM"),
+        ("firmware", dut.model or dut.name, dut.firmware, "FIRMWARE"),
+    )
+    drive = {
+        "hardwareInfoId": _DRIVE,
+        "name": dut.model or dut.name,
+        "serialNumber": dut.serial,
+        "revision": dut.firmware,
+        "location": dut.path,
+        "partType": dut.kind,
+        "manufacturer": facts.about.vendor,
+    }
+    return {
+        "name": f"{facts.spec.title} Test",
+        "version": platform.suite_version,
+        "commandLine": shlex.join(facts.command_line),
+        "parameters": parameters,
+        "dutInfo": {
+            "dutInfoId": platform.hostname or "host",
+            "name": platform.hostname,
+            "platformInfos": [{"info": f"{platform.motherboard}, {platform.cpu}, {platform.operating_system}"}],
+            "softwareInfos": [
+                {"softwareInfoId": key, "name": name, "version": version, "softwareType": kind}
+                for key, name, version, kind in software
+            ],
+            "hardwareInfos": [{key: value for key, value in drive.items() if value}],
+        },
+        "metadata": {"run": facts.run_id, "operator": facts.about.operator},
+    }
+
+
+def _logs(result: TestResult) -> Iterator[tuple[str, str]]:
+    authority = result.facts.spec.authority
+    for each in result.deviations:
+        yield "WARNING", f"deviation: {each.what}: {each.actual}; {authority}: {each.standard} ({each.clause})"
+    for setting in result.facts.settings:
+        yield "INFO", f"setting: {setting.what}: {setting.actual}; {authority}: {setting.standard} ({setting.clause})"
+    for warning in result.warnings:
+        yield "WARNING", f"{warning.what}: {warning.detail}"
+    for note in result.facts.about.notes:
+        yield "INFO", note
+
+
+def _purge(purged: PurgeOutcome) -> Iterator[tuple[Artifact, str]]:
+    proven = purged.samples > 0 and not purged.survivors
+    message = f"of {purged.samples} blocks written before, {purged.survivors} were still there after"
+    kind = "PASS" if proven else "FAIL" if purged.samples else "UNKNOWN"
+    yield ("log", {"severity": "INFO", "message": purged.label}), ""
+    yield (("diagnosis", {"verdict": "purged", "type": kind, "message": message, "hardwareInfoId": _DRIVE}), "")
+
+
+def _stimulus(line: TimeLine) -> Iterator[tuple[Artifact, str]]:
+    """Each uninterrupted stretch of a continuous stimulus as a whole."""
+    for measured in line.measurements:
+        for name, unit, value in _figures(measured):
+            yield ("measurement", _measurement(name, _place(measured.stimulus), unit, value)), measured.timing.started
+
+
+def _rounds(loop: Loop) -> Iterator[tuple[Artifact, str]]:
+    """A series of IOPS, and of the others, for every point, by the number of the round."""
+    series: dict[str, int] = {}
+    for measured_round in loop.rounds:
+        for measured in measured_round.measurements:
+            at = measured.timing.started
+            for name, unit, value in _figures(measured):
+                at_part = "" if measured.stimulus.name else loop.part  # whose name it is then
+                identity = f"{name} at {at_part} {_place(measured.stimulus)}".replace("  ", " ")
+                if identity not in series:
+                    series[identity] = 0
+                    start = {"name": name, "unit": unit, "measurementSeriesId": identity, "hardwareInfoId": _DRIVE}
+                    yield ("measurementSeriesStart", start), at
+                element = {
+                    "index": measured_round.number,
+                    "value": value,
+                    "measurementSeriesId": identity,
+                    "timestamp": _moment(at) or _UNTOLD,
+                }
+                yield ("measurementSeriesElement", element), at
+                series[identity] += 1
+    for identity, count in series.items():
+        yield ("measurementSeriesEnd", {"measurementSeriesId": identity, "totalCount": count}), ""
+
+
+def _judged(loop: Loop, judged: bool) -> Iterator[tuple[Artifact, str]]:
+    """The window's verdict."""
+    window = loop.window
+    numbers = f"rounds {window.numbers[0]} - {window.numbers[-1]}" if window else "no window"
+    kind = _passed(loop.steady) if judged else "UNKNOWN"
+    yield ("diagnosis", {"verdict": "steady state", "type": kind, "message": numbers}), ""
+
+
+def _outcome(result: TestResult, found: Sequence[Judgement]) -> Iterator[tuple[Artifact, str]]:
+    """The key figures, held against the limits on them; the verdict on the test, and on each limit."""
+    for figure in key_figures(result):
+        validators = [
+            {"type": kind, "value": value}
+            for each in found
+            if (each.limit.name, each.limit.unit) == (figure.name, figure.unit)
+            for kind, value in (("GREATER_THAN_OR_EQUAL", each.limit.least), ("LESS_THAN_OR_EQUAL", each.limit.most))
+            if math.isfinite(value)
+        ]
+        told = _measurement(figure.metric, figure.at, figure.unit, figure.value)
+        yield ("measurement", {**told, "validators": validators} if validators else told), ""
+    kind = _passed(result.achieved) if result.ending == "finished" else "UNKNOWN"
+    yield ("diagnosis", {"verdict": "test", "type": kind, "message": verdict(result)}), ""
+    conformance = "yes" if result.conformant else f"NO, {shortcomings(result)}"
+    severity = "INFO" if result.conformant else "WARNING"
+    yield ("log", {"severity": severity, "message": f"PTS conformant: {conformance}"}), ""
+    for each in found:
+        message = f"{limit_text(each.limit, each.value)}{'' if each.met else f': {each.reason}'}"
+        yield ("diagnosis", {"verdict": each.limit.name, "type": _passed(each.met), "message": message}), ""
+
+
+def _figures(measured: Measurement) -> Iterator[tuple[str, str, float]]:
+    for name, metric in METRICS.items():
+        value = metric.of(measured)
+        if math.isfinite(value):
+            yield name, metric.unit, value
+
+
+def _measurement(name: str, at: str, unit: str, value: float) -> dict[str, object]:
+    return {"name": name, "value": value, "unit": unit, "hardwareInfoId": _DRIVE, "metadata": {"at": at}}
+
+
+def _place(stimulus: Stimulus) -> str:
+    return f"{stimulus.label} {stimulus.demand.label}"
+
+
+def _passed(good: bool) -> str:
+    return "PASS" if good else "FAIL"
+
+
+def _moment(text: str) -> str:
+    """Return a time as RFC 3339 has it; nothing for what is none."""
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return ""
+    return moment.isoformat() if moment.tzinfo else ""
+
+
+def _clean(value: object) -> object:
+    """Return a value whose texts are such as people can read: no device puts anything else into a line."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, Mapping):
+        return {str(key): _clean(each) for key, each in value.items()}
+    return [_clean(each) for each in value] if isinstance(value, list | tuple) else value

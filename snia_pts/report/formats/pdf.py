@@ -1,0 +1,164 @@
+"""The report as PDF: laid out by rst2pdf, its figures vector, and checked before anyone gets it.
+
+rst2pdf cannot place PDF figures, shrinks what does not fit and exchanges what it does not know for a placeholder,
+each without an error.  So figures and page titles are nodes of our own, whose flowables take exactly the planned
+room and write down where they were drawn; then pypdf puts every figure's own PDF page there.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+from ...errors import ReportError
+from ...text import plain
+from ..pages import Figure, Page, Report
+from .placements import POINTS, Placement, Sheet
+
+if TYPE_CHECKING:
+    from docutils import nodes
+    from pypdf import PageObject, PdfWriter
+
+#: Layout arithmetic is float; a hundredth of a point is nothing on paper.
+_TOLERANCE = 0.01
+#: matplotlib rounds a page to whole points.
+_ROUNDING = 1.0
+
+
+def make(report: Report, document: nodes.document, drawn: Mapping[str, bytes]) -> bytes:
+    """Return ``report`` as PDF from its parsed RST and its figures' PDF pages, by name.
+
+    Raises ReportError when a page would not look as planned.
+    """
+    from .layout import lay_out
+
+    sheet = Sheet()
+    with _quiet() as said:
+        made = _finish(report, lay_out(report, document, sheet), sheet, drawn)
+    if said:
+        raise ReportError(reason=f"rst2pdf says: {'; '.join(said)}")
+    return made
+
+
+@contextmanager
+def _quiet() -> Iterator[list[str]]:
+    """Collect what rst2pdf and pypdf log as warning or worse, instead of letting it be printed."""
+    said: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    loggers, listener = [logging.getLogger(name) for name in ("rst2pdf", "pypdf")], Listener(logging.WARNING)
+    before = [(logger, logger.handlers[:], logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.handlers, logger.propagate = [listener], False
+    try:
+        yield said
+    finally:
+        for logger, handlers, propagate in before:
+            logger.handlers, logger.propagate = handlers, propagate
+
+
+def _finish(report: Report, laid_out: bytes, sheet: Sheet, drawn: Mapping[str, bytes]) -> bytes:
+    from pypdf import PdfReader, PdfWriter
+
+    writer = PdfWriter(clone_from=io.BytesIO(laid_out))
+    check(report, sheet, pages=len(writer.pages))
+    for name, placement in sheet.figures:
+        figure = PdfReader(io.BytesIO(drawn[name])).pages[0]
+        size = float(figure.mediabox.width), float(figure.mediabox.height)
+        if max(abs(size[0] - placement.width), abs(size[1] - placement.height)) > _ROUNDING:
+            raise ReportError(reason=f"the figure {name} was drawn {size} points large, not as planned")
+        _stamp(writer, figure, placement, name)
+    names = {"/Title": plain(report.title), "/Author": plain(report.author), "/Producer": "snia-pts"}
+    writer.metadata = {**names, **_dated(report)}
+    output = io.BytesIO()
+    writer.write(output)
+    return output.getvalue()
+
+
+def _stamp(writer: PdfWriter, figure: PageObject, placement: Placement, name: str) -> None:
+    """Put a figure's PDF page on its place, as a form of its own: its drawing commands stay as they are."""
+    from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject, NumberObject
+
+    contents = figure.get_contents()
+    if contents is None or not contents.get_data().strip():
+        raise ReportError(reason=f"the figure {name} is empty")
+    form = DecodedStreamObject()
+    form.set_data(contents.get_data())
+    form[NameObject("/Type")], form[NameObject("/Subtype")] = NameObject("/XObject"), NameObject("/Form")
+    form[NameObject("/BBox")] = ArrayObject(NumberObject(side) for side in (0, 0, *_ceiled(placement)))
+    form[NameObject("/Resources")] = cast("DictionaryObject", figure["/Resources"].get_object()).clone(writer)
+    page, key = writer.pages[placement.page - 1], NameObject(f"/{name}")
+    resources = cast("DictionaryObject", page["/Resources"].get_object())
+    forms = resources.setdefault(NameObject("/XObject"), DictionaryObject()).get_object()
+    forms[key] = writer._add_object(form.flate_encode())
+    stamp = DecodedStreamObject()
+    stamp.set_data(f"q 1 0 0 1 {placement.x:.4f} {placement.y:.4f} cm {key} Do Q\n".encode())
+    before = page.raw_get("/Contents")
+    parts = before if isinstance(before, ArrayObject) else [before]  # of a page that has a figure already
+    page[NameObject("/Contents")] = ArrayObject([*parts, writer._add_object(stamp)])
+
+
+def _ceiled(placement: Placement) -> tuple[int, int]:
+    return math.ceil(placement.width), math.ceil(placement.height)
+
+
+def _dated(report: Report) -> dict[str, str]:
+    """Return the document's dates: those of the result, so that the same result gives the same bytes."""
+    import datetime
+
+    try:
+        moment = datetime.datetime.fromisoformat(report.dated)
+    except ValueError:
+        return {}
+    stamp = f"D:{moment:%Y%m%d%H%M%S}" + (f"{moment:%z}"[:3] + "'" + f"{moment:%z}"[3:5] + "'" if moment.tzinfo else "")
+    return {"/CreationDate": stamp, "/ModDate": stamp}
+
+
+def check(report: Report, sheet: Sheet, *, pages: int) -> None:
+    """Raise ReportError unless every page and figure stands where and as large as planned."""
+    mistakes = [*_wrong_figures(report, sheet), *_wrong_pages(report.pages, sheet.titles, pages)]
+    if mistakes:
+        raise ReportError(reason="; ".join(mistakes))
+
+
+def _wrong_figures(report: Report, sheet: Sheet) -> Iterator[str]:
+    planned: dict[str, Figure] = {figure.name: figure for figure in report.figures}
+    found = [name for name, _ in sheet.figures]
+    for name in planned:
+        if found.count(name) != 1:
+            yield f"the figure {name} stands {found.count(name)} times in the PDF"
+    starts = dict(sheet.titles)
+    left, bottom, right, top = sheet.frame
+    for name, at in sheet.figures:
+        figure = planned.get(name)
+        if figure is None:
+            yield f"the figure {name} was not planned"
+            continue
+        if max(abs(at.width - figure.width * POINTS), abs(at.height - figure.height * POINTS)) > _TOLERANCE:
+            yield f"the figure {name} is {at.width:.1f} x {at.height:.1f} points, not as planned"
+        inside = left - 0.5 <= at.x and at.x + at.width <= right + 0.5 and bottom - 0.5 <= at.y
+        if not (inside and at.y + at.height <= top + 0.5):
+            yield f"the figure {name} reaches out of its page"
+        owner = next(page for page in report.pages if figure in page.blocks)
+        if not owner.flows and starts.get(owner.title) != at.page:
+            yield f"the figure {name} is not on its page"
+
+
+def _wrong_pages(planned: Sequence[Page], titles: Sequence[tuple[str, int]], pages: int) -> Iterator[str]:
+    if [title for title, _ in titles] != [page.title for page in planned]:
+        yield f"the PDF has the pages {', '.join(title for title, _ in titles)}"
+        return
+    ends = [start for _, start in titles[1:]] + [pages + 1]
+    if titles and titles[0][1] != 1:
+        yield "the PDF does not begin with its first page"
+    for page, (_, start), end in zip(planned, titles, ends, strict=True):
+        taken = end - start
+        if taken < 1 or (taken > 1 and not page.flows):
+            yield f"the page {page.title} takes {taken} PDF pages"

@@ -1,0 +1,65 @@
+"""Which module makes the pages of a test's report: a dict in the open, one module a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from ..results.result import TestResult
+from .header import Rows, header
+from .pages import Page, Report
+from .profile import pages as profile_pages
+from .sections.telemetry import telemetry_pages
+from .tests import (
+    cross_stimulus_recovery,
+    demand_intensity,
+    host_idle_recovery,
+    iops,
+    latency,
+    throughput,
+    write_saturation,
+)
+
+
+class TestPages(Protocol):
+    """What a test's module gives: its pages, and its two blocks of the header."""
+
+    def pages(self, result: TestResult, /) -> tuple[Page, ...]:
+        """Return all pages that there are data for, the summary first, the provenance last."""
+        ...
+
+    def setup(self, result: TestResult, /) -> Rows:
+        """Return the ten Setup Parameters."""
+        ...
+
+    def parameters(self, result: TestResult, /) -> Rows:
+        """Return the ten Test Parameters."""
+        ...
+
+
+#: The module of every test, by the test's verb, and of profiles.
+TESTS: Mapping[str, TestPages] = {
+    "iops": iops,
+    "throughput": throughput,
+    "latency": latency,
+    "wsat": write_saturation,
+    "hir": host_idle_recovery,
+    "xsr": cross_stimulus_recovery,
+    "composite": demand_intensity,
+    "dirth": demand_intensity,
+    "profile": profile_pages,
+}
+
+
+def build(result: TestResult) -> Report:
+    """Return the report on ``result``, as a value."""
+    spec = result.facts.spec
+    test = TESTS[spec.test]
+    *pages, provenance = test.pages(result)
+    return Report(
+        title=f"{spec.title} Test Report: {result.facts.dut.model or result.facts.dut.name}",
+        author=result.facts.about.operator,
+        dated=result.finished,
+        header=header(result, setup=test.setup(result), parameters=test.parameters(result)),
+        pages=(*pages, *telemetry_pages(result), provenance),
+    )

@@ -1,0 +1,377 @@
+"""Pages about steady state: convergence, measurement windows with their determination, tracked variables by round.
+
+They serve a loop of rounds as well as the samples of a continuous stimulus that stand for rounds, whatever is tracked.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+from ...analysis.steady_state import SteadyState, determine
+from ...analysis.window import Judged, Window, breaks, in_a_row, unbroken
+from ...model.measurement import FIVE_NINES, METRICS, Key, MeasuredRound, Measurement, Metric
+from ...model.steps import Stimulus
+from ...results.result import Loop, Sampling, TestResult
+from ...spec import SteadyStateRule, Tracked, loop_rule, settling_rule
+from ..figures import figure as figures
+from ..figures import matrices
+from ..header import ALTERED, NOT_ACHIEVED, minutes_of, window_rounds
+from ..pages import Block, Figure, Page, Prose
+from ..tables import NOT_APPLICABLE, Column, Table, aligned, decimals_for, facts, thousands
+
+#: At most so many tracked variables stand side by side in one table.
+_ABREAST = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracking:
+    """What steady state was judged on: complete rounds of a loop, or the samples that stand for rounds.
+
+    ``stimuli`` are the tracked variables', in the rule's order.  ``minutes`` tells by round when its sample ended, and
+    is empty for a loop.  ``name`` begins a page's title, ``part`` names a table.
+    """
+
+    name: str
+    part: str
+    rule: SteadyStateRule
+    rounds: tuple[Judged, ...]
+    window: Window | None
+    stimuli: tuple[Stimulus, ...]
+    minutes: Mapping[int, float]
+
+    def label(self, tracked: Tracked) -> str:
+        """Return a tracked variable's name: ``RND 4 KiB 0/100``, with its demand where that tells it from others."""
+        stimulus = self.stimuli[self.rule.tracked.index(tracked)]
+        return f"{stimulus.label} {stimulus.demand.label}" if tracked.thread_count else stimulus.label
+
+    def code(self, tracked: Tracked) -> str:
+        """Return a tracked variable's name as titles have it: ``RND/4KiB RW0``."""
+        stimulus = self.stimuli[self.rule.tracked.index(tracked)]
+        code = f"{stimulus.access}/{stimulus.block_label.replace(' ', '')} RW{stimulus.read_percent}"
+        return f"{code} {stimulus.demand.label}" if tracked.thread_count else code
+
+    def at(self, first: int, last: int) -> str:
+        """Return a span of rounds: ``1 - 5``, ``1 - 5 (minutes 1 - 121)``."""
+        minutes = f" (minutes {self.minutes[first]:.4g} - {self.minutes[last]:.4g})" if self.minutes else ""
+        return f"{first} - {last}{minutes}"
+
+
+def tracking(result: TestResult, judged: Loop | Sampling) -> Tracking:
+    """Return what steady state was judged on in a loop of ``result``, or in its samples."""
+    spec = result.facts.spec
+    rule: SteadyStateRule | None
+    if isinstance(judged, Sampling):
+        rule, line = settling_rule(spec), result.time_line(judged.phase)
+        stimuli = (line.stimulus,) * len(rule.tracked) if rule and line else ()
+        preconditioning = " Preconditioning" if judged.phase == "PC" else ""
+        rounds: tuple[Judged, ...] = judged.rounds
+        name, part = f"{spec.title}{preconditioning}", ""
+    else:
+        rule, rounds = loop_rule(spec), judged.complete
+        tracked = rule.tracked if rule and judged.complete else ()
+        stimuli = tuple(judged.complete[0].point(each).stimulus for each in tracked)
+        name, part = spec.title, judged.part
+    if rule is None:
+        raise ValueError("a test whose steady state is judged has a rule for it")
+    return Tracking(
+        name=name,
+        part=part,
+        rule=rule,
+        rounds=rounds,
+        window=judged.window,
+        stimuli=stimuli,
+        minutes=minutes_of(judged),
+    )
+
+
+def slug(text: str) -> str:
+    """Return ``text`` as a figure's name: ``window-rnd-4kib-rw0``."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
+
+
+# -- convergence ------------------------------------------------------------------------------------------------------
+
+
+def convergence_page(
+    loop: Loop,
+    metric: Metric,
+    key: Callable[[Stimulus], Key],
+    lines: Mapping[Key, str],
+    *,
+    title: str,
+    name: str,
+    caption: str,
+    legend: str,
+    log: bool = True,
+) -> Iterator[Page]:
+    """Give the page that plots ``metric`` over all complete rounds of ``loop``; none before the first one.
+
+    ``lines`` names the stimuli that are shown, by ``key``, in an order that gives them the same looks everywhere.
+    """
+    series: dict[str, dict[int, float]] = {}
+    for shown, label in lines.items():
+        line = {m.number: metric.of(each) for m in loop.complete for at, each in m.by(key).items() if at == shown}
+        if line:
+            series[label] = line
+    if not series:
+        return
+    partly = [measured.number for measured in loop.rounds if not measured.complete]
+    note = f" Round {partly[0]} was not completed and is not shown." if partly else ""
+    scale = "log scale" if log else "linear scale from zero"
+    figure = Figure(
+        name=name,
+        caption=f"{caption}{note}",
+        alt=f"Line plot: {metric.heading}, {scale}, against rounds 1 to {loop.complete[-1].number}. {caption}",
+        draw=partial(
+            figures.convergence,
+            series,
+            loop.window.numbers if loop.window else (),
+            metric=metric,
+            legend=legend,
+            log=log,
+            steady=loop.steady,
+            interruptions=breaks(loop.complete),
+        ),
+    )
+    yield Page(title=title, blocks=(figure,))
+
+
+# -- measurement window -----------------------------------------------------------------------------------------------
+
+
+def window_pages(result: TestResult, judged: Loop | Sampling) -> Iterator[Page]:
+    """Give a page for each tracked variable of a loop's, or the samples', last window; none while there is none."""
+    tracked = tracking(result, judged)
+    if tracked.window is None:
+        return
+    failed = ("" if tracked.window.steady else f" - {NOT_ACHIEVED}") + (f" - {ALTERED}" if result.altered_rules else "")
+    for variable, determination in tracked.window.determinations:
+        title = f"{tracked.name} Steady State Measurement Window - {tracked.code(variable)}{failed}"
+        yield Page(title=title, blocks=tuple(_window_blocks(tracked, variable, determination)))
+
+
+def _window_blocks(tracked: Tracking, variable: Tracked, determination: SteadyState) -> Iterator[Block]:
+    metric, label = METRICS[variable.metric], tracked.label(variable)
+    span = tracked.at(determination.rounds[0], determination.rounds[-1])
+    half = tracked.rule.data_excursion_percent / 2
+    if tracked.window is not None and not tracked.window.steady:
+        yield Prose(text=_not_achieved(determination), kind="bad")
+    yield Figure(
+        name=slug(f"window{' samples' if tracked.minutes else ''} {tracked.code(variable)}"),
+        caption=f"{label}, rounds {span}. The axis shows the range of the window.",
+        alt=f"Line plot: {metric.label} of {label} in rounds {span}, with their average, lines {half:g} % above and "
+        "below it, and the least squares line.",
+        draw=partial(
+            figures.measurement_window,
+            determination,
+            tracked.rule.data_excursion_percent,
+            metric=metric,
+            minutes=tuple(tracked.minutes[number] for number in determination.rounds) if tracked.minutes else (),
+        ),
+        height=figures.WINDOW_HEIGHT,
+    )
+    yield determination_table(determination, tracked.rule, metric, span)
+
+
+def _not_achieved(determination: SteadyState) -> str:
+    if not determination.evaluable:
+        return "STEADY STATE NOT ACHIEVED: this variable is not evaluable (its average is not a positive number)."
+    if not determination.steady:
+        return "STEADY STATE NOT ACHIEVED: this variable is not steady in this window."
+    return "STEADY STATE NOT ACHIEVED: this variable is steady here, but not all tracked variables are."
+
+
+def determination_table(determination: SteadyState, rule: SteadyStateRule, metric: Metric, span: str) -> Table:
+    """Return the Steady State Determination Data block of one tracked variable; ``span`` tells the window's rounds."""
+    title = "Steady State Determination Data"
+    if not determination.evaluable:
+        why = "not evaluable: the average is not a positive number"
+        return facts([("Measurement window (rounds)", span), ("Verdict", f"{NOT_ACHIEVED} ({why})")], title=title)
+    data, slope = determination.data_excursion_percent, determination.slope_excursion_percent
+    texts = aligned(
+        (
+            determination.average,
+            determination.allowed_data_excursion,
+            determination.data_excursion,
+            determination.allowed_slope_excursion,
+            determination.slope_excursion,
+        ),
+        digits=4,
+        most=_decimals(determination),
+    )
+    data_passes = determination.data_excursion <= determination.allowed_data_excursion
+    slope_passes = determination.slope_excursion <= determination.allowed_slope_excursion
+    rows = (
+        ("Measurement window (rounds)", span, "", ""),
+        ("Average", texts[0], "100", ""),
+        ("Allowed maximum data excursion", texts[1], f"{rule.data_excursion_percent:g}", ""),
+        ("Measured data excursion", texts[2], f"{data:.3f}", _passes(data_passes)),
+        ("Allowed maximum slope excursion", texts[3], f"{rule.slope_excursion_percent:g}", ""),
+        ("Measured slope excursion", texts[4], f"{slope:.3f}", _passes(slope_passes)),
+        ("Least squares line", line(determination), "", ""),
+        ("Verdict", "STEADY" if determination.steady else NOT_ACHIEVED, "", _passes(determination.steady)),
+    )
+    headings = (
+        Column(heading="Quantity", width=40),
+        Column(heading=metric.unit, align="right", width=30),
+        Column(heading="% of average", align="right", width=15),
+        Column(heading="Rule", align="center", width=15),
+    )
+    return Table(kind="numbers", columns=headings, rows=rows, title=title)
+
+
+def _decimals(determination: SteadyState) -> int:
+    """Return the decimals that tell a millionth of the average."""
+    return decimals_for([determination.average], digits=6, most=6)
+
+
+def _passes(passed: bool) -> str:
+    return "pass" if passed else "FAIL"
+
+
+def line(determination: SteadyState) -> str:
+    """Return the best fit as a formula of the round: ``-6.4 x R + 11 746.0``."""
+    slope, intercept, decimals = determination.slope, determination.intercept, _decimals(determination)
+    sign = "-" if intercept < 0 else "+"
+    return f"{thousands(slope, decimals)} x R {sign} {thousands(abs(intercept), decimals)}"
+
+
+# -- round by round ---------------------------------------------------------------------------------------------------
+
+
+def rounds_page(result: TestResult, *judged: Loop | Sampling) -> Iterator[Page]:
+    """Give the page of the tracked variables by round, with the excursions of the windows; none without a round."""
+    found = [tracked for each in judged if (tracked := tracking(result, each)).rounds]
+    if not found:
+        return
+    rule, sampled = found[0].rule, bool(found[0].minutes)
+    several = "all tracked variables are" if len(rule.tracked) > 1 else "the tracked variable is"
+    note = (
+        f"Excursions are those of the {rule.window_rounds} rounds that end with the line's round, in percent of their "
+        f"average; allowed are {rule.data_excursion_percent:g} % (data), {rule.slope_excursion_percent:g} % (slope). "
+        f"The {'stimulus' if sampled else 'test loop'} ends with the first round in which {several} steady."
+    )
+    if any(_holes(each.rounds) for each in found):
+        note += " No sample stands for a round that is missing here, and no window reaches across it."
+    if any(breaks(each.rounds) for each in found):
+        note += " * The run was interrupted in this round, or right before it: no window reaches across that."
+    groups = [rule.tracked[at : at + _ABREAST] for at in range(0, len(rule.tracked), _ABREAST)]
+    tables = (round_table(tracked, group) for tracked in found for group in groups)
+    before = f"{found[0].name} - " if sampled else ""
+    yield Page(title=f"{before}Tracked Variables by Round", blocks=(*tables, Prose(text=note)), flows=True)
+
+
+def round_table(tracked: Tracking, variables: Sequence[Tracked]) -> Table:
+    """Return tracked variables round by round, each with the excursions of the window that ends there."""
+    headings = [Column(heading="Round", align="right", width=9)]
+    broken = {math.ceil(place) for place in breaks(tracked.rounds)}
+    cells: list[Sequence[str]] = [
+        [f"{'* ' if measured.number in broken else ''}{measured.number}" for measured in tracked.rounds]
+    ]
+    if tracked.minutes:
+        headings.append(Column(heading="Minute", align="right", width=9))
+        cells.append([f"{tracked.minutes[measured.number]:.4g}" for measured in tracked.rounds])
+    for variable in variables:
+        unit = METRICS[variable.metric].unit
+        headings += [
+            Column(heading=f"{tracked.label(variable)} ({unit})", align="right", width=13),
+            Column(heading="Data exc. (%)", align="right", width=9),
+            Column(heading="Slope exc. (%)", align="right", width=9),
+            Column(heading="Steady", align="center", width=9),
+        ]
+        cells += _variable_cells(tracked, variable)
+    rows = tuple(zip(*cells, strict=True))
+    return Table(kind="numbers", columns=tuple(headings), rows=rows, title=tracked.part)
+
+
+def _holes(rounds: Sequence[Judged]) -> bool:
+    """Tell whether a round is missing between others."""
+    return any(after.number != before.number + 1 for before, after in pairwise(rounds))
+
+
+def _variable_cells(tracked: Tracking, variable: Tracked) -> tuple[Sequence[str], ...]:
+    rounds, rule = tracked.rounds, tracked.rule
+    values = [measured.value(variable) for measured in rounds]
+    found: list[SteadyState | None] = []
+    for end in range(1, len(values) + 1):
+        last = in_a_row(rounds[:end], rule)
+        whole = len(last) == rule.window_rounds
+        found.append(determine(values[end - len(last) : end], rule, first_round=last[0].number) if whole else None)
+    data = [each.data_excursion_percent if each and each.evaluable else None for each in found]
+    slope = [each.slope_excursion_percent if each and each.evaluable else None for each in found]
+    return aligned(values, digits=4), _percents(data, found), _percents(slope, found), [_steady(each) for each in found]
+
+
+def _percents(values: Sequence[float | None], found: Sequence[SteadyState | None]) -> list[str]:
+    texts = [NOT_APPLICABLE if value is None else thousands(value, 2) for value in values]
+    return [text if each else "" for text, each in zip(texts, found, strict=True)]
+
+
+def _steady(determination: SteadyState | None) -> str:
+    if determination is None:
+        return ""
+    return "yes" if determination.steady else "no"
+
+
+# -- the summary's share ----------------------------------------------------------------------------------------------
+
+
+def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
+    """Give the table of what the loops' tracked points came to over their windows; none without a window.
+
+    A point that the host set bears the mark, which a sentence explains.
+    """
+    rows: list[tuple[str, str, tuple[Measurement, ...], str]] = []
+    for loop in loops:
+        tracked = tracking(result, loop)
+        for variable, determination in tracked.window.determinations if tracked.window else ():
+            measured = tuple(each.point(variable) for each in loop.window_rounds)
+            steady = "yes" if determination.steady else "NO"
+            rows.append((tracked.label(variable), window_rounds(result, loop.window), measured, steady))
+    if not rows:
+        return
+    points = [measured for _, _, measured, _ in rows]
+    limited = frozenset(place for place, measured in enumerate(points) if result.host_limited(measured))
+    figures_ = (
+        aligned([matrices.iops(each) for each in points]),
+        aligned([matrices.mb_per_second(each) for each in points]),
+        aligned([matrices.average_response_ms(each) for each in points]),
+        aligned([matrices.percentile_response_ms(each, FIVE_NINES) for each in points]),
+        aligned([matrices.maximum_response_ms(each) for each in points]),
+    )
+    headings = ("IOPS", "MB/s", "ART (ms)", f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
+    columns = (
+        Column(heading="Tracked variable", width=20),
+        Column(heading="Rounds", width=20),
+        *(Column(heading=heading, align="right", width=10) for heading in headings),
+        Column(heading="Steady", align="center", width=9),
+    )
+    names, spans, _, steady_ = zip(*rows, strict=True)
+    marked = [f"{matrices.MARK} {name}" if place in limited else name for place, name in enumerate(names)]
+    table_rows = tuple(zip(marked, spans, *figures_, steady_, strict=True))
+    yield Table(kind="numbers", columns=columns, rows=table_rows, title="Key figures of the measurement window")
+    if limited:
+        yield Prose(text=matrices.foot(limited))
+
+
+def spans(loops: Sequence[Loop]) -> str:
+    """Return the windows that loops' figures come from: ``rounds 5 - 9``, with the parts' names where there are any."""
+    shown = []
+    for loop in loops:
+        first, last = (loop.window.numbers[0], loop.window.numbers[-1]) if loop.window else (0, 0)
+        part = f" of {loop.part}" if loop.part else ""
+        shown.append(f"rounds {first} - {last}{part}{'' if loop.steady else f', {NOT_ACHIEVED}'}")
+    return "; ".join(shown)
+
+
+def too_few(rounds: Sequence[MeasuredRound], rule: SteadyStateRule, *, part: str = "") -> str:
+    """Return how many complete rounds there are of those that a window needs, for the summary."""
+    count = len(unbroken(rounds))
+    ran = f"{count} complete round{'s' * (count != 1)}" if count else "No complete round"
+    since = " since the run was interrupted," if breaks(rounds) else ""
+    return f"{ran}{f' of {part}' if part else ''}{since} of the {rule.window_rounds} that a measurement window needs."

@@ -1,0 +1,243 @@
+"""The pages of the demand intensity and composite workload tests (PTS 2.0.2 chapters 14 and 13): plots P1 to P15."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ...analysis.operating_points import DemandMean, OperatingPoint, beyond_art
+from ...model.measurement import FIVE_NINES
+from ...model.steps import mix
+from ...results.result import TestResult
+from ...units import block_size, duration
+from ..figures import matrices
+from ..figures.figure import Grid, Side
+from ..header import (
+    Rows,
+    alignment,
+    demand,
+    loop_rounds,
+    notes,
+    pattern,
+    pattern_sizes,
+    range_and_amount,
+    sampled_rounds,
+)
+from ..pages import Block, Page, Prose
+from ..sections import confidence
+from ..sections import steady_state as steady
+from ..sections.provenance import provenance
+from ..sections.summary import summary
+from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
+from .demand_plots import (
+    AT_POINTS,
+    chosen_points,
+    demand_spec,
+    grid,
+    host_cpu,
+    host_limited,
+    over,
+    pattern_name,
+    place,
+    plots,
+    sides,
+)
+
+_MAXIMA = "Average response times are those of all their I/Os, maximum ones the greatest of these rounds."
+_HOST_CPU = "Host CPU utilisation (%)"
+_PLOTS = tuple(f"P{number}" for number in range(1, 15))
+
+
+def pages(result: TestResult) -> tuple[Page, ...]:
+    """Return all pages that ``result`` has data for, the summary first; the plots bear the standard's numbers."""
+    numbered = [(name, replace(page, title=f"{name} {page.title}")) for name, page in plots(result)]
+    return (
+        summary(result, left_out=_left_out(result, {name for name, _ in numbered}), figures=_key_figures(result)),
+        *(page for _, page in numbered),
+        *_tables(result),
+        *(page for judged in (result.sampling, result.loop()) if judged for page in steady.rounds_page(result, judged)),
+        provenance(result),
+    )
+
+
+def _left_out(result: TestResult, made: set[str]) -> str:
+    """Tell which plots there are no data for, and why; empty when all are there."""
+    expected = (*_PLOTS, "P15") if result.facts.spec.test == "composite" else _PLOTS
+    missing = [name for name in expected if name not in made]
+    if not missing:
+        return ""
+    loop, why = result.loop(), ""
+    if loop is None or loop.window is None:
+        why = steady.too_few(loop.complete if loop else (), demand_spec(result).steady_state)
+    elif "P8" in missing:
+        why = "The host's CPU utilisation was not measured at every point."
+    return f"{why} Left out for want of data: {', '.join(missing)}.".strip()
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _key_figures(result: TestResult) -> Iterator[Block]:
+    points, limit = chosen_points(result), demand_spec(result).operating_points.maximum_art_ms
+    if beyond_art(points, limit):
+        yield Prose(
+            text=f"No point kept its ART below {limit:g} ms: the Max IOPS point is the one with the least ART.",
+            kind="bad",
+        )
+    if points:
+        yield from _points_table(result, points)
+    lines = {point: result.time_line("histogram", point) for point in AT_POINTS}
+    found = {
+        f"{point} {line.stimulus.demand.label}": confidence.confidence(line)
+        for point, line in lines.items()
+        if line and line.measurements
+    }
+    if found:
+        yield confidence.table(found, title="Response time histograms")
+    yield _pattern_table(result)
+
+
+def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Iterator[Block]:
+    loop = result.loop()
+    rounds = loop.window_rounds if loop else ()
+    measured = [matrices.over(rounds, (each.demand.queue_depth, each.demand.thread_count), place) for each in points]
+    limited = frozenset(point.name for point, found in zip(points, measured, strict=True) if result.host_limited(found))
+    cells = (
+        [f"{matrices.MARK} {point.name}" if point.name in limited else point.name for point in points],
+        [demand(point.demand.thread_count, point.demand.queue_depth) for point in points],
+        aligned([point.wanted_iops for point in points]),
+        aligned([point.iops for point in points]),
+        aligned([point.art_ms for point in points]),
+        aligned([matrices.percentile_response_ms(each, FIVE_NINES) for each in measured]),
+        aligned([matrices.maximum_response_ms(each) for each in measured]),
+    )
+    headings = ("Wanted IOPS", "IOPS", "ART (ms)", f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
+    table_columns = (
+        Column(heading="Operating point", width=16),
+        Column(heading="TOIO - TC/QD", width=20),
+        *(Column(heading=heading, align="right", width=13) for heading in headings),
+    )
+    title = f"Operating points, rounds {loop_rounds(result)} of the loop"
+    yield Table(kind="numbers", columns=table_columns, rows=tuple(zip(*cells, strict=True)), title=title)
+    yield from _choice(result, points)
+    if limited:
+        yield Prose(text=matrices.foot(limited))
+
+
+def _choice(result: TestResult, points: Sequence[OperatingPoint]) -> Iterator[Block]:
+    """Tell between which points each operating point was chosen, and which of them cannot be told apart."""
+    rule = demand_spec(result).operating_points
+    rows = tuple(
+        (point.name, ", ".join(map(_candidate, point.candidates))) for point in points if point.name != "Min IOPS"
+    )
+    columns = (Column(heading="Operating point", width=20), Column(heading="Candidates, by Total OIO", width=80))
+    title = f"Within {rule.tolerance_percent:g} % of the wanted IOPS; the least Total OIO is taken"
+    yield Table(kind="texts", columns=columns, rows=rows, title=title)
+    for point in points:
+        if point.contested:
+            others = ", ".join(each.demand.label for each in point.contested)
+            chosen = f"{point.name}: {point.demand.label} was chosen"
+            text = f"{chosen}; within the spread of the rounds it cannot be told apart from {others}."
+            yield Prose(text=text)
+
+
+def _candidate(each: DemandMean) -> str:
+    return f"{each.demand.label} {thousands(each.iops, 0)} IOPS"
+
+
+def _pattern_table(result: TestResult) -> Table:
+    spec, line = demand_spec(result), result.time_line("PC")
+    chosen, shares = spec.pattern, line.stimulus.block_shares if line else ()
+    sizes = ", ".join(f"{block_size(share.size_bytes)} {share.percent} %" for share in shares)
+    skew = ", ".join(
+        f"{zone.access_percent} % of the accesses to {'the next ' if place else 'the first '}{zone.range_percent} %"
+        for place, zone in enumerate(chosen.skew)
+    )
+    rows = (
+        ("Access, R/W mix", f"{chosen.access}, {mix(chosen.read_percent)}"),
+        ("Block sizes", sizes or pattern_sizes(spec)),
+        ("Access skew", f"{skew} of the ActiveRange" if skew else "none: evenly over the ActiveRange"),
+        *(alignment(line.stimulus) if line else ()),
+    )
+    return facts(rows, title=f"Access pattern: {chosen.name}")
+
+
+def _tables(result: TestResult) -> Iterator[Page]:
+    """Give the page of all points, TC x QD."""
+    depths, threads = sides(result)
+    limited = frozenset((down, across) for across, down in host_limited(result))
+    grids = (
+        ("IOPS", grid(result, matrices.iops), 4),
+        ("Average response time (ms)", grid(result, matrices.average_response_ms), 3),
+        ("Maximum response time (ms)", grid(result, matrices.maximum_response_ms), 3),
+        (_HOST_CPU, host_cpu(result), 3),
+    )
+    tables = [
+        table
+        for title, values, digits in grids
+        if values
+        for table in matrices.matrix_tables(
+            _turned(values),
+            threads,
+            depths,
+            title=title,
+            digits=digits,
+            marked=frozenset() if title == _HOST_CPU else limited,
+        )
+    ]
+    if tables:
+        yield Page(
+            title="All Points, TC x QD",
+            blocks=(*tables, Prose(text=f"{over(result)} {_MAXIMA} {matrices.foot(limited)}".strip())),
+            flows=True,
+        )
+
+
+def _turned(values: Grid) -> Grid:
+    return {(down, across): value for (across, down), value in values.items()}
+
+
+# -- header -----------------------------------------------------------------------------------------------------------
+
+
+def setup(result: TestResult) -> Rows:
+    """Return the ten Setup Parameters."""
+    spec = demand_spec(result)
+    conditioning = spec.conditioning
+    heaviest = demand(conditioning.thread_count, conditioning.queue_depth)
+    return (
+        ("Data Pattern", pattern(spec)),
+        ("AR", f"{spec.setup.active_range_percent} %"),
+        ("AR Segments", NOT_APPLICABLE),
+        ("Pre Condition 1", pattern_name(result, conditioning.read_percent)),
+        ("TOIO - TC/QD", heaviest),
+        ("SS Rounds", sampled_rounds(result)),
+        ("Inter-Round Pre W", mix(conditioning.read_percent)),
+        ("TOIO - TC/QD", heaviest),
+        ("Duration", duration(spec.demand.pre_write_seconds)),
+        ("Notes", notes(result)),
+    )
+
+
+_ORDERS = {"total-oio": "High to Low TOIO", "tc-major": "TC outer, QD inner", "qd-major": "QD outer, TC inner"}
+
+
+def parameters(result: TestResult) -> Rows:
+    """Return the ten Test Parameters."""
+    spec, (depths, threads) = demand_spec(result), sides(result)
+    chosen = {each.name: demand(each.demand.thread_count, each.demand.queue_depth) for each in chosen_points(result)}
+    skew = ", ".join(f"{zone.access_percent}/{zone.range_percent}" for zone in spec.pattern.skew)
+    return (
+        ("Data Pattern", pattern(spec)),
+        ("AR & Amount", range_and_amount(result)),
+        ("Test Stimulus 1", pattern_name(result, spec.pattern.read_percent)),
+        ("TC & QD", f"TC {_span(threads)}, QD {_span(depths)}"),
+        ("Access Skew", skew or "none"),
+        ("TC & QD Loops", _ORDERS[spec.demand.order]),
+        ("Steady State", loop_rounds(result)),
+        *((f"{name} Point", chosen.get(name, NOT_APPLICABLE)) for name in ("Min IOPS", "Mid IOPS", "Max IOPS")),
+    )
+
+
+def _span(side: Side) -> str:
+    return " - ".join(dict.fromkeys((side.labels[0], side.labels[-1])))

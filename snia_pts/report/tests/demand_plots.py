@@ -1,0 +1,278 @@
+"""The plots P1 to P15 of the demand intensity and composite workload tests (PTS 2.0.2 chapters 14 and 13)."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from ...analysis.operating_points import DemandMean, OperatingPoint, demand_means, operating_points
+from ...model.measurement import METRICS, Measurement, mean
+from ...model.steps import Demand, Stimulus, mix
+from ...results.result import TestResult
+from ...spec import DemandSpec
+from ...units import KIB, duration, number
+from ..figures import columns, demand_figures, matrices, timeplots
+from ..figures import figure as figures
+from ..figures.figure import Grid, Side
+from ..figures.surface import has_surface, surface
+from ..figures.timelines import IOPS, Series, series
+from ..figures.timeplots import Dots, Mark
+from ..header import loop_rounds, pattern_sizes
+from ..pages import Figure, Page
+from ..sections import confidence
+from ..sections import steady_state as steady
+
+#: The plots' numbers of what is shown at each operating point: its pre-write, and the histogram after it.
+AT_POINTS = {"Max IOPS": ("P9", "P10"), "Mid IOPS": ("P11", "P12"), "Min IOPS": ("P13", "P14")}
+#: At most so many rounds are marked in one plot.
+_MOST_MARKS = 20
+
+
+def demand_spec(result: TestResult) -> DemandSpec:
+    if not isinstance(result.facts.spec, DemandSpec):
+        raise ValueError("these are the pages of a demand intensity test")
+    return result.facts.spec
+
+
+def window_means(result: TestResult) -> tuple[DemandMean, ...]:
+    loop = result.loop()
+    return demand_means(loop.window_rounds) if loop else ()
+
+
+def chosen_points(result: TestResult) -> tuple[OperatingPoint, ...]:
+    return operating_points(window_means(result), demand_spec(result).operating_points)
+
+
+def place(stimulus: Stimulus) -> tuple[int, int]:
+    return stimulus.queue_depth, stimulus.thread_count
+
+
+def sides(result: TestResult) -> tuple[Side, Side]:
+    """Return Queue Depths and Thread Counts, ascending."""
+    loop = demand_spec(result).demand
+    depths, threads = sorted(loop.queue_depths), sorted(loop.thread_counts)
+    return (
+        Side(title="Queue Depth", keys=tuple(depths), labels=tuple(map(str, depths)), prefix="QD ", log=True),
+        Side(title="Thread Count", keys=tuple(threads), labels=tuple(map(str, threads)), prefix="TC "),
+    )
+
+
+# -- plots ------------------------------------------------------------------------------------------------------------
+
+
+def plots(result: TestResult) -> Iterator[tuple[str, Page]]:
+    """Give every plot's page with its number, in order."""
+    for name, made in (
+        ("P1", _preconditioning(result)),
+        ("P2", steady.window_pages(result, result.sampling) if result.sampling else ()),
+        ("P3", _inter_round(result)),
+        ("P4", _convergence(result)),
+        ("P5", steady.window_pages(result, loop) if (loop := result.loop()) else ()),
+        ("P6", _variation(result)),
+        ("P7", _intensity(result)),
+        ("P8", _host_cpu(result)),
+    ):
+        yield from ((name, page) for page in made)
+    yield from _at_points(result)
+    if demand_spec(result).test == "composite":
+        yield from (("P15", page) for page in _by_total_oio(result))
+
+
+def _what(stimulus: Stimulus) -> str:
+    return f"{stimulus.label}, {stimulus.demand.label}"
+
+
+def _time_page(
+    shown: Sequence[Series],
+    *,
+    title: str,
+    name: str,
+    caption: str,
+    marks: Sequence[Mark] = (),
+    dots: Sequence[Dots] = (),
+) -> Page:
+    alt = f"Line plot: IOPS against time. {caption}"
+    return timeplots.page(
+        shown, title=title, name=name, caption=caption, alt=alt, ylabel="IOPS", marks=marks, dots=dots
+    )
+
+
+def _preconditioning(result: TestResult) -> Iterator[Page]:
+    line, rule = result.time_line("PC"), demand_spec(result).settling
+    if line is None or not len(line):
+        return
+    rounds = result.sampling.rounds if result.sampling else ()
+    # By their times: where the host was halted, samples are missing before them.
+    after = (bisect_left(line.ended_seconds, 60 * each.minute - rule.sample_seconds / 2) for each in rounds)
+    samples = [min(at, len(line) - 1) for at in after]
+    judged = [(line.ended_seconds[at], each.sample.iops) for at, each in zip(samples, rounds, strict=True)]
+    yield _time_page(
+        [series(line, IOPS)],
+        title="Preconditioning - IOPS vs Time",
+        name="pc-iops",
+        caption=f"{_what(line.stimulus)}: IOPS of samples of {duration(rule.sample_seconds)}; steady state is judged "
+        f"on sample {rule.first_sample} and every {rule.stride_samples}th after it.",
+        dots=[Dots(points=judged, label="judged for steady state")] if judged else (),
+    )
+
+
+def _inter_round(result: TestResult) -> Iterator[Page]:
+    """Show the pre-writes of all rounds end to end: between two of them lies a round."""
+    lines = [line for line in result.lines("pre-write") if line.part not in AT_POINTS and len(line)]
+    if not lines:
+        return
+    seconds = demand_spec(result).demand.pre_write_seconds
+    placed = [(place * seconds, line) for place, line in enumerate(lines)]
+    yield _time_page(
+        [series(line, IOPS, shift=shift) for shift, line in placed],
+        title="Inter-Round Pre-Writes - IOPS vs Time",
+        name="inter-round-iops",
+        caption=f"{_what(lines[0].stimulus)}: {duration(seconds)} before each round, set end to end; between two of "
+        "them lie the points of a round. Marks tell the round.",
+        marks=[
+            Mark(x=shift, name=line.part, short=line.part.rpartition(" ")[2])
+            for shift, line in placed[:: 1 + len(placed) // _MOST_MARKS]
+        ],
+    )
+
+
+def _convergence(result: TestResult) -> Iterator[Page]:
+    loop, (depths, threads) = result.loop(), sides(result)
+    if loop is None:
+        return
+    most = threads.keys[-1]
+    yield from steady.convergence_page(
+        loop,
+        METRICS["iops"],
+        lambda stimulus: stimulus.demand,
+        {Demand(thread_count=most, queue_depth=depth): f"QD {depth}" for depth in depths.keys},
+        title=f"TC={most} IOPS vs Round, All QD",
+        name="convergence",
+        caption=f"IOPS at Thread Count {most} and every Queue Depth over all rounds.",
+        legend="Queue Depth",
+        log=False,
+    )
+
+
+def pattern_name(result: TestResult, read_percent: int) -> str:
+    """Return the pattern at a R/W mix as captions name it: ``RND 8 KiB 65/35``, ``RND 0.5 - 64 KiB mix 40/60``.
+
+    The sizes are those that were run: sectors of 4096 bytes hold no smaller ones.
+    """
+    line, spec = result.time_line("PC"), demand_spec(result)
+    sizes = [share.size_bytes / KIB for share in line.stimulus.block_shares] if line else []
+    ran = f"{min(sizes):g} - {max(sizes):g} KiB mix" if sizes else pattern_sizes(spec)
+    return f"{spec.pattern.access} {ran} {mix(read_percent)}"
+
+
+def grid(result: TestResult, reduce: matrices.Reduction) -> Grid:
+    """Return a value for every Queue Depth and Thread Count over the window; empty while there is none."""
+    loop = result.loop()
+    return matrices.reduced([loop], reduce, place) if loop else {}
+
+
+def host_limited(result: TestResult) -> matrices.Marked:
+    """Return the places, by Queue Depth and Thread Count, whose numbers the host set."""
+    loop = result.loop()
+    return matrices.host_limited(result, [loop], place) if loop else frozenset()
+
+
+def _variation(result: TestResult) -> Iterator[Page]:
+    values, (depths, threads) = grid(result, matrices.iops), sides(result)
+    if not values:
+        return
+    source, limited = over(result), host_limited(result)
+    lines = Figure(
+        name="demand-variation",
+        caption=f"IOPS at every Queue Depth, one line a Thread Count. {source}",
+        alt="Line plot: IOPS, linear from zero, against Queue Depth (log), one line a Thread Count.",
+        draw=partial(figures.matrix_lines, values, depths, threads, heading="IOPS", log=False),
+    )
+    yield Page(title="Demand Variation", blocks=(lines,))
+    if has_surface(values, depths, threads):
+        above = Figure(
+            name="demand-variation-surface",
+            caption=f"IOPS over Queue Depth and Thread Count, on a linear scale from zero. {source}"
+            f"{matrices.shown_marks(limited)}",
+            alt="Surface in three dimensions: IOPS over Queue Depth, to the right, and Thread Count, into the depth.",
+            draw=partial(surface, values, depths, threads, heading="IOPS", marked=limited),
+        )
+        yield Page(title="Demand Variation - Surface", blocks=(above,))
+
+
+def over(result: TestResult) -> str:
+    """Tell where the values of the loop come from."""
+    return f"{pattern_name(result, demand_spec(result).pattern.read_percent)}; means of rounds {loop_rounds(result)}."
+
+
+def _intensity(result: TestResult) -> Iterator[Page]:
+    means, limit = window_means(result), demand_spec(result).operating_points.maximum_art_ms
+    if not means:
+        return
+    caption = (
+        f"ART against IOPS, one line a Thread Count over its Queue Depths. {over(result)} The line at {limit:g} ms is "
+        "what the ART of the Max IOPS point must be below; rings are the operating points."
+    )
+    figure = Figure(
+        name="demand-intensity",
+        caption=caption,
+        alt=f"Line plot: average response time in ms, log, against IOPS, with a line at {limit:g} ms.",
+        draw=partial(demand_figures.intensity, means, chosen_points(result), limit),
+    )
+    yield Page(title="Demand Intensity", blocks=(figure,))
+
+
+def _host_cpu(result: TestResult) -> Iterator[Page]:
+    values, (depths, threads) = host_cpu(result), sides(result)
+    if not values:
+        return
+    figure = Figure(
+        name="host-cpu",
+        caption=f"How busy all CPUs of the host were together, in percent. {over(result)}",
+        alt="Columns in three dimensions: host CPU utilisation in percent over Queue Depth and Thread Count.",
+        draw=partial(columns.columns, values, depths, threads, heading="Host CPU (%)"),
+    )
+    yield Page(title="Host CPU Utilisation", blocks=(figure,))
+
+
+def host_cpu(result: TestResult) -> Grid:
+    """Return the host's CPU utilisation in percent at every point; empty where it was not measured at each."""
+
+    def utilisation(measured: Sequence[Measurement]) -> float:
+        return mean(math.nan if each.host_cpu_percent is None else each.host_cpu_percent for each in measured)
+
+    values = grid(result, utilisation)
+    return values if all(map(math.isfinite, values.values())) else {}
+
+
+def _at_points(result: TestResult) -> Iterator[tuple[str, Page]]:
+    for point, (before, after) in AT_POINTS.items():
+        line, name = result.time_line("pre-write", point), point.split()[0].lower()
+        if line is not None and len(line):
+            page = _time_page(
+                [series(line, IOPS)],
+                title=f"{point} Pre-Write - IOPS vs Time",
+                name=f"pre-write-{name}",
+                caption=f"{_what(line.stimulus)}, before the response time histogram of the {point} point.",
+            )
+            yield before, page
+        line = result.time_line("histogram", point)
+        if line is not None and line.measurements:
+            most = number(confidence.confidence(line).maximum_ms)
+            title = f"{point} Response Time Histogram, MRT = {most} ms"
+            yield after, confidence.page(result, line, title=title, name=f"histogram-{name}")
+
+
+def _by_total_oio(result: TestResult) -> Iterator[Page]:
+    means, limit = window_means(result), demand_spec(result).operating_points.maximum_art_ms
+    if not means:
+        return
+    figure = Figure(
+        name="total-oio",
+        caption=f"IOPS and ART against Total OIO, one line a Thread Count. {over(result)}",
+        alt="Two line plots above each other: IOPS, and average response time in ms (log), against Total OIO (log).",
+        draw=partial(demand_figures.by_total_oio, means, limit),
+    )
+    yield Page(title="IOPS and ART vs Total OIO", blocks=(figure,))

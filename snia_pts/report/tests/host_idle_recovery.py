@@ -1,0 +1,285 @@
+"""The pages of the host idle recovery test's report (PTS 2.0.2 chapter 11)."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from ...analysis import recovery
+from ...model.time_series import TimeLine
+from ...procedures.host_idle_recovery import wait_state
+from ...results.result import Sampling, TestResult
+from ...spec import HostIdleSpec
+from ...units import duration
+from ..figures import timelines, timeplots
+from ..figures.style import looks
+from ..figures.timelines import IOPS, Series
+from ..figures.timeplots import Level, Mark
+from ..header import (
+    NOT_ACHIEVED,
+    Rows,
+    demand,
+    pattern,
+    pattern_stimulus,
+    preconditions,
+    range_and_amount,
+    sampled_rounds,
+)
+from ..pages import Page, Prose
+from ..sections.provenance import provenance
+from ..sections.steady_state import rounds_page, slug, window_pages
+from ..sections.summary import summary
+from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, thousands
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A wait state as far as it was measured: its writes between idle times (Access A), and those after (Access C).
+
+    ``begin`` is when its first write began, in seconds from the first wait state's.
+    """
+
+    name: str
+    idle_seconds: float
+    colour: str
+    begin: float
+    a: TimeLine
+    c: TimeLine | None
+    c_begin: float
+
+    @property
+    def end(self) -> float:
+        """When its last sample ended."""
+        return self.c_begin + self.c.ended_seconds[-1] if self.c else self.begin + self.a.ended_seconds[-1]
+
+
+def pages(result: TestResult) -> tuple[Page, ...]:
+    """Return all pages that ``result`` has data for, the summary first."""
+    shown = states(result)
+    line = result.time_line("PC")
+    table = (state_table(result, shown),) if shown else ()
+    return (
+        summary(result, left_out=_left_out(result, shown), figures=table),
+        *(_preconditioning(result, line) if line is not None and len(line) else ()),
+        *(_states(result, shown) if shown else ()),
+        provenance(result),
+    )
+
+
+def setup(result: TestResult) -> Rows:
+    """Return the Setup Parameters."""
+    spec = _spec(result)
+    writes = (pattern_stimulus(spec), demand(spec.setup.thread_count, spec.setup.queue_depth))
+    return preconditions(result, second=writes, rounds=sampled_rounds(result))
+
+
+def parameters(result: TestResult) -> Rows:
+    """Return the Test Parameters."""
+    spec = _spec(result)
+    waits = spec.wait_states
+    names = [wait_state(spec, seconds).split()[-1] for seconds in waits.idle_seconds]
+    return (
+        ("Data Pattern", pattern(spec)),
+        ("AR & Amount", range_and_amount(result)),
+        ("Write Stimulus", pattern_stimulus(spec)),
+        ("TOIO - TC/QD", demand(spec.setup.thread_count, spec.setup.queue_depth)),
+        ("Durations (s)", f"{waits.access_a_seconds:g}, {waits.cycles} times"),
+        ("Idle State", "Host Idle"),
+        ("Durations (s)", ", ".join(f"{seconds:g}" for seconds in waits.idle_seconds)),
+        ("Wait States", ", ".join(names)),
+        ("Return to Baseline", duration(waits.access_c_seconds)),
+        ("Steady State", NOT_APPLICABLE),
+    )
+
+
+def _spec(result: TestResult) -> HostIdleSpec:
+    return cast("HostIdleSpec", result.facts.spec)
+
+
+def _left_out(result: TestResult, shown: Sequence[State]) -> str:
+    spec = _spec(result)
+    done = {state.name for state in shown}
+    names = (wait_state(spec, seconds) for seconds in spec.wait_states.idle_seconds)
+    missing = [name for name in names if name not in done]
+    missing += [f"return to baseline of {state.name}" for state in shown if state.c is None]
+    if result.sampling is None or result.sampling.window is None:
+        missing.insert(0, "measurement window of the preconditioning")
+    return f"Left out for want of data: {', '.join(missing)}." if missing else ""
+
+
+def states(result: TestResult) -> list[State]:
+    """Return the wait states that have a measured write, in the order they ran."""
+    spec = _spec(result)
+    idle = spec.wait_states.idle_seconds
+    colours = looks(idle)
+    first = next((line.began_ns for line in result.lines("access A") if line.began_ns is not None), 0)
+    found = []
+    for seconds in idle:
+        name = wait_state(spec, seconds)
+        a, c = result.time_line("access A", name), result.time_line("access C", name)
+        if a is None or not len(a):
+            continue
+        begin = _since(first, a, 0.0)
+        after = begin + a.ended_seconds[-1] + seconds
+        measured = c if c is not None and len(c) else None
+        c_begin = _since(first, measured, after) if measured else after
+        found.append(
+            State(
+                name=name,
+                idle_seconds=seconds,
+                colour=colours[seconds].colour,
+                begin=begin,
+                a=a,
+                c=measured,
+                c_begin=c_begin,
+            )
+        )
+    return found
+
+
+def _since(first_ns: int, line: TimeLine, otherwise: float) -> float:
+    return otherwise if line.began_ns is None else (line.began_ns - first_ns) / 1e9
+
+
+def baseline(sampling: Sampling | None) -> float | None:
+    """Return the preconditioning's IOPS: the mean over its last window, steady or not; None while there is none."""
+    if sampling is None or sampling.window is None:
+        return None
+    return statistics.fmean(each.sample.iops for each in sampling.rounds if each.number in sampling.window.numbers)
+
+
+def _base_name(sampling: Sampling | None) -> str:
+    return (
+        "steady state of the preconditioning"
+        if sampling and sampling.steady
+        else (f"last window of the preconditioning, {NOT_ACHIEVED}")
+    )
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+def _preconditioning(result: TestResult, line: TimeLine) -> Iterator[Page]:
+    sampling = result.sampling
+    yield timeplots.page(
+        [timelines.series(line, IOPS)],
+        title="HIR - Preconditioning - IOPS vs Time",
+        name="preconditioning",
+        caption=f"Preconditioning, {line.stimulus.label} {line.stimulus.demand.label}: IOPS against time.",
+        alt=f"Line plot: IOPS of {line.stimulus.label} against time, linear scale from zero.",
+        ylabel="IOPS",
+        dots=timeplots.window_dots(sampling),
+    )
+    if sampling is not None:
+        yield from window_pages(result, sampling)
+        yield from rounds_page(result, sampling)
+
+
+def _states(result: TestResult, shown: Sequence[State]) -> Iterator[Page]:
+    levels = _levels(result.sampling)
+    for state in shown:
+        writes = f"{state.a.stimulus.label}, {state.a.stimulus.seconds:g} s, then {state.idle_seconds:g} s idle"
+        marks = [Mark(x=0.0, name=f"Access A: {writes}", short="Access A")]
+        if state.c:
+            marks.append(Mark(x=state.c_begin - state.begin, name="Access C: no idle time", short="Access C"))
+        yield timeplots.page(
+            _curves(state, -state.begin, ("Access A", "Access C, return to baseline")),
+            title=f"HIR - {state.name} - IOPS vs Time",
+            name=slug(state.name),
+            caption=f"{state.name}: {writes}, {len(state.a)} times{'; then without idle time' if state.c else ''}.",
+            alt=f"Plot: IOPS of {state.name} against time: points are writes between idle times, the line is those "
+            "after, without idle time.",
+            ylabel="IOPS",
+            marks=marks,
+            levels=levels,
+        )
+    yield timeplots.page(
+        [each for state in shown for each in _curves(state, 0.0, (state.name, state.name))],
+        title="HIR - All Wait States - IOPS vs Time",
+        name="wait-states",
+        caption="All wait states on a common scale, one after the other: points are Access A, lines Access C (return "
+        "to baseline).",
+        alt="Plot: IOPS of all wait states against time, one colour a wait state.",
+        ylabel="IOPS",
+        levels=levels,
+    )
+    yield Page(title="HIR - All Wait States - Tabular Data", blocks=(state_table(result, shown), _note(result)))
+
+
+def _curves(state: State, shift: float, labels: tuple[str, str]) -> list[Series]:
+    parts = [(state.a, state.begin, True, labels[0])]
+    parts += [(state.c, state.c_begin, False, labels[1])] if state.c else []
+    return [
+        timelines.series(line, IOPS, shift=begin + shift, label=label, colour=state.colour, points=points)
+        for line, begin, points, label in parts
+    ]
+
+
+def _levels(sampling: Sampling | None) -> list[Level]:
+    value = baseline(sampling)
+    label = "baseline" if sampling and sampling.steady else f"baseline ({NOT_ACHIEVED})"
+    return [] if value is None else [Level(value=value, label=label)]
+
+
+def state_table(result: TestResult, shown: Sequence[State]) -> Table:
+    """Return idle times, IOPS and the return to baseline by wait state."""
+    base, sample_seconds = baseline(result.sampling), _spec(result).settling.sample_seconds
+    idle = [_idle(result, state) for state in shown]
+    means = [timelines.mean(state.a, IOPS) for state in shown]
+    unsteady = "" if result.steady or base is None else "unsteady "
+    c = [[each.value for each in recovery.iops_means(state.c, sample_seconds)] if state.c else [] for state in shown]
+    figures: tuple[tuple[str, Sequence[str]], ...] = (
+        ("Idle asked (s)", [f"{state.idle_seconds:g}" for state in shown]),
+        ("Idle, median (s)", aligned([statistics.median(each) if each else None for each in idle], digits=4)),
+        ("Idle, longest (s)", aligned([max(each, default=None) for each in idle], digits=4)),
+        ("Duty cycle (%)", [_duty(state, each) for state, each in zip(shown, idle, strict=True)]),
+        ("IOPS, Access A", aligned(means)),
+        (f"% of {unsteady}baseline", [thousands(100 * each / base, 1) if base else NOT_APPLICABLE for each in means]),
+        (f"IOPS, first {duration(sample_seconds)} of C", aligned([each[0] if each else None for each in c])),
+        (f"IOPS, last {duration(sample_seconds)} of C", aligned([each[-1] if each else None for each in c])),
+        (f"Back to {unsteady}baseline", [_back(state, base, sample_seconds) for state in shown]),
+    )
+    columns = (
+        Column(heading="Wait state", width=13),
+        *(Column(heading=heading, align="right", width=9) for heading, _ in figures[:-1]),
+        Column(heading=figures[-1][0], align="right", width=18),
+    )
+    rows = tuple(zip((state.name for state in shown), *(cells for _, cells in figures), strict=True))
+    return Table(kind="numbers", columns=columns, rows=rows, title="Wait states")
+
+
+def _idle(result: TestResult, state: State) -> list[float]:
+    """Return the measured idle times of a wait state in seconds."""
+    return [
+        gap.idle_ms / 1000 for gap in result.gaps if gap.part == state.name and gap.asked_seconds == state.idle_seconds
+    ]
+
+
+def _duty(state: State, idle: Sequence[float]) -> str:
+    """Return the share of the time in which writes were asked for, as it was measured."""
+    writing = statistics.fmean(state.a.seconds)
+    return thousands(100 * writing / (writing + statistics.fmean(idle)), 1) if idle else NOT_APPLICABLE
+
+
+def _back(state: State, base: float | None, sample_seconds: float) -> str:
+    if base is None or state.c is None:
+        return NOT_APPLICABLE
+    stay = recovery.back_to_baseline(state.c, base, sample_seconds)
+    if stay.seconds is None:
+        return f"not in {duration(stay.measured_seconds)}"
+    return duration(stay.seconds) if stay.seconds else "at once"
+
+
+def _note(result: TestResult) -> Prose:
+    base, sampling = baseline(result.sampling), result.sampling
+    value = f"{thousands(base, 0)} IOPS, the mean over the {_base_name(sampling)}" if base else UNKNOWN
+    sample = duration(_spec(result).settling.sample_seconds)
+    return Prose(
+        text=f"Baseline: {value}. Access A: all its I/Os by all its I/O time, without idle times. Duty cycle: measured "
+        f"I/O time by I/O time and idle time. Idle: time without host I/O. Back to baseline: from the start of Access "
+        f"C to the first mean over {sample} (the samples of the preconditioning) from which on all are within "
+        f"{recovery.TOLERANCE_PERCENT:g} % of the baseline; the steady state rule takes values so far to either side "
+        "of their average for the same (definition 2.1.24). The standard itself does not define it."
+    )

@@ -1,0 +1,137 @@
+"""The pages of the IOPS test's report (PTS 2.0.2 chapter 7), one plot or table a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import cast
+
+from ...model.measurement import METRICS
+from ...model.steps import mix
+from ...results.result import Loop, TestResult
+from ...spec import IopsSpec
+from ...units import block_size
+from ..figures import columns, matrices
+from ..figures import figure as figures
+from ..header import Rows, loop_parameters, loop_setup
+from ..pages import Figure, Page, Prose
+from ..sections.array import predicted_iops_page
+from ..sections.provenance import provenance
+from ..sections.steady_state import convergence_page, key_figures, rounds_page, spans, too_few, window_pages
+from ..sections.summary import summary
+
+
+def pages(result: TestResult) -> tuple[Page, ...]:
+    """Return all pages that ``result`` has data for, the summary first."""
+    loop = result.loop() or Loop(part="", rounds=(), window=None)
+    measured = (
+        *_convergence(result, loop),
+        *window_pages(result, loop),
+        *rounds_page(result, loop),
+        *_matrix(result, loop),
+        *predicted_iops_page(result, loop),
+    )
+    first = summary(result, left_out=_left_out(result, loop), figures=key_figures(result, [loop]))
+    return (first, *measured, provenance(result))
+
+
+def setup(result: TestResult) -> Rows:
+    """Return the Setup Parameters."""
+    spec = _spec(result)
+    return loop_setup(result, spec, block_size(spec.preconditioning.block_size_bytes))
+
+
+def parameters(result: TestResult) -> Rows:
+    """Return the Test Parameters."""
+    return loop_parameters(result, _spec(result))
+
+
+def _spec(result: TestResult) -> IopsSpec:
+    return cast("IopsSpec", result.facts.spec)
+
+
+def _left_out(result: TestResult, loop: Loop) -> str:
+    """Tell which pages there are no data for, and why; empty when all are there."""
+    if loop.window is not None:
+        return ""
+    missing = "measurement window, tabular data, 2D plot and 3D columns"
+    if not loop.complete:
+        missing = f"convergence plot, tracked variables by round, {missing}"
+    return f"{too_few(loop.complete, _spec(result).steady_state)} Left out for want of data: {missing}."
+
+
+def _convergence(result: TestResult, loop: Loop) -> Iterator[Page]:
+    spec = _spec(result)
+    share = min(spec.rounds.read_percents)
+    yield from convergence_page(
+        loop,
+        METRICS["iops"],
+        matrices.size_and_mix,
+        {(size, share): block_size(size) for size in sorted(spec.rounds.block_sizes_bytes)},
+        title=f"{spec.title} Steady State Convergence Plot - All Block Sizes",
+        name="convergence",
+        caption=f"IOPS of every block size over all rounds, R/W {mix(share)}.",
+        legend="Block size",
+    )
+
+
+def _matrix(result: TestResult, loop: Loop) -> Iterator[Page]:
+    if loop.window is None:
+        return
+    spec, values = _spec(result), matrices.reduced([loop], matrices.iops)
+    sizes, mixes = matrices.sizes(spec.rounds), matrices.mixes(spec.rounds)
+    window = spans([loop])
+    name = f"{spec.title} - All RW Mix & BS"
+    measured, none = matrices.measured_sizes(sizes, values)
+    how = "IOPS of a mixed point are reads and writes together. R/W in percent of the I/Os."
+    limited = matrices.host_limited(result, [loop])
+    tables = matrices.matrix_tables(values, sizes, mixes, title=f"IOPS, mean over {window}", marked=limited)
+    flows = not matrices.fits_a_page(sizes, mixes)
+    yield Page(title=f"{name} - Tabular Data", blocks=(*tables, _notes(how, none, matrices.foot(limited))), flows=flows)
+    yield _times_page(result, loop, sizes, mixes)
+    yield Page(
+        title=f"{name} - 2D Plot",
+        blocks=(
+            Figure(
+                name="matrix-2d",
+                caption=f"IOPS against block size, one line an R/W mix; mean over {window}.",
+                alt="Line plot: IOPS against block size, both on log scales, one line an R/W mix.",
+                draw=partial(figures.matrix_lines, values, measured, mixes, heading="IOPS"),
+            ),
+        ),
+    )
+    yield Page(
+        title=f"{name} - 3D Columns",
+        blocks=(
+            Figure(
+                name="matrix-3d",
+                caption=f"IOPS over block size and R/W mix; mean over {window}.{matrices.shown_marks(limited)}",
+                alt="Columns in three dimensions: IOPS over block size and R/W mix, linear scale from zero.",
+                draw=partial(columns.columns, values, measured, mixes, heading="IOPS", marked=limited),
+            ),
+        ),
+    )
+
+
+def _notes(*sentences: str) -> Prose:
+    return Prose(text=" ".join(filter(None, sentences)))
+
+
+def _times_page(result: TestResult, loop: Loop, sizes: figures.Side, mixes: figures.Side) -> Page:
+    reductions = (
+        (matrices.WEIGHTED, matrices.average_response_ms),
+        ("Maximum response time (ms), maximum of the window", matrices.maximum_response_ms),
+        ("Throughput (MB/s, decimal)", matrices.mb_per_second),
+    )
+    limited, window = matrices.host_limited(result, [loop]), spans([loop])
+    found = [(f"{title}, {window}", matrices.reduced([loop], reduce)) for title, reduce in reductions]
+    tables = tuple(
+        table
+        for title, values in found
+        if not result.facts.imported or any(map(math.isfinite, values.values()))
+        for table in matrices.matrix_tables(values, sizes, mixes, title=title, marked=limited)
+    )
+    notes = (_notes(matrices.foot(limited)),) if limited else ()
+    flows = not matrices.fits_a_page(sizes, mixes)
+    return Page(title="Response Time and Throughput - Tabular Data", blocks=(*tables, *notes), flows=flows)

@@ -1,0 +1,167 @@
+"""The pages of the latency test's report (PTS 2.0.2 chapter 9), one plot or table a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import cast
+
+from ...model.measurement import FIVE_NINES, METRICS
+from ...model.steps import mix
+from ...model.time_series import TimeLine
+from ...results.result import Loop, TestResult
+from ...spec import LatencySpec
+from ...units import block_size, duration
+from ..figures import columns, matrices
+from ..figures.figure import Side
+from ..header import Rows, demand, loop_parameters, loop_setup
+from ..pages import Block, Figure, Page, Prose
+from ..sections import confidence
+from ..sections.provenance import provenance
+from ..sections.steady_state import convergence_page, key_figures, rounds_page, spans, too_few, window_pages
+from ..sections.summary import summary
+
+_AVERAGE = METRICS["average_response_ms"]
+_CLASSES = {"enterprise": "PTS-E", "client": "PTS-C"}
+_CACHES = {"enabled": "WCE", "disabled": "WCD", "none": "no write cache"}
+
+#: A table's heading, and what its cells are.
+Reductions = tuple[tuple[str, matrices.Reduction], ...]
+_TABLES_1_1: Reductions = (
+    (matrices.WEIGHTED, matrices.average_response_ms),
+    ("Maximum response time (ms), maximum of the window", matrices.maximum_response_ms),
+    ("Maximum response time (ms), mean of the rounds' maxima", matrices.mean_of_maxima_ms),
+)
+_TABLES: Reductions = (
+    ("IOPS", matrices.iops),
+    _TABLES_1_1[0],
+    (f"{FIVE_NINES:g} % response time (ms)", partial(matrices.percentile_response_ms, percent=FIVE_NINES)),
+    *_TABLES_1_1[1:],
+)
+
+
+def pages(result: TestResult) -> tuple[Page, ...]:
+    """Return all pages that ``result`` has data for, the summary first."""
+    loop = result.loop() or Loop(part="", rounds=(), window=None)
+    measured = (
+        *_convergence(result, loop),
+        *window_pages(result, loop),
+        *rounds_page(result, loop),
+        *_matrix(result, loop),
+        *_histogram(result),
+    )
+    first = summary(result, left_out=_left_out(result, loop), figures=key_figures(result, [loop]))
+    return (first, *measured, provenance(result))
+
+
+def setup(result: TestResult) -> Rows:
+    """Return the Setup Parameters."""
+    spec = _spec(result)
+    return loop_setup(result, spec, block_size(spec.preconditioning.block_size_bytes))
+
+
+def parameters(result: TestResult) -> Rows:
+    """Return the Test Parameters; Test Stimulus 2 is the histogram's."""
+    spec = _spec(result)
+    told = spec.histogram
+    if told is None:
+        return loop_parameters(result, spec)
+    stimulus = f"RND {block_size(told.block_size_bytes)} {mix(told.read_percent)}, {duration(told.seconds)}"
+    return loop_parameters(result, spec, second=(stimulus, demand(told.thread_count, told.queue_depth)))
+
+
+def _spec(result: TestResult) -> LatencySpec:
+    return cast("LatencySpec", result.facts.spec)
+
+
+def _left_out(result: TestResult, loop: Loop) -> str:
+    """Tell which pages there are no data for, and why; empty when all are there."""
+    said, spec = [], _spec(result)
+    if loop.window is None:
+        missing = "measurement window, tabular data and 3D columns"
+        if not loop.complete:
+            missing = f"convergence plots, tracked variables by round, {missing}"
+        said.append(f"{too_few(loop.complete, spec.steady_state)} Left out for want of data: {missing}.")
+    if spec.histogram is not None and _histogram_line(result) is None:
+        said.append("The response time histogram was not run to its end, and is left out.")
+    return " ".join(said)
+
+
+def _convergence(result: TestResult, loop: Loop) -> Iterator[Page]:
+    spec = _spec(result)
+    share = min(spec.rounds.read_percents)
+    for word, metric, log in (("Average", _AVERAGE, False), ("Maximum", matrices.MAXIMUM_RESPONSE, True)):
+        yield from convergence_page(
+            loop,
+            metric,
+            matrices.size_and_mix,
+            {(size, share): block_size(size) for size in sorted(spec.rounds.block_sizes_bytes)},
+            title=f"{spec.title} Steady State Convergence Plot - {word} Response Time, R/W {mix(share)}",
+            name=f"convergence-{word.lower()}",
+            caption=f"{word} response time of every block size over all rounds, R/W {mix(share)}.",
+            legend="Block size",
+            log=log,
+        )
+
+
+def _matrix(result: TestResult, loop: Loop) -> Iterator[Page]:
+    if loop.window is None:
+        return
+    spec = _spec(result)
+    sizes, mixes, window = matrices.sizes(spec.rounds), matrices.mixes(spec.rounds), spans([loop])
+    name = f"{spec.title} - All RW Mix & BS"
+    wanted = _TABLES_1_1 if spec.pts == "1.1" else _TABLES
+    flows = not (matrices.fits_a_page(sizes, mixes) and len(sizes.keys) <= len(wanted))
+    blocks = tuple(_tables(result, loop, wanted, sizes, mixes, window))
+    yield Page(title=f"{name} - Tabular Data", blocks=blocks, flows=flows)
+    for word, metric, reduce in (
+        ("Average", _AVERAGE, matrices.average_response_ms),
+        ("Maximum", matrices.MAXIMUM_RESPONSE, matrices.maximum_response_ms),
+    ):
+        values = {at: value for at, value in matrices.reduced([loop], reduce).items() if math.isfinite(value)}
+        measured, _ = matrices.measured_sizes(sizes, matrices.reduced([loop], matrices.iops))
+        limited = matrices.host_limited(result, [loop])
+        of_window = "" if word == "Average" else ", maximum of the window"
+        figure = Figure(
+            name=f"matrix-3d-{word.lower()}",
+            caption=f"{metric.label} over block size and R/W mix{of_window}; {window}.{matrices.shown_marks(limited)}",
+            alt=f"Columns in three dimensions: {metric.heading} over block size and R/W mix, linear scale from zero.",
+            draw=partial(columns.columns, values, measured, mixes, heading=metric.heading, marked=limited),
+        )
+        yield Page(title=f"{name} - {word} Response Time - 3D Columns", blocks=(figure,))
+
+
+def _tables(
+    result: TestResult, loop: Loop, wanted: Reductions, sizes: Side, mixes: Side, window: str
+) -> Iterator[Block]:
+    setup = _spec(result).setup
+    cache = _CACHES.get(result.facts.dut.write_cache, "write cache unknown")
+    conditions = f"{_CLASSES[result.facts.test_class]}, {cache}, T{setup.thread_count}/Q{setup.queue_depth}"
+    yield Prose(text=conditions, kind="lead")
+    few, limited = False, matrices.host_limited(result, [loop])
+    for title, reduce in wanted:
+        values = matrices.reduced([loop], reduce)
+        few = few or any(map(math.isnan, values.values()))
+        heading = matrices.heading(result, title)
+        yield from matrices.matrix_tables(values, sizes, mixes, title=f"{heading}, {window}", marked=limited)
+    said = ["R/W in percent of the I/Os.", matrices.measured_sizes(sizes, values)[1]]
+    if not result.facts.imported:
+        said.append("Here each I/O counts alike; the determination's average is the mean of the rounds' averages.")
+    if wanted is not _TABLES_1_1:
+        said.append("Percentiles come from the merged bins of the window's rounds.")
+    if few:
+        said.append(f"A percentile is n/a where the window has too few I/Os to tell ({FIVE_NINES:g} %: 100 000).")
+    yield Prose(text=" ".join(filter(None, (*said, matrices.foot(limited)))))
+
+
+def _histogram_line(result: TestResult) -> TimeLine | None:
+    line = result.time_line("histogram")
+    return line if line is not None and line.measurements else None
+
+
+def _histogram(result: TestResult) -> Iterator[Page]:
+    line = _histogram_line(result)
+    if line is not None:
+        title = "LAT Response Time Histogram - Confidence Level Plot"
+        yield confidence.page(result, line, title=title, name="confidence")

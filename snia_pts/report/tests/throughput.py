@@ -1,0 +1,132 @@
+"""The pages of the throughput test's report (PTS 2.0.2 chapter 8): each block size is a test of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import cast
+
+from ...model.measurement import METRICS
+from ...model.steps import mix
+from ...results.result import Loop, TestResult
+from ...spec import ThroughputSpec
+from ...units import block_size
+from ..figures import figure as figures
+from ..figures import matrices
+from ..header import Rows, demand, loop_setup, pattern, range_and_amount, window_rounds
+from ..pages import Figure, Page, Prose
+from ..sections.array import predicted_throughput_page
+from ..sections.provenance import provenance
+from ..sections.steady_state import convergence_page, key_figures, rounds_page, slug, spans, too_few, window_pages
+from ..sections.summary import summary
+from ..tables import NOT_APPLICABLE
+
+_METRIC = METRICS["mb_per_second"]
+#: What a pure mix is called.
+_NAMES = {0: "Write", 100: "Read"}
+
+
+def pages(result: TestResult) -> tuple[Page, ...]:
+    """Return all pages that ``result`` has data for, the summary first."""
+    loops = [loop for part in _parts(result) if (loop := result.loop(part)) is not None]
+    measured = [page for loop in loops for page in (*_convergence(result, loop), *window_pages(result, loop))]
+    first = summary(result, left_out=_left_out(result), figures=key_figures(result, loops))
+    predicted = predicted_throughput_page(result, loops)
+    return (first, *measured, *rounds_page(result, *loops), *_matrix(result, loops), *predicted, provenance(result))
+
+
+def setup(result: TestResult) -> Rows:
+    """Return the Setup Parameters."""
+    spec, parts = _spec(result), _parts(result)
+    return loop_setup(result, spec, " / ".join(parts), parts)
+
+
+def parameters(result: TestResult) -> Rows:
+    """Return the Test Parameters: the first block size is Test Stimulus 1, the others are Test Stimulus 2."""
+    spec, (first, *others) = _spec(result), _parts(result)
+    toio = demand(spec.setup.thread_count, spec.setup.queue_depth)
+    return (
+        ("Data Pattern", pattern(spec)),
+        ("AR & Amount", range_and_amount(result)),
+        ("Test Stimulus 1", f"SEQ {first}"),
+        ("RW Mix", ", ".join(map(mix, spec.rounds.read_percents))),
+        ("Block Sizes", "each a test of its own"),
+        ("TOIO - TC/QD", toio),
+        ("Steady State", _window(result, first)),
+        ("Test Stimulus 2", f"SEQ {', '.join(others)}" if others else NOT_APPLICABLE),
+        ("TOIO - TC/QD", toio if others else NOT_APPLICABLE),
+        ("Steady State", "; ".join(_window(result, part) for part in others) or NOT_APPLICABLE),
+    )
+
+
+def _spec(result: TestResult) -> ThroughputSpec:
+    return cast("ThroughputSpec", result.facts.spec)
+
+
+def _parts(result: TestResult) -> tuple[str, ...]:
+    return tuple(map(block_size, _spec(result).rounds.block_sizes_bytes))
+
+
+def _window(result: TestResult, part: str) -> str:
+    loop = result.loop(part)
+    return window_rounds(result, loop.window if loop else None)
+
+
+def _left_out(result: TestResult) -> str:
+    """Tell which pages there are no data for, and why; empty when all are there."""
+    said, rule = [], _spec(result).steady_state
+    for part in _parts(result):
+        loop = result.loop(part) or Loop(part=part, rounds=(), window=None)
+        if loop.window is None:
+            missing = "measurement window" if loop.complete else "convergence plots, measurement window, rounds"
+            said.append(f"{too_few(loop.complete, rule, part=part)} Left out for want of data: {missing} of {part}.")
+    if len(said) == len(_parts(result)):
+        said.append("Left out besides: tabular data and 2D plot.")
+    return " ".join(said)
+
+
+def _convergence(result: TestResult, loop: Loop) -> Iterator[Page]:
+    spec = _spec(result)
+    for share in sorted(spec.rounds.read_percents):
+        name = _NAMES.get(share, f"R/W {mix(share)}")
+        yield from convergence_page(
+            loop,
+            _METRIC,
+            lambda stimulus: stimulus.read_percent,
+            {share: loop.part},
+            title=f"{spec.title} Steady State Convergence Plot - SEQ {loop.part} {name}",
+            name=slug(f"convergence {loop.part} {share}"),
+            caption=f"Throughput of SEQ {loop.part} over all rounds, R/W {mix(share)}.",
+            legend="Block size",
+            log=False,
+        )
+
+
+def _matrix(result: TestResult, loops: Sequence[Loop]) -> Iterator[Page]:
+    spec, judged = _spec(result), [loop for loop in loops if loop.window is not None]
+    if not judged:
+        return
+    values = matrices.reduced(judged, matrices.mb_per_second)
+    sizes, _ = matrices.measured_sizes(matrices.sizes(spec.rounds), values)
+    mixes, window = matrices.mixes(spec.rounds), spans(judged)
+    name = f"{spec.title} - SEQ {' & '.join(loop.part for loop in judged)}"
+    limited, heading = matrices.host_limited(result, judged), f"Throughput (MB/s, decimal), mean over {window}"
+    tables = matrices.matrix_tables(values, sizes, mixes, title=heading, marked=limited)
+    how = "MB/s are 1 000 000 bytes per second; a mixed point's are reads and writes together."
+    how = f"{how} {matrices.foot(limited)}".strip()
+    flows = not matrices.fits_a_page(sizes, mixes)
+    yield Page(title=f"{name} - Tabular Data", blocks=(*tables, Prose(text=how)), flows=flows)
+    turned = {(share, size): value for (size, share), value in values.items()}
+    named = replace(sizes, title="Block size", labels=tuple(map(block_size, sizes.keys)))
+    yield Page(
+        title=f"{name} - 2D Plot",
+        blocks=(
+            Figure(
+                name="matrix-2d",
+                caption=f"Throughput against R/W mix, one line a block size; mean over {window}.",
+                alt="Line plot: throughput in MB/s, linear scale from zero, against R/W mix, one line a block size.",
+                draw=partial(figures.matrix_lines, turned, mixes, named, heading=_METRIC.heading, log=False),
+            ),
+        ),
+    )

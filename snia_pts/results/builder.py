@@ -1,0 +1,184 @@
+"""Folds what was asked and what came back into a result, a step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from ..analysis.window import sampled_round, sampled_window, window_ending
+from ..model.health import Health
+from ..model.measurement import MeasuredRound, Measurement, Outcome, PrepareOutcome, PurgeOutcome, Sample, SampledRound
+from ..model.steps import ContinuousStimulus, Idle, Phase, Purge, Round, Step
+from ..model.time_series import TimeLine
+from ..procedures import Conclusion
+from ..spec import ProfileSpec, SampledSteadyStateRule, Spec, WriteSaturationSpec, loop_rule, settling_rule
+from .interruption import Interruption
+from .result import Ending, Gap, Loop, RunFacts, Sampling, TestResult
+
+#: A sample that took so many times as long as asked is told.
+_LONG = 1.5
+
+
+class ResultBuilder:
+    """Folds steps and their outcomes, in the order they happened, one at a time, into a result.
+
+    A step without all its outcomes is what a stopped run leaves; its round is kept, marked not complete, and no
+    window reaches into it.
+    """
+
+    def __init__(self, facts: RunFacts) -> None:
+        self._facts = facts
+        self._purges: list[tuple[str, PurgeOutcome]] = []
+        self._prepared: list[tuple[str, PrepareOutcome]] = []
+        self._rounds: dict[str, list[MeasuredRound]] = {}
+        self._too_short: dict[str, list[Measurement]] = {}
+        self._lines: dict[tuple[Phase, str], TimeLine] = {}
+        self._sampled: list[SampledRound] = []
+        self._sampled_phase: Phase | None = None
+        self._samples_before = self._sampled_bytes = 0
+        self._long_samples: list[float] = []
+        self._gaps: list[Gap] = []
+        self._before: Step | None = None
+
+    def add(self, step: Step, outcomes: Iterable[Outcome]) -> None:
+        """Take in a step with what came of it."""
+        for _ in self.tee(step, outcomes):
+            pass
+
+    def tee(self, step: Step, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+        """Take in a step with what comes of it, giving each outcome on; samples are not kept."""
+        line = self._line(step) if isinstance(step, ContinuousStimulus) else None
+        measured: list[Measurement] = []
+        for outcome in outcomes:
+            match outcome:
+                case Sample() if line is not None:
+                    self._note_sample(step, line, outcome)
+                case Measurement():
+                    measured.append(outcome)
+                case PurgeOutcome():
+                    self._purges.append((step.part, outcome))
+                case PrepareOutcome():
+                    self._prepared.append((step.part, outcome))
+            yield outcome
+        measurements = tuple(measured)
+        self._note_gaps(step, measurements)
+        match step:
+            case Round():
+                self._note_round(step, measurements)
+            case ContinuousStimulus() if line is not None:
+                line.end(measurements[0] if measurements else None)
+                self._note_repeat(step, measurements)
+                self._samples_before += step.samples if step.phase == self._sampled_phase else 0
+        self._before = step
+
+    def _note_round(self, step: Round, measurements: tuple[Measurement, ...]) -> None:
+        """Add a round; a repetition of the last round, with more passes, replaces it."""
+        rounds = self._rounds.setdefault(step.part, [])
+        if rounds and rounds[-1].number == step.number:
+            self._too_short.setdefault(step.part, []).extend(rounds.pop().measurements)
+        complete = len(measurements) == len(step.stimuli)
+        rounds.append(MeasuredRound(number=step.number, measurements=measurements, complete=complete))
+
+    def _line(self, step: ContinuousStimulus) -> TimeLine:
+        if step.phase == judged_phase(self._facts.spec):
+            self._sampled_phase = step.phase
+        key = (step.phase, step.part)
+        return self._lines.setdefault(key, TimeLine(phase=step.phase, part=step.part, stimulus=step.stimulus))
+
+    def _note_sample(self, step: Step, line: TimeLine, sample: Sample) -> None:
+        line.take(sample)
+        asked = step.sample_seconds if isinstance(step, ContinuousStimulus) else None
+        if asked and sample.seconds >= _LONG * asked:
+            self._long_samples.append(sample.seconds)
+        rule = settling_rule(self._facts.spec)
+        if rule is not None and line.phase == self._sampled_phase:
+            self._sampled_bytes += sample.write_bytes
+            fills = line.stimulus.fills(self._sampled_bytes)
+            judged = sampled_round(self._samples_before, sample, rule, fills)
+            self._sampled += [judged] if judged else []
+
+    def _note_repeat(self, step: ContinuousStimulus, measurements: tuple[Measurement, ...]) -> None:
+        """Keep a profile's sampled point among its rounds as well, as all its other points are."""
+        if isinstance(self._facts.spec, ProfileSpec) and step.phase == "stimulus" and measurements:
+            rounds = self._rounds.setdefault(step.part, [])
+            rounds.append(MeasuredRound(number=len(rounds) + 1, measurements=measurements, complete=True))
+
+    def _note_gaps(self, step: Step, measurements: Sequence[Measurement]) -> None:
+        """Keep the time without host I/O before each stimulus, but for the one after a purge."""
+        for place, timing in enumerate(measurement.timing for measurement in measurements):
+            before = self._before if place == 0 else step
+            if timing.idle_gap_ms is None or timing.own_gap_us is None or isinstance(before, Purge):
+                continue
+            asked = before.seconds if isinstance(before, Idle) else None
+            part = before.part if before else ""
+            self._gaps.append(Gap(part=part, asked_seconds=asked, idle_ms=timing.idle_gap_ms, own_us=timing.own_gap_us))
+
+    def _loop(self, part: str, rounds: Sequence[MeasuredRound]) -> Loop:
+        rule, whole = loop_rule(self._facts.spec), [measured for measured in rounds if measured.complete]
+        window = window_ending(whole, rule) if rule else None
+        too_short = tuple(self._too_short.get(part, ()))
+        return Loop(part=part, rounds=tuple(rounds), window=window, too_short=too_short)
+
+    def result(
+        self,
+        *,
+        ending: Ending,
+        ending_detail: str,
+        finished: str,
+        conclusion: Conclusion = None,
+        running: bool = False,
+        interruptions: Sequence[Interruption] = (),
+        health_after: Health | None = None,
+        evidence: Mapping[str, str] = MappingProxyType({}),
+    ) -> TestResult:
+        """Return what has come of the test."""
+        spec = self._facts.spec
+        settling = settling_rule(spec)
+        return TestResult(
+            facts=self._facts,
+            purges=tuple(self._purges),
+            prepared=tuple(self._prepared),
+            loops=tuple(self._loop(part, rounds) for part, rounds in self._rounds.items()),
+            sampling=_sampling(self._sampled_phase, self._sampled, settling) if settling else None,
+            time_lines=tuple(self._lines.values()),
+            gaps=tuple(self._gaps),
+            long_samples=tuple(self._long_samples),
+            conclusion=conclusion,
+            ending=ending,
+            ending_detail=ending_detail,
+            finished=finished,
+            running=running,
+            interruptions=tuple(interruptions),
+            health_after=health_after,
+            evidence=evidence,
+        )
+
+
+def judged_phase(spec: Spec) -> Phase:
+    """Return the phase whose samples stand for rounds, where a test has one."""
+    return "stimulus" if isinstance(spec, WriteSaturationSpec) else "PC"
+
+
+def _sampling(phase: Phase | None, rounds: Sequence[SampledRound], rule: SampledSteadyStateRule) -> Sampling | None:
+    if phase is None:
+        return None
+    return Sampling(phase=phase, rounds=tuple(rounds), window=sampled_window(rounds, rule))
+
+
+def fold(
+    facts: RunFacts,
+    answered: Iterable[tuple[Step, Sequence[Outcome]]],
+    *,
+    ending: Ending,
+    ending_detail: str,
+    finished: str,
+    conclusion: Conclusion = None,
+    running: bool = False,
+) -> TestResult:
+    """Fold a whole course of steps with their outcomes; see Folding."""
+    folding = ResultBuilder(facts)
+    for step, outcomes in answered:
+        folding.add(step, outcomes)
+    return folding.result(
+        ending=ending, ending_detail=ending_detail, finished=finished, conclusion=conclusion, running=running
+    )

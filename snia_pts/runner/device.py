@@ -1,0 +1,272 @@
+"""Sets up a real target: a drive, a loop device or a file."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from ..errors import TargetMissing, UsageError
+from ..lab.device.health import read_health
+from ..lab.device.identity import read_dut
+from ..lab.device.safety import Target, claim_target, confirm, contents, require_holdable
+from ..lab.fio import IoEngine
+from ..lab.fio.engine import FioEngine
+from ..lab.fio.probe import IO_ENGINES, choose_io_engine, fio_version, require_options
+from ..lab.host.calibration import Calibration
+from ..lab.host.conditions import Conditions, conditions_applied, foreseen, put_back
+from ..lab.host.configurator import HostConfigurator, medium
+from ..lab.laboratory import Laboratory, target_deviations
+from ..lab.link_speed import supposed_speed
+from ..lab.process.program import Tick, find
+from ..lab.purge import NONE, Purger
+from ..lab.settings.write_cache import WriteCache
+from ..model.dut import Dut, SupposedSpeed
+from ..model.run_options import RunOptions
+from ..model.test_platform import HostSetting
+from ..procedures.profile import points
+from ..record.folder import RunFolder
+from ..spec import Deviation, ProfileSpec, Spec, staged
+from .confirmation import Confirm, ConfirmDestruction, ThreatenedDrive
+from .target import AS_FOUND, RunContext
+
+if TYPE_CHECKING:
+    from ..lab.array import ArrayPurger
+
+_SIZE_HINT = " For a test file give its size, for example --size 1G."
+
+
+class DeviceSetup:
+    """A drive, a loop device or a file."""
+
+    def __init__(self, options: RunOptions, tell: Callable[[str], None], *, file_in_directory: bool = False) -> None:
+        """Take what ``options`` name; ``tell`` is called with notices for the operator.
+
+        With ``file_in_directory`` the target is a file that the run makes for itself and removes at its end.
+        Raises UsageError for options that are not for a target of this kind.
+        """
+        self._options, self._tell, self._file_in_directory = options, tell, file_in_directory
+        self._path = options.path
+        if options.size_bytes is not None and _is(self._path, stat.S_ISBLK):
+            raise UsageError(detail="--size is for files; a drive is tested whole.", hint="Leave it out.")
+        if options.discard_data and (options.size_bytes is not None or _is(self._path, stat.S_ISREG)):
+            raise UsageError(
+                detail="--discard-data is for drives.", hint="A file's content is given up by --overwrite."
+            )
+        self._target: Target | None = None
+        self._conditions: Conditions | None = None
+
+    @property
+    def subject(self) -> str:
+        """The drive's model, else the file's or device's name."""
+        model = read_dut(self._path).model if _is(self._path, stat.S_ISBLK) else ""
+        return self._path.name if not model or model.startswith("loop device") else model
+
+    def dut(self, spec: Spec) -> Dut:
+        """Return what the target says of itself; what is held says it once, but for its write cache."""
+        del spec
+        dut = self._target.dut if self._target else self._found()
+        return self._conditions.of(dut) if self._conditions else dut
+
+    def speed(self, spec: Spec) -> SupposedSpeed:
+        """See TargetSetup."""
+        return supposed_speed(self.dut(spec))
+
+    def _found(self) -> Dut:
+        try:
+            return read_dut(self._path, size_bytes=self._options.size_bytes)
+        except TargetMissing as missing:
+            missing.hint += _SIZE_HINT if missing.hint == TargetMissing.hint else ""  # nothing is made below /dev
+            raise
+
+    def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
+        """See TargetSetup."""
+        dut = self.dut(spec)
+        if self._conditions is None:
+            keep = self._options.keep_write_cache or spec.setup.write_cache == AS_FOUND
+            dut = foreseen(dut, spec.setup.write_cache, keep=keep)
+        return target_deviations(dut, spec)
+
+    def purge_deviations(self, spec: Spec) -> tuple[Deviation, ...]:
+        """See TargetSetup; a profile defines its own purge, so that only a purge that is left out deviates from it."""
+        if not isinstance(spec, ProfileSpec):
+            return self._purger().foreseen(self.dut(spec))
+        purges = spec.purge or any(workload.fresh for workload in spec.workload)
+        found = self._purger().foreseen(self.dut(spec)) if purges else ()
+        return found if self._options.purge == NONE else ()
+
+    def require_tools(self) -> None:
+        """See TargetSetup."""
+        find("fio")
+        with TemporaryDirectory(prefix="snia-pts-") as folder:
+            fio_version(Path(folder))
+        if self._options.tune and os.geteuid() != 0:
+            raise UsageError(detail="--tune: only root may set the host.", hint="snia-pts host shows it to everybody.")
+
+    def preflight(self, spec: Spec) -> None:
+        """See TargetSetup."""
+        asked, dut = self._options, self.dut(spec)
+        require_holdable(
+            self._path, size_bytes=self._options.size_bytes, overwrite=asked.overwrite, discard_data=asked.discard_data
+        )
+        if asked.serial is not None and dut.kind != "file":
+            confirm(dut, asked.serial)
+        if isinstance(spec, ProfileSpec):
+            _require_stage(spec, HostConfigurator(dut.path, medium(Path(dut.path))))
+        with TemporaryDirectory(prefix="snia-pts-") as folder:
+            self._io_engines(spec, dut, Path(folder))
+
+    def _io_engines(self, spec: Spec, dut: Dut, evidence: Path) -> Sequence[IoEngine]:
+        """Return the I/O engines to try, the best first; raises UsageError for options that fio takes with none."""
+        engines = IO_ENGINES if self._options.engine == "auto" else (self._options.engine,)
+        if not isinstance(spec, ProfileSpec):
+            return engines
+        stimuli = [point.stimulus for point in points(spec, dut)]
+        taking, refusals = list[IoEngine](), list[UsageError]()
+        for io_engine in engines:
+            try:
+                require_options(stimuli, dut.path, io_engine, evidence)
+                taking.append(io_engine)
+            except UsageError as refusal:
+                refusals.append(refusal)
+        if not taking:
+            raise refusals[0]
+        return taking
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Hold the target against everybody else; what killed runs left is put back first."""
+        asked = self._options
+        with claim_target(
+            self._path, size_bytes=self._options.size_bytes, overwrite=asked.overwrite, discard_data=asked.discard_data
+        ) as target:
+            self._target = target
+            try:
+                for line in target.unchecked:
+                    self._tell(f"not checked: {line}")
+                for line in put_back():
+                    self._tell(line)
+                yield
+            finally:
+                self._target = None
+
+    def confirm(self, evidence: Path, ask: Confirm) -> None:
+        """See TargetSetup; a file needs no confirmation: it is ours, or --overwrite was given."""
+        target = self._claimed()
+        dut, typed = target.dut, self._options.serial
+        if dut.kind == "file":
+            return
+        if typed is None:
+            drive = ThreatenedDrive(
+                path=dut.path,
+                model=dut.model,
+                serial=dut.serial,
+                capacity_bytes=dut.capacity_bytes,
+                on_it=contents(target, evidence),
+            )
+            typed = ask(ConfirmDestruction(path=dut.path, drives=(drive,), expected=dut.identity))
+        confirm(dut, typed)
+
+    @contextmanager
+    def conditions_applied(self, spec: Spec, folder: RunFolder, write_cache: str) -> Iterator[tuple[HostSetting, ...]]:
+        """See TargetSetup."""
+        asked = self._options
+        keep = asked.keep_write_cache or write_cache == AS_FOUND
+        with conditions_applied(
+            self._claimed(),
+            folder.path,
+            folder.evidence,
+            write_cache=write_cache,
+            keep=keep,
+            tune=asked.tune,
+            tell=self._tell,
+            staged=staged(spec),
+            cache=self._cache(write_cache, keep=keep),
+        ) as conditions:
+            self._conditions = conditions
+            if isinstance(spec, ProfileSpec):
+                _require_stage(spec, conditions.stage)
+            try:
+                yield conditions.settings
+            finally:
+                self._conditions = None
+
+    def set_clock(self, at: datetime) -> None:
+        """See TargetSetup: it is the world's."""
+
+    def context(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> RunContext:
+        """Return a laboratory with fio as its engine; raises UsageError for options that fio does not take."""
+        target, asked = self._claimed(), self._options
+        engines = self._io_engines(spec, target.dut, evidence)
+        path, sector = target.dut.path, target.dut.logical_sector_bytes
+        io_engine = choose_io_engine(path, sector, evidence, engines, target.descriptor)
+        engine = FioEngine(
+            path,
+            evidence,
+            seed=seed,
+            io_engine=io_engine,
+            refill=asked.refill_buffers,
+            stall_seconds=asked.stall_seconds,
+            tick=tick,
+            descriptor=target.descriptor,
+        )
+        if self._conditions is None:
+            raise RuntimeError("the conditions are not applied")
+        laboratory = Laboratory(
+            target,
+            engine,
+            purger=self._purger(tick),
+            cache=self._conditions.cache,
+            stage=self._conditions.stage,
+            seed=seed,
+            evidence=evidence,
+        )
+        calibration = Calibration(io_engine=io_engine, refill=asked.refill_buffers, seed=seed, evidence=evidence)
+        return RunContext(
+            laboratory=laboratory,
+            engine=engine,
+            now=lambda: datetime.now().astimezone(),
+            examine=lambda: read_health(target.dut, evidence),
+            calibrate=calibration.ceilings,
+            durable=True,
+            unchecked=target.unchecked,
+        )
+
+    def remove_file(self, *, refused: bool = False) -> None:
+        """See TargetSetup; a run that can be resumed keeps its file."""
+        target = self._claimed()
+        if (self._file_in_directory or (refused and target.new)) and (why := target.remove()):
+            self._tell(f"{self._path} is left there: {why}")
+
+    def _cache(self, write_cache: str, *, keep: bool) -> WriteCache | None:
+        """Return what sets the write cache; None for the target's own."""
+        del write_cache, keep
+        return None
+
+    def _purger(self, tick: Tick | None = None) -> Purger | ArrayPurger:
+        asked = self._options
+        wanted = "auto" if asked.purge_command else asked.purge
+        return Purger(wanted=wanted, command=asked.purge_command, allow_unpurged=asked.allow_unpurged, tick=tick)
+
+    def _claimed(self) -> Target:
+        if self._target is None:
+            raise RuntimeError("the target is not claimed")
+        return self._target
+
+
+def _require_stage(spec: ProfileSpec, stage: HostConfigurator) -> None:
+    """Raise TargetUnfit where the host cannot be set as a profile wants it."""
+    stage.require(sum(spec.settings(), ()), cold=any(workload.cold for workload in spec.workload))
+
+
+def _is(path: Path, kind: Callable[[int], bool]) -> bool:
+    """Whether something of a kind is there, as far as this process may see."""
+    try:
+        return kind(path.stat().st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,258 @@
+"""Runs one test: from its options to its report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from threading import Event as StopEvent
+
+from ..errors import DeviceFailed, HostFailed, Interrupted, SniaPtsError, stop_cause
+from ..files import shell_quoted
+from ..lab.host.platform import read_platform
+from ..model.run_options import RunOptions
+from ..model.test_platform import HostSetting, TestPlatform
+from ..record.folder import RunFolder, default_name
+from ..results.result import RunFacts, RunWarning, TestResult
+from ..spec import ProfileSpec
+from ..spec.reader import Specification
+from . import session
+from .confirmation import Confirm, refuse
+from .events import (
+    CalibrationStarted,
+    FolderMade,
+    Notice,
+    OnEvent,
+    ProgramRunning,
+    RunStarted,
+    TestFinished,
+    ignore_event,
+)
+from .setup import (
+    TestEstimate,
+    all_limits,
+    estimate_of,
+    new_seed,
+    plan_of,
+    preflight,
+    require_formats,
+    require_measurable,
+    specification_of,
+    target_of,
+)
+from .target import TargetSetup
+
+_RUNS = Path("runs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asked for a run: what follows its events, confirms, and may stop it; and how the request is recorded."""
+
+    on_event: OnEvent = ignore_event
+    confirm: Confirm = refuse
+    stop: StopEvent | None = None
+    command_line: tuple[str, ...] = ()
+
+    def tell(self, text: str) -> None:
+        """Send a notice."""
+        self.on_event(Notice(text=text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """A run that has ended, with the report files by their format."""
+
+    folder: RunFolder
+    result: TestResult
+    reports: Mapping[str, Path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PreparedRun:
+    """A test whose options are valid and whose target can run it."""
+
+    options: RunOptions
+    specification: Specification
+    target: TargetSetup
+    estimate: TestEstimate
+
+
+def estimate(options: RunOptions, caller: Caller) -> TestEstimate:
+    """Return what a test would cost; raises what the run would be refused for.  Writes nothing."""
+    return _prepare(options, caller, estimate_only=True).estimate
+
+
+def run(options: RunOptions, caller: Caller) -> FinishedRun:
+    """Run a test and make its report.
+
+    Raises Interrupted, DeviceFailed, HostFailed and the other errors of ``snia_pts.errors``; what was measured before
+    is in the run folder, and ``resume`` continues it.
+    """
+    formats = require_formats(options.formats)
+    prepared = _prepare(options, caller)
+    spec, target = prepared.specification.spec, prepared.target
+    name = default_name(
+        _folder_prefix(options, spec.name if isinstance(spec, ProfileSpec) else ""),
+        target.subject,
+        datetime.now().astimezone().isoformat(),
+    )
+    folder = RunFolder.create(options.run_folder or _RUNS / name)
+    caller.on_event(FolderMade(folder=folder, title=f"{spec.title} test", dut=prepared.estimate.dut))
+    with folder.opened():
+        result = _measure(prepared, folder, caller)
+        return finish(result, folder, formats, caller)
+
+
+def _folder_prefix(options: RunOptions, profile: str) -> str:
+    return profile or options.test
+
+
+def _prepare(options: RunOptions, caller: Caller, *, estimate_only: bool = False) -> _PreparedRun:
+    specification = specification_of(options)
+    target = target_of(options, specification.spec, caller.tell)
+    target.require_tools()
+    if estimate_only:  # first, so that a drive in use is not asked anything
+        preflight(options, specification.spec, target)
+    found = estimate_of(specification, target, options)  # refuses what the target cannot hold
+    require_measurable(options, [(specification, found.dut)], caller.tell)
+    return _PreparedRun(options=options, specification=specification, target=target, estimate=found)
+
+
+def _measure(prepared: _PreparedRun, folder: RunFolder, caller: Caller) -> TestResult:
+    """Claim the target, let its destruction be confirmed, and run the test; a folder in which nothing began goes."""
+    try:
+        with claimed(prepared.target, folder):
+            prepared.target.confirm(folder.evidence, caller.confirm)
+            return perform(prepared.specification, prepared.target, folder, prepared.options, caller)
+    except BaseException as error:
+        if not folder.journal.exists():
+            discard_unless_failed(folder, error)
+        elif isinstance(error, SniaPtsError):
+            path = shell_quoted(folder.path)
+            error.hint += f" snia-pts resume {path} goes on with it; snia-pts report {path} reports it."
+        raise
+
+
+@contextmanager
+def claimed(target: TargetSetup, folder: RunFolder) -> Iterator[None]:
+    """Claim a target for a run in ``folder``; the file made for it is removed unless the run can be resumed."""
+    with target.claimed():
+        try:
+            yield
+        except BaseException:
+            if not folder.journal.exists():
+                target.remove_file(refused=True)
+            raise
+        target.remove_file()
+
+
+def discard_unless_failed(folder: RunFolder, error: BaseException) -> None:
+    """Remove the folder of a run that never began; after a failure of device or host its evidence stays."""
+    if not isinstance(error, DeviceFailed | HostFailed) or not folder.has_evidence:
+        folder.discard()
+        return
+    error.hint += f" The evidence is in {shell_quoted(folder.evidence)}."
+
+
+def perform(
+    specification: Specification,
+    target: TargetSetup,
+    folder: RunFolder,
+    options: RunOptions,
+    caller: Caller,
+    *,
+    run_id: str = "",
+) -> TestResult:
+    """Run a test on a target that is claimed and confirmed."""
+    spec = specification.spec
+    options = options if options.seed is not None else replace(options, seed=new_seed())
+    with target.conditions_applied(spec, folder, spec.setup.write_cache) as settings:
+        return _perform(specification, target, folder, options, caller, run_id or folder.path.name, settings)
+
+
+def _perform(
+    specification: Specification,
+    target: TargetSetup,
+    folder: RunFolder,
+    options: RunOptions,
+    caller: Caller,
+    run_id: str,
+    settings: tuple[HostSetting, ...],
+) -> TestResult:
+    """Run a test under its conditions, whose host settings are ``settings``."""
+    spec, seed = specification.spec, options.seed or 0
+    dut = target.dut(spec)
+    plan = plan_of(spec, dut, target.speed(spec), options)
+    context = target.context(spec, folder.evidence, seed, ticker(caller.on_event))
+    platform = replace(read_platform(context.engine), settings=settings)
+    facts = RunFacts(
+        run_id=run_id,
+        started=context.now().isoformat(timespec="milliseconds"),
+        command_line=caller.command_line or options.command(),
+        options=options.stored(),
+        seed=seed,
+        test_class=specification.test_class,
+        spec=spec,
+        dut=dut,
+        platform=platform,
+        warnings=tuple(_warnings(platform, context.unchecked)),
+        deviations=specification.deviations + target.deviations(spec),
+        settings=specification.settings,
+        health=context.examine(),
+        limits=all_limits(spec, options),
+        about=options.about,
+        ceilings=context.calibrate(
+            plan.stimuli, plan.shortest.seconds, lambda text: caller.on_event(CalibrationStarted(text=text))
+        ),
+    )
+    caller.on_event(RunStarted(spec=spec, plan=plan, simulated=dut.simulated, resumed=False))
+    return session.run(
+        facts,
+        context.laboratory.perform,
+        folder,
+        caller.on_event,
+        now=context.now,
+        examine=context.examine,
+        durable=context.durable,
+        stop=caller.stop,
+    )
+
+
+def ticker(on_event: OnEvent) -> Callable[[float, int], None]:
+    """Return what tells how long a program runs and how much it has written."""
+    return lambda seconds, written: on_event(ProgramRunning(seconds=seconds, written_bytes=written))
+
+
+def _warnings(platform: TestPlatform, unchecked: Sequence[str]) -> Iterator[RunWarning]:
+    yield from host_warnings(platform.settings)
+    for program, newest in platform.untried_versions():
+        yield RunWarning(what=program, detail=f"this version is newer than {newest}, the newest that was tested")
+    for line in unchecked:
+        yield RunWarning(what="not checked", detail=line)
+
+
+def host_warnings(settings: Sequence[HostSetting]) -> Iterator[RunWarning]:
+    """Warn of host settings that affect results."""
+    for setting in settings:
+        if setting.judgement == "matters":
+            better = f" (better: {setting.wish})" if setting.wish else ""
+            yield RunWarning(what=f"host: {setting.name}", detail=f"{setting.value}{better}: {setting.reason}")
+
+
+def finish(result: TestResult, folder: RunFolder, formats: Sequence[str], caller: Caller) -> FinishedRun:
+    """Make the report of a finished test in ``formats``."""
+    folder.withdraw_stop()  # one that came too late
+    try:
+        from ..report import write  # what makes a report is not held while a test runs
+
+        caller.on_event(TestFinished(result=result))
+        reports = write(result, folder.path, formats)
+    except KeyboardInterrupt:
+        hint = (
+            f"The test is finished and its result safe; snia-pts report {shell_quoted(folder.path)} makes the report."
+        )
+        raise Interrupted(cause=stop_cause(), step="the report", what=folder.path, hint=hint) from None
+    return FinishedRun(folder=folder, result=result, reports=reports)

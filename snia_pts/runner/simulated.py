@@ -1,0 +1,126 @@
+"""Sets up a simulated drive: ``sim:NAME`` (docs/simulation.rst)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from ..errors import TargetUnfit
+from ..lab.laboratory import target_deviations
+from ..lab.process.program import Tick
+from ..lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
+from ..lab.simulated.preset import Identity, read_preset
+from ..model.dut import Dut, SupposedSpeed
+from ..model.run_options import SIMULATED, RunOptions
+from ..model.test_platform import HostSetting
+from ..record.folder import RunFolder
+from ..spec import Deviation, ProfileSpec, Spec
+from .confirmation import Confirm
+from .target import RunContext
+
+
+class SimulatedSetup:
+    """Sets up a simulated drive; its write cache is as the test needs it."""
+
+    def __init__(self, options: RunOptions) -> None:
+        self._name = options.target.removeprefix(SIMULATED)
+        self._preset = read_preset(self._name)
+        self._now: Callable[[], datetime] = lambda: datetime.now().astimezone()
+
+    @property
+    def subject(self) -> str:
+        """The preset's name."""
+        return f"simulated-{Path(self._name).stem}"
+
+    def dut(self, spec: Spec) -> Dut:
+        """Return what the simulated drive says of itself."""
+        drive = self._drive(spec)
+        return simulated_dut(self._name, dataclasses.replace(self._preset, drive=drive))
+
+    def speed(self, spec: Spec) -> SupposedSpeed:
+        """See TargetSetup: as its preset tells."""
+        del spec
+        return self._preset.speed
+
+    def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
+        """See TargetSetup; raises TargetUnfit for a profile that only a real host can run."""
+        dut = self.dut(spec)
+        if isinstance(spec, ProfileSpec) and (why := _not_simulated(spec)):
+            reason = f"the simulated drive has no host around it, and {spec.name} wants {why}"
+            raise TargetUnfit(path=dut.path, reason=reason, hint="Run it on a drive, a file, or in a directory.")
+        return target_deviations(dut, spec)
+
+    def purge_deviations(self, spec: Spec) -> tuple[Deviation, ...]:
+        """A simulated drive returns to FOB as the standard wants it."""
+        del spec
+        return ()
+
+    def require_tools(self) -> None:
+        """See TargetSetup: nothing is needed."""
+
+    def preflight(self, spec: Spec) -> None:
+        """See TargetSetup: nothing is refused that was not."""
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """See TargetSetup: there is nothing to hold."""
+        yield
+
+    def confirm(self, evidence: Path, ask: Confirm) -> None:
+        """See TargetSetup: nothing is lost."""
+
+    @contextmanager
+    def conditions_applied(self, spec: Spec, folder: RunFolder, write_cache: str) -> Iterator[tuple[HostSetting, ...]]:
+        """See TargetSetup: there is nothing to set."""
+        del spec, folder, write_cache
+        yield ()
+
+    def _drive(self, spec: Spec) -> Identity:
+        """Return what the drive is called, with its write cache as a test wants it."""
+        if isinstance(spec, ProfileSpec):
+            return self._preset.drive
+        return dataclasses.replace(self._preset.drive, write_cache=spec.setup.write_cache)
+
+    def set_clock(self, at: datetime) -> None:
+        """See TargetSetup."""
+        self._now = lambda: at
+
+    def remove_file(self, *, refused: bool = False) -> None:
+        """See TargetSetup: there is none."""
+
+    def context(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> RunContext:
+        """Return a laboratory in virtual time."""
+        del tick
+        drive = self._drive(spec)
+        laboratory = SimulatedLaboratory(
+            dataclasses.replace(self._preset, drive=drive),
+            seed=seed,
+            evidence=evidence,
+            began=self._now(),
+        )
+        self._now = laboratory.now  # the next test begins when this one ends
+        return RunContext(
+            laboratory=laboratory,
+            engine=laboratory,
+            now=laboratory.now,
+            examine=lambda: None,
+            calibrate=lambda *_: (),
+            durable=False,
+        )
+
+
+def _not_simulated(spec: ProfileSpec) -> str:
+    """Return what of a profile is no matter of a drive alone; nothing where all of it is."""
+    if setting := next((axis.key for axis in spec.axis if axis.setting), ""):
+        return f"to set {setting}"
+    for workload, _ in spec.cases():
+        if workload.cold:
+            return "an empty page cache"
+        if workload.fio:
+            return f"fio's {next(iter(workload.fio))}"
+        if workload.order != "forward":
+            return f"the order {workload.order}"
+    return ""

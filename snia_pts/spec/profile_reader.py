@@ -1,0 +1,181 @@
+"""Workload profiles as files: finds those of ``specs/profiles`` and the operator's own, and reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..errors import UsageError
+from ..units import parse_size
+from . import WHOLE, Deviation, ProfileSpec, Scalar, Workload
+from .limits import repeated
+from .profile import AXIS
+from .reader import SPECS, Specification, shown
+from .toml_file import checked, mistaken, read_toml
+
+Number = TypeVar("Number", int, float)
+PROFILES = SPECS / "profiles"
+_WHAT = "The profile"
+_REMEDY = "Correct the file; docs/profiles.rst tells the keys."
+_NAME = re.compile(r"[a-z0-9-]{1,40}")
+_NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What the operator wants otherwise than a profile has it; None and nothing are as it has it.
+
+    ``seconds`` and ``ramp_seconds`` are for each workload that has a time, ``range`` the most that any goes over.
+    """
+
+    repeats: int | None = None
+    seconds: float | None = None
+    ramp_seconds: float | None = None
+    range: str | None = None
+    axes: tuple[tuple[str, tuple[Scalar, ...]], ...] = ()
+
+    @classmethod
+    def parse(cls, overrides: Sequence[str]) -> Changes:
+        """Return the changes of ``KEY=VALUE`` texts; ``axis.KEY=V,V`` changes an axis.  Raises UsageError."""
+        values = dict(text.partition("=")[::2] for text in overrides if not text.startswith(AXIS))
+        if unknown := values.keys() - {"repeats", "seconds", "ramp_seconds", "range"}:
+            raise UsageError(
+                detail=f"{min(unknown)}: a profile has no such override.",
+                hint=f"Known: repeats, seconds, ramp_seconds, range, {AXIS}KEY.",
+            )
+        if "range" in values:
+            parse_size(values["range"])
+        return cls(
+            repeats=_number("repeats", values, int),
+            seconds=_number("seconds", values, float),
+            ramp_seconds=_number("ramp_seconds", values, float),
+            range=values.get("range"),
+            axes=tuple(parse_axis(text.removeprefix(AXIS)) for text in overrides if text.startswith(AXIS)),
+        )
+
+
+def _number(key: str, values: Mapping[str, str], kind: type[Number]) -> Number | None:
+    """Return an override as a number; None where it is not given.  Raises UsageError."""
+    if key not in values:
+        return None
+    try:
+        return kind(values[key])
+    except ValueError:
+        option = f"--{key.replace('_', '-')}"
+        raise UsageError(detail=f"{option} {values[key]}: not a number.", hint=f"For example {option} 3.") from None
+
+
+def shipped() -> tuple[str, ...]:
+    """Return the names of the profiles that come with the suite."""
+    return tuple(sorted(path.stem for path in PROFILES.glob("*.toml")))
+
+
+def profile_path(name: str) -> Path:
+    """Return the file of a profile: the suite's own by its name, any other by its path; raises UsageError."""
+    if name in shipped():
+        return PROFILES / f"{name}.toml"
+    if "/" in name or name.endswith(".toml"):
+        return Path(name)
+    raise UsageError(
+        detail=f"There is no profile {name!r}.", hint=f"Known: {', '.join(shipped())}; or the path of a file of yours."
+    )
+
+
+def read_profile(name: str, changes: Changes | None = None) -> Specification:
+    """Read a profile by its name or path, and change it as wanted; every change is told as a Deviation.
+
+    Raises UsageError where there is no such profile, SpecError with every mistake of the file or the changes.
+    """
+    path = profile_path(name)
+    table = read_toml(path, _WHAT, remedy=_REMEDY)
+    if table.pop("format", None) != 1:
+        raise mistaken(str(path), ["format: expected 1 (this suite reads no other)"], _WHAT, remedy=_REMEDY)
+    if "name" not in table and not _NAME.fullmatch(path.stem):
+        mistake = "name: expected this key, of a-z, 0-9 and -, as the file's own name has others"
+        raise mistaken(str(path), [mistake], _WHAT, remedy=_REMEDY)
+    table = {"name": path.stem, **table}
+    if isinstance(limits := table.get("limit"), list):
+        table["limit"] = [{"test": "profile", **each} if isinstance(each, dict) else each for each in limits]
+    spec, mistakes = checked(ProfileSpec, table)
+    mistakes += repeated(spec.limit) if spec else ()
+    if spec is None or mistakes:
+        raise mistaken(str(path), mistakes, _WHAT, remedy=_REMEDY)
+    wanted, mistakes = checked(ProfileSpec, _changed(table, changes or Changes()))
+    if wanted is None:
+        raise mistaken(f"{path.name} with your options", mistakes, _WHAT, remedy="Correct the options.")
+    return Specification(spec=wanted, test_class="enterprise", deviations=tuple(_differences(spec, wanted)))
+
+
+def parse_axis(text: str) -> tuple[str, tuple[Scalar, ...]]:
+    """Return the key and the values of ``KEY=VALUE,VALUE``; raises UsageError where it is none."""
+    key, equals, values = text.partition("=")
+    words = [word.strip() for word in values.split(",")]
+    if not key.strip() or not equals or not all(words):
+        raise UsageError(detail=f"--axis {text}: not KEY=VALUE,VALUE.", hint="For example --axis queue_depth=1,4,16.")
+    return key.strip(), tuple(map(_scalar, words))
+
+
+def _scalar(word: str) -> Scalar:
+    if not _NUMBER.fullmatch(word):
+        return word
+    return float(word) if "." in word else int(word)
+
+
+def _changed(table: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
+    """Return a profile's content as it is wanted."""
+    wanted = dict(table)
+    if changes.repeats is not None:
+        wanted["repeats"] = changes.repeats
+    wanted["workload"] = [_workload(each, changes) for each in table["workload"]]
+    axes = {axis["key"]: axis for axis in table.get("axis", [])}
+    if changes.range is not None and "range" in axes:
+        sizes, most = axes["range"]["values"], parse_size(changes.range)
+        short = [size for size in sizes if size != WHOLE and parse_size(str(size)) <= most]
+        axes["range"] = {**axes["range"], "values": short or [changes.range]}
+    for key, values in changes.axes:
+        axes[key] = {**axes.get(key, {"key": key}), "values": list(values)}
+    return {**wanted, "axis": list(axes.values())}
+
+
+def _workload(table: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
+    wanted = dict(table)
+    if "seconds" in table:
+        wanted["seconds"] = table["seconds"] if changes.seconds is None else changes.seconds
+        if "sample_seconds" in table:
+            wanted["sample_seconds"] = min(table["sample_seconds"], wanted["seconds"])
+        elif changes.ramp_seconds is not None:
+            wanted["ramp_seconds"] = changes.ramp_seconds
+    own = table.get("range", WHOLE)
+    if changes.range is not None and (own == WHOLE or parse_size(own) > parse_size(changes.range)):
+        wanted["range"] = changes.range
+    return wanted
+
+
+def _differences(profile: ProfileSpec, wanted: ProfileSpec) -> Iterator[Deviation]:
+    """Tell what of a profile is otherwise than in its file."""
+    clause = f"profile {profile.name}"
+    if profile.repeats != wanted.repeats:
+        yield Deviation(what="repeats", standard=str(profile.repeats), actual=str(wanted.repeats), clause=clause)
+    ours = {axis.key: axis.values for axis in profile.axis}
+    for axis in wanted.axis:
+        if ours.get(axis.key) != axis.values:
+            had = ours.get(axis.key, ())
+            yield Deviation(what=f"axis {axis.key}", standard=shown(had), actual=shown(axis.values), clause=clause)
+    axes = {axis.key for axis in wanted.axis if not axis.workloads}
+    for key in (key for key in ("seconds", "ramp_seconds", "range") if key not in axes):
+        pairs = zip(_values(profile.workload, key), _values(wanted.workload, key), strict=True)
+        unlike = list(dict.fromkeys(pair for pair in pairs if pair[0] != pair[1]))
+        if unlike:
+            yield Deviation(
+                what=f"workload.{key}",
+                standard=shown([ours for ours, _ in unlike], key),
+                actual=shown(list(dict.fromkeys(theirs for _, theirs in unlike)), key),
+                clause=clause,
+            )
+
+
+def _values(workloads: Sequence[Workload], key: str) -> list[Any]:
+    return [getattr(each, key) for each in workloads]

@@ -1,0 +1,186 @@
+"""A TOML file as a value of a type, its whole content checked: every mistake is told at once, in one form."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+
+from ..errors import SpecError
+from ..files import read_regular
+from ..text import suggestion
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+    from pydantic import TypeAdapter
+    from pydantic_core import ErrorDetails
+
+Kind = TypeVar("Kind")
+
+SPECIFICATION = "The specification"
+#: No file that people write is longer.
+_LONGEST_BYTES = 1024 * 1024
+_UNFIT = "expected numbers of fewer digits, lists nested less deep, texts of valid characters"
+#: What a value was expected to be, by what pydantic calls it.
+_KINDS = {
+    "a valid string": "a text",
+    "a valid number": "a number",
+    "a valid integer": "a whole number",
+    "a valid boolean": "true or false",
+    "a valid array": "a list",
+    "an object": "a table",
+    "Unable to parse input string as an integer, exceeded maximum size": "a smaller number",
+}
+_BOUNDS = {
+    "greater than or equal to": "a number of at least",
+    "less than or equal to": "a number of at most",
+    "greater than": "a number greater than",
+}
+_LONGEST_VALUE = 80
+_NO_SUCH_KEY = ("unexpected_keyword_argument", "extra_forbidden")
+
+
+class Mistakes(ValueError):
+    """What is wrong with a table, sentence by sentence, each with its key and what was expected.
+
+    Any other ValueError of a table says only what was expected, as ``a logo of at most 64 bytes``.
+    """
+
+    def __init__(self, *sentences: str) -> None:
+        """Keep the sentences, each beginning with a key of the table."""
+        super().__init__("; ".join(sentences))
+        self.sentences = sentences
+
+
+def read_file(path: Path, kind: type[Kind], what: str = SPECIFICATION, *, remedy: str | None = None) -> Kind:
+    """Return a TOML file as a ``kind``; raises SpecError that calls it ``what``, with every mistake."""
+    value, mistakes = checked(kind, read_toml(path, what, remedy=remedy))
+    if value is None:
+        raise mistaken(str(path), mistakes, what, remedy=remedy)
+    return value
+
+
+def read_toml(path: Path, what: str = SPECIFICATION, *, remedy: str | None = None) -> dict[str, Any]:
+    """Return the content of a TOML file; raises SpecError that calls it ``what``."""
+    try:
+        return tomllib.loads(read_regular(path, _LONGEST_BYTES).decode("utf-8"))
+    except FileNotFoundError:
+        raise mistaken(str(path), ["no such file"], what, remedy=remedy) from None
+    except OSError as error:
+        raise mistaken(str(path), [f"not readable as TOML: {error.strerror}"], what, remedy=remedy) from None
+    except (ValueError, RecursionError) as error:
+        raise mistaken(str(path), [f"not readable as TOML: {error}"], what, remedy=remedy) from None
+
+
+def checked(kind: type[Kind], plain: Mapping[str, Any]) -> tuple[Kind | None, list[str]]:
+    """Return the value that a file's content is, or None and every mistake in it."""
+    from pydantic import ValidationError
+
+    try:
+        text = json.dumps(plain, ensure_ascii=False, default=lambda date: [str(date)])
+        return _adapter(kind).validate_json(text, strict=True), []  # type: ignore[arg-type]  # a class is hashable
+    except ValidationError as error:
+        found = error.errors()
+    except (ValueError, RecursionError):
+        return None, [_UNFIT]
+    told = [sentence for detail in found if not _follows(detail) for sentence in _sentences(detail, kind)]
+    unknown = [detail["loc"] for detail in found if detail["type"] in _NO_SUCH_KEY]
+    rest = json.loads(text)
+    if _removed(rest, unknown):  # what else is wrong may only be seen without them
+        told += checked(kind, rest)[1]
+    return None, list(dict.fromkeys(told))
+
+
+def _removed(table: Any, places: Sequence[tuple[str | int, ...]]) -> bool:
+    """Remove what stands at these places, and tell whether anything did: some have names that are pydantic's own."""
+    found = False
+    for *above, key in places:
+        inner = table
+        with suppress(KeyError, IndexError, TypeError):
+            for part in above:
+                inner = inner[part]
+            del inner[key]
+            found = True
+    return found
+
+
+def mistaken(path: str, mistakes: Sequence[str], what: str = SPECIFICATION, *, remedy: str | None = None) -> SpecError:
+    """Return the error that tells all mistakes of a file, which is called ``what``."""
+    return SpecError(
+        what=what,
+        path=path,
+        count=f"{len(mistakes)} mistake{'s' * (len(mistakes) != 1)}",
+        mistakes="\n".join(f"  {path}: {line}" for line in mistakes),
+        hint=remedy,
+    )
+
+
+@cache
+def _adapter(kind: type[Kind]) -> TypeAdapter[Kind]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _follows(detail: ErrorDetails) -> bool:
+    """Tell whether a list is called too short only because its entries are mistaken."""
+    return detail["type"] == "too_short" and bool(detail["input"])
+
+
+def _sentences(detail: ErrorDetails, kind: type) -> Iterator[str]:
+    """Give what pydantic found as sentences: key, value, what was expected."""
+    found = detail.get("ctx", {}).get("error")
+    if isinstance(found, Mistakes):
+        yield from (f"{_key(detail['loc'])}.{sentence}".removeprefix(".") for sentence in found.sentences)
+    else:
+        yield _sentence(detail, kind)
+
+
+def _key(place: Sequence[str | int]) -> str:
+    """Return where something stands, ``limit 1.minimum``: entries of a list are counted from 1."""
+    return "".join(f" {part + 1}" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+
+
+def _keys(kind: type, table: Sequence[str | int]) -> Iterator[str]:
+    """Yield the keys of the table that stands at a place of a ``kind``, as far as its types tell."""
+    kinds = list(_dataclasses(kind))
+    for part in table:
+        if isinstance(part, str):
+            kinds = [found for each in kinds for found in _dataclasses(get_type_hints(each).get(part))]
+    yield from (field.name for each in kinds for field in fields(each))
+
+
+def _dataclasses(kind: Any) -> Iterator[type[DataclassInstance]]:
+    """Yield the dataclass that a type is, or those that it has entries of."""
+    if is_dataclass(kind) and isinstance(kind, type):
+        yield kind
+    for each in get_args(kind):
+        yield from _dataclasses(each)
+
+
+def _sentence(detail: ErrorDetails, kind: type) -> str:
+    place = detail["loc"][:-2] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
+    key = _key(place)
+    if detail["type"] in ("json_invalid", "string_unicode"):
+        return _UNFIT
+    if detail["type"] == "missing":
+        return f"{key}: expected this key"
+    if detail["type"] in _NO_SUCH_KEY:
+        return f"{key}: expected no such key; {suggestion(str(place[-1]), _keys(kind, place[:-1]))}".rstrip("; ")
+    if detail["type"] == "too_short":
+        return f"{key}: expected at least one entry"
+    if detail["type"] == "too_long":
+        return f"{key}: expected at most {detail['ctx']['max_length']} entries"
+    if detail["type"] in ("string_too_short", "string_too_long", "predicate_failed"):
+        return f"{key}: {detail['input'][:_LONGEST_VALUE]!r}: expected a short line of printable letters"
+    message = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ").partition(", got ")[0]
+    for bound, words in _BOUNDS.items():
+        message = message.replace(bound, words)
+    wanted = _KINDS.get(message, message)
+    shown = "" if isinstance(detail["input"], dict) else f" {repr(detail['input'])[:_LONGEST_VALUE]}:"
+    return f"{key}:{shown} expected {wanted}".removeprefix(":").strip()

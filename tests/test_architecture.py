@@ -1,0 +1,127 @@
+"""The rules of docs/architecture.rst that import-linter and ruff (setup.cfg, ruff.toml) cannot say."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "snia_pts"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+#: Calls that write by a path.
+WRITING = {
+    "write_text",
+    "write_bytes",
+    "mkdir",
+    "makedirs",
+    "touch",
+    "rename",
+    "renames",
+    "symlink_to",
+    "hardlink_to",
+    "copyfile",
+    "copy2",
+    "copytree",
+    "move",
+    "NamedTemporaryFile",
+    "mkstemp",
+}
+
+
+def writing(tree: ast.AST) -> Iterator[str]:
+    """Yield the name of each call that makes, opens for writing or renames a file or folder by its path."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "O_CREAT":
+            yield node.attr
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func).rpartition(".")[2]
+        method = isinstance(node.func, ast.Attribute)
+        place = 0 if method else 1  # of the mode: path.open(mode), open(path, mode)
+        modes = [*node.args[place : place + 1], *(each.value for each in node.keywords if each.arg == "mode")]
+        writes = any(isinstance(mode, ast.Constant) and set("wax+") & set(str(mode.value)) for mode in modes)
+        if (method and name in WRITING) or (name == "open" and writes):
+            yield name
+
+
+def test_one_module_writes_to_run_folders() -> None:
+    """Only files.py makes and opens what is written in a run folder: relative to its descriptor, through no link."""
+    writers = {
+        (str(path.relative_to(PACKAGE)), name) for path in FILES for name in writing(ast.parse(path.read_text("utf-8")))
+    }
+
+    assert {each for each in writers if each[0] != "files.py"} == {
+        ("cli/main.py", "open"),  # /dev/null
+        ("lab/array/mdadm.py", "write_text"),  # the kernel's settings, in /proc and /sys
+        ("lab/settings/write_cache.py", "write_text"),
+        ("lab/host/configurator.py", "write_bytes"),
+        ("lab/host/tuning/__init__.py", "open"),
+        ("lab/device/file_target.py", "O_CREAT"),  # the target
+        ("lab/settings/register.py", "mkdir"),  # /var/lib/snia-pts
+        ("report/writing.py", "mkdir"),  # the folder of --out
+    }
+
+
+@pytest.mark.parametrize("name", ["analysis/steady_state.py", "procedures/estimator.py"])
+def test_no_number_of_the_standard_in_the_arithmetic(name: str) -> None:
+    """Number literals are 0, 1, 2, the 100 of percent, and 1000 under a name; the standard's stand in specs/."""
+    tree = ast.parse((PACKAGE / name).read_text("utf-8"))
+    named = [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AnnAssign)]
+    numbers = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool)
+    ]
+
+    assert numbers
+    assert [
+        f"line {node.lineno}: {node.value!r}"
+        for node in numbers
+        if node.value not in (0, 1, 2, 100) and not (node.value == 1000 and node in named)
+    ] == []
+
+
+def test_the_architecture_names_every_package() -> None:
+    """docs/architecture.rst has a line for each package and module at the root, and for nothing else."""
+    text = (ROOT / "docs" / "architecture.rst").read_text(encoding="utf-8")
+    table = text[text.index("\npackage ") : text.index("\nHow data flows")]
+    named = {name for line in table.splitlines() for name in re.findall(r"``(\w+)``", line[:26])}
+
+    there = {path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert named == there - {"__pycache__", "__init__", "__main__", "data"}
+
+
+# -- linters ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.lint
+@pytest.mark.parametrize(
+    "command",
+    [["ruff", "check"], ["ruff", "format", "--check"], ["mypy"], ["lint-imports"]],
+    ids=" ".join,
+)
+def test_linter_is_content(command: list[str]) -> None:
+    """Style, format and types of the whole tree are in order."""
+    program = Path(sys.executable).with_name(command[0])
+    done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+# -- scripts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["scripts/setup", "scripts/test", "scripts/demo", "scripts/bare", ".ci/run"])
+def test_scripts_can_be_run(name: str) -> None:
+    """Each script may be executed and is free of syntax errors."""
+    path = ROOT / name
+
+    assert path.stat().st_mode & 0o111
+    assert subprocess.run(["bash", "-n", str(path)], check=False).returncode == 0

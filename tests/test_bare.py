@@ -1,0 +1,54 @@
+"""A new user's machine: where nothing but git and Python is, set-up installs all that the demo and the tests need.
+
+``scripts/bare`` makes such a system of this host's own release; the tests skip, and say why, where it cannot.
+"""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+
+BARE = Path(__file__).parent.parent / "scripts" / "bare"
+#: Tests that need programs which set-up installs, or skip without them.
+NEEDING_PROGRAMS = ("test_array", "test_mail", "test_privilege", "test_purge", "test_report_pdf", "test_wheel")
+
+pytestmark = [pytest.mark.root, pytest.mark.long, pytest.mark.device]
+
+
+def bare(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a bare system; skips where none can be made."""
+    suite = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    command = [str(BARE), suite, *words]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode == 125:
+        pytest.skip(done.stderr.splitlines()[-1])
+    return done
+
+
+def test_the_demo_runs_on_a_new_machine() -> None:
+    """scripts/demo installs what it needs and leaves two reports."""
+    done = bare("scripts/demo && ls runs/*/report.pdf")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len([line for line in done.stdout.splitlines() if line.startswith("runs/") and line.endswith(".pdf")]) == 2
+
+
+def test_the_tests_have_what_they_need_on_a_new_machine() -> None:
+    """After scripts/setup --test the tests pass that need programs beside fio."""
+    tests = " ".join(f"tests/{name}.py" for name in NEEDING_PROGRAMS)
+    pytest_command = f'HYPOTHESIS_PROFILE=ci .venv/bin/python -m pytest -q -m "not lint and not long" {tests}'
+    done = bare(f"scripts/setup --test && {pytest_command}")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_user_without_root_learns_what_is_missing() -> None:
+    """Set-up that can install nothing names all packages that it needs at once."""
+    done = bare("-u", "scripts/setup")
+
+    assert done.returncode not in (0, 125)
+    assert "fio" in done.stderr
+    assert "-venv" in done.stderr

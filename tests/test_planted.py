@@ -1,0 +1,556 @@
+"""Run folders that somebody else prepared: links in place of files, and folders that others may change."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from io import FileIO
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from snia_pts import files
+from snia_pts.cli.main import main
+from snia_pts.errors import ReportError, RunFolderError
+from snia_pts.lab.evidence import last_number
+from snia_pts.lab.process import program as process
+from snia_pts.record import folder as folder_module
+from snia_pts.record.folder import RunFolder
+from snia_pts.record.journal import Journal
+from snia_pts.record.suite import SuiteFolder
+from snia_pts.report.writing import replace_files
+from tests.drives import content, filled, need_root
+from tests.operating import ENVIRONMENT, command, snia_pts
+from tests.test_end_to_end import SMALL
+
+#: What somebody puts in the place of a file.
+KINDS = ("symlink", "dangling symlink", "hard link", "named pipe", "directory")
+SIMULATED = ("iops", "sim:client-qlc", "--max-rounds", "2", "--set", "steady_state.window_rounds=2", "--pts", "1.1")
+
+
+def called(capsys: pytest.CaptureFixture[str], *argv: str | Path) -> tuple[int, str]:
+    """Run a command line in this process; return its exit code, and what it said of errors."""
+    code = main([str(word) for word in argv])
+    return code, capsys.readouterr().err
+
+
+def plant(path: Path, kind: str, victim: Path) -> None:
+    """Put something at ``path`` that leads to a victim, or is in the way."""
+    path.unlink(missing_ok=True)
+    if kind == "symlink":
+        path.symlink_to(victim)
+    elif kind == "dangling symlink":
+        path.symlink_to(victim.with_name("new"))
+    elif kind == "hard link":
+        path.hardlink_to(victim)
+    elif kind == "named pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """Somebody's file, outside of every run folder."""
+    (tmp_path / "home").mkdir()
+    return filled(tmp_path / "home" / "victim", 4096)
+
+
+def untouched(victim: Path, before: str) -> bool:
+    """Whether a victim has its bytes, and nothing came into being beside it."""
+    return content(victim) == before and [each.name for each in victim.parent.iterdir()] == ["victim"]
+
+
+# -- one file at a time -----------------------------------------------------------------------------------------------
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "create": lambda path: files.create_file(path, b"new"),
+    "create, replacing": lambda path: files.create_file(path, b"new", replace=True),
+    "append": lambda path: files.open_to_append(path, new=True).close(),
+    "replace": lambda path: files.replace_file(path, b"new"),
+    "program": lambda path: process.run(["true"], evidence=path.with_suffix(""), timeout_seconds=10),
+    "new journal": lambda path: Journal(path).close(),
+    "existing journal": lambda path: Journal(path, existing=True).close(),
+    "folder": files.make_folder,
+    "report": lambda path: replace_files(path.parents[1], {f"{path.parent.name}/{path.name}": b"new"}),
+    "table": lambda path: replace_files(path.parents[1], {f"{path.parent.name}/{path.name}/a.csv": b"new"}),
+}
+#: Where what was planted is replaced, and the file is written; everywhere else it is refused.
+REPLACED = {
+    *((writer, kind) for writer in ("replace", "report") for kind in KINDS if kind != "directory"),
+    ("create, replacing", "hard link"),
+    ("program", "hard link"),
+    ("folder", "directory"),
+    ("table", "directory"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("writer", WRITERS)
+def test_nothing_is_written_through_what_was_planted(tmp_path: Path, victim: Path, writer: str, kind: str) -> None:
+    """Each way to write refuses what is no file of its own, or replaces it; a victim keeps its bytes."""
+    before, run = content(victim), RunFolder.create(tmp_path / "run")
+    path = run.evidence / "00001-x.process.json"
+    plant(path, kind, victim)
+    with run.opened():
+        if (writer, kind) in REPLACED:
+            WRITERS[writer](path)
+            assert path.is_dir() or path.is_file()
+            assert not path.is_symlink()
+        else:
+            with pytest.raises((RunFolderError, ReportError, IsADirectoryError)) as refused:
+                WRITERS[writer](path)
+            assert path.name in f"{refused.value} {getattr(refused.value, 'filename', '')}"
+
+    assert untouched(victim, before)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path, victim: Path, writer: str) -> None:
+    """A folder inside a run folder that is replaced by a link while the run holds it: nothing is written behind it."""
+    before, run = content(victim), RunFolder.create(tmp_path / "run")
+    files.make_folder(run.path / "figures")
+    with run.opened():
+        for name in ("figures", "evidence"):
+            (run.path / name).rename(run.path / f"{name}.away")
+            (run.path / name).symlink_to(victim.parent)
+        with pytest.raises((RunFolderError, ReportError)):
+            WRITERS[writer](run.path / "figures" / "00001-x.process.json")
+        if writer not in ("existing journal", "report"):
+            WRITERS[writer](run.evidence / "00001-x.process.json")  # it is held, and written to where it is now
+            assert (run.path / "evidence.away" / "00001-x.process.json").exists()
+
+    assert untouched(victim, before)
+
+
+def test_a_run_folder_that_is_moved_is_written_to_where_it_is(tmp_path: Path) -> None:
+    """What takes the place of a held folder gets no file of the run."""
+    run = RunFolder.create(tmp_path / "run")
+    with run.opened():
+        run.path.rename(tmp_path / "away")
+        (tmp_path / "run" / "evidence").mkdir(parents=True)
+        files.create_file(run.evidence / "x", b"new")
+        files.replace_file(run.result, b"new")
+
+    assert not [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert (tmp_path / "away" / "evidence" / "x").read_bytes() == b"new"
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    """A temporary file without a writer goes; one that is still written stays, as do files of other names."""
+    left, busy = tmp_path / ".result.xml.0123456789abcdef", tmp_path / ".result.xml.fedcba9876543210"
+    others = [tmp_path / name for name in (".result.xml.backup", ".report.pdf.0123456789abcdef", "result.xml.0")]
+    for path in (left, busy, *others):
+        path.write_text("half")
+    with busy.open("rb") as writing:
+        fcntl.flock(writing, fcntl.LOCK_EX)
+        files.replace_file(tmp_path / "result.xml", b"whole")
+
+    assert {path.name for path in tmp_path.iterdir()} == {"result.xml", busy.name, *(path.name for path in others)}
+
+
+def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
+    """SIGKILL while result.xml is written: the old one stays, and the next writer leaves nothing beside the new one."""
+    script = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom snia_pts import files\n"
+        "os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "files.replace_file(Path(sys.argv[1]), b'new')\n"
+    )
+    path = tmp_path / "result.xml"
+    path.write_bytes(b"old")
+    done = subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    names = [each.name for each in tmp_path.iterdir()]
+    assert done.returncode == -9
+    assert path.read_bytes() == b"old"
+    assert any(name.startswith(".result.xml.") for name in names)
+
+    files.replace_file(path, b"newer")
+
+    assert [each.name for each in tmp_path.iterdir()] == ["result.xml"]
+    assert path.read_bytes() == b"newer"
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished simulated run in ``run``."""
+    place = tmp_path_factory.mktemp("simulated")
+    snia_pts(place, *SIMULATED, "--run-dir", "run", "--to", "json,csv")
+    return place
+
+
+@pytest.fixture
+def stored(simulated: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run."""
+    return Path(shutil.copytree(simulated / "run", tmp_path / "run"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["result.xml", "report.json", "tables", "journal.jsonl"])
+def test_report_writes_through_nothing(
+    stored: Path, victim: Path, name: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``report`` and ``assess`` of a folder with something planted: exit 0 with it replaced, else a sentence."""
+    before, path = content(victim), stored / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    elif name == "journal.jsonl" and kind in ("symlink", "hard link"):
+        shutil.copy(path, victim)
+        before = content(victim)
+    plant(path, kind, victim)
+
+    code, said = called(capsys, "report", stored, "--to", "json,csv")
+    judged, _ = called(capsys, "assess", stored)
+
+    assert untouched(victim, before)
+    in_the_way = (kind == "directory") != (name == "tables")
+    readable = name != "journal.jsonl" or kind in ("symlink", "hard link")  # both are read, and not written
+    assert code in ((0,) if readable and (name == "journal.jsonl" or not in_the_way) else (13, 14, 15)), said
+    assert judged in (0, 14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["comparison.rst", "figures"])
+def test_compare_writes_through_nothing(
+    stored: Path, victim: Path, name: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``compare --out`` replaces what is no folder, and does not follow a link in place of figures."""
+    before, out = content(victim), stored.parent / "out"
+    out.mkdir()
+    plant(out / name, kind, victim)
+
+    code, said = called(capsys, "compare", stored, stored, "--out", out)
+
+    assert untouched(victim, before)
+    in_the_way = (kind == "directory") != (name == "figures")
+    assert code == (15 if in_the_way else 0), said
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_export_writes_over_nothing(stored: Path, victim: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """``export`` takes nothing that is there for its own."""
+    before = content(victim)
+    plant(stored.parent / "out.xml", kind, victim)
+
+    code, said = called(capsys, "export", stored, "--to", "tkperf", "--out", stored.parent / "out.xml")
+
+    assert untouched(victim, before)
+    assert code == 20, said
+
+
+@pytest.mark.parametrize("kind", KINDS[:4])
+def test_a_run_does_not_take_a_folder_with_anything_in_it(
+    tmp_path: Path, victim: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``run`` and ``all`` refuse a folder that is not empty, and what is no folder."""
+    before, full = content(victim), tmp_path / "full"
+    full.mkdir()
+    plant(full / "evidence", kind, victim)
+    names = ["full"]
+    if kind != "dangling symlink":  # the operator's own name for a folder to be made
+        plant(tmp_path / "planted", kind, victim)
+        names.append("planted")
+
+    for name in names:
+        for verb in (SIMULATED, ("all", "sim:client-qlc")):
+            code, said = called(capsys, *verb, "--run-dir", tmp_path / name)
+            assert code == 5, said
+    assert untouched(victim, before)
+
+
+@pytest.mark.long
+def test_resume_writes_through_nothing(tmp_path: Path, victim: Path) -> None:
+    """A stopped run whose next evidence is planted goes on under other names, or is refused: nothing is harmed."""
+    argv = ("iops", "x.img", "--size", "16M", *SMALL, "--point-seconds", "0.5", "--run-dir", "run")
+    with subprocess.Popen(command(*argv), cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.DEVNULL) as running:
+        while running.poll() is None and not list(tmp_path.glob("run/evidence/00002-*.process.json")):
+            time.sleep(0.01)
+        running.send_signal(signal.SIGINT)
+    run, before = tmp_path / "run", content(victim)
+    number = f"{last_number(run / 'evidence'):05d}"
+    names = [
+        f"evidence/{number}-{name}"
+        for name in (
+            "fio-version.process.json",
+            "probe-io_uring.fio",
+            "probe-io_uring.json",
+            "probe-io_uring.process.json",
+        )
+    ]
+    for place, (name, kind) in enumerate(product((*names, "journal.jsonl", "evidence"), KINDS[:2])):
+        copy = tmp_path / f"copy-{place}"
+        shutil.copytree(run, copy)
+        path = copy / name
+        if path.exists():
+            path.rename(tmp_path / f"kept-{place}")
+        plant(path, kind, victim)
+        done = snia_pts(tmp_path, "resume", copy.name, check=False)
+        assert untouched(victim, before), (name, kind)
+        assert done.returncode in ((0, 5, 14) if name in names else (5, 14, 16)), (name, kind, done.stderr)
+        assert "Traceback" not in done.stderr
+
+    assert snia_pts(tmp_path, "resume", "run").returncode == 0
+
+
+# -- folders that others may change -----------------------------------------------------------------------------------
+
+
+#: Owner, group and rights of a folder, and what is said of it.
+CHANGEABLE = {
+    "somebody else's": (4711, 0, 0o755, "belongs to user 4711"),
+    "everybody's": (0, 0, 0o777, "everybody may change"),
+    "a group's": (0, 4711, 0o775, "the group 4711 may change"),
+}
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("how", CHANGEABLE)
+def test_root_writes_to_no_folder_that_others_may_change(
+    tmp_path: Path, how: str, depth: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run folder, or one above it, that another user may change: exit 5, the reason, and nothing written."""
+    need_root()
+    owner, group, mode, reason = CHANGEABLE[how]
+    folders = [tmp_path / "a" / "b" / "run", tmp_path / "a" / "b", tmp_path / "a"]
+    folders[0].mkdir(parents=True)
+    os.chown(folders[depth], owner, group)
+    folders[depth].chmod(mode)
+
+    for verb in (SIMULATED, ("all", "sim:client-qlc"), (*SIMULATED, "--plan")):
+        code, said = called(capsys, *verb, "--run-dir", folders[0])
+        assert code == 5, said
+        assert reason in said
+        assert "chown" in said
+    assert list(folders[0].iterdir()) == []
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("verb", [("resume",), ("report",), ("export", "--to", "tkperf")], ids=" ".join)
+def test_root_adds_nothing_to_a_run_that_others_may_change(
+    stored: Path, verb: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stored run of another user is read, and not written to, by root."""
+    need_root()
+    (stored / "journal.jsonl").write_bytes((stored / "journal.jsonl").read_bytes().rsplit(b"\n", 2)[0] + b"\n")
+    stored.chmod(0o777)
+    before = {path: content(path) for path in stored.rglob("*") if path.is_file()}
+
+    code, said = called(capsys, verb[0], stored, *verb[1:])
+
+    assert code == 5, said
+    assert "everybody may change" in said
+    assert {path: content(path) for path in stored.rglob("*") if path.is_file()} == before
+    assert called(capsys, "assess", stored)[0] in (0, 14)
+
+
+@pytest.mark.root
+def test_the_user_behind_sudo_and_sticky_folders_are_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home of the user who called sudo, and a folder below a sticky one, may be written to; a sticky one not."""
+    need_root()
+    home, sticky = tmp_path / "home", tmp_path / "sticky"
+    (home / "run").mkdir(parents=True)
+    os.chown(home, 4711, 4711)
+    (sticky / "run").mkdir(parents=True)
+    sticky.chmod(0o1777)
+
+    files.require_private(sticky / "run")
+    files.require_private(sticky, parent=True)
+    for folder in (sticky, home / "run"):
+        with pytest.raises(RunFolderError):
+            files.require_private(folder)
+    monkeypatch.setenv("SUDO_UID", "4711")
+    files.require_private(home / "run")
+    monkeypatch.setenv("SUDO_UID", "4712")
+    with pytest.raises(RunFolderError, match="belongs to user 4711"):
+        files.require_private(home / "run")
+    monkeypatch.setattr(os, "geteuid", lambda: 4713)
+    files.require_private(home / "run")
+
+
+@pytest.mark.root
+def test_root_appends_to_no_journal_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal of a run that goes on belongs to root or to the user behind sudo."""
+    need_root()
+    journal = tmp_path / "journal.jsonl"
+    journal.touch()
+    os.chown(journal, 4711, 4711)
+
+    with pytest.raises(RunFolderError, match="belongs to user 4711"):
+        Journal(journal, existing=True)
+    monkeypatch.setenv("SUDO_UID", "4711")
+    Journal(journal, existing=True).close()
+
+
+# -- where a path leads -----------------------------------------------------------------------------------------------
+
+
+def own_tree(tmp_path: Path) -> tuple[Path, Path]:
+    """Make a folder that only root may change, and one of another user; return both."""
+    own, others = tmp_path / "own", tmp_path / "others"
+    own.mkdir()
+    others.mkdir()
+    os.chown(others, 65534, 65534)
+    return own, others
+
+
+#: How another user leads root to a folder of root's: what is planted, and the path that root names.
+LEADS: dict[str, Callable[[Path, Path], Path]] = {
+    "a link": lambda own, others: link(others / "runs", own),
+    "a link in a link's target": lambda own, others: link(own.parent / "l", link(others / "runs", own)),
+    "a link in a sticky folder": lambda own, _others: link(sticky(own.parent) / "runs", own, owner=65534),
+    "a link to what is not there": lambda own, _others: link(sticky(own.parent) / "runs", own / "new", owner=65534),
+    "a folder before ..": lambda own, others: folder(others / "x" / "y") / ".." / ".." / ".." / own.name,
+    "root's link in another's folder": lambda own, others: link(others / "runs", own, owner=0),
+}
+
+
+def link(place: Path, target: Path, owner: int = 65534) -> Path:
+    """Make a symlink of another user."""
+    place.symlink_to(target)
+    os.chown(place, owner, owner, follow_symlinks=False)
+    return place
+
+
+def sticky(parent: Path) -> Path:
+    """Make a folder such as /tmp."""
+    (parent / "sticky").mkdir()
+    (parent / "sticky").chmod(0o1777)
+    return parent / "sticky"
+
+
+def folder(place: Path) -> Path:
+    """Make a folder and those above it."""
+    place.mkdir(parents=True)
+    return place
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["", "run"])
+@pytest.mark.parametrize("lead", LEADS)
+def test_root_is_led_nowhere(tmp_path: Path, lead: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A path of --run-dir that another user can make lead elsewhere: exit 5, and nothing is written there."""
+    need_root()
+    own, others = own_tree(tmp_path)
+    place = LEADS[lead](own, others) / name
+
+    for verb in (SIMULATED, ("all", "sim:client-qlc"), (*SIMULATED, "--plan")):
+        code, said = called(capsys, *verb, "--run-dir", place)
+        assert code == 5, said
+    assert list(own.iterdir()) == []
+
+
+@pytest.mark.root
+def test_root_follows_its_own_links(tmp_path: Path) -> None:
+    """A symlink of root's in root's folder leads to a run folder, as do folders with .. in their path."""
+    need_root()
+    own, _ = own_tree(tmp_path)
+    runs = link(tmp_path / "runs", own, owner=0)
+
+    assert RunFolder.create(runs / "a").path == own / "a"
+    assert RunFolder.create(own / "a" / ".." / "b").path == own / "b"
+
+
+@pytest.mark.parametrize(
+    "make", [RunFolder.create, lambda path: SuiteFolder.create(path, ["iops"])], ids=["run", "all"]
+)
+def test_what_takes_a_run_folders_place_in_time_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], object]
+) -> None:
+    """A folder with files, or a link to one, that appears after the look at the path gets no file of the run."""
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "data").touch()
+
+    for appear in (lambda path: path.symlink_to(full), lambda path: shutil.copytree(full, path)):
+        place = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
+        monkeypatch.setattr(folder_module, "require_empty", appear)
+        with pytest.raises(RunFolderError):
+            make(place)
+        assert [each.name for each in place.iterdir()] == ["data"]
+    assert [each.name for each in full.iterdir()] == ["data"]
+
+
+def out(run: Path, verb: str, place: Path) -> list[str | Path]:
+    """Return a command line that writes into a folder."""
+    if verb == "export":
+        return ["export", run, "--to", "tkperf", "--out", place / "x.xml"]
+    return ["compare", run, run, "--out", place / "new"]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("verb", ["export", "compare"])
+@pytest.mark.parametrize("lead", [*LEADS, "a folder", "a folder to be made"])
+def test_root_writes_no_output_where_others_lead(
+    stored: Path, tmp_path: Path, verb: str, lead: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--out`` in a folder of another user, or through a link of theirs: exit 5, and nothing is written."""
+    need_root()
+    own, others = own_tree(tmp_path)
+    place = LEADS[lead](own, others) if lead in LEADS else others / ("new" if lead.endswith("made") else "")
+    before = sorted(others.rglob("*"))
+
+    code, said = called(capsys, *out(stored, verb, place))
+
+    assert code == 5, said
+    assert list(own.iterdir()) == []
+    assert sorted(others.rglob("*")) == before
+
+
+@pytest.mark.parametrize("verb", ["export", "compare"])
+def test_no_output_goes_to_a_folder_that_is_a_link(
+    stored: Path, tmp_path: Path, verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder of ``--out`` that is a symlink is refused, also one of the operator's own."""
+    own = tmp_path / "own"
+    own.mkdir()
+    (tmp_path / "link").symlink_to(own)
+    place = tmp_path / "link" / "x.xml" if verb == "export" else tmp_path / "link"
+    argv: tuple[str | Path, ...] = ("export", stored, "--to", "tkperf")
+    if verb == "compare":
+        argv = ("compare", stored, stored)
+
+    code, said = called(capsys, *argv, "--out", place)
+
+    assert code in (5, 15)
+    assert "symlink" in said
+    assert list(own.iterdir()) == []
+
+
+def test_an_export_replaces_no_file_that_appears_meanwhile(
+    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that somebody makes after the look at its name keeps its bytes."""
+    place = tmp_path / "x.xml"
+    place.write_text("theirs")
+    monkeypatch.setattr("os.path.lexists", lambda path: path != place and Path(path).exists())
+
+    code, said = called(capsys, "export", stored, "--to", "tkperf", "--out", place)
+
+    assert code == 5
+    assert "x.xml exists already" in said
+    assert place.read_text() == "theirs"
+
+
+def test_a_file_that_cannot_be_written_whole_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that becomes full while a new file is written leaves no half of it."""
+
+    class Full(FileIO):
+        def write(self, _content: object) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files, "UnbufferedFile", Full)
+    with pytest.raises(OSError, match="No space left"):
+        files.create_file(tmp_path / "x", b"new")
+
+    assert list(tmp_path.iterdir()) == []

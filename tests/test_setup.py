@@ -1,0 +1,85 @@
+"""scripts/setup where something is missing that it may not install: one message, and nothing is made."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+#: What a minimal system has, without apt, sudo, fio and Python.
+TOOLS = ("bash", "cat", "dirname", "env", "flock", "head", "readlink", "rm", "sha256sum", "sort", "tail")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with what set-up reads, and beside it a folder of programs, ``bin``."""
+    folder = tmp_path / "checkout"
+    (folder / "scripts").mkdir(parents=True)
+    for name in ("scripts/setup", "setup.cfg", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder / name)
+    (tmp_path / "bin").mkdir()
+    for name in TOOLS:
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or name)
+    return folder
+
+
+def program(checkout: Path, name: str, script: str) -> None:
+    """Put a program on the PATH of set-up."""
+    path = checkout.parent / "bin" / name
+    path.write_text(f"#!/usr/bin/env bash\n{script}\n")
+    path.chmod(0o755)
+
+
+def refusal(checkout: Path, *options: str) -> str:
+    """Run set-up, which must fail; return its one line, having checked that nothing was made."""
+    # Set-up itself looks in /usr/sbin, too.
+    done = subprocess.run(
+        ["scripts/setup", *options],
+        cwd=checkout,
+        env={"PATH": str(checkout.parent / "bin")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("scripts/setup: ")
+    assert not (checkout / ".venv").exists()
+    return line
+
+
+def test_all_that_is_missing_is_named_at_once(checkout: Path) -> None:
+    """The packages, the apt command, and what no package solves are in one message."""
+    program(checkout, "python3", '[ "$1" = -V ] && echo "Python 3.10.12"')
+    said = refusal(checkout, "--test")
+
+    assert "Python 3.11 or newer" in said
+    assert "Python 3.10.12" in said
+    packages = re.search(r"apt install ([^)]*)\)", said)
+    assert packages is not None
+    assert {"fio", "libxml2-utils", "openssl"} <= set(packages[1].split())
+
+
+def test_a_run_needs_less_than_the_tests(checkout: Path) -> None:
+    """Without --test, only fio and Python are asked for."""
+    program(checkout, "python3", "exit 1")
+    said = refusal(checkout)
+
+    assert "fio" in said
+    assert "libxml2-utils" not in said
+
+
+@pytest.mark.parametrize(("version", "named"), [("fio-3.28", True), ("fio-3.33", False), ("fio-3.100", False)])
+def test_an_fio_that_is_too_old_is_named(checkout: Path, version: str, named: bool) -> None:
+    """No package of the same system is newer: its version is told, and the one that is needed."""
+    program(checkout, "python3", "exit 1")
+    program(checkout, "fio", f"echo {version}")
+    said = refusal(checkout)
+
+    assert (f"fio 3.33 or newer is needed (found: {version})" in said) is named

@@ -1,0 +1,112 @@
+"""``status`` of many runs: each line as soon as it is known, from the ends of the journals."""
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.cli.commands import status
+from snia_pts.cli.main import main
+from snia_pts.errors import RecordError
+from snia_pts.record import ends
+from snia_pts.record.ends import read_ends
+from snia_pts.record.folder import RunFolder
+from snia_pts.record.replay import assess, inspect_run
+from snia_pts.record.result_xml import stored_verdict
+from tests import killing, samples
+
+
+@pytest.fixture(scope="module", params=["throughput", "hir"])
+def reference(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """A finished run, of rounds or of stretches with samples and idle times, and its folder."""
+    place = tmp_path_factory.mktemp("reference") / "run"
+    return killing.reference(request.param, place), place
+
+
+def test_the_ends_tell_what_the_whole_journal_does(
+    reference: tuple[Any, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever a run was killed, its ends tell the same step and outcomes as a replay, read in pieces of any size."""
+    found, home = reference
+    drawn = random.Random(7)
+    for number in range(12):
+        journal = found.journal[: drawn.randrange(found.journal.index(b"\n") + 1, len(found.journal))]
+        folder = killing.killed(home, tmp_path / str(number), journal)
+        monkeypatch.setattr(ends, "_CHUNK_BYTES", drawn.choice([1, 100, 1 << 16]))
+        told, outlook = read_ends(folder.journal), inspect_run(folder, "rule")
+        assert told.facts == outlook.facts
+        assert told.torn == outlook.torn
+        assert told.ended is None
+        if told.step is not None and not told.answered:
+            assert (told.step, told.came, told.where) == (outlook.coming, outlook.came, outlook.where)
+        elif told.step is not None:
+            assert outlook.coming is None or outlook.came == 0
+
+
+def test_a_finished_run_tells_its_stored_verdict(reference: tuple[Any, Path]) -> None:
+    """The verdict in the beginning of result.xml is that of the assessment; without the file there is none."""
+    folder = RunFolder(path=reference[1])
+    told = read_ends(folder.journal)
+    assert told.ended is not None
+    assert told.ended.ending == "finished"
+    assert stored_verdict(folder.result) == assess(folder).verdict
+    assert stored_verdict(folder.path / "none.xml") == stored_verdict(folder.journal) == ""
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """A folder with three runs."""
+    samples.store_run(tmp_path / "runs/1")
+    for name in "23":
+        shutil.copytree(tmp_path / "runs/1", tmp_path / "runs" / name)
+    return tmp_path / "runs"
+
+
+def test_each_line_is_told_at_once(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first line is there before the journal of the third run was opened."""
+    opened: list[Path] = []
+
+    def noted(path: Path) -> ends.Ends:
+        opened.append(path)
+        return read_ends(path)
+
+    monkeypatch.setattr(status, "read_ends", noted)
+    lines: Iterator[str] = status._lines(status._of(many), 10)
+
+    assert next(lines).startswith(str(many / "1"))
+    assert opened == [many / "1/journal.jsonl", many / "2/journal.jsonl"]
+    assert len(list(lines)) == 2
+
+
+def test_the_midst_of_a_journal_is_not_read(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is damaged in the midst of a journal is found by assess, and by status of that run alone."""
+    journal = bytearray((many / "2/journal.jsonl").read_bytes())
+    journal[len(journal) // 2] ^= 1
+    (many / "2/journal.jsonl").write_bytes(journal)
+
+    assert main(["status", str(many)]) == 0
+    assert [line.split()[0][-1] for line in capsys.readouterr().out.splitlines()] == ["1", "2", "3"]
+    assert main(["status", str(many / "2")]) == RecordError.exit_code
+    assert main(["assess", str(many / "2")]) == RecordError.exit_code
+
+
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_damaged_ends_are_told(place: str, many: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A journal whose first or last entry is none is unreadable, and hides no other."""
+    lines = (many / "2/journal.jsonl").read_bytes().splitlines(keepends=True)
+    lines[0 if place == "first" else -1] = b'{"crc32":"00000000","entry":{"kind":"odd"}}\n'
+    (many / "2/journal.jsonl").write_bytes(b"".join(lines))
+
+    assert main(["status", str(many)]) == RecordError.exit_code
+    lines_told = capsys.readouterr().out.splitlines()
+    assert ["  unreadable  " in line for line in lines_told] == [False, True, False]
+
+
+@pytest.mark.parametrize("words", [("iops", ""), ("assess", ""), ("resume", "x", "--target", ""), ("status", "a", "")])
+def test_an_empty_name_is_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty name is a mistake, not the current folder."""
+    assert main(list(words)) == 2
+    assert "the name is empty" in capsys.readouterr().err

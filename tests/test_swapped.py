@@ -1,0 +1,157 @@
+"""A target that something else takes the place of, between the suite's look at it and the program that opens it."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.drives import MIB, content, filled, loop_device, need_root
+from tests.operating import ENVIRONMENT, command
+from tests.test_end_to_end import SMALL
+
+#: What puts the victim where the target was; the target itself stays open, and has another name or none.
+SWAPS = {
+    "rename": 'mv "$PLACE/victim.img" "$PLACE/disk/x.img"',
+    "symlink": 'rm "$PLACE/disk/x.img"; ln -s "$PLACE/victim.img" "$PLACE/disk/x.img"',
+    "new file": 'rm "$PLACE/disk/x.img"; ln "$PLACE/victim.img" "$PLACE/disk/x.img"',
+    "folder": 'mv "$PLACE/disk" "$PLACE/away"; mkdir "$PLACE/disk"; mv "$PLACE/victim.img" "$PLACE/disk/x.img"',
+    "linked folder": 'mv "$PLACE/disk" "$PLACE/away"; mkdir "$PLACE/b"; mv "$PLACE/victim.img" "$PLACE/b/x.img"; '
+    'ln -s "$PLACE/b" "$PLACE/disk"',
+}
+SIZE_BYTES = 16 * MIB
+
+
+def wrapper(place: Path, program: str, swap: str, turn: int, *, ready: bool = False) -> dict[str, str]:
+    """Put a program on the PATH that swaps the target at its call number ``turn`` that writes; return the environment.
+
+    A call writes where fio has a target and a job that writes, or dd is called at all.  The swap comes before the real
+    program starts; or, where threads of fio stand ``ready``, after they are let go and before they open the target.
+    """
+    folder, real = place / "bin", shutil.which(program)
+    folder.mkdir()
+    for path, lines in (
+        (folder / "swap", (f"mkdir {place}/swapped 2>/dev/null || exit 0", f"PLACE={place}", swap)),
+        (
+            folder / program,
+            (
+                'job="${@: -1}" calls=0',
+                f'if [ {program} = dd ] || {{ [ -n "$SNIA_PTS_TARGET" ] && grep -Eq "^rw=.*(write|rw)" "$job"; }}',
+                f"then echo call >>{place}/calls; calls=$(wc -l <{place}/calls); fi",
+                f'if [ "$calls" = {turn} ] && {str(not ready).lower()}; then {folder}/swap; fi',
+                f"new='<&3; {folder}/swap #'",
+                f'if [ "$calls" = {turn} ]; then set -- "${{@/<&3 #/"$new"}}"; fi',
+                f'exec {real} "$@"',
+            ),
+        ),
+    ):
+        path.write_text("\n".join(("#!/bin/bash", *lines, "")))
+        path.chmod(0o755)
+    return {**ENVIRONMENT, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def run(place: Path, environment: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a short test on ``disk/x.img``."""
+    argv = ("iops", "disk/x.img", *SMALL, "--run-dir", "run", *options)
+    return subprocess.run(
+        command(*argv),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=place,
+        stdin=subprocess.DEVNULL,
+        env=environment,
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("swap", "ready"), [*((swap, True) for swap in SWAPS), ("rename", False)])
+def test_fio_opens_what_is_held(tmp_path: Path, swap: str, ready: bool) -> None:
+    """Whatever takes the target's place right before fio opens it keeps its bytes; the run ends and says why."""
+    (tmp_path / "disk").mkdir()
+    victim = filled(tmp_path / "victim.img", SIZE_BYTES)
+    before = content(victim)
+    with victim.open("rb") as kept:
+        environment = wrapper(tmp_path, "fio", SWAPS[swap], 2, ready=ready)
+        done = run(tmp_path, environment, "--size", str(SIZE_BYTES), "--purge", "none")
+
+        assert content(Path(f"/proc/self/fd/{kept.fileno()}")) == before
+    assert (tmp_path / "swapped").exists()
+    assert done.returncode == 13, done.stderr
+    assert "disk/x.img" in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("swap", SWAPS)
+def test_a_purge_overwrites_what_is_held(tmp_path: Path, swap: str) -> None:
+    """A purge by dd clears the held file, and not what took its place right before."""
+    (tmp_path / "disk").mkdir()
+    victim = filled(tmp_path / "victim.img", SIZE_BYTES)
+    before = content(victim)
+    with victim.open("rb") as kept:
+        environment = wrapper(tmp_path, "dd", SWAPS[swap], 1)
+        done = run(tmp_path, environment, "--size", str(SIZE_BYTES), "--purge", "overwrite")
+
+        assert content(Path(f"/proc/self/fd/{kept.fileno()}")) == before
+    assert (tmp_path / "swapped").exists()
+    assert done.returncode in (11, 13), done.stderr
+
+
+@pytest.mark.root
+@pytest.mark.long
+@pytest.mark.parametrize(("program", "purge"), [("fio", "none"), ("dd", "overwrite")])
+def test_a_device_node_that_is_swapped_leads_nowhere(tmp_path: Path, program: str, purge: str) -> None:
+    """A node outside /dev that becomes that of another device: the other device keeps its bytes."""
+    need_root()
+    filled(tmp_path / "victim", SIZE_BYTES)
+    with loop_device(tmp_path / "own", SIZE_BYTES) as own, loop_device(tmp_path / "victim") as other:
+        before, node = content(other), tmp_path / "node"
+        os.mknod(node, 0o600 | stat.S_IFBLK, own.stat().st_rdev)
+        minor = os.minor(other.stat().st_rdev)
+        environment = wrapper(tmp_path, program, f'rm "{node}"; mknod "{node}" b 7 {minor}', 1)
+        argv = ("iops", str(node), *SMALL, "--run-dir", "run", "--purge", purge, "--discard-data")
+        done = subprocess.run(
+            command(*argv, "--serial", node.name),
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+        )
+
+        assert (tmp_path / "swapped").exists(), done.stderr
+        assert content(other) == before
+        assert done.returncode in (12, 13), done.stderr
+
+
+@pytest.mark.long
+def test_thirty_random_races_harm_nobody(tmp_path: Path) -> None:
+    """A victim that is renamed over the target at any moment of a run keeps its bytes, 30 times of 30."""
+    chance = random.Random(19)
+    for number in range(30):
+        place = tmp_path / str(number)
+        (place / "disk").mkdir(parents=True)
+        victim = filled(place / "victim.img", SIZE_BYTES)
+        before = content(victim)
+        argv = ("iops", "disk/x.img", *SMALL, "--run-dir", "run", "--size", str(SIZE_BYTES))
+        with (
+            victim.open("rb") as kept,
+            (place / "said").open("wb") as said,
+            subprocess.Popen(command(*argv), cwd=place, env=ENVIRONMENT, stdout=said, stderr=said) as running,
+        ):
+            while not (place / "run" / "journal.jsonl").exists() and running.poll() is None:
+                time.sleep(0.01)
+            time.sleep(chance.uniform(0, 1.5))
+            victim.rename(place / "disk" / "x.img")
+            code = running.wait(timeout=120)
+
+            assert content(Path(f"/proc/self/fd/{kept.fileno()}")) == before, number
+        assert code in (0, 11, 13), (place / "said").read_text()
+        shutil.rmtree(place)

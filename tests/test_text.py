@@ -1,0 +1,151 @@
+"""What a drive is called controls no terminal, hides no text and begins no markup, in whatever output it stands."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import re
+import sys
+import unicodedata
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pypdf
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from snia_pts.cli.mail.config import MailConfig
+from snia_pts.cli.mail.delivery import message
+from snia_pts.cli.mail.notification import Notification
+from snia_pts.cli.main import _text_alone
+from snia_pts.cli.text.result import result_json, result_lines
+from snia_pts.record.result_xml import result_xml
+from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write
+from snia_pts.results.result import TestResult
+from snia_pts.text import plain, printable
+from tests import samples
+
+EVIL = "EVIL\x1b[31m\u202eGNP.exe\r\n<title>\u2028\x9b2J"
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def evil() -> TestResult:
+    """Return a result of a drive whose every text is hostile."""
+    result = samples.iops_result()
+    device = dataclasses.replace(result.facts.dut, model=EVIL, serial=EVIL, firmware=EVIL, write_cache_source=EVIL)
+    return dataclasses.replace(result, facts=dataclasses.replace(result.facts, dut=device))
+
+
+def require_clean(text: str, place: str, *, kept: str = "\n") -> None:
+    """Require that a text tells of the drive, and holds nothing that cannot be printed."""
+    hidden = {sign for sign in text if unicodedata.category(sign) in _HIDDEN} - set(kept)
+    assert not hidden, f"{place}: {hidden!a}"
+    assert "EVIL\ufffd[31m\ufffdGNP.exe" in text, place
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Give all texts in a JSON document."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            yield name
+            yield from texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts(each)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the report on a hostile drive in every format."""
+    folder = tmp_path_factory.mktemp("evil")
+    write(evil(), folder, [*OUTPUTS, *DATA_OUTPUTS])
+    return folder
+
+
+def test_reports_are_clean(written: Path) -> None:
+    """RST, HTML, CSV, JUnit and the interactive report hold the model as text, on one line."""
+    for name in ("report.rst", "report.html", "report.junit.xml"):
+        require_clean((written / name).read_bytes().decode(), name)
+    interactive = (written / "report.interactive.html").read_text()  # plotly has control characters of its own
+    assert "EVIL\ufffd[31m\ufffdGNP.exe" in interactive
+    assert not {"\x1b", "\u202e", "\x9b"} & set(interactive)
+    require_clean((written / "tables/run.csv").read_bytes().decode().replace("\r\n", "\n"), "csv")
+    for path in written.glob("tables/*.csv"):
+        assert "\x1b" not in path.read_text()
+
+
+def test_html_has_one_title(written: Path) -> None:
+    """The model begins no element, and the page's title holds it as text."""
+    page = (written / "report.html").read_text()
+    title = re.findall(r"<title>(.*?)</title>", page, re.DOTALL)
+    assert len(title) == page.count("<title>") == 1
+    require_clean(title[0], "title", kept="")
+
+
+def test_data_is_clean(written: Path) -> None:
+    """JSON, OCP and XLSX hold the model as text, also once they are decoded."""
+    require_clean(" ".join(texts(json.loads((written / "report.json").read_text()))), "json")
+    lines = (written / "report.ocp.jsonl").read_text().splitlines()
+    require_clean(" ".join(text for line in lines for text in texts(json.loads(line))), "ocp")
+    with zipfile.ZipFile(written / "report.xlsx") as book:
+        shared = etree.fromstring(book.read("xl/sharedStrings.xml"))
+    require_clean(" ".join(shared.itertext()), "xlsx")
+
+
+def test_pdf_is_clean(written: Path) -> None:
+    """Text and metadata of the PDF hold the model as text."""
+    reader = pypdf.PdfReader(written / "report.pdf")
+    assert reader.metadata is not None
+    require_clean(reader.metadata.title or "", "title", kept="")
+    require_clean(" ".join(page.extract_text() for page in reader.pages).replace("\n", " "), "pdf")
+
+
+def test_result_xml_is_clean() -> None:
+    """result.xml holds the model as text; what it reads back to cannot turn a line around."""
+    root = etree.fromstring(result_xml(evil()))
+    model = root.find("dut").get("model")  # type: ignore[union-attr]
+    require_clean(model or "", "result.xml")
+    require_clean(result_xml(evil()).decode(), "result.xml")
+
+
+def test_terminal_and_json_are_clean() -> None:
+    """What is printed is text, also where it is printed raw; --json decodes to text."""
+    stream = io.StringIO()
+    with contextlib.redirect_stdout(stream), _text_alone():
+        print("\n".join(result_lines(evil())))
+        print("\rprogress", end="\r")
+        print("a\rb")
+        sys.stdout.write("\r")
+    shown = stream.getvalue()
+    assert shown.endswith("\rprogress\ra\ufffdb\n\r")
+    require_clean(shown.replace("\r", ""), "terminal")
+    require_clean(" ".join(texts(json.loads(json.dumps(result_json(evil(), [EVIL]))))), "assess --json")
+
+
+def test_mail_is_clean() -> None:
+    """Subject and body of the mail hold the model as text, and it makes no header."""
+    where = MailConfig(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
+    letter = Notification(about=f"test of {EVIL}", report=Path("/none/report.pdf"), verdict="done")
+    letter.said.write(EVIL)
+    mail = message(where, letter)
+    require_clean(mail["Subject"], "subject", kept="")
+    require_clean(mail.get_content(), "body")
+
+
+@given(st.text())
+def test_what_is_printable_stays(text: str) -> None:
+    """No character that cannot be printed is left, every other is, and a second time changes nothing."""
+    shown = printable(text)
+    assert len(shown) == len(text)
+    assert not any(unicodedata.category(sign) in _HIDDEN for sign in shown)
+    pairs = zip(text, shown, strict=True)
+    assert all(now == was or (now == "\ufffd" and unicodedata.category(was) in _HIDDEN) for was, now in pairs)
+    assert printable(text, lines=True).count("\n") == text.count("\n")
+    assert plain(plain(text)) == plain(text)
+    assert len(plain(text).splitlines()) <= 1

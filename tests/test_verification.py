@@ -1,0 +1,198 @@
+"""The numbers in a journal are those of its evidence; a journal with other numbers is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.cli.main import main
+from snia_pts.errors import LimitsMissed
+from snia_pts.record.entries import AFTER, BEFORE, line
+from snia_pts.record.folder import RunFolder
+from snia_pts.record.replay import assess
+from snia_pts.runner.verification import check_evidence
+from tests import killing, tkperf_files
+
+SHORT = (
+    "settling.sample_seconds=0.1",
+    "settling.stride_samples=1",
+    "settling.window_rounds=2",
+    "saturation.seconds=0.5",
+    "saturation.capacities=1000",
+    "histogram.seconds=0.2",
+)
+Change = Callable[[list[dict[str, Any]]], None]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of runs that nobody changes: on a file, of a profile that synchronizes, simulated, and imported."""
+    folder = tmp_path_factory.mktemp("runs")
+    settings = [word for setting in SHORT for word in ("--set", setting)]
+    quiet = ("--to", "none", "--progress", "none")
+    target = ("--serial", "drive.img", *quiet)
+    asked = ("wsat", str(folder / "drive.img"), "--size", "32M", "--run-dir", str(folder / "real"))
+    assert main([*asked, *settings, *target]) == 0
+    (folder / "drive.img").unlink()
+    asked = ("profile", "run", "etcd-fsync", str(folder / "drive.img"), "--run-dir", str(folder / "synced"))
+    assert main([*asked, "--size", "32M", "--seconds", "0.2", *target]) in (0, LimitsMissed.exit_code)  # slow or not
+    killing.reference("throughput", folder / "simulated")
+    (folder / "tkperf.xml").write_bytes(tkperf_files.ssd())
+    assert main(["import", str(folder / "tkperf.xml"), "--run-dir", str(folder / "all"), "--to", "none"]) == 0
+    (folder / "all" / "iops").rename(folder / "imported")
+    return folder
+
+
+def changed(run: Path, place: Path, change: Change) -> RunFolder:
+    """Return a copy of a run whose entries were changed, with the checksums of its journal made right again."""
+    shutil.copytree(run, place)
+    folder = RunFolder(path=place)
+    entries = [json.loads(text[BEFORE:-AFTER]) for text in folder.journal.read_bytes().splitlines(keepends=True)]
+    change(entries)
+    checksum, lines = 0, []
+    for entry in entries:
+        payload = json.dumps(entry, separators=(",", ":")).encode()
+        checksum = zlib.crc32(payload, checksum)
+        lines.append(line(checksum, payload))
+    folder.journal.write_bytes(b"".join(lines))
+    return folder
+
+
+def outcomes(entries: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """Return the outcomes of a kind."""
+    return [entry["outcome"] for entry in entries if entry["kind"] == "outcome" and entry["outcome"]["kind"] == kind]
+
+
+def with_number(kind: str, *keys: str, by: float = 1) -> Change:
+    """Return what changes a number of the last outcome of a kind."""
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        *parents, last = keys
+        part = outcomes(entries, kind)[-1]
+        for key in parents:
+            part = part[key]
+        part[last] = (part[last] or 0) + by
+
+    return change
+
+
+def with_bin(entries: list[dict[str, Any]]) -> None:
+    """Move one response time to the next bin."""
+    written = outcomes(entries, "measurement")[-1]["write"]
+    edge, _, count = written["histogram"]["counted"].rpartition(" ")
+    written["histogram"]["counted"] = f"{edge} {int(count) - 1},{int(edge.rpartition(',')[2]) * 2} 1"
+
+
+def with_one_answer_for_two(entries: list[dict[str, Any]]) -> None:
+    """Let the answer of one measurement stand for the next one, too."""
+    first, second, *_ = outcomes(entries, "measurement")
+    for key in ("evidence", "evidence_sha256"):
+        second[key] = first[key]
+
+
+CHANGES: dict[str, tuple[str, Change, str]] = {
+    "I/Os": ("real", with_number("measurement", "write", "ios"), "write.ios is "),
+    "bytes": ("real", with_number("measurement", "write", "transferred_bytes", by=4096), "write.transferred_bytes is "),
+    "runtime": ("real", with_number("measurement", "write", "runtime_ms", by=-100), "write.runtime_ms is "),
+    "minimum": ("real", with_number("measurement", "write", "response_min_ns"), "write.response_min_ns is "),
+    "mean": ("real", with_number("measurement", "write", "response_mean_ns", by=-1), "write.response_mean_ns is "),
+    "maximum": ("real", with_number("measurement", "write", "response_max_ns"), "write.response_max_ns is "),
+    "bins": ("real", with_bin, "write.histogram.counted is another text"),
+    "reads": (
+        "real",
+        with_number("measurement", "read", "runtime_ms"),
+        "read.runtime_ms is 1 in the journal, 0 ",
+    ),
+    "CPU": ("real", with_number("measurement", "engine_cpu_percent", by=-0.001), "engine_cpu_percent is "),
+    "uncounted": ("real", with_number("measurement", "uncounted_ios"), "uncounted_ios is 1 in the journal, 0 in the"),
+    "sample's I/Os": ("real", with_number("sample", "write_ios"), "write_ios is "),
+    "sample's time": ("real", with_number("sample", "seconds", by=-0.001), "seconds is "),
+    "sample's mean": ("real", with_number("sample", "average_response_us"), "average_response_us is "),
+    "sample's percentile": ("real", with_number("sample", "three_nines_us"), "three_nines_us is "),
+    "sync": ("synced", with_number("measurement", "sync", "mean_ns"), "sync.mean_ns is "),
+    "simulated": ("simulated", with_number("measurement", "write", "ios"), "write.ios is "),
+    "imported rate": ("imported", with_number("measurement", "told", "iops"), "told.iops is "),
+    "one answer for two": ("simulated", with_one_answer_for_two, "does not follow the evidence before"),
+}
+
+
+@pytest.mark.parametrize("name", ["real", "synced", "simulated", "imported"])
+def test_numbers_of_untouched_runs_agree(name: str, runs: Path) -> None:
+    """A run that nobody changed has the numbers of its evidence."""
+    folder = RunFolder(path=runs / name)
+
+    assert check_evidence(folder, assess(folder)).differences == ()
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_changed_numbers_are_refused(what: str, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One changed number of a journal with correct checksums ends each of these verbs with 14, and is named."""
+    name, change, sentence = CHANGES[what]
+    folder = changed(runs / name, tmp_path / "run", change)
+    before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
+
+    for words in (["assess"], ["report", "--to", "rst"], ["compare", str(runs / name)], ["export", "--to", "tkperf"]):
+        assert main([*words, str(folder.path)]) == 14, words
+        told = capsys.readouterr()
+        assert sentence in told.out + told.err, words
+    assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before
+
+
+def test_a_run_with_changed_numbers_is_not_resumed(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that was stopped goes on only with the numbers that were measured."""
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        del entries[-2:]  # the last measurement and the end
+        with_number("measurement", "write", "ios")(entries)
+
+    folder = changed(runs / "simulated", tmp_path / "run", change)
+    before = folder.journal.read_bytes()
+
+    assert main(["resume", str(folder.path)]) == 14
+    assert "write.ios is " in capsys.readouterr().err
+    assert folder.journal.read_bytes() == before
+
+
+def test_missing_samples_are_refused(runs: Path, tmp_path: Path) -> None:
+    """A journal without one of the samples in its evidence is refused."""
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        last = max(place for place, entry in enumerate(entries) if entry.get("outcome", {}).get("number", 1) > 1)
+        del entries[last]
+
+    folder = changed(runs / "real", tmp_path / "run", change)
+
+    assert "more samples in the evidence" in check_evidence(folder, assess(folder)).differences[0]
+
+
+def test_an_answer_that_is_not_accepted_is_a_difference(runs: Path, tmp_path: Path) -> None:
+    """An answer that was replaced, with its digests, by one that contradicts itself is no evidence."""
+    journal = (runs / "real" / "journal.jsonl").read_text()
+    (name,) = {path.stem for path in (runs / "real" / "evidence").glob("00001-*.json")} - {
+        path.stem for path in (runs / "real" / "evidence").glob("00001-*.process.json")
+    }
+    answer = json.loads((runs / "real" / "evidence" / f"{name}.json").read_text())
+    answer["jobs"][0]["write"]["lat_ns"]["mean"] *= 1000
+    forged = json.dumps(answer).encode()
+    digest = hashlib.sha256(forged).hexdigest()
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        for entry in entries:
+            if f"{name}.json" in entry.get("evidence", {}):
+                entry["evidence"][f"{name}.json"] = entry["outcome"]["evidence_sha256"] = digest
+
+    folder = changed(runs / "real", tmp_path / "run", change)
+    (folder.evidence / f"{name}.json").write_bytes(forged)
+    assert digest not in journal
+
+    (difference,) = check_evidence(folder, assess(folder)).differences
+    assert "cannot be read again: fio's answer contradicts itself" in difference

@@ -1,0 +1,93 @@
+"""Versions of Python and fio: too old is refused with a sentence, newer than tried is a warning of the result."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+from snia_pts import __main__ as entry
+from snia_pts.cli.main import main
+from snia_pts.lab.fio.probe import OLDEST
+from snia_pts.model import test_platform as testplatform
+from snia_pts.model.test_platform import NEWEST_TRIED
+from snia_pts.record.folder import RunFolder
+from snia_pts.record.replay import assess
+from tests import samples
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize(
+    ("facts", "programs"),
+    [
+        ({}, []),
+        ({"python": "3.13.9", "engine_version": "3.39"}, []),
+        ({"python": "3.99.1"}, ["Python 3.99.1"]),
+        ({"python": "4.0.0", "engine_version": "3.100-12-gabcdef"}, ["Python 4.0.0", "fio 3.100-12-gabcdef"]),
+        ({"engine": "simulated", "engine_version": "9.9"}, []),
+        ({"python": "", "engine_version": "unknown"}, []),
+    ],
+)
+def test_versions_newer_than_tried_are_named(facts: dict[str, str], programs: list[str]) -> None:
+    """Numbers are compared, not letters; what has no number, and what is no fio, is not judged."""
+    assert [program for program, _ in samples.platform(**facts).untried_versions()] == programs
+
+
+def test_a_newer_version_is_a_warning_of_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run goes on, and its result says which version was not tried."""
+    monkeypatch.setattr(testplatform, "NEWEST_TRIED", {"Python": (3, 1)})
+    words = ("queue-depth", "sim:enterprise-nvme", "--seconds", "5", "--axis", "queue_depth=1", "--progress", "none")
+    assert main(["profile", "run", *words, "--to", "none", "--run-dir", str(tmp_path / "run")]) == 0
+    warnings = assess(RunFolder.existing(tmp_path / "run")).warnings
+
+    assert [warning.detail for warning in warnings if warning.what.startswith("Python 3.")] == [
+        "this version is newer than 3.1, the newest that was tested"
+    ]
+
+
+def test_an_older_python_gets_a_sentence() -> None:
+    """``python3.10 -m snia_pts`` names the version that is needed and the one that was found, with its own code."""
+    old = "import runpy, sys; sys.version_info, sys.version = (3, 10, 12), '3.10.12 (main)'; "
+    command = [sys.executable, "-c", old + "runpy.run_module('snia_pts', run_name='__main__')"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.startswith("snia-pts: Python 3.11 or newer (found: 3.10.12) is needed")
+    assert len(done.stderr.splitlines()) == 2
+
+
+@pytest.mark.parametrize("name", ["__init__.py", "__main__.py", "errors.py"])
+def test_an_older_python_can_read_as_far_as_the_sentence(name: str) -> None:
+    """What runs before the refusal has the syntax of Python 3.8, and imports nothing that is newer."""
+    tree = ast.parse((ROOT / "snia_pts" / name).read_text(encoding="utf-8"), feature_version=(3, 8))
+    imported = {
+        module.name if isinstance(node, ast.Import) else f"{'.' * node.level}{node.module}"
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for module in node.names
+    }
+    assert imported <= {"__future__", "sys", "shlex", ".errors", ".cli.main"}
+
+
+def test_the_same_versions_are_stated_everywhere() -> None:
+    """The program, its metadata, set-up and README agree on the oldest and the newest versions."""
+
+    def version(numbers: tuple[int, int]) -> str:
+        return ".".join(map(str, numbers))
+
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    setup, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("scripts/setup", "README.rst"))
+
+    assert config["options"]["python_requires"] == f">={version(entry.OLDEST_PYTHON)}"
+    assert config["metadata"]["classifiers"].strip().count(f"Python :: {version(NEWEST_TRIED['Python'])}\n") == 1
+    assert f"oldest_fio={version(OLDEST)}\n" in setup
+    assert f"sys.version_info < {entry.OLDEST_PYTHON}" in setup
+    assert re.search(rf"Python {version(entry.OLDEST_PYTHON)} to {version(NEWEST_TRIED['Python'])}", readme)
+    assert re.search(rf"fio {version(OLDEST)} to {version(NEWEST_TRIED['fio'])}", readme)
