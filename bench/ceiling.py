@@ -19,15 +19,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from snia_pts.ceiling import Ceiling, all_shapes
-from snia_pts.hostlimit import HostShare, host_share
+from snia_pts.analysis.host_limit import HostShare, host_share
 from snia_pts.lab import fio
-from snia_pts.lab.ceiling import Calibration, calibration_seconds
-from snia_pts.lab.device import read_dut
-from snia_pts.lab.engine import FioEngine
-from snia_pts.lab.process import run
-from snia_pts.measurement import Measurement
-from snia_pts.steps import Stimulus
+from snia_pts.lab.device.identity import read_dut
+from snia_pts.lab.fio.engine import FioEngine
+from snia_pts.lab.host.calibration import Calibration, calibration_seconds
+from snia_pts.lab.process.program import run
+from snia_pts.model.host_ceiling import Ceiling, all_shapes
+from snia_pts.model.measurement import Measurement
+from snia_pts.model.steps import Stimulus
 
 SIZE_BYTES = 256 << 20
 #: What the throttled drive does in a second: reads, writes.
@@ -42,9 +42,15 @@ def points(seconds: float) -> Iterator[Stimulus]:
         for percent in (100, 65, 0):
             for size in (4096, 65536, 1048576):
                 yield Stimulus(
-                    access="RND", read_percent=percent, block_size_bytes=size, thread_count=threads, queue_depth=depth,
-                    range_offset_bytes=0, range_bytes=SIZE_BYTES, seconds=seconds,
-                )  # fmt: skip
+                    access="RND",
+                    read_percent=percent,
+                    block_size_bytes=size,
+                    thread_count=threads,
+                    queue_depth=depth,
+                    range_offset_bytes=0,
+                    range_bytes=SIZE_BYTES,
+                    seconds=seconds,
+                )
 
 
 @contextmanager

@@ -20,19 +20,19 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from snia_pts.dut import Dut
-from snia_pts.histogram import Histogram
-from snia_pts.measurement import NOTHING, Clocking, Measurement, Outcome, Purged, Sample, Transfers
+from snia_pts.model.dut import Dut
+from snia_pts.model.histogram import Histogram
+from snia_pts.model.measurement import NO_TRANSFERS, Measurement, Outcome, PurgeOutcome, Sample, Timing, Transfers
+from snia_pts.model.steps import ContinuousStimulus, Purge, Step
+from snia_pts.model.telemetry import BlockStatistics, TelemetrySample
+from snia_pts.model.test_platform import TestPlatform
 from snia_pts.record.folder import RunFolder
-from snia_pts.replay import assess
-from snia_pts.report import drawing
-from snia_pts.report.building import build
-from snia_pts.result import RunFacts
-from snia_pts.runner import run
-from snia_pts.specfile import read_specification
-from snia_pts.steps import Purge, Step, Stretch
-from snia_pts.testplatform import TestPlatform
-from snia_pts.vitals import BlockStatistics, Vitals
+from snia_pts.record.replay import assess
+from snia_pts.report.figures import render as drawing
+from snia_pts.report.registry import build
+from snia_pts.results.result import RunFacts
+from snia_pts.runner.session import run
+from snia_pts.spec.reader import read_specification
 
 PHASES = ("run", "assess", "draw")
 _IOPS = 200_000
@@ -44,13 +44,21 @@ def overrides(test: str, hours: float) -> dict[str, Any]:
     seconds = 3600 * hours
     if test == "wsat":
         return {
-            "saturation.seconds": seconds, "saturation.capacities": 1024, "settling.sample_seconds": 1,
-            "settling.stride_samples": 1024, "histogram.seconds": 1,
-        }  # fmt: skip
+            "saturation.seconds": seconds,
+            "saturation.capacities": 1024,
+            "settling.sample_seconds": 1,
+            "settling.stride_samples": 1024,
+            "histogram.seconds": 1,
+        }
     group = {
-        "name": "AG 1", "access": "SEQ", "read_percent": 0, "block_size_kib": 1024, "seconds": seconds,
-        "thread_count": 1, "queue_depth": 32,
-    }  # fmt: skip
+        "name": "AG 1",
+        "access": "SEQ",
+        "read_percent": 0,
+        "block_size_kib": 1024,
+        "seconds": seconds,
+        "thread_count": 1,
+        "queue_depth": 32,
+    }
     return {"groups.sample_seconds": 1, "groups.sequence": [group]}
 
 
@@ -58,17 +66,44 @@ def facts(test: str, hours: float) -> RunFacts:
     """Return what is fixed before the first step."""
     specification = read_specification(test, "2.0.2", "enterprise", overrides=overrides(test, hours).items())
     device = Dut(
-        path="/dev/null", kind="drive", model="SCRIPTED", serial="0", firmware="", bus="", capacity_bytes=10**14,
-        logical_sector_bytes=512, physical_sector_bytes=4096, rotational=False, write_cache="disabled", discard=True,
-    )  # fmt: skip
+        path="/dev/null",
+        kind="drive",
+        model="SCRIPTED",
+        serial="0",
+        firmware="",
+        bus="",
+        capacity_bytes=10**14,
+        logical_sector_bytes=512,
+        physical_sector_bytes=4096,
+        rotational=False,
+        write_cache="disabled",
+        discard=True,
+    )
     platform = TestPlatform(
-        hostname="", motherboard="", cpu="", cpus=1, memory_bytes=0, operating_system="", kernel="", python="",
-        suite_version="", engine="", engine_version="", io_engine="",
-    )  # fmt: skip
+        hostname="",
+        motherboard="",
+        cpu="",
+        cpus=1,
+        memory_bytes=0,
+        operating_system="",
+        kernel="",
+        python="",
+        suite_version="",
+        engine="",
+        engine_version="",
+        io_engine="",
+    )
     return RunFacts(
-        run_id="days", started=_STARTED, command_line=(), seed=0, test_class="enterprise",
-        spec=specification.spec, dut=device, platform=platform, deviations=specification.deviations,
-    )  # fmt: skip
+        run_id="days",
+        started=_STARTED,
+        command_line=(),
+        seed=0,
+        test_class="enterprise",
+        spec=specification.spec,
+        dut=device,
+        platform=platform,
+        deviations=specification.deviations,
+    )
 
 
 class Scripted:
@@ -83,8 +118,8 @@ class Scripted:
     def perform(self, step: Step) -> Iterator[Outcome]:
         """Give the outcomes of a step."""
         if isinstance(step, Purge):
-            yield Purged(method="none", samples=0, survivors=0, started="", seconds=0, evidence="")
-        elif isinstance(step, Stretch):
+            yield PurgeOutcome(method="none", samples=0, survivors=0, started="", seconds=0, evidence="")
+        elif isinstance(step, ContinuousStimulus):
             for number in range(1, step.samples + 1):
                 yield self.sample(number)
             yield self.whole(step)
@@ -96,43 +131,69 @@ class Scripted:
         ios = max(1, round(self.iops * level * self.noise.uniform(0.9, 1.1)))
         mean_us = 1e6 * 32 / ios
         return Sample(
-            number=number, ended_seconds=float(number), seconds=1.0, read_ios=0, write_ios=ios, read_bytes=0,
-            write_bytes=4096 * ios, average_response_us=mean_us, maximum_response_us=20 * mean_us,
-            three_nines_us=3 * mean_us, four_nines_us=5 * mean_us, five_nines_us=10 * mean_us, vitals=self.vitals(ios),
-        )  # fmt: skip
+            number=number,
+            ended_seconds=float(number),
+            seconds=1.0,
+            read_ios=0,
+            write_ios=ios,
+            read_bytes=0,
+            write_bytes=4096 * ios,
+            average_response_us=mean_us,
+            maximum_response_us=20 * mean_us,
+            three_nines_us=3 * mean_us,
+            four_nines_us=5 * mean_us,
+            five_nines_us=10 * mean_us,
+            vitals=self.vitals(ios),
+        )
 
-    def vitals(self, ios: int) -> Vitals:
+    def vitals(self, ios: int) -> TelemetrySample:
         """Return what the kernel told of a second."""
         block = BlockStatistics(
-            read_ios=0, write_ios=ios, read_bytes=0, write_bytes=4096 * ios, queue=31.5 * self.noise.random(),
+            read_ios=0,
+            write_ios=ios,
+            read_bytes=0,
+            write_bytes=4096 * ios,
+            queue=31.5 * self.noise.random(),
             busy_percent=99.5,
-        )  # fmt: skip
-        return Vitals(
-            seconds=1.0, cpu_percent=100 * self.noise.random(), busiest_cpu_percent=98.7, block=block, celsius=61.85,
-            throttlings=0, link_errors=0,
-        )  # fmt: skip
+        )
+        return TelemetrySample(
+            seconds=1.0,
+            cpu_percent=100 * self.noise.random(),
+            busiest_cpu_percent=98.7,
+            block=block,
+            celsius=61.85,
+            throttlings=0,
+            link_errors=0,
+        )
 
-    def whole(self, step: Stretch) -> Measurement:
+    def whole(self, step: ContinuousStimulus) -> Measurement:
         """Return the measurement of a whole stretch."""
         seconds = step.stimulus.seconds or 0.0
         began_ns, self.now_ns = self.now_ns, self.now_ns + round(1e9 * seconds)
         ios = max(1, round(self.iops * seconds))
         bins = min(1000, ios)
         write = Transfers(
-            ios=ios, transferred_bytes=4096 * ios, runtime_ms=round(1000 * seconds), response_min_ns=10_000,
-            response_mean_ns=160_000.0, response_max_ns=3_000_000,
+            ios=ios,
+            transferred_bytes=4096 * ios,
+            runtime_ms=round(1000 * seconds),
+            response_min_ns=10_000,
+            response_mean_ns=160_000.0,
+            response_max_ns=3_000_000,
             histogram=Histogram.of((100_000 + 1000 * edge, (ios + edge) // bins) for edge in range(bins)),
-        )  # fmt: skip
-        clocking = Clocking(
-            started=_STARTED, started_monotonic_ns=began_ns, ended_monotonic_ns=self.now_ns, own_gap_us=1000.0,
+        )
+        clocking = Timing(
+            started=_STARTED,
+            started_monotonic_ns=began_ns,
+            ended_monotonic_ns=self.now_ns,
+            own_gap_us=1000.0,
             idle_gap_ms=60.0,
-        )  # fmt: skip
+        )
         return Measurement(
             stimulus=step.stimulus,
             seed=0,
-            read=NOTHING,
+            read=NO_TRANSFERS,
             write=write,
-            clocking=clocking,
+            timing=clocking,
             evidence="",
             evidence_sha256="0" * 64,
         )

@@ -88,14 +88,26 @@ def watched(device: str) -> Iterator[list[Idle]]:
 def ours(device: str, run: Path, arguments: argparse.Namespace) -> list[Reading]:
     """Run the suite on ``device``; returns what it took, time after time."""
     values = {
-        "steady_state.window_rounds": arguments.rounds, "rounds.maximum": arguments.rounds,
-        "rounds.point_seconds": arguments.point_seconds, "rounds.read_percents": arguments.mixes,
+        "steady_state.window_rounds": arguments.rounds,
+        "rounds.maximum": arguments.rounds,
+        "rounds.point_seconds": arguments.point_seconds,
+        "rounds.read_percents": arguments.mixes,
         "rounds.block_sizes_kib": arguments.sizes,
-    }  # fmt: skip
+    }
     argv: list[str | Path] = [
-        sys.executable, "-m", "snia_pts", "iops", device, "--serial", Path(device).name, "--run-dir", run, "--to",
-        "none", *(f"--set={key}={json.dumps(value)}" for key, value in values.items()),
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "snia_pts",
+        "iops",
+        device,
+        "--serial",
+        Path(device).name,
+        "--run-dir",
+        run,
+        "--to",
+        "none",
+        *(f"--set={key}={json.dumps(value)}" for key, value in values.items()),
+    ]
     process = started(argv, run.parent)
     found = list(readings(process, math.inf))
     if process.returncode not in (0, 10):
@@ -112,11 +124,23 @@ def plain(device: str, seconds: float, mixes: Sequence[int], sizes_kib: Sequence
 def plain_point(device: str, mix: int, size_kib: float, seconds: float) -> None:
     """Start fio for a point with its default clock and engine, and read its JSON."""
     argv = [
-        "fio", "--name=x", f"--filename={device}", "--direct=1", "--ioengine=libaio", "--rw=randrw",
-        f"--rwmixread={mix}", f"--bs={round(1024 * size_kib)}", "--iodepth=32", "--numjobs=4", "--group_reporting",
-        "--time_based", f"--runtime={round(1000 * seconds)}ms", "--norandommap", "--randrepeat=0",
+        "fio",
+        "--name=x",
+        f"--filename={device}",
+        "--direct=1",
+        "--ioengine=libaio",
+        "--rw=randrw",
+        f"--rwmixread={mix}",
+        f"--bs={round(1024 * size_kib)}",
+        "--iodepth=32",
+        "--numjobs=4",
+        "--group_reporting",
+        "--time_based",
+        f"--runtime={round(1000 * seconds)}ms",
+        "--norandommap",
+        "--randrepeat=0",
         "--output-format=json",
-    ]  # fmt: skip
+    ]
     json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
 
 
@@ -146,12 +170,12 @@ def rounds_of(journal: Path) -> list[list[dict[str, Any]]]:
     """Return the clockings of the points of each round of a journal, each with its runtime."""
     rounds: list[list[dict[str, Any]]] = []
     for entry in (json.loads(line)["entry"] for line in journal.read_text().splitlines()):
-        if entry["kind"] == "asked":
+        if entry["kind"] == "step":
             rounds.append([])
-        elif "clocking" in entry.get("outcome", {}):
+        elif "timing" in entry.get("outcome", {}):
             outcome = entry["outcome"]
             runtime = max(outcome[side]["runtime_ms"] for side in ("read", "write"))
-            rounds[-1].append({**outcome["clocking"], "runtime_ms": runtime})
+            rounds[-1].append({**outcome["timing"], "runtime_ms": runtime})
     return [each for each in rounds if len(each) > 1]
 
 

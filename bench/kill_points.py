@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from snia_pts.interruption import Way
+from snia_pts.results.interruption import ResumePolicy
 from tests import killing
 
 
@@ -32,7 +32,7 @@ def kill(test: str, kills: int, seed: int) -> tuple[str, int, int, float]:
     while done < kills:
         number += 1
         one = random.Random(f"{seed} {test} {number}")
-        way: Way = one.choice(("rule", "rule", "continue", "purge"))
+        way: ResumePolicy = one.choice(("rule", "rule", "continue", "purge"))
         try:
             done += killing.kill_and_resume(found, place / "reference", place / "killed", one.getrandbits(32), way)
         except Exception:  # noqa: BLE001  # what goes wrong is counted, told, and no reason to stop

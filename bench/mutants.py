@@ -43,31 +43,62 @@ class Rule:
 _SAFETY = ("tests/test_guarding.py", "tests/test_inventory.py")
 #: The libraries are there already, and need no rewriting.
 _HOW = (
-    "-x", "-q", "-p", "no:cacheprovider", "-m", "not lint and not long",
-    "-W", "ignore::pytest.PytestAssertRewriteWarning",
-)  # fmt: skip
+    "-x",
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "-m",
+    "not lint and not long",
+    "-W",
+    "ignore::pytest.PytestAssertRewriteWarning",
+)
 RULES: Mapping[str, Rule] = {
-    "steadystate": Rule(path="snia_pts/steadystate.py", tests=("tests/test_steadystate.py", "tests/test_window.py")),
-    "window": Rule(path="snia_pts/window.py", tests=("tests/test_window.py",)),
-    "interruption": Rule(path="snia_pts/interruption.py", tests=("tests/test_interruption.py",)),
-    "hostlimit": Rule(path="snia_pts/hostlimit.py", tests=("tests/test_hostlimit.py",)),
-    "recorded": Rule(path="snia_pts/record/recorded.py", tests=("tests/test_journal.py",)),
-    "fio": Rule(path="snia_pts/lab/fio/answer.py", tests=(
-        "tests/test_acceptance.py", "tests/test_fio.py", "-k",
-        "not junk and not changed and not real and not share and not spoiled and not sequential and not smuggled",
-    ), within=(
-        "accept", "_document", "_ended", "_no_error", "_side", "_transfers", "_measurable", "_amounts", "_runtime",
-        "blame", "totals", "sync_times", "Answers",
-    )),
+    "steadystate": Rule(
+        path="snia_pts/analysis/steady_state.py", tests=("tests/test_steadystate.py", "tests/test_window.py")
+    ),
+    "window": Rule(path="snia_pts/analysis/window.py", tests=("tests/test_window.py",)),
+    "interruption": Rule(path="snia_pts/results/interruption.py", tests=("tests/test_interruption.py",)),
+    "hostlimit": Rule(path="snia_pts/analysis/host_limit.py", tests=("tests/test_hostlimit.py",)),
+    "journal_reader": Rule(path="snia_pts/record/journal_reader.py", tests=("tests/test_journal.py",)),
+    "fio": Rule(
+        path="snia_pts/lab/fio/answer.py",
+        tests=(
+            "tests/test_acceptance.py",
+            "tests/test_fio.py",
+            "-k",
+            "not junk and not changed and not real and not share and not spoiled and not sequential and not smuggled",
+        ),
+        within=(
+            "accept",
+            "_document",
+            "_ended",
+            "_no_error",
+            "_side",
+            "_transfers",
+            "_measurable",
+            "_amounts",
+            "_runtime",
+            "blame",
+            "totals",
+            "sync_times",
+            "Answers",
+        ),
+    ),
     "engine": Rule(
-        path="snia_pts/lab/engine.py", tests=("tests/test_acceptance.py",),
+        path="snia_pts/lab/fio/engine.py",
+        tests=("tests/test_acceptance.py",),
         within=("_accepted",),
     ),
-    "process": Rule(path="snia_pts/lab/process.py", tests=("tests/test_process.py",)),
-    "guard": Rule(path="snia_pts/lab/guard.py", tests=_SAFETY),
-    "contents": Rule(path="snia_pts/lab/contents.py", tests=_SAFETY),
-    "occupancy": Rule(path="snia_pts/lab/occupancy.py", tests=_SAFETY),
-    "safety": Rule(path="snia_pts/lab/safety.py", tests=("tests/test_safety.py", "tests/test_purge.py")),
+    "process": Rule(path="snia_pts/lab/process/program.py", tests=("tests/test_process.py",)),
+    "guard": Rule(path="snia_pts/lab/device/guard.py", tests=_SAFETY),
+    "contents": Rule(path="snia_pts/lab/device/contents.py", tests=_SAFETY),
+    "usage": Rule(path="snia_pts/lab/device/usage.py", tests=_SAFETY),
+    **{
+        name: Rule(path=f"snia_pts/lab/{name}.py", tests=(*_SAFETY, "tests/test_target_identity.py"))
+        for name in ("storage", "processes", "claim")
+    },
+    "filetarget": Rule(path="snia_pts/lab/device/file_target.py", tests=("tests/test_safety.py",)),
+    "safety": Rule(path="snia_pts/lab/device/safety.py", tests=("tests/test_safety.py", "tests/test_purge.py")),
     **{
         f"purge.{name}": Rule(path=f"snia_pts/lab/purge/{name}.py", tests=tests)
         for name, tests in {
@@ -81,7 +112,7 @@ RULES: Mapping[str, Rule] = {
             "purger": ("tests/test_purge.py", "tests/purge"),
         }.items()
     },
-}  # fmt: skip
+}
 #: Mutants that are the same program, by module and text, with the reason.
 SAME: Mapping[tuple[str, str], str] = {
     **dict.fromkeys(
@@ -92,19 +123,22 @@ SAME: Mapping[tuple[str, str], str] = {
         "a test has both or neither, and one without rounds is never in the midst of one",
     ),
     ("contents", "place < until -> place <= until"): "nothing is read once more",
-    ("occupancy", "table and table not in seen -> table or table not in seen"): "a table seen again tells nothing new",
-    (
-        "occupancy",
-        "if not name.startswith('/dev/') and name.rpartition('/')[2] not in ... -> if False:",
-    ): "what is no device is left out by its status as well, only later",
-    ("occupancy", "len(fields) < 5 -> len(fields) <= 5"): "the kernel writes six fields or more",
+    ("usage", "table and table not in seen -> table or table not in seen"): "a table seen again tells nothing new",
+    ("usage", "len(fields) < 5 -> len(fields) <= 5"): "the kernel writes six fields or more",
     ("window", "first > 1 -> first >= 1"): "the number before the first is that of the last, which is none below it",
 }
 _BESIDE: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
-    ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt),
-    ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.In: (ast.NotIn,), ast.NotIn: (ast.In,), ast.Is: (ast.IsNot,),
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+    ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,),
-}  # fmt: skip
+}
 _CHANGED = (ast.Compare, ast.BoolOp, ast.If, ast.IfExp, ast.While, ast.Raise, ast.UnaryOp)
 #: A mutant that lets the tests hang is noticed.
 _PATIENCE_SECONDS = 300
@@ -128,9 +162,8 @@ def mutants(source: str, within: Sequence[str]) -> Iterator[tuple[int, str, str]
 def _lies_within(tree: ast.Module, node: ast.expr | ast.stmt, within: Sequence[str]) -> bool:
     """Tell whether a node lies in one of the functions or classes of these names; in any where none is named."""
     named = [
-        each for each in ast.walk(tree)
-        if isinstance(each, ast.FunctionDef | ast.ClassDef) and each.name in within
-    ]  # fmt: skip
+        each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.ClassDef) and each.name in within
+    ]
     return not within or any(each.lineno <= node.lineno <= (each.end_lineno or 0) for each in named)
 
 

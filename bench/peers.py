@@ -62,10 +62,12 @@ def read(process: Path) -> Reading:
     fields = (process / "stat").read_text().rpartition(")")[2].split()
     held = _sizes(process / "smaps_rollup")
     return Reading(
-        at=time.monotonic(), cpu_seconds=(int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"),
-        peak_mib=_sizes(process / "status")["VmHWM"] / MIB, shared_mib=held["Pss"] / MIB,
+        at=time.monotonic(),
+        cpu_seconds=(int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"),
+        peak_mib=_sizes(process / "status")["VmHWM"] / MIB,
+        shared_mib=held["Pss"] / MIB,
         own_mib=(held["Private_Clean"] + held["Private_Dirty"]) / MIB,
-    )  # fmt: skip
+    )
 
 
 def _sizes(file: Path) -> Mapping[str, int]:
@@ -77,17 +79,34 @@ def _sizes(file: Path) -> Mapping[str, int]:
 def started(argv: Sequence[str | Path], folder: Path, **environment: str) -> subprocess.Popen[bytes]:
     """Start a program in ``folder``, in a session of its own, with nobody to ask."""
     return subprocess.Popen(
-        list(map(str, argv)), cwd=folder, env={**os.environ, **environment}, stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        list(map(str, argv)),
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def tkperf(device: str, seconds: float, checkout: Path, python: Path, folder: Path) -> subprocess.Popen[bytes]:
     """Let TKperf do its IOPS test."""
     argv: list[str | Path] = [
-        python, checkout / "scripts" / "tkperf", "ssd", "gap", device, "-rt", str(max(1, round(seconds))), "-nj", "4",
-        "-iod", "32", "-ft", "-ssdt", "iops",
-    ]  # fmt: skip
+        python,
+        checkout / "scripts" / "tkperf",
+        "ssd",
+        "gap",
+        device,
+        "-rt",
+        str(max(1, round(seconds))),
+        "-nj",
+        "4",
+        "-iod",
+        "32",
+        "-ft",
+        "-ssdt",
+        "iops",
+    ]
     return started(argv, folder, PYTHONPATH=str(checkout / "src"), MPLBACKEND="agg")
 
 
@@ -101,8 +120,17 @@ def cloudharmony(device: str, seconds: float, checkout: Path, folder: Path) -> s
     fio.write_text(f'#!/bin/sh\nexec fio "$@" --runtime={max(1, round(seconds))}\n')
     fio.chmod(0o755)
     argv: list[str | Path] = [
-        "php", checkout / "lib" / "run.php", f"--target={device}", "--test=iops", "--nopurge", "--noprecondition",
-        "--noreport", "--threads=4", "--oio_per_thread=32", f"--output={output}", f"--fio={fio}",
+        "php",
+        checkout / "lib" / "run.php",
+        f"--target={device}",
+        "--test=iops",
+        "--nopurge",
+        "--noprecondition",
+        "--noreport",
+        "--threads=4",
+        "--oio_per_thread=32",
+        f"--output={output}",
+        f"--fio={fio}",
         f"--wd_test_duration={max(CLOUDHARMONY_SECONDS, round(seconds))}",
-    ]  # fmt: skip
+    ]
     return started(argv, folder)

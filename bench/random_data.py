@@ -34,9 +34,16 @@ NOWHERE = ("--ioengine=null", "--size=1g")
 def mb_per_second(target: Sequence[str], block_bytes: int, seconds: float, refill: bool) -> float:
     """Return the decimal MB/s of random writes to ``target``, one thread, queue depth 32."""
     argv = [
-        "fio", *COMMON, *target, "--rw=randwrite", f"--bs={block_bytes}", "--iodepth=32", "--time_based",
-        f"--runtime={round(1000 * seconds)}ms", f"--refill_buffers={int(refill)}",
-    ]  # fmt: skip
+        "fio",
+        *COMMON,
+        *target,
+        "--rw=randwrite",
+        f"--bs={block_bytes}",
+        "--iodepth=32",
+        "--time_based",
+        f"--runtime={round(1000 * seconds)}ms",
+        f"--refill_buffers={int(refill)}",
+    ]
     answer = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
     return float(answer["jobs"][0]["write"]["bw_bytes"]) / 1e6
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from snia_pts.result import TestResult
+    from snia_pts.results.result import TestResult
 
 _MIXES = (100, 95, 65, 50, 35, 5, 0)
 _SIZES = (1024, 128, 64, 32, 16, 8, 4, 0.5)
@@ -68,14 +68,27 @@ def tkperf_xml(result: TestResult) -> str:
     last = len(rounds) - 1
     values = [each[-1][-2] for each in rounds[-5:]]
     told = {
-        "fioversion": "fio-3.33\n", "numjobs": 4, "iodepth": 32, "runtime": 60, "xargs": [], "roundmat": rounds,
-        "stdyrounds": list(range(last - 4, last + 1)), "stdyvalues": values, "stdyslope": [0.0, values[0]],
-        "stdyavg": statistics.fmean(values), "reachstdystate": True, "rndnr": last,
-    }  # fmt: skip
+        "fioversion": "fio-3.33\n",
+        "numjobs": 4,
+        "iodepth": 32,
+        "runtime": 60,
+        "xargs": [],
+        "roundmat": rounds,
+        "stdyrounds": list(range(last - 4, last + 1)),
+        "stdyvalues": values,
+        "stdyslope": [0.0, values[0]],
+        "stdyavg": statistics.fmean(values),
+        "reachstdystate": True,
+        "rndnr": last,
+    }
     head = {
-        "testdate": "2026-01-01", "devinfo": "Device Logical Sector Size: 512", "kernel": "Linux\n", "lsb": "Debian\n",
-        "ioperfversion": "2.2", "cmdline": "tkperf ssd run none",
-    }  # fmt: skip
+        "testdate": "2026-01-01",
+        "devinfo": "Device Logical Sector Size: 512",
+        "kernel": "Linux\n",
+        "lsb": "Debian\n",
+        "ioperfversion": "2.2",
+        "cmdline": "tkperf ssd run none",
+    }
 
     def elements(values: dict[str, object]) -> str:
         return "".join(f"<{name}>{json.dumps(value)}</{name}>" for name, value in values.items())
@@ -103,9 +116,12 @@ def by_tkperf(document: str, checkout: Path, python: Path) -> Cost:
         (folder / "run.xml").write_text(document)
         plots = (python, checkout / "scripts" / "tkperf", "ssd", "run", "none", "-xml", "-ssdt", "iops")
         found = cost(
-            plots, (python.parent / "rst2pdf", "run.rst"), folder=folder, PYTHONPATH=str(checkout / "src"),
+            plots,
+            (python.parent / "rst2pdf", "run.rst"),
+            folder=folder,
+            PYTHONPATH=str(checkout / "src"),
             MPLBACKEND="agg",
-        )  # fmt: skip
+        )
         if not (folder / "run.pdf").exists():
             raise SystemExit("rst2pdf made no PDF of TKperf's report")
     return found
@@ -127,7 +143,7 @@ def by_libraries(run: Path) -> tuple[Cost, Cost]:
 def beside_tkperf(run: Path, checkout: Path, python: Path, suite: Sequence[str], repeats: int) -> None:
     """Let both make a report of the same rounds in turns, and print what each took."""
     from snia_pts.record.folder import RunFolder
-    from snia_pts.replay import assess
+    from snia_pts.record.replay import assess
 
     document = tkperf_xml(assess(RunFolder.existing(run)))
     costs: dict[str, list[Cost]] = {}
@@ -136,9 +152,11 @@ def beside_tkperf(run: Path, checkout: Path, python: Path, suite: Sequence[str],
         theirs = by_tkperf(document, checkout, python)
         plotted, typeset = by_libraries(run)
         for name, found in (
-            ("TKperf's four plots, rst2pdf", theirs), ("ours: PDF, HTML, XLSX", ours),
-            ("matplotlib: figures of a line", plotted), ("rst2pdf: the text alone", typeset),
-        ):  # fmt: skip
+            ("TKperf's four plots, rst2pdf", theirs),
+            ("ours: PDF, HTML, XLSX", ours),
+            ("matplotlib: figures of a line", plotted),
+            ("rst2pdf: the text alone", typeset),
+        ):
             costs.setdefault(name, []).append(found)
     print(f"{'medians, the largest':34} seconds CPU seconds peak MiB   TKperf : this, and of CPU seconds")
     theirs_first, *_ = costs.values()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from snia_pts.lab.simulated.drive import SimulatedDrive
 from snia_pts.lab.simulated.preset import preset_names, read_preset
-from snia_pts.steps import Stimulus
+from snia_pts.model.steps import Stimulus
 
 _MEBIBYTE = 1024
 _FILLS = 6.0
@@ -57,10 +57,10 @@ def measured(command: list[str]) -> tuple[float, float, float]:
 
 def picture(path: Path) -> None:
     """Draw random 4 KiB writes from FOB to steady state."""
-    from snia_pts.report import axes as ax
-    from snia_pts.report.drawing import settings
-    from snia_pts.report.figures import canvas, legend_beside, plot
-    from snia_pts.report.style import looks
+    from snia_pts.report.figures import axes as ax
+    from snia_pts.report.figures.figure import canvas, legend_beside, plot
+    from snia_pts.report.figures.render import settings
+    from snia_pts.report.figures.style import looks
 
     names = [name for name in preset_names() if read_preset(name).media.over_provisioning_percent]
     with settings():
@@ -84,9 +84,15 @@ def course(name: str, fills: float = _FILLS, steps: int = 300) -> tuple[list[flo
     drive = SimulatedDrive(read_preset(name), 1)
     capacity = drive.preset.drive.capacity_bytes
     stimulus = Stimulus(
-        access="RND", read_percent=0, block_size_bytes=4096, thread_count=4, queue_depth=32, range_offset_bytes=0,
-        range_bytes=capacity, seconds=60.0,
-    )  # fmt: skip
+        access="RND",
+        read_percent=0,
+        block_size_bytes=4096,
+        thread_count=4,
+        queue_depth=32,
+        range_offset_bytes=0,
+        range_bytes=capacity,
+        seconds=60.0,
+    )
     done = [drive.run(stimulus, float("inf"), fills * capacity / steps) for _ in range(steps)]
     return [fills * (place + 0.5) / steps for place in range(steps)], [each.write.ios / each.seconds for each in done]
 

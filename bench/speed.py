@@ -21,8 +21,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from snia_pts.lab.engine import FioEngine
-from snia_pts.steps import Stimulus
+from snia_pts.lab.fio.engine import FioEngine
+from snia_pts.model.steps import Stimulus
 from tests.drives import MIB, loop_device
 
 SIZE = 512 * MIB
@@ -30,12 +30,19 @@ MEMORY = Path("/dev/shm")  # noqa: S108  # a file in memory, as fast as a target
 #: What others tell fio beside range, size, mix, threads and queue depth.
 OTHERS: Mapping[str, tuple[str, ...]] = {
     "tuned by hand": (
-        "--ioengine=io_uring", "--thread", "--clocksource=clock_gettime", "--registerfiles", "--fixedbufs",
-        "--norandommap", "--random_generator=lfsr", "--cpus_allowed_policy=split", "--disable_slat=1",
+        "--ioengine=io_uring",
+        "--thread",
+        "--clocksource=clock_gettime",
+        "--registerfiles",
+        "--fixedbufs",
+        "--norandommap",
+        "--random_generator=lfsr",
+        "--cpus_allowed_policy=split",
+        "--disable_slat=1",
     ),
     "TKperf's settings": ("--ioengine=libaio", "--norandommap", "--randrepeat=0", "--refill_buffers=0"),
     "CloudHarmony's settings": ("--ioengine=libaio", "--randrepeat=0", "--refill_buffers", "--scramble_buffers=1"),
-}  # fmt: skip
+}
 
 
 def by_suite(device: Path, asked: Stimulus, points: int) -> float:
@@ -48,10 +55,20 @@ def by_suite(device: Path, asked: Stimulus, points: int) -> float:
 def by_fio(device: Path, asked: Stimulus, options: tuple[str, ...]) -> float:
     """Return the IOPS of a fio command."""
     argv = [
-        "fio", "--name=x", f"--filename={device}", "--direct=1", "--bs=4k", "--group_reporting", "--time_based",
-        f"--rw={'randread' if asked.read_percent else 'randwrite'}", f"--numjobs={asked.thread_count}",
-        f"--iodepth={asked.queue_depth}", f"--runtime={asked.seconds}", "--output-format=json", *options,
-    ]  # fmt: skip
+        "fio",
+        "--name=x",
+        f"--filename={device}",
+        "--direct=1",
+        "--bs=4k",
+        "--group_reporting",
+        "--time_based",
+        f"--rw={'randread' if asked.read_percent else 'randwrite'}",
+        f"--numjobs={asked.thread_count}",
+        f"--iodepth={asked.queue_depth}",
+        f"--runtime={asked.seconds}",
+        "--output-format=json",
+        *options,
+    ]
     job = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)["jobs"][0]
     return float(job["read"]["iops"] + job["write"]["iops"])
 
@@ -80,9 +97,15 @@ def main() -> None:
         )
         for read_percent, threads, depth in ((100, 1, 1), (100, 2, 32), (0, 1, 1), (0, 2, 32)):
             asked = Stimulus(
-                access="RND", read_percent=read_percent, block_size_bytes=4096, thread_count=threads, queue_depth=depth,
-                range_offset_bytes=0, range_bytes=SIZE, seconds=arguments.seconds,
-            )  # fmt: skip
+                access="RND",
+                read_percent=read_percent,
+                block_size_bytes=4096,
+                thread_count=threads,
+                queue_depth=depth,
+                range_offset_bytes=0,
+                range_bytes=SIZE,
+                seconds=arguments.seconds,
+            )
             ways: dict[str, Callable[[], float]] = {
                 "the suite": partial(by_suite, device, asked, 1),
                 "the suite, the next made ready": partial(by_suite, device, asked, 2),

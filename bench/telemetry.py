@@ -20,10 +20,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench.speed import interval
-from snia_pts.lab.engine import FioEngine
-from snia_pts.lab.telemetry import Observer, observe
-from snia_pts.measurement import Measurement
-from snia_pts.steps import Stimulus, Stretch
+from snia_pts.lab.fio.engine import FioEngine
+from snia_pts.lab.observation.telemetry import Observer, observe
+from snia_pts.model.measurement import Measurement
+from snia_pts.model.steps import ContinuousStimulus, Stimulus
 from tests.drives import MIB, loop_device
 
 READINGS = 2000
@@ -65,11 +65,17 @@ def stretch(device: str, evidence: Path, seconds: float, observer: Observer) -> 
     evidence.mkdir()
     engine = FioEngine(device, evidence, seed=1, io_engine="libaio", observer=observer)
     stimulus = Stimulus(
-        access="RND", read_percent=0, block_size_bytes=4096, thread_count=1, queue_depth=16, range_offset_bytes=0,
-        range_bytes=256 * MIB, seconds=seconds,
-    )  # fmt: skip
+        access="RND",
+        read_percent=0,
+        block_size_bytes=4096,
+        thread_count=1,
+        queue_depth=16,
+        range_offset_bytes=0,
+        range_bytes=256 * MIB,
+        seconds=seconds,
+    )
     marks: list[tuple[float, float]] = []
-    for outcome in engine.stretch(Stretch(phase="stimulus", stimulus=stimulus, sample_seconds=1.0)):
+    for outcome in engine.stretch(ContinuousStimulus(phase="stimulus", stimulus=stimulus, sample_seconds=1.0)):
         if isinstance(outcome, Measurement):
             (began, used), (ended, used_at_last) = marks[0], marks[-1]
             percent = 100 * (used_at_last - used) / (ended - began)

@@ -1,0 +1,133 @@
+"""Real points of every shape: each honest answer of fio's must be believed, and each false one made of it refused.
+
+``python bench/answers.py [--points 400] [--seed 1] [--folder DIR]`` (root) lets fio do short points of random shapes on
+a loop device in memory and on a file in DIR: both I/O engines, 1 to 8 threads, queue depths to 64, mixes of reads and
+writes and of sizes, by time, by passes and by a limit, with a ramp, with calls of fdatasync, and sampled.  Of each
+answer of ten I/Os or more every kind of ``tests/false_answers.py`` is made.  Prints what was refused, and what was not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from snia_pts.lab import fio
+from snia_pts.lab.fio.engine import FioEngine
+from snia_pts.lab.fio.probe import IO_ENGINES
+from snia_pts.model.measurement import Measurement
+from snia_pts.model.steps import BlockShare, ContinuousStimulus, Stimulus, Zone
+from tests.drives import MIB, filled, loop_device
+from tests.false_answers import FALSE, false_answer
+
+_RANGE = 32 * MIB
+#: Of one I/O the least, the mean and the greatest response time are the same.
+_FEWEST_IOS = 10
+_MIX = (
+    BlockShare(size_bytes=512, percent=4),
+    BlockShare(size_bytes=4096, percent=67),
+    BlockShare(size_bytes=65536, percent=29),
+)
+_SKEW = (Zone(access_percent=50, range_percent=5), Zone(access_percent=50, range_percent=95))
+
+
+def drawn(dice: random.Random) -> ContinuousStimulus:
+    """Return a point of a random shape; it is sampled where it says so."""
+    access = dice.choice(("RND", "SEQ"))
+    facts: dict[str, Any] = {
+        "access": access,
+        "read_percent": dice.choice((0, 0, 5, 50, 65, 95, 100, 100)),
+        "block_size_bytes": dice.choice((512, 4096, 4096, 8192, 65536, MIB)),
+        "thread_count": dice.choice((1, 1, 2, 3, 8)),
+        "queue_depth": dice.choice((1, 1, 4, 16, 64)),
+        "range_offset_bytes": 0,
+        "range_bytes": _RANGE - 512 * dice.choice((0, 0, 3)),
+    }
+    match dice.choice(("time", "time", "time", "mix", "limit", "passes", "ramp", "fdatasync", "waiting", "samples")):
+        case "mix":
+            facts.update(seconds=0.3, block_size_bytes=_MIX, access="RND", skew=dice.choice(((), _SKEW)))
+        case "limit":
+            facts.update(seconds=0.5, limit_bytes=dice.randrange(1, 64) * MIB)
+        case "passes":
+            facts.update(passes=dice.choice((1, 2)), access="SEQ")
+            facts["block_size_bytes"] = max(4096, facts["block_size_bytes"])
+        case "ramp":
+            facts.update(seconds=0.3, ramp_seconds=dice.choice((0.1, 0.3)))
+        case "fdatasync":
+            facts.update(seconds=0.3, options=(("fdatasync", "4"),))
+        case "waiting":
+            facts.update(seconds=0.3, options=(("ioengine", "psync"),))
+        case "samples":
+            stimulus = Stimulus(**facts, seconds=0.6)
+            return ContinuousStimulus(phase="stimulus", stimulus=stimulus, sample_seconds=0.1)
+        case _:
+            facts.update(seconds=dice.choice((0.1, 0.3, 1.0)))
+    return ContinuousStimulus(phase="stimulus", stimulus=Stimulus(**facts))
+
+
+def main() -> int:
+    """Run them; the exit code tells whether any answer was taken for what it is not."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--points", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path)
+    arguments = parser.parse_args()
+    wrong, kinds = Counter[str](), Counter[str]()
+    with (
+        tempfile.TemporaryDirectory(dir=arguments.folder) as place,
+        tempfile.TemporaryDirectory(dir="/dev/shm") as memory,
+    ):
+        image = filled(Path(memory) / "loop.img", _RANGE)
+        with loop_device(image) as device:
+            targets = (str(device), str(filled(Path(place) / "file.img", _RANGE)))
+            for number, found in enumerate(points(arguments, targets, Path(place))):
+                refused, offered, believed = found
+                kinds["honest"] += 1
+                kinds["refused"] += bool(refused)
+                kinds["false"] += offered
+                wrong.update(believed)
+                if refused:
+                    print(f"point {number}: refused: {refused}", flush=True)
+    print(f"honest answers {kinds['honest']}, refused {kinds['refused']}")
+    print(f"false answers {kinds['false']} of {len(FALSE)} kinds, believed {wrong.total()} {dict(wrong)}")
+    return int(bool(kinds["refused"] or wrong))
+
+
+def points(
+    arguments: argparse.Namespace, targets: tuple[str, str], place: Path
+) -> Iterator[tuple[str, int, list[str]]]:
+    """Measure points; give why each was refused, how many false answers were made of it, and which were believed."""
+    dice = random.Random(arguments.seed)
+    for number in range(arguments.points):
+        evidence = place / f"{number}"
+        evidence.mkdir()
+        step, io_engine = drawn(dice), dice.choice(IO_ENGINES)
+        engine = FioEngine(targets[number % 2], evidence, seed=number + 1, io_engine=io_engine)
+        try:
+            (measured,) = (each for each in engine.stretch(step) if isinstance(each, Measurement))
+        except fio.AnswerRejected as refusal:
+            yield f"{step.stimulus} on {io_engine}: {refusal.reason}", 0, []
+            continue
+        answer = (evidence / f"{measured.evidence}.json").read_text()
+        kinds = FALSE if measured.ios >= _FEWEST_IOS else ()
+        yield "", len(kinds), [kind for kind in kinds if believed(step.stimulus, false_answer(answer, kind))]
+
+
+def believed(stimulus: Stimulus, answer: str) -> bool:
+    """Tell whether an answer is believed."""
+    try:
+        fio.accept(stimulus, 0, False, answer)
+    except fio.AnswerRejected:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())
