@@ -782,7 +782,7 @@ def test_passes_want_every_byte(more: int) -> None:
     with pytest.raises(fio.AnswerRejected) as refused:
         accept(document, **passes)
 
-    assert (refused.value.blame, f"instead of {exact_capacity(2097152)}" in refused.value.reason) == ("device", True)
+    assert (refused.value.blame, f"instead of {exact_capacity(2097152)}" in refused.value.reason) == ("host", True)
 
 
 # -- junk -----------------------------------------------------------------------------------------------------------
@@ -992,8 +992,15 @@ def test_a_pass_may_lack_the_bytes_of_lost_ios(bytes_too: bool) -> None:
     text = json.dumps(lossy(4, bytes_too=bytes_too))
 
     assert fio.accept(whole, 0, False, text, allow_uncounted=True)[1].ios == 1000
-    with pytest.raises(fio.AnswerRejected, match="were transferred instead of"):
-        fio.accept(replace(whole, range_bytes=1005 * 4096), 0, False, text, allow_uncounted=True)
+    longer = replace(whole, range_bytes=1005 * 4096)
+    with pytest.raises(fio.AnswerRejected, match="were transferred instead of") as refused:
+        fio.accept(longer, 0, False, text, allow_uncounted=True)
+    assert refused.value.blame == "host"
+    short = json.loads(text)
+    short["jobs"][0]["write"]["short_ios"] = 1
+    with pytest.raises(fio.AnswerRejected, match="were transferred instead of") as refused:
+        fio.accept(longer, 0, False, json.dumps(short), allow_uncounted=True)
+    assert refused.value.blame == "device"
 
 
 def synced(**changes: Any) -> str:

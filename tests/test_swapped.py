@@ -7,6 +7,7 @@ import random
 import shutil
 import stat
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -28,6 +29,24 @@ SWAPS = {
 SIZE_BYTES = 16 * MIB
 
 
+#: Stands in a program's place.  No shell: bash would unblock SIGCHLD, and fio then lose count of its I/Os.
+WRAPPER = """#!{python} -IS
+import os, pathlib, re, signal, subprocess, sys
+folder, calls = pathlib.Path(__file__).parent, pathlib.Path(__file__).with_name("calls")
+arguments, job = sys.argv[1:], pathlib.Path(sys.argv[-1])
+if {program!r} == "dd" or "SNIA_PTS_TARGET" in os.environ and re.search("(?m)^rw=.*(write|rw)", job.read_text()):
+    with calls.open("a") as file:
+        file.write("call\\n")
+    if len(calls.read_text().split()) >= {turn}:
+        if {ready}:
+            arguments = [each.replace("<&3 #", f"<&3; {{folder}}/swap #") for each in arguments]
+        else:
+            subprocess.run([folder / "swap"])
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+os.execv({real!r}, [{real!r}, *arguments])
+"""
+
+
 def wrapper(place: Path, program: str, swap: str, turn: int, *, ready: bool = False) -> dict[str, str]:
     """Put a program on the PATH that swaps the target at its call number ``turn`` that writes; return the environment.
 
@@ -36,22 +55,10 @@ def wrapper(place: Path, program: str, swap: str, turn: int, *, ready: bool = Fa
     """
     folder, real = place / "bin", shutil.which(program)
     folder.mkdir()
-    for path, lines in (
-        (folder / "swap", (f"mkdir {place}/swapped 2>/dev/null || exit 0", f"PLACE={place}", swap)),
-        (
-            folder / program,
-            (
-                'job="${@: -1}" calls=0',
-                f'if [ {program} = dd ] || {{ [ -n "$SNIA_PTS_TARGET" ] && grep -Eq "^rw=.*(write|rw)" "$job"; }}',
-                f"then echo call >>{place}/calls; calls=$(wc -l <{place}/calls); fi",
-                f'if [ "$calls" = {turn} ] && {str(not ready).lower()}; then {folder}/swap; fi',
-                f"new='<&3; {folder}/swap #'",
-                f'if [ "$calls" = {turn} ]; then set -- "${{@/<&3 #/"$new"}}"; fi',
-                f'exec {real} "$@"',
-            ),
-        ),
-    ):
-        path.write_text("\n".join(("#!/bin/bash", *lines, "")))
+    once = f"#!/bin/sh\nmkdir {place}/swapped 2>/dev/null || exit 0\nPLACE={place}\n{swap}\n"
+    around = WRAPPER.format(python=sys.executable, program=program, real=real, turn=turn, ready=ready)
+    for path, text in ((folder / "swap", once), (folder / program, around)):
+        path.write_text(text)
         path.chmod(0o755)
     return {**ENVIRONMENT, "PATH": f"{folder}:{os.environ['PATH']}"}
 
@@ -82,7 +89,7 @@ def test_fio_opens_what_is_held(tmp_path: Path, swap: str, ready: bool) -> None:
         done = run(tmp_path, environment, "--size", str(SIZE_BYTES), "--purge", "none")
 
         assert content(Path(f"/proc/self/fd/{kept.fileno()}")) == before
-    assert (tmp_path / "swapped").exists()
+    assert (tmp_path / "swapped").exists(), done.stderr
     assert done.returncode == 13, done.stderr
     assert "disk/x.img" in done.stderr
 
@@ -99,7 +106,7 @@ def test_a_purge_overwrites_what_is_held(tmp_path: Path, swap: str) -> None:
         done = run(tmp_path, environment, "--size", str(SIZE_BYTES), "--purge", "overwrite")
 
         assert content(Path(f"/proc/self/fd/{kept.fileno()}")) == before
-    assert (tmp_path / "swapped").exists()
+    assert (tmp_path / "swapped").exists(), done.stderr
     assert done.returncode in (11, 13), done.stderr
 
 

@@ -81,7 +81,7 @@ def accept(
             raise AnswerRejected("host", reason, repeatable=True)
         read, write = (_transfers(stimulus, job[side], f"{side}s", uncounted) for side in ("read", "write"))
         uncounted_bytes = uncounted * stimulus.largest_block_bytes
-        _amounts(stimulus, read, write, uncounted_bytes)
+        _amounts(stimulus, read, write, uncounted_bytes, cut_short=_cut_short(job))
         _runtime(stimulus, read, write, stall_seconds, uncounted_bytes)
         require_outstanding(stimulus, (read, write))
         for what, side in (("read", read), ("write", write)):
@@ -273,8 +273,16 @@ def _measurable(*numbers: float) -> None:
         raise ValueError("an amount below zero, or beyond all that can be measured")
 
 
-def _amounts(stimulus: Stimulus, read: Transfers, write: Transfers, uncounted_bytes: int) -> None:
-    """Bytes and I/O counts must be there, and be what was asked."""
+def _cut_short(job: Mapping[str, Any]) -> bool:
+    """Return whether the device transferred less than it was asked to in some I/O, by fio's count."""
+    return any(job[side].get(count, 0) for side in ("read", "write") for count in ("short_ios", "drop_ios"))
+
+
+def _amounts(stimulus: Stimulus, read: Transfers, write: Transfers, uncounted_bytes: int, *, cut_short: bool) -> None:
+    """Bytes and I/O counts must be there, and be what was asked.
+
+    An amount that is not reached, without any error, is fio's failure, unless I/Os were ``cut_short``.
+    """
     ios, total = read.ios + write.ios, read.transferred_bytes + write.transferred_bytes
     if not ios or not total:
         raise AnswerRejected("host", "fio did no I/O at all (does something else use the target?)")
@@ -284,7 +292,10 @@ def _amounts(stimulus: Stimulus, read: Transfers, write: Transfers, uncounted_by
     if stimulus.amount_bytes is not None:
         if not stimulus.amount_bytes - uncounted_bytes <= total <= stimulus.amount_bytes:
             instead = exact_capacity(stimulus.amount_bytes)
-            raise AnswerRejected("device", f"{exact_capacity(total)} were transferred instead of {instead}")
+            reason = f"{exact_capacity(total)} were transferred instead of {instead}"
+            if cut_short:
+                raise AnswerRejected("device", reason)
+            raise AnswerRejected("host", f"fio ended without an error, but {reason}")
         return
     limit, largest = stimulus.limit_bytes, stimulus.largest_block_bytes
     if limit is not None and total > stimulus.thread_count * (thread_limit(stimulus, limit) + largest):
