@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import random
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from snia_pts.lab.laboratory import target_deviations
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
 from snia_pts.lab.simulated.preset import Preset, read_preset
 from snia_pts.model.measurement import Measurement, Outcome, Sample
@@ -107,7 +109,11 @@ def reference(test: str, place: Path) -> Reference:
     specification = specification_of(test)
     device = simulated_dut("enterprise-nvme", preset())
     facts = dataclasses.replace(
-        samples.run_facts(specification.spec, device=device, found=specification.deviations),
+        samples.run_facts(
+            specification.spec,
+            device=device,
+            found=(*specification.deviations, *target_deviations(device, specification.spec)),
+        ),
         started=BEGAN.isoformat(timespec="milliseconds"),
     )
     simulated = laboratory(facts, folder)
@@ -119,9 +125,10 @@ def reference(test: str, place: Path) -> Reference:
 def killed(before: Path, place: Path, journal: bytes) -> RunFolder:
     """Return the folder of a run as a crash leaves it: with so much of its journal, and the evidence until then."""
     place.mkdir()
-    (place / "evidence").symlink_to(before / "evidence")
+    shutil.copytree(before / "evidence", place / "evidence")
     folder = RunFolder(path=place)
     folder.journal.write_bytes(journal)
+    samples.remove_later_evidence(folder)
     return folder
 
 

@@ -17,6 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from snia_pts.lab.evidence import number_of
+from snia_pts.lab.fio.engine import stimulus_seed
+from snia_pts.lab.laboratory import target_deviations
 from snia_pts.model.annotations import Annotations
 from snia_pts.model.dut import Dut
 from snia_pts.model.histogram import Histogram
@@ -201,7 +204,8 @@ def run_facts(
 
 def store_run(path: Path, test: str = "iops", **how: Any) -> RunFolder:
     """Make a stored run of a scripted drive's answers, with an evidence file for each, as of a simulated drive."""
-    facts = run_facts(read_specification(test, "2.0.2", "enterprise").spec, device=dut(kind="simulated"))
+    spec, device = read_specification(test, "2.0.2", "enterprise").spec, dut(kind="simulated")
+    facts = run_facts(spec, device=device, found=target_deviations(device, spec))
     told = iter(answers(facts.spec, facts.dut, **how)[0])
     folder = RunFolder.create(path)
 
@@ -209,17 +213,39 @@ def store_run(path: Path, test: str = "iops", **how: Any) -> RunFolder:
         asked, outcomes = next(told)
         assert asked == step
         for outcome in outcomes:
+            if isinstance(outcome, PurgeOutcome):
+                (folder.evidence / f"{outcome.evidence}.json").write_text("{}")
             if isinstance(outcome, Measurement):
                 answer = json.dumps(
                     {"jobs": [{"read": _as_answered(outcome.read), "write": _as_answered(outcome.write)}]}
                 )
                 (folder.evidence / f"{outcome.evidence}.json").write_text(answer)
-                yield dataclasses.replace(outcome, evidence_sha256=hashlib.sha256(answer.encode()).hexdigest())
+                yield dataclasses.replace(
+                    outcome,
+                    seed=stimulus_seed(facts.seed or 0, number_of(outcome.evidence) or 0),
+                    evidence_sha256=hashlib.sha256(answer.encode()).hexdigest(),
+                )
             else:
                 yield outcome
 
     run(facts, perform, folder, lambda event: None)
     return folder
+
+
+def cut_journal(folder: RunFolder, lines: int) -> None:
+    """Leave ``lines`` entries of a run as a crash would, without a result."""
+    kept = folder.journal.read_bytes().splitlines(keepends=True)[:lines]
+    folder.journal.write_bytes(b"".join(kept))
+    folder.result.unlink(missing_ok=True)
+    remove_later_evidence(folder)
+
+
+def remove_later_evidence(folder: RunFolder) -> None:
+    """Remove the evidence that has no entry in the journal, but for that of one point."""
+    whole = [line for line in folder.journal.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    known = {name for line in whole for name in json.loads(line)["entry"].get("evidence", {})}
+    for path in sorted(path for path in folder.evidence.iterdir() if path.name not in known)[1:]:
+        path.unlink()
 
 
 def _as_answered(side: Transfers) -> dict[str, Any]:
@@ -322,7 +348,7 @@ class _Device:
             survivors=0,
             started=STARTED.isoformat(),
             seconds=42.5,
-            evidence=f"{self.count:05}-purge",
+            evidence=f"{self.count + 1:05}-purge",
         )
 
     def _idled(self, seconds: float) -> IdleOutcome:

@@ -24,7 +24,7 @@ import pytest
 from lxml import etree
 
 from snia_pts.cli.main import main
-from snia_pts.errors import HostFailed, PurgeFailed, SpecError, TargetBusy, TargetUnfit
+from snia_pts.errors import HostFailed, PurgeFailed, RecordError, SpecError, TargetBusy, TargetUnfit
 from snia_pts.lab.array import ArrayPurger, AssembledArray, Drives, MemberCaches, Slots, mdadm, predicted_dut, storcli
 from snia_pts.lab.array.answers import size_bytes
 from snia_pts.lab.array.controller import MadeArray, find
@@ -1189,6 +1189,10 @@ def test_what_a_member_does_is_taken_from_a_run_of_it(tmp_path: Path, capsys: py
     assert _speeds(Measured(disk_iops=1.0), "array.toml", None) == Speeds(
         iops=((50, 1.0),), source="array.toml: disk_iops"
     )
+    answer = next((tmp_path / "run/evidence").glob("00003-*.json"))
+    answer.write_text(answer.read_text() + " ")
+    with pytest.raises(RecordError, match=f"{answer.name}: its SHA-256 is not the one in the journal"):
+        _speeds(Measured(disk_iops=1.0), "array.toml", tmp_path / "run")
     assert main(["iops", "sim:enterprise-sata", "--member-run", str(tmp_path / "run"), "--plan"]) == 2
     assert "--member-run is for arrays" in capsys.readouterr().err
 

@@ -308,7 +308,7 @@ def test_the_files_of_a_rejected_attempt_are_in_its_measurements_entry(tmp_path:
     result = killing.reference("iops", tmp_path / "run").result
     folder, (loop, *_) = RunFolder(path=tmp_path / "run"), result.loops
     first = loop.rounds[0].measurements[0]
-    name = "99999-rejected"
+    name = "00000-rejected"
     path = folder.evidence / f"{name}.json"
     path.write_text("{}")
     digest = hashlib.sha256(b"{}").hexdigest()

@@ -14,6 +14,7 @@ import pytest
 from snia_pts.cli.main import main
 from snia_pts.errors import DeviceFailed, Interrupted, NotResumable
 from snia_pts.lab.device.identity import block_dut, read_dut
+from snia_pts.lab.laboratory import target_deviations
 from snia_pts.model.run_options import RunOptions
 from snia_pts.record.entries import StartEntry
 from snia_pts.record.folder import RunFolder
@@ -235,7 +236,8 @@ def test_a_drive_that_does_not_answer_is_told(tmp_path: Path, capsys: pytest.Cap
     with loop_device(image, 8 * MIB) as device:
         folder = RunFolder.create(tmp_path / "run")
         spec = read_specification("iops", "2.0.2", "enterprise").spec
-        facts = samples.run_facts(spec, device=samples.dut(path=str(device), kind="loop device", serial=""))
+        drive = samples.dut(path=str(device), kind="loop device", serial="")
+        facts = samples.run_facts(spec, device=drive, found=target_deviations(drive, spec))
         with Journal(folder.journal) as journal:
             journal.append(StartEntry(facts=replace(facts, options=RunOptions(test="iops", target=str(device)))))
         before = folder.journal.read_bytes()

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pypdf import PdfReader
 
 from snia_pts.cli.main import main
 from snia_pts.errors import RecordError, ReportError, RunFolderError
+from snia_pts.model.run_options import RunOptions
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.report import registry as building
 from snia_pts.report.formats import rst
@@ -25,9 +27,9 @@ from snia_pts.runner.suite import seed_of
 from snia_pts.spec import SPEC_TYPES
 from snia_pts.spec.limits import Limit
 from snia_pts.units import duration, number
-from tests import samples
+from tests import killing, samples
 from tests.drives import special
-from tests.samples import store_run
+from tests.samples import cut_journal, store_run
 
 TESTS = tuple(SPEC_TYPES)
 
@@ -354,10 +356,7 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SuiteFolder:
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
     folder = SuiteFolder.create(tmp_path / "all", ("throughput", "latency", "wsat"))
     store_run(folder.place("throughput"), "throughput")
-    run = store_run(folder.place("latency"), "latency")
-    lines = run.journal.read_bytes().splitlines(keepends=True)
-    run.journal.write_bytes(b"".join(lines[:30]))
-    run.result.unlink()
+    cut_journal(store_run(folder.place("latency"), "latency"), 30)
     return folder
 
 
@@ -424,6 +423,41 @@ def test_the_run_of_another_test_is_refused(stored: SuiteFolder, capsys: pytest.
     for verb in ("assess", "report"):
         assert main([verb, str(stored.path)]) == 14
         assert "its journal is of the test latency" in capsys.readouterr().err
+
+
+def test_a_test_that_was_taken_off_the_list_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """A summary leaves out no run that is there."""
+    listed = stored.path / "suite.json"
+    document = json.loads(listed.read_text())
+    document["tests"].remove("latency")
+    listed.write_text(json.dumps(document))
+
+    for verb in ("assess", "report"):
+        assert main([verb, str(stored.path)]) == 14
+        assert "does not list the test latency, whose run is there" in capsys.readouterr().err
+
+
+def test_the_run_of_another_drive_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """A summary is that of one drive."""
+    killing.reference("wsat", stored.place("wsat"))
+
+    for verb in ("assess", "report"):
+        assert main([verb, str(stored.path)]) == 14
+        assert "that of the test before is EXAMPLE" in capsys.readouterr().err
+
+
+def test_a_run_with_another_seed_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    """suite.json holds the seed of each of its runs; a run with another seed comes from elsewhere."""
+    asked = [RunOptions(test=test, target="sim:enterprise-sata", seed=1) for test in stored.tests]
+    shutil.rmtree(stored.place("latency"))
+    (stored.path / "suite.json").unlink()
+    stored.place("throughput").rename(stored.path.parent / "throughput")
+    SuiteFolder.create(stored.path, stored.tests, asked)
+    (stored.path.parent / "throughput").rename(stored.place("throughput"))
+
+    for verb in ("assess", "report"):
+        assert main([verb, str(stored.path)]) == 14
+        assert "its journal is of another run: expected seed 1, got " in capsys.readouterr().err
 
 
 def test_a_folder_of_nothing_gives_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import assess
 from snia_pts.runner.verification import check_evidence
 from tests import killing, tkperf_files
+from tests.test_end_to_end import SMALL
 
 SHORT = (
     "settling.sample_seconds=0.1",
@@ -40,10 +41,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = ("--serial", "drive.img", *quiet)
     asked = ("wsat", str(folder / "drive.img"), "--size", "32M", "--run-dir", str(folder / "real"))
     assert main([*asked, *settings, *target]) == 0
-    (folder / "drive.img").unlink()
     asked = ("profile", "run", "etcd-fsync", str(folder / "drive.img"), "--run-dir", str(folder / "synced"))
-    assert main([*asked, "--size", "32M", "--seconds", "0.2", *target]) in (0, LimitsMissed.exit_code)  # slow or not
+    assert main([*asked, "--overwrite", "--size", "32M", "--seconds", "0.2", *target]) in (
+        0,
+        LimitsMissed.exit_code,
+    )  # slow or not
     killing.reference("throughput", folder / "simulated")
+    points = ("iops", str(folder / "drive.img"), "--overwrite", "--size", "32M", "--run-dir", str(folder / "points"))
+    assert main([*points, "--seed", "4711", *SMALL, *target]) == 0
+    (folder / "drive.img").unlink()
+    killing.reference("iops", folder / "rounds")
     (folder / "tkperf.xml").write_bytes(tkperf_files.ssd())
     assert main(["import", str(folder / "tkperf.xml"), "--run-dir", str(folder / "all"), "--to", "none"]) == 0
     (folder / "all" / "iops").rename(folder / "imported")
@@ -123,7 +130,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["real", "synced", "simulated", "imported"])
+@pytest.mark.parametrize("name", ["real", "synced", "points", "simulated", "rounds", "imported"])
 def test_numbers_of_untouched_runs_agree(name: str, runs: Path) -> None:
     """A run that nobody changed has the numbers of its evidence."""
     folder = RunFolder(path=runs / name)
@@ -196,3 +203,112 @@ def test_an_answer_that_is_not_accepted_is_a_difference(runs: Path, tmp_path: Pa
 
     (difference,) = check_evidence(folder, assess(folder)).differences
     assert "cannot be read again: fio's answer contradicts itself" in difference
+
+
+def measured(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the entries of measurements."""
+    return [each for each in entries if each["kind"] == "outcome" and each["outcome"]["kind"] == "measurement"]
+
+
+@pytest.mark.parametrize("suffixes", [(".json",), (".json", ".fio")])
+def test_the_answers_of_two_points_are_not_exchanged(suffixes: tuple[str, ...], runs: Path, tmp_path: Path) -> None:
+    """Each answer repeats the seed of its own point: the same point of another round has another."""
+    contents: dict[str, bytes] = {}
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        found = measured(entries)
+        one = found[-1]
+        other = next(each for each in found if each["outcome"]["stimulus"] == one["outcome"]["stimulus"])
+        assert one is not other
+        names = [each["outcome"]["evidence"] for each in (one, other)]
+        for suffix in suffixes:
+            for name, theirs in zip(names, reversed(names), strict=True):
+                contents[f"{name}{suffix}"] = (runs / "points" / "evidence" / f"{theirs}{suffix}").read_bytes()
+        for name in ("read", "write", "engine_cpu_percent", "evidence_sha256"):
+            one["outcome"][name], other["outcome"][name] = other["outcome"][name], one["outcome"][name]
+        for entry in (one, other):
+            digests = {
+                name: hashlib.sha256(contents[name]).hexdigest() for name in entry["evidence"] if name in contents
+            }
+            entry["evidence"].update(digests)
+
+    folder = changed(runs / "points", tmp_path / "run", change)
+    for name, content in contents.items():
+        (folder.evidence / name).write_bytes(content)
+
+    found = check_evidence(folder, assess(folder)).differences
+    sentence = "answer is that of another job: expected randseed=" if len(suffixes) == 1 else "has another seed than"
+    assert len(found) == 2
+    assert all(sentence in difference for difference in found)
+
+
+def test_the_answers_of_another_run_are_refused(runs: Path, tmp_path: Path) -> None:
+    """A run says which seed it had, and its points' seeds follow from that one."""
+    folder = changed(runs / "points", tmp_path / "run", lambda entries: entries[0]["facts"].update(seed=4712))
+
+    assert all(": seed is " in difference for difference in check_evidence(folder, assess(folder)).differences)
+    assert check_evidence(folder, assess(folder)).differences
+
+
+def test_an_answer_stands_for_one_point(runs: Path, tmp_path: Path) -> None:
+    """Two points with the same answer, under two names, are no two measurements."""
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        first, second = measured(entries)[-2:]
+        second["outcome"]["evidence_sha256"] = first["outcome"]["evidence_sha256"]
+        name = f"{second['outcome']['evidence']}.json"
+        second["evidence"][name] = first["outcome"]["evidence_sha256"]
+
+    folder = changed(runs / "points", tmp_path / "run", change)
+    one, two = (folder.evidence / f"{each.evidence}.json" for each in list(assess(folder).measurements)[-2:])
+    two.write_bytes(one.read_bytes())
+
+    found = check_evidence(folder, assess(folder)).differences
+    assert any("is the answer of another point, too" in difference for difference in found)
+
+
+def test_a_round_that_was_cut_out_is_missed(runs: Path, tmp_path: Path) -> None:
+    """A journal without the first round, whose digests moved to the end, has no measurement for its evidence."""
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        rounds = [
+            place for place, each in enumerate(entries) if each["kind"] == "step" and each["step"]["kind"] == "round"
+        ]
+        for entry in entries[rounds[0] : rounds[1]]:
+            entries[-1]["evidence"].update(entry.get("evidence", {}))
+        for place in rounds[1:]:
+            entries[place]["step"]["number"] -= 1
+        del entries[rounds[0] : rounds[1]]
+
+    folder = changed(runs / "rounds", tmp_path / "run", change)
+
+    (difference,) = check_evidence(folder, assess(folder)).differences
+    assert difference.startswith("the journal has no measurement for evidence number ")
+
+
+def test_a_journal_that_was_cut_is_missing_points(runs: Path, tmp_path: Path) -> None:
+    """A crash leaves evidence of two points at most without an entry, not that of half a run."""
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        del entries[len(entries) // 2 :]
+
+    folder = changed(runs / "rounds", tmp_path / "run", change)
+
+    (difference,) = check_evidence(folder, assess(folder)).differences
+    assert difference.startswith("the journal has no measurement for evidence number ")
+    assert main(["resume", str(folder.path)]) == 14
+
+
+@pytest.mark.parametrize("what", ["steady_state.window_rounds", "device under test"])
+def test_a_deviation_that_was_taken_out_is_missed(what: str, runs: Path, tmp_path: Path) -> None:
+    """The deviations of a specification and of a target follow from them, and stand in the journal."""
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        facts = entries[0]["facts"]
+        assert any(each["what"] == what for each in facts["deviations"])
+        facts["deviations"] = [each for each in facts["deviations"] if each["what"] != what]
+
+    folder = changed(runs / "points", tmp_path / "run", change)
+
+    (difference,) = check_evidence(folder, assess(folder)).differences
+    assert difference.startswith(f"the journal does not list this deviation: {what}")

@@ -6,9 +6,15 @@ import re
 from pathlib import Path
 
 
+def number_of(name: str) -> int | None:
+    """Return the number that a name of evidence begins with; None where it begins with none."""
+    found = re.match(r"[0-9]{5,9}(?=-)", name)
+    return int(found[0]) if found else None
+
+
 def last_number(evidence: Path) -> int:
     """Return the highest number that a file in the folder ``evidence`` begins with; 0 where there is none."""
-    return max((int(path.name[:5]) for path in evidence.iterdir() if re.match(r"[0-9]{5}-", path.name)), default=0)
+    return max((number_of(path.name) or 0 for path in evidence.iterdir()), default=0)
 
 
 def pre_run_path(evidence: Path, name: str) -> Path:

@@ -44,7 +44,8 @@ class JournalReader:
 
     A step that a resume discarded is skipped.  These are known once ``steps`` is exhausted: ``end`` (None in a run
     that was killed), ``torn`` (the last line is incomplete), ``interruptions``, ``evidence`` (the digest of each file
-    by its name), and ``length`` (bytes) and ``checksum`` of all complete lines.
+    by its name), ``discarded`` (the measurements of steps that were discarded), and ``length`` (bytes) and ``checksum``
+    of all complete lines.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,6 +60,7 @@ class JournalReader:
         self.end: EndEntry | None = None
         self.interruptions: list[Interruption] = []
         self.evidence: dict[str, str] = {}
+        self.discarded: list[Measurement] = []
         self.torn = False
         self.length = self.checksum = 0
         first = next(self._entries, (0, None))[1]
@@ -100,6 +102,8 @@ class JournalReader:
         count = written_bytes = 0
         for outcome in outcomes:
             whole = isinstance(step, ContinuousStimulus) and isinstance(outcome, Measurement)
+            if isinstance(outcome, Measurement):
+                self.discarded.append(outcome)
             count += 1
             written_bytes = _written_bytes(outcome) + (0 if whole else written_bytes)
         self._losses[ordinal] = count, written_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -58,7 +59,10 @@ class SuiteFolder:
 
     @classmethod
     def existing(cls, path: Path) -> SuiteFolder | None:
-        """Return the folder of all at ``path``; None when it is something else.  Raises RecordError for a wrong one."""
+        """Return the folder of all at ``path``; None when it is something else.
+
+        Raises RecordError for a wrong one, and for one that holds the run of a test that suite.json does not list.
+        """
         try:
             text = read_regular(path / _NAME, _LONGEST_BYTES).decode("utf-8")
         except (FileNotFoundError, NotADirectoryError):
@@ -77,6 +81,11 @@ class SuiteFolder:
             tests, options = (), ()
         if not tests or len(set(map(str, tests))) != len(tests) or not {*map(str, tests)} <= SPEC_TYPES.keys():
             raise RecordError(path=path, reason=f"{_NAME} does not list valid tests", hint="")
+        for test in sorted(SPEC_TYPES.keys() - set(tests)):
+            if os.path.lexists(RunFolder(path=path / test).journal):
+                raise RecordError(
+                    path=path, reason=f"{_NAME} does not list the test {test}, whose run is there", hint=""
+                )
         return cls(path=path.resolve(), tests=tests, options=options)
 
     @contextmanager
@@ -115,12 +124,16 @@ class SuiteFolder:
             raise unreadable(folder.path, error) from None
 
     def recorded(self, test: str) -> RunFolder | None:
-        """Return a test's run folder as ``run`` does; raises RecordError if its journal is of another test."""
+        """Return a test's run folder as ``run`` does; raises RecordError if its journal is that of another run."""
         folder = self.run(test)
         if folder is not None:
-            found = JournalReader(folder.journal).facts.spec.test
-            if found != test:
-                raise RecordError(path=folder.path, reason=f"its journal is of the test {found}", hint="")
+            facts = JournalReader(folder.journal).facts
+            if facts.spec.test != test:
+                raise RecordError(path=folder.path, reason=f"its journal is of the test {facts.spec.test}", hint="")
+            for asked in self.options:
+                if asked.test == test and asked.seed not in (None, facts.seed):
+                    reason = f"its journal is of another run: expected seed {asked.seed}, got {facts.seed}"
+                    raise RecordError(path=folder.path, reason=reason, hint="")
         return folder
 
     def discard(self) -> None:

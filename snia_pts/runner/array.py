@@ -40,6 +40,7 @@ from ..units import KIB
 from .confirmation import Confirm, ConfirmDestruction, ThreatenedDrive
 from .device import DeviceSetup
 from .target import AS_FOUND
+from .verification import require_evidence
 
 _WHAT = "The array"
 _REMEDY = "Correct the file; docs/array.rst tells every key."
@@ -229,7 +230,9 @@ def _speeds(measured: Measured, path: str, run: Path | None) -> Speeds | None:
     if run is None:
         told = measured.disk_iops
         return None if told is None else Speeds(iops=((50, told),), source=f"{path}: disk_iops")
-    result = assess(RunFolder.existing(run))
+    folder = RunFolder.existing(run)
+    result = assess(folder)
+    require_evidence(folder, result)
     loop = result.loop()
     points = [each for measured_round in (loop.window_rounds if loop else ()) for each in measured_round.measurements]
     found: dict[int, list[float]] = {}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from ..errors import Interrupted, NotResumable, ReportError, SniaPtsError, UsageError, stop_cause
+from ..errors import Interrupted, NotResumable, RecordError, ReportError, SniaPtsError, UsageError, stop_cause
 from ..files import shell_quoted
 from ..lab.host.conditions import put_back
 from ..lab.settings.settings import NOTE
@@ -324,9 +324,15 @@ def build_summary(
 def _results(
     folder: SuiteFolder, change: Callable[[TestResult], TestResult]
 ) -> Iterator[tuple[str, TestResult | None]]:
+    first: TestResult | None = None
     for test in folder.tests:
         run = folder.recorded(test)
-        yield test, change(assess(run)) if run else None
+        result = assess(run) if run else None
+        first = first or result
+        if run and first and result and result.facts.dut.summary != first.facts.dut.summary:
+            reason = f"its drive is {result.facts.dut.summary}; that of the test before is {first.facts.dut.summary}"
+            raise RecordError(path=run.path, reason=reason, hint="Each folder of several tests is of one drive.")
+        yield test, change(result) if result else None
 
 
 def _summarise(work: _Suite, unreported: Sequence[ReportError]) -> FinishedSuite:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
 from ..files import data_folder
 from ..text import suggestion
-from . import SPEC_TYPES, Deviation, OperatorSetting, Spec, TestClass, TestSpec
+from . import SPEC_TYPES, Deviation, OperatorSetting, ProfileSpec, Spec, TestClass, TestSpec
 from .toml_file import checked, mistaken, read_toml
 
 SPECS = data_folder("specs")
@@ -73,6 +74,19 @@ def read_specification(
     differences = (each for each in found if isinstance(each, Deviation))
     deviations = (*differences, *departures, *_foreign(standard, chosen))
     return Specification(spec=spec, test_class=test_class, deviations=deviations, settings=settings)
+
+
+def spec_deviations(spec: Spec, test_class: TestClass) -> tuple[Deviation, ...]:
+    """Return what of a specification differs from the standard's, which ``read_specification`` lists too.
+
+    That it is in a file of its own is not to be seen.  A profile is no part of the standard: it has none.
+    """
+    if isinstance(spec, ProfileSpec):
+        return ()
+    standard = _File.read(SPECS / f"{spec.test}-{spec.pts}.toml", test_class)
+    values = {key: _plain(reduce(getattr, key.split("."), spec)) for key in standard.leaves}
+    found = _differences(standard, standard, values)
+    return (*(each for each in found if isinstance(each, Deviation)), *standard.departures)
 
 
 def parse_override(text: str) -> tuple[str, Any]:

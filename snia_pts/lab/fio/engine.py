@@ -328,8 +328,8 @@ class FioEngine:
             read, write = _accepted(
                 point.stimulus, finished, answer, self._stall_seconds, allow_uncounted=allow_uncounted
             )
-            ignored = dict(point.stimulus.options).keys() - _REPEATED_AS_WRITTEN
-            fio.require_echo(point.files.text, answer, finished.environment.get(fio.TARGET, ""), ignored)
+            target = finished.environment.get(fio.TARGET, "")
+            fio.require_echo(point.files.text, answer, target, ignored_options(point.stimulus))
         except fio.AnswerRejected as refusal:
             refusal.attempt = RejectedAttempt(
                 reason=refusal.reason,
@@ -427,6 +427,11 @@ def _accepted(
             "host", f"fio tells of {runtime:g} s of I/O, and was there for {finished.seconds:.3g} s"
         )
     return read, write
+
+
+def ignored_options(stimulus: Stimulus) -> frozenset[str]:
+    """Return the options of a stimulus that fio may repeat in other words than they were written in."""
+    return frozenset(dict(stimulus.options).keys() - _REPEATED_AS_WRITTEN)
 
 
 def seed_of(stimulus: Stimulus, run_seed: int, number: int) -> int:
