@@ -104,6 +104,25 @@ def test_what_tells_nothing_is_told() -> None:
         assert told.startswith("identity of the drive: nothing tells that /dev/sdx is the same")
 
 
+def test_a_loop_device_is_known_by_its_part_of_a_file(tmp_path: Path) -> None:
+    """Set up anew on the same part it is the same device; on another part or file it is not."""
+    image, size = tmp_path / "drive.img", ("--sizelimit", str(8 * MIB), "--offset")
+    with loop_device(image, 32 * MIB, *size, str(MIB)) as device:
+        before = read_dut(device)
+    assert before.model == f"loop device on {image} from byte {MIB}"
+
+    def again(offset_bytes: int) -> list[str]:
+        with loop_device(image, 32 * MIB, *size, str(offset_bytes)) as device:
+            return changes(before, dataclasses.replace(read_dut(device), path=before.path), overwrite=True)
+
+    assert again(MIB) == []
+    with pytest.raises(NotResumable, match=f"the model of .* is loop device on {image} from byte {2 * MIB}, and was"):
+        again(2 * MIB)
+    image.rename(tmp_path / "other.img")
+    with pytest.raises(NotResumable, match="is a loop device on another file than"):
+        again(MIB)
+
+
 def test_a_serial_number_tells_enough() -> None:
     """A drive with a serial number may be plugged in again."""
     assert changes(dut(instance=None), dut(instance=None)) == []

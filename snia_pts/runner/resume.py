@@ -267,10 +267,11 @@ def drive_changes(folder: RunFolder, before: Dut, now: Dut, *, overwrite: bool) 
         yield f"{name} of the drive: {new}, was {old}"
     if before.serial or before.simulated or (before.instance and before.instance == now.instance):
         return
-    if before.kind == "file" and before.instance and now.instance:
+    if _is_of_file(before) and _is_of_file(now):
+        what = "another file" if before.kind == "file" else "a loop device on another file"
         raise NotResumable(
             path=folder.path,
-            reason=f"{now.path} is another file than the one that the run was on",
+            reason=f"{now.path} is {what} than the one that the run was on",
             hint="What was measured belongs to that file; begin a new run.",
         )
     if before.kind == "file" and not overwrite:
@@ -281,6 +282,11 @@ def drive_changes(folder: RunFolder, before: Dut, now: Dut, *, overwrite: bool) 
             hint="Begin a new run, or say --overwrite if the content of this file may be destroyed.",
         )
     yield f"identity of the drive: nothing tells that {now.path} is the same, it has no serial number"
+
+
+def _is_of_file(dut: Dut) -> bool:
+    """Return whether the instance of a target is that of a file, which a loop device may have, too."""
+    return dut.instance is not None and dut.instance.startswith("inode ")
 
 
 def platform_changes(before: TestPlatform, now: TestPlatform) -> Iterator[str]:

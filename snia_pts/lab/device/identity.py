@@ -177,7 +177,7 @@ def block_dut(path: Path, block: Path, root: Path = ROOT) -> Dut:
         rotational={"0": False, "1": True}.get(attribute(block / "queue/rotational")),
         write_cache=_write_cache(block),
         discard=_number(block / "queue/discard_max_bytes", 0) > 0,
-        instance=None if serial else _attachment(block, root),
+        instance=None if serial else _loop_instance(block) or _attachment(block, root),
     )
 
 
@@ -318,6 +318,15 @@ def _birth_time(descriptor: int) -> str | None:
     return f"inode {os.fstat(descriptor).st_ino}, born {seconds}.{nanoseconds:09}"
 
 
+def _loop_instance(block: Path) -> str | None:
+    """Return the instance of the file that a loop device stands on; it stays the same when the device is set up again.
+
+    None for another device, and for a file that has another name by now.
+    """
+    name = attribute(block / "loop/backing_file")
+    return _file_instance(Path(name)) if name else None
+
+
 def _attachment(block: Path, root: Path) -> str | None:
     """Return boot ID and disk sequence number, which the kernel increments when a disk or a medium is attached."""
     boot, number = attribute(root / "proc/sys/kernel/random/boot_id"), attribute(block / "diskseq")
@@ -338,8 +347,14 @@ def _model(block: Path) -> str:
         return model if vendor in ("", "ATA") or vendor.startswith("0x") else f"{vendor} {model}".strip()
     for name, kind in (("loop/backing_file", "loop device on"), ("dm/name", "device mapper"), ("md/level", "RAID")):
         if text := attribute(block / name):
-            return f"{kind} {text}"
+            return f"{kind} {text}{_loop_offset(block)}"
     return ""
+
+
+def _loop_offset(block: Path) -> str:
+    """Return from which byte of its file a loop device begins; nothing for the first.  Its capacity tells the end."""
+    offset_bytes = whole_number(attribute(block / "loop/offset")) or 0
+    return f" from byte {offset_bytes}" if offset_bytes else ""
 
 
 def _serial(block: Path, root: Path) -> str:
