@@ -74,6 +74,18 @@ def test_punch_hole_empties_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
+def test_blkdiscard_empties_a_loop_device_on_a_device(tmp_path: Path) -> None:
+    """What was written to it, and is not yet written to the device beneath, does not stand in the way."""
+    with loop_device(tmp_path / "x.img", 2 * SIZE) as below, loop_device(below, 0, "--sizelimit", str(SIZE)) as device:
+        with device.open("r+b") as file:
+            file.write(random.Random(7).randbytes(SIZE))
+        found = purged(device, "blkdiscard", tmp_path)
+
+        assert (found.method, found.samples, found.survivors) == ("blkdiscard", 64, 0)
+        assert device.read_bytes() == bytes(SIZE)
+
+
+@pytest.mark.root
 def test_blkdiscard_empties_a_loop_device(tmp_path: Path) -> None:
     """On a loop device the discard reaches the file below it."""
     image = filled(tmp_path / "x.img", SIZE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Callable
@@ -104,6 +105,11 @@ class Tools:
         files = {self.dut.path: self._descriptor} if opens and self._descriptor is not None else {}
         if not opens and (why := changeable(Path(self.dut.path).parent)):
             raise MethodFailed(f"is not possible: {argv[0]} would open it by its name, and {why}", _BY_DEV)
+        try:
+            for descriptor in files.values():  # a loop device cannot discard what the device beneath has not written
+                os.fsync(descriptor)
+        except OSError as error:
+            raise MethodFailed(f"failed: what was written cannot be synced ({error.strerror})") from None
         finished = process.run(
             argv, evidence=place, timeout_seconds=limit_seconds, tick=self._tick, inherited=InheritedFiles(files=files)
         )
