@@ -321,10 +321,10 @@ def _birth_time(descriptor: int) -> str | None:
 def _loop_instance(block: Path) -> str | None:
     """Return the instance of the file that a loop device stands on; it stays the same when the device is set up again.
 
-    None for another device, and for a file that has another name by now.
+    None for another device, for one on a device, and for a file that has another name by now.
     """
-    name = attribute(block / "loop/backing_file")
-    return _file_instance(Path(name)) if name else None
+    file = Path(attribute(block / "loop/backing_file"))
+    return _file_instance(file) if file.is_file() else None
 
 
 def _attachment(block: Path, root: Path) -> str | None:
