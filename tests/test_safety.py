@@ -31,7 +31,7 @@ from snia_pts.errors import (
 )
 from snia_pts.lab.device import file_target as filetarget
 from snia_pts.lab.device import safety
-from snia_pts.lab.device.identity import raw_attribute, traits
+from snia_pts.lab.device.identity import raw_attribute, read_dut, traits
 from snia_pts.lab.device.safety import Target, claim_target, confirm, contents, require_holdable
 from snia_pts.lab.inventory import read_inventory
 from snia_pts.runner.device import DeviceSetup
@@ -494,6 +494,22 @@ def test_a_refused_target_leaves_no_new_file(new: bool, tmp_path: Path, monkeypa
         pytest.fail("it is held")
 
     assert path.exists() == (not new)
+
+
+def test_a_file_that_appears_meanwhile_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that somebody makes after the first look is somebody's: it is refused, and stays."""
+    path = tmp_path / "drive.img"
+
+    def appearing(*arguments: Any, **options: Any) -> Any:
+        found = read_dut(*arguments, **options)
+        path.write_bytes(b"precious" * 1024)
+        return found
+
+    monkeypatch.setattr(safety, "read_dut", appearing)
+    with pytest.raises(TargetNotOurs, match="snia-pts did not create it"), held(path, size_bytes=MIB):
+        pytest.fail("it is held")
+
+    assert path.read_bytes() == b"precious" * 1024
 
 
 @pytest.mark.parametrize("new", [True, False])

@@ -34,15 +34,15 @@ def require_file(path: Path, size_bytes: int | None, *, overwrite: bool) -> None
     _require_growth_space(path, size_bytes, path.stat())
 
 
-def open_file(path: Path, size_bytes: int | None, *, overwrite: bool) -> int:
-    """Open or create a file and return its descriptor.
+def open_file(path: Path, size_bytes: int | None, *, overwrite: bool) -> tuple[int, bool]:
+    """Open or create a file; return its descriptor, and whether it was created.
 
     The file must be new, created by snia-pts, or allowed to be overwritten, and have space to grow to ``size_bytes``.
     Raises TargetMissing, TargetBusy, TargetNotOurs, TargetUnfit.
     """
     require_no_kernel_tree(path)
     if not path.exists():
-        return _create(path, size_bytes)
+        return _create(path, size_bytes), True
     checked = path.stat()
     require_sole_name(path, checked.st_nlink)
     descriptor = open_checked(path, 0, checked)
@@ -53,7 +53,7 @@ def open_file(path: Path, size_bytes: int | None, *, overwrite: bool) -> int:
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor
+    return descriptor, False
 
 
 def resize(descriptor: int, path: Path, size_bytes: int) -> None:

@@ -135,9 +135,12 @@ def claim_target(
     """
     real = _real_path(path)
     read_dut(real, size_bytes=size_bytes, root=root)  # refuses anything but a whole drive or a regular file
-    device, new, ours = real.is_block_device(), not os.path.lexists(real), False
+    device, new, ours = real.is_block_device(), False, False
     with ExitStack() as claims:
-        descriptor, stack = _open_device(real, root) if device else _open_file(real, size_bytes, overwrite, root)
+        if device:
+            descriptor, stack = _open_device(real, root)
+        else:
+            descriptor, stack, new = _open_file(real, size_bytes, overwrite, root)
         claims.callback(os.close, descriptor)
         with _removed_if_refused(real, descriptor) if new else nullcontext():
             lock(descriptor, real)
@@ -201,11 +204,12 @@ def _open_device(path: Path, root: Path) -> tuple[int, _Stack]:
     return open_checked(path, os.O_EXCL, checked), stack
 
 
-def _open_file(path: Path, size_bytes: int | None, overwrite: bool, root: Path) -> tuple[int, _Stack]:
+def _open_file(path: Path, size_bytes: int | None, overwrite: bool, root: Path) -> tuple[int, _Stack, bool]:
+    """Open or create a file; return its descriptor, its stack, and whether it was created."""
     require_no_kernel_tree(path)
     _require_free(path, root)
-    descriptor = open_file(path, size_bytes, overwrite=overwrite)
-    return descriptor, _file_stack(path, os.fstat(descriptor))
+    descriptor, new = open_file(path, size_bytes, overwrite=overwrite)
+    return descriptor, _file_stack(path, os.fstat(descriptor)), new
 
 
 def _file_stack(path: Path, status: os.stat_result) -> _Stack:
