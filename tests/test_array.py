@@ -46,7 +46,7 @@ from snia_pts.runner.array import _speeds, _unsynced
 from snia_pts.spec import Deviation
 from snia_pts.spec.toml_file import read_file
 from tests import samples
-from tests.drives import MIB, content, filled, loop_device, make_ext4, mounted, need_root
+from tests.drives import MIB, content, filled, loop_device, make_ext4, mounted, need_program, need_root
 from tests.purge.playing import Rule, Stage, staged
 
 UUID = "01234567:89abcdef:01234567:89abcdef"
@@ -994,8 +994,7 @@ def test_a_kernel_without_the_driver_is_refused(tmp_path: Path, stage: Stage) ->
 @pytest.mark.skipif(Path("/proc/mdstat").exists(), reason="this kernel has the md driver")
 def test_plan_and_run_refuse_a_kernel_without_the_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--plan refuses what the run would, with the same sentence, and neither makes a folder."""
-    if shutil.which("mdadm") is None:
-        pytest.skip("mdadm is not installed")
+    need_program("mdadm", "mdadm")
     told = []
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
         for options in (("--plan",), ("--run-dir", str(tmp_path / "run"))):
@@ -1014,8 +1013,7 @@ def names_of_arrays() -> list[Path]:
 @pytest.mark.usefixtures("driver")
 def test_a_failed_creation_leaves_evidence_and_no_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where the real mdadm fails, the folder that the message names holds its answer, and no name is left in /dev."""
-    if shutil.which("mdadm", path="/usr/sbin:/sbin") is None:
-        pytest.skip("mdadm is not installed")
+    need_program("mdadm", "mdadm")
     before = names_of_arrays()
     with loops(tmp_path, 8 * MIB, 8 * MIB, 8 * MIB) as members:
         contents = [content(each) for each in members]

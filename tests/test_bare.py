@@ -13,7 +13,17 @@ import pytest
 
 BARE = Path(__file__).parent.parent / "scripts" / "bare"
 #: Tests that need programs which set-up installs, or skip without them.
-NEEDING_PROGRAMS = ("test_array", "test_mail", "test_privilege", "test_purge", "test_report_pdf", "test_wheel")
+NEEDING_PROGRAMS = (
+    "test_array",
+    "test_end_to_end",
+    "test_mail",
+    "test_privilege",
+    "test_purge",
+    "test_report_pdf",
+    "test_wheel",
+)
+#: What a test that skips for want of a package says of it, for each package that set-up installs.
+MISSING = ("apt install libxml2-utils", "apt install openssl", "apt install e2fsprogs", "apt install fio")
 
 pytestmark = [pytest.mark.root, pytest.mark.long, pytest.mark.device]
 
@@ -43,6 +53,7 @@ def test_the_tests_have_what_they_need_on_a_new_machine() -> None:
     done = bare(f"scripts/setup --test && {pytest_command}")
 
     assert done.returncode == 0, done.stdout + done.stderr
+    assert not [package for package in MISSING if package in done.stdout]
 
 
 def test_a_user_without_root_learns_what_is_missing() -> None:

@@ -120,7 +120,7 @@ def test_progress_in_a_pipe_is_lines(place: Path) -> None:
     text = (place / "stderr").read_text()
 
     assert "\r" not in text
-    assert "Purge: purged by punch-hole (proven on 64 blocks)" in text
+    assert "Purge: punch-hole (proven on 64 blocks)" in text
     assert "round 2 of at most 2" in text
 
 

@@ -218,7 +218,7 @@ def test_every_test_is_followed(test: str, folder: RunFolder) -> None:
     lines = follow(folder, "log", test, overrides).splitlines()
 
     assert all(line.startswith("[") for line in lines)
-    assert any("purged by" in line for line in lines)
+    assert any("Purge: " in line and "proven on 64 blocks" in line for line in lines)
     assert any("IOPS" in line or "MB/s" in line for line in lines[2:])
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,17 +32,21 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Refuse what is not known where it is met; by itself, the parser of a verb leaves that to the whole's."""
-        known, unknown = super().parse_known_args(args, namespace)
+        words = list(sys.argv[1:] if args is None else args)
+        known, unknown = super().parse_known_args(words, namespace)
         if unknown:
-            self._refuse(f"unrecognized arguments: {' '.join(unknown)}", *map(self._meant, unknown, [*unknown[1:], ""]))
+            message = f"unrecognized arguments: {' '.join(unknown)}"
+            self._refuse(message, *(self._suggestion(word, words) for word in unknown))
         return known, unknown
 
-    def _meant(self, word: str, following: str) -> str:
-        """Say what may have been meant by an option that is not known; nothing for what is no option."""
+    def _suggestion(self, word: str, words: Sequence[str]) -> str:
+        """Return a hint for an unknown option among the ``words`` of a command; empty for other words."""
         option, _, value = word.partition("=")
         if keys := self.keys_instead.get(option):
-            return f"each test has its own: {', '.join(f'--set {key}={value or following}' for key in keys)}."
-        return suggestion(option, self._option_string_actions) if option.startswith("-") else ""
+            value = value or next(iter(words[words.index(word) + 1 :]), "VALUE")
+            return f"each test has its own: {', '.join(f'--set {key}={value}' for key in keys)}."
+        options = [*self._option_string_actions, *self.keys_instead]
+        return suggestion(option, options) if option.startswith("-") else ""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

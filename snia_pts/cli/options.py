@@ -25,7 +25,7 @@ def run_options(arguments: argparse.Namespace) -> RunOptions:
         test_class=arguments.test_class,
         pts=arguments.pts,
         overrides=tuple(arguments.set),
-        size_bytes=parse_size(arguments.size) if arguments.size else None,
+        size_bytes=None if arguments.size is None else parse_size(arguments.size),
         overwrite=arguments.overwrite,
         discard_data=arguments.discard_data,
         serial=arguments.serial,

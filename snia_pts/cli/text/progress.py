@@ -118,7 +118,7 @@ class Progress:
     def _outcome(self, step: Step, outcome: Outcome) -> None:
         self._came, self._latest = self._came + 1, outcome
         if isinstance(outcome, PurgeOutcome):
-            self._line(f"{step.label}: purged by {outcome.label}")
+            self._line(f"{step.label}: {outcome.label}")
         elif isinstance(step, Round):
             self._points += 1
             if isinstance(outcome, Measurement) and isinstance(self._spec, ProfileSpec):
