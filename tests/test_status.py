@@ -74,7 +74,7 @@ def test_each_line_is_told_at_once(many: Path, monkeypatch: pytest.MonkeyPatch) 
         return read_ends(path)
 
     monkeypatch.setattr(status, "read_ends", noted)
-    lines: Iterator[str] = status._lines(status._of(many), 10)
+    lines: Iterator[str] = status._lines(status._read_statuses(many), 10)
 
     assert next(lines).startswith(str(many / "1"))
     assert opened == [many / "1/journal.jsonl", many / "2/journal.jsonl"]

@@ -1,4 +1,4 @@
-"""The verbs ``status`` and ``stop``: where runs stand, from any terminal, and an end to one."""
+"""The verbs ``status`` and ``stop``: the state of runs, and a request to stop one, from any terminal."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from ...record.result_xml import stored_verdict
 from ...record.suite import SuiteFolder
 from ...units import counted, duration
 
-State = Literal["running", "stopped", "finished", "not begun", "unreadable"]
-#: Widths of columns: of serial numbers that of NVMe drives.
-_SERIAL, _STATE = 20, max(map(len, get_args(State)))
+State = Literal["running", "stopped", "finished", "not started", "unreadable"]
+#: Widths of columns.  NVMe serial numbers have 20 characters.
+_SERIAL_WIDTH, _STATE_WIDTH = 20, max(map(len, get_args(State)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """Where a run stands.  ``told`` is what there is to say of its state; ``command`` goes on with it, if any does.
+    """The state of a run.
 
-    ``virtual`` says that its times are a simulated drive's, which mostly lie ahead.
+    ``position`` is the step and point that it reached, ``detail`` explains its state, and ``command`` continues it.
+    ``virtual`` is True if its times are those of a simulated drive, which are usually in the future.
     """
 
     run: str
@@ -38,122 +39,125 @@ class RunStatus:
     test: str = ""
     drive: str = ""
     serial: str = ""
-    where: str = ""
+    position: str = ""
     since: str = ""
     virtual: bool = False
-    told: str = ""
+    detail: str = ""
     command: str = ""
 
 
 def status(arguments: argparse.Namespace) -> int:
-    """Tell where each run stands; a folder of runs stands for all of them."""
+    """Print the state of each run, or of all runs in a folder.
+
+    The exit code is that of RecordError if a run cannot be read.
+    """
     states = set[str]()
 
-    def noted() -> Iterator[RunStatus]:
+    def statuses() -> Iterator[RunStatus]:
         for path in arguments.runs:
-            for standing in _of(path):
-                states.add(standing.state)
-                yield standing
+            for run in _read_statuses(path):
+                states.add(run.state)
+                yield run
 
     if arguments.json:
-        print(json.dumps([asdict(standing) for standing in noted()], indent=1))
+        print(json.dumps([asdict(run) for run in statuses()], indent=1))
     else:
-        for line in _lines(noted(), max(map(_name_length, arguments.runs))):
+        for line in _lines(statuses(), max(map(_name_width, arguments.runs))):
             print(line, flush=True)
     return RecordError.exit_code if "unreadable" in states else 0
 
 
-def _lines(standings: Iterator[RunStatus], width: int) -> Iterator[str]:
-    """Give the lines about one run, or about several, each as soon as it is known."""
-    first = tuple(islice(standings, 2))
+def _lines(runs: Iterator[RunStatus], width: int) -> Iterator[str]:
+    """Yield the lines about one run, or about several, each as soon as it is known."""
+    first = tuple(islice(runs, 2))
     if len(first) == 1:
-        yield from _alone(first[0])
+        yield from _lines_of_one(first[0])
     else:
-        yield from _together(chain(first, standings), width)
+        yield from _lines_of_several(chain(first, runs), width)
 
 
-def _name_length(path: Path) -> int:
-    """Return the length of the longest name of a run at ``path``, or in it, as far as it can be listed."""
+def _name_width(path: Path) -> int:
+    """Return the length of the longest name of a run at or in ``path``, as far as it can be listed."""
     try:
         names = [] if (path / "journal.jsonl").exists() else [child.name for child in path.iterdir()]
     except OSError:
         names = []
-    shown = len(_pasted(path.absolute()))
-    return shown + (1 + max(map(len, names)) if names else 0)
+    width = len(_shell_path(path.absolute()))
+    return width + (1 + max(map(len, names)) if names else 0)
 
 
-def _of(path: Path, *, brief: bool = False) -> Iterator[RunStatus]:
-    """Give where the run at ``path`` stands, or all tests of one of several, or all runs in a folder.
+def _read_statuses(path: Path, *, brief: bool = False) -> Iterator[RunStatus]:
+    """Yield the status of the run at ``path``, of each test of a suite, or of each run in a folder.
 
-    Where it is to be ``brief``, as for many runs in a folder, only the ends of a journal are read.
+    If ``brief``, as for a folder of many runs, only the ends of a journal are read.
     """
     suite = SuiteFolder.existing(path)
     if suite is not None:
-        told = [_of_test(suite, test, brief=brief) for test in suite.tests]
-        goes_on = suite.in_progress
-        if goes_on and not any(each.state == "running" for each in told):
-            told = [_being_reported(each) for each in told]
-        hopeless = goes_on or all(each.state == "not begun" for each in told)
-        yield from (replace(each, command="") if hopeless else each for each in told)
+        runs = [_read_test_status(suite, test, brief=brief) for test in suite.tests]
+        in_progress = suite.in_progress
+        if in_progress and not any(run.state == "running" for run in runs):
+            runs = [_with_report_in_progress(run) for run in runs]
+        not_resumable = in_progress or all(run.state == "not started" for run in runs)
+        yield from (replace(run, command="") if not_resumable else run for run in runs)
     elif (path / "journal.jsonl").is_file() or not path.is_dir():
-        yield _standing(RunFolder.existing(path), brief=brief)
+        yield _read_run_status(RunFolder.existing(path), brief=brief)
     else:
         try:
             children = sorted(path.iterdir())
         except OSError as error:
             raise unreadable(path, error) from None
-        yield from _in_folder(path, children)
+        yield from _read_folder(path, children)
 
 
-def _in_folder(path: Path, children: Sequence[Path]) -> Iterator[RunStatus]:
-    """Give where each of those ``children`` of a folder stands that is a run, or a run of several tests."""
+def _read_folder(path: Path, children: Sequence[Path]) -> Iterator[RunStatus]:
+    """Yield the status of each run, or suite of several tests, among the ``children`` of a folder."""
     runs = filter(_is_run, children)
     first = tuple(islice(runs, 2))
     for child in chain(first, runs):
         try:
-            yield from _of(child, brief=len(first) > 1)
+            yield from _read_statuses(child, brief=len(first) > 1)
         except RecordError as error:
             yield _unreadable(child.resolve(), error)
     if not first:
-        raise RecordError(path=path, reason="there is no run in it", hint="Name the folder of a run, or of several.")
+        raise RecordError(path=path, reason="it contains no run", hint="Name the folder of a run, or of several runs.")
 
 
-def _of_test(suite: SuiteFolder, test: str, *, brief: bool) -> RunStatus:
-    """Return where one of several tests stands; what cannot be read of it hides none of the others."""
+def _read_test_status(suite: SuiteFolder, test: str, *, brief: bool) -> RunStatus:
+    """Return the status of one test of a suite; a test that cannot be read does not hide the others."""
     try:
         run = suite.run(test)
     except RecordError as error:
         return _unreadable(suite.place(test), error)
-    return _standing(run, suite.path, brief=brief) if run else _not_begun(suite, test)
+    return _read_run_status(run, suite.path, brief=brief) if run else _not_started(suite, test)
 
 
-def _being_reported(standing: RunStatus) -> RunStatus:
-    """Tell of a test between its end and the next one's beginning that its report is being made."""
-    ended = standing.state in ("finished", "stopped")
-    missing = ended and not (Path(standing.run) / "report.pdf").exists()
-    return replace(standing, told=f"{standing.told}; its report is being made") if missing else standing
+def _with_report_in_progress(run: RunStatus) -> RunStatus:
+    """Add that the report is being made, for a test that has ended while the next one has not started."""
+    ended = run.state in ("finished", "stopped")
+    missing = ended and not (Path(run.run) / "report.pdf").exists()
+    return replace(run, detail=f"{run.detail}; its report is being made") if missing else run
 
 
 def _is_run(path: Path) -> bool:
-    """Tell whether a run is there, or may be: in what may not be looked into."""
+    """Return whether ``path`` is a run, or may be one: a folder that must not be read."""
     try:
         return any((path / name).is_file() for name in ("journal.jsonl", "suite.json"))
     except PermissionError:
         return True
 
 
-def _not_begun(suite: SuiteFolder, test: str) -> RunStatus:
+def _not_started(suite: SuiteFolder, test: str) -> RunStatus:
     command = f"snia-pts resume {shell_quoted(suite.path)}"
-    return RunStatus(run=str(suite.place(test)), state="not begun", test=test, told="not begun", command=command)
+    return RunStatus(run=str(suite.place(test)), state="not started", test=test, detail="not started", command=command)
 
 
-def _standing(folder: RunFolder, suite: Path | None = None, *, brief: bool = False) -> RunStatus:
+def _read_run_status(folder: RunFolder, suite: Path | None = None, *, brief: bool = False) -> RunStatus:
     try:
         running = is_written(folder.journal)
         if brief:
-            return _in_brief(folder, read_ends(folder.journal), suite or folder.path, running=running)
-        outlook = inspect_run(folder, "rule")
-        return _known(folder, outlook, suite or folder.path, running=running)
+            return _brief_status(folder, read_ends(folder.journal), suite or folder.path, running=running)
+        plan = inspect_run(folder, "rule")
+        return _full_status(folder, plan, suite or folder.path, running=running)
     except RecordError as error:
         return _unreadable(folder.path, error)
     except OSError as error:
@@ -161,22 +165,22 @@ def _standing(folder: RunFolder, suite: Path | None = None, *, brief: bool = Fal
 
 
 def _unreadable(path: Path, error: RecordError) -> RunStatus:
-    return RunStatus(run=str(path), state="unreadable", told=f"{error} {error.hint}".strip())
+    return RunStatus(run=str(path), state="unreadable", detail=f"{error} {error.hint}".strip())
 
 
-def _in_brief(folder: RunFolder, ends: Ends, whole: Path, *, running: bool) -> RunStatus:
-    """Return what the ends of a journal tell, and the verdict from result.xml."""
+def _brief_status(folder: RunFolder, ends: Ends, resumable: Path, *, running: bool) -> RunStatus:
+    """Return a status from the ends of a journal and the verdict in result.xml; ``resumable`` is what to resume."""
     facts, ended = ends.facts, ends.ended
     finished = ended is not None and ended.ending == "finished"
     state: State = "finished" if finished else "stopped"
     command = ""
     if running:
-        state, told = "running", ""
+        state, detail = "running", ""
     elif finished:
-        told = stored_verdict(folder.result) or "no result.xml; report makes it again"
+        detail = stored_verdict(folder.result) or "no result.xml; report makes it again"
     else:
-        command = f"snia-pts resume {shell_quoted(whole)}"
-        told = f"{ended.ending}: {ended.detail.rstrip('.')}" if ended else "the suite or the host died"
+        command = f"snia-pts resume {shell_quoted(resumable)}"
+        detail = f"{ended.ending}: {ended.detail.rstrip('.')}" if ended else "the suite or the host died"
     since = moment(folder, ended.at) if ended and ended.at else ends.written
     return RunStatus(
         run=str(folder.path),
@@ -184,113 +188,110 @@ def _in_brief(folder: RunFolder, ends: Ends, whole: Path, *, running: bool) -> R
         test=facts.spec.test,
         drive=facts.dut.summary,
         serial=facts.dut.serial,
-        where=ends.where,
+        position=ends.where,
         since=since.isoformat(" ", "seconds"),
         virtual=facts.dut.simulated,
-        told=told,
+        detail=detail,
         command=command,
     )
 
 
-def _known(folder: RunFolder, outlook: ResumePlan, whole: Path, *, running: bool) -> RunStatus:
-    facts = outlook.facts
-    command = f"snia-pts resume {shell_quoted(whole)}"
+def _full_status(folder: RunFolder, plan: ResumePlan, resumable: Path, *, running: bool) -> RunStatus:
+    """Return a status from a whole journal; ``resumable`` is what to resume: the run, or its suite."""
+    facts = plan.facts
+    command = f"snia-pts resume {shell_quoted(resumable)}"
     if running:
         state: State = "running"
-        entry = duration(max(0.0, (datetime.now().astimezone() - outlook.stopped).total_seconds()))
-        last = " (virtual)" if facts.dut.simulated else f", last entry {entry} ago"
-        began = moment(folder, facts.started).isoformat(" ", "seconds")
-        asked = "; it stops after this point" if folder.stop_requested else ""
-        told, command = f"since {began}{last}{asked}", ""
-    elif outlook.finished:
-        state, told, command = "finished", assess(folder).verdict, ""
+        age = duration(max(0.0, (datetime.now().astimezone() - plan.stopped).total_seconds()))
+        last_entry = " (virtual)" if facts.dut.simulated else f", last entry {age} ago"
+        started = moment(folder, facts.started).isoformat(" ", "seconds")
+        stop_request = "; it stops after this point or sample" if folder.stop_requested else ""
+        detail, command = f"since {started}{last_entry}{stop_request}", ""
+    elif plan.finished:
+        state, detail, command = "finished", assess(folder).verdict, ""
     else:
-        state, told = "stopped", f"{outlook.reason}; would go on with {outlook.next_step or 'its end'}{_lost(outlook)}"
+        next_step = plan.next_step or "its end"
+        state, detail = "stopped", f"{plan.reason}; would continue with {next_step}{_discarded(plan)}"
     return RunStatus(
         run=str(folder.path),
         state=state,
         test=facts.spec.test,
         drive=facts.dut.summary,
         serial=facts.dut.serial,
-        where=outlook.where,
-        since=outlook.stopped.isoformat(" ", "seconds"),
+        position=plan.where,
+        since=plan.stopped.isoformat(" ", "seconds"),
         virtual=facts.dut.simulated,
-        told=told,
+        detail=detail,
         command=command,
     )
 
 
-def _lost(outlook: ResumePlan) -> str:
-    """What of a run would be set aside if it went on, and what of that the operator can keep."""
-    if not outlook.lost:
+def _discarded(plan: ResumePlan) -> str:
+    """Describe the outcomes that resume would discard, and those that the operator can keep; empty for none."""
+    if not plan.lost:
         return ""
-    kept = "all" if outlook.spared == outlook.lost else outlook.spared
-    spared = f" (resume --continue keeps {kept} of them, without a new purge)" if outlook.spared else ""
-    return f", {counted(outlook.lost, 'outcome')} set aside{spared}"
+    count = "all" if plan.spared == plan.lost else plan.spared
+    option = f" (resume --continue keeps {count} of them, without a new purge)" if plan.spared else ""
+    return f", {counted(plan.lost, 'outcome')} discarded{option}"
 
 
-def _alone(standing: RunStatus) -> Iterator[str]:
-    yield f"{standing.run}: {standing.test or 'a run'}{f' on {standing.drive}' if standing.drive else ''}"
-    since = f" {standing.since}{' (virtual)' if standing.virtual else ''}"
-    where = {"running": f" at {standing.where}", "stopped": f"{since} at {standing.where}", "finished": since}
-    yield f"  {standing.state}{where.get(standing.state, '')}"
-    yield f"  {standing.told}"
-    if standing.command:
-        yield f"  {standing.command}"
+def _lines_of_one(run: RunStatus) -> Iterator[str]:
+    yield f"{run.run}: {run.test or 'a run'}{f' on {run.drive}' if run.drive else ''}"
+    since = f" {run.since}{' (virtual)' if run.virtual else ''}"
+    suffixes = {"running": f" at {run.position}", "stopped": f"{since} at {run.position}", "finished": since}
+    yield f"  {run.state}{suffixes.get(run.state, '')}"
+    yield f"  {run.detail}"
+    if run.command:
+        yield f"  {run.command}"
 
 
-def _together(standings: Iterable[RunStatus], width: int) -> Iterator[str]:
-    """One line a run, and below what there is to say of those that do not run."""
+def _lines_of_several(runs: Iterable[RunStatus], width: int) -> Iterator[str]:
+    """Yield one line per run, then the commands that continue those that stopped."""
     commands = dict[str, None]()
-    for standing in standings:
-        name, what = _pasted(Path(standing.run)), standing.told
-        if standing.state in ("running", "stopped"):
-            what = standing.where
-        yield f"{name.ljust(width)}  {standing.serial.ljust(_SERIAL)}  {standing.state.ljust(_STATE)}  {what}"
-        if standing.command:
-            commands[standing.command] = None
+    for run in runs:
+        name = _shell_path(Path(run.run)).ljust(width)
+        detail = run.position if run.state in ("running", "stopped") else run.detail
+        yield f"{name}  {run.serial.ljust(_SERIAL_WIDTH)}  {run.state.ljust(_STATE_WIDTH)}  {detail}"
+        if run.command:
+            commands[run.command] = None
     if commands:
         yield ""
         yield from (f"  {command}" for command in commands)
 
 
-def _pasted(path: Path) -> str:
-    """Return how a shell is told of a folder from where it is now."""
+def _shell_path(path: Path) -> str:
+    """Return a path for a shell command in the current folder: relative if it is below it."""
     here = Path.cwd()
     return shell_quoted(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def stop(arguments: argparse.Namespace) -> int:
-    """Let a run stop after its current point."""
+    """Ask a run to stop after its current point or sample."""
     suite = SuiteFolder.existing(arguments.run)
     folders = (
         [run for test in suite.tests if (run := suite.run(test))] if suite else [RunFolder.existing(arguments.run)]
     )
     require_private(arguments.run)
     running = [folder for folder in folders if is_written(folder.journal)]
+    resume = f"snia-pts resume {shell_quoted(arguments.run)} continues it."
     if suite and not running and suite.in_progress:
         suite.whole.request_stop()
-        print(
-            f"{suite.path} stops before its next test; snia-pts resume {shell_quoted(arguments.run)} goes on with it."
-        )
+        print(f"{suite.path} stops before its next test; {resume}")
         return 0
     if not running:
         raise NotRunning(path=arguments.run, reason="no process writes its journal")
     for folder in running:
         folder.request_stop()
-        print(
-            f"{folder.path} stops after its current point; "
-            f"snia-pts resume {shell_quoted(arguments.run)} goes on with it."
-        )
-        if lost := _lost_now(folder):
-            print(f"As it stands, that is with {lost}.")
+        print(f"{folder.path} stops after its current point or sample; {resume}")
+        if repeated := _repeated_step(folder):
+            print(f"Resumed from where it is now, it would start again at {repeated}.")
     return 0
 
 
-def _lost_now(folder: RunFolder) -> str:
-    """What a run would begin again with that stopped now; empty where nothing is lost, or its journal cannot tell."""
+def _repeated_step(folder: RunFolder) -> str:
+    """Return the step that resume would start again at; empty if nothing is discarded, or if that is unknown."""
     try:
-        outlook = inspect_run(folder, "rule")
+        plan = inspect_run(folder, "rule")
     except (RecordError, OSError):
-        return ""  # it was asked to stop all the same
-    return f"{outlook.next_step}{_lost(outlook)}" if outlook.lost else ""
+        return ""  # the run is asked to stop all the same
+    return f"{plan.next_step}{_discarded(plan)}" if plan.lost else ""
