@@ -371,7 +371,7 @@ def test_assess_tells_a_forged_result(stored: RunFolder, capsys: pytest.CaptureF
     assert main(["assess", str(stored.path)]) == 14
 
     out = capsys.readouterr().out
-    assert "What is stored differs from the journal:" in out
+    assert "Stored files differ from the journal:" in out
     assert "stored true, expected" not in out
     assert "stored false, expected true" in out
 

@@ -257,8 +257,8 @@ def test_a_run_is_held_against_its_limits(tmp_path: Path, capsys: pytest.Capture
     (told,) = json.loads(capsys.readouterr().out)["limits"]
     assert (told["maximum"], told["met"]) == (1e-6, False)
     assert main(["report", str(place), "--to", "junit", "--limits", str(good)]) == 0
-    left = f"an earlier report that may say otherwise: report.rst, report.pdf, report.html, report.xlsx in {place};"
-    assert f"{left} --to rst,pdf,html,xlsx makes" in capsys.readouterr().err
+    left = f"perhaps out of date: report.rst, report.pdf, report.html, report.xlsx in {place};"
+    assert f"{left} --to rst,pdf,html,xlsx updates" in capsys.readouterr().err
     assert 'failures="0"' in (place / "report.junit.xml").read_text()
     assert main(["latency", "sim:enterprise-nvme", "--limits", str(bad), "--run-dir", str(tmp_path / "no")]) == 3
     assert not (tmp_path / "no").exists()
@@ -280,7 +280,7 @@ def test_limits_of_a_stopped_run_are_not_called_done(tmp_path: Path, capsys: pyt
     for folder in (place, suite):
         assert main(["assess", str(folder), "--limits", str(tmp_path / "limits.toml")]) == LimitsMissed.exit_code
         told = capsys.readouterr().err
-        assert f"It is not at its end; snia-pts status {folder} tells where it stands." in told
+        assert f"The run is not finished; snia-pts status {folder} shows its state." in told
         assert "done" not in told
 
 

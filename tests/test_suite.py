@@ -402,7 +402,7 @@ def test_forged_evidence_in_one_run_is_told(stored: SuiteFolder, capsys: pytest.
     next((stored.place("throughput") / "evidence").glob("*.json")).write_text("forged")
 
     assert main(["assess", str(stored.path)]) == 14
-    assert "What is stored differs" in capsys.readouterr().out
+    assert "Stored files differ" in capsys.readouterr().out
 
 
 def test_a_linked_folder_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:

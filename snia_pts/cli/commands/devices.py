@@ -1,4 +1,4 @@
-"""The verb ``devices``: what could be tested, what could not, and why."""
+"""The verb ``devices``: lists the block devices of this host, and why a device cannot be tested."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _INDENT = "    "
 
 
 def devices(arguments: argparse.Namespace) -> int:
-    """Tell every block device of this host, as a table or as JSON."""
-    found = read_inventory()
+    """Print every block device of this host, as a table or as JSON."""
+    listed_devices = read_inventory()
     if arguments.json:
-        print(json.dumps({"format": 1, "devices": [device_json(each) for each in found]}, indent=1))
+        print(json.dumps({"format": 1, "devices": [device_json(device) for device in listed_devices]}, indent=1))
         return 0
-    for line in device_lines(found, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
+    for line in device_lines(listed_devices, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
         print(line)
     return 0
 
 
 def device_json(listed: Listed) -> dict[str, object]:
-    """A device as ``docs/formats.rst`` describes it."""
+    """Return a device in the JSON form of docs/formats.rst."""
     refusal = listed.refusal
     return {
         "path": listed.path,
@@ -41,8 +41,8 @@ def device_json(listed: Listed) -> dict[str, object]:
         "by_id": listed.by_id,
         "dut": listed.dut and {name: value for name, value in asdict(listed.dut).items() if name != "array"},
         "pcie": {
-            which: {"gigatransfers_per_second": link.gigatransfers, "lanes": link.lanes} if link else None
-            for which, link in (("current", listed.link), ("maximum", listed.link_maximum))
+            name: {"gigatransfers_per_second": link.gigatransfers, "lanes": link.lanes} if link else None
+            for name, link in (("current", listed.link), ("maximum", listed.link_maximum))
         },
         "numa_node": listed.numa_node,
         "purge_methods": listed.purge_methods,
@@ -50,12 +50,15 @@ def device_json(listed: Listed) -> dict[str, object]:
     }
 
 
-def device_lines(found: Sequence[Listed], width: int | None) -> Iterator[str]:
-    """The devices in a table ``width`` columns wide, with what does not fit below each; without a width, a row each."""
-    if not found:
+def device_lines(listed_devices: Sequence[Listed], width: int | None) -> Iterator[str]:
+    """Yield a table ``width`` columns wide, with the columns that do not fit below each device.
+
+    Without a width, each device is one row of all columns.
+    """
+    if not listed_devices:
         yield "There are no block devices."
         return
-    rows = [_facts(each) for each in found]
+    rows = [_cells(device) for device in listed_devices]
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
     shown = [name for name in widths if width is None or (name != _VERDICT and any(row[name] for row in rows))]
     while width is not None and len(shown) > 1 and sum(widths[name] + 2 for name in shown) > width:
@@ -64,19 +67,19 @@ def device_lines(found: Sequence[Listed], width: int | None) -> Iterator[str]:
     for row in rows:
         yield _row({name: row[name] or "-" for name in shown}, widths)
         if width is not None:
-            yield from _below(row, shown, width)
+            yield from _lines_below(row, shown, width)
     if width is not None:
-        usable = sum(each.refusal is None for each in found)
+        usable = sum(device.refusal is None for device in listed_devices)
         yield ""
-        yield from wrap(f"{usable} of {counted(len(found), 'device')} may be tested.", width)
+        yield from wrap(f"{usable} of {counted(len(listed_devices), 'device')} may be tested.", width)
 
 
 def _row(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
     return "  ".join(f"{cell:{widths[name]}}" for name, cell in cells.items()).rstrip()
 
 
-def _below(row: Mapping[str, str], shown: Sequence[str], width: int) -> Iterator[str]:
-    """What stands below a device: the verdict, and what had no room beside it; a name is never broken."""
+def _lines_below(row: Mapping[str, str], shown: Sequence[str], width: int) -> Iterator[str]:
+    """Yield the lines below a device: the verdict, then the columns that do not fit; no word is broken."""
     wrapper = TextWrapper(
         width=max(width, 20),
         initial_indent=_INDENT,
@@ -90,11 +93,11 @@ def _below(row: Mapping[str, str], shown: Sequence[str], width: int) -> Iterator
     )
 
 
-def _facts(listed: Listed) -> dict[str, str]:
-    """What is told of a device, what matters most first; nothing where it is not known."""
+def _cells(listed: Listed) -> dict[str, str]:
+    """Return the cell of each column, the most important first; empty if unknown."""
     dut = listed.dut
-    told = {"device": listed.path}
-    told |= {
+    cells = {"device": listed.path}
+    cells |= {
         "size": capacity(dut.capacity_bytes) if dut else "",
         "model": dut.model if dut else "",
         "serial": dut.serial if dut else "",
@@ -110,8 +113,8 @@ def _facts(listed: Listed) -> dict[str, str]:
         _VERDICT: f"no: {_reason(listed.refusal)}" if listed.refusal else "yes",
     }
     if isinstance(listed.refusal, TargetNotOurs):
-        told[_VERDICT] += " (--discard-data allows it)"
-    return {name: printable(text) for name, text in told.items()}
+        cells[_VERDICT] += " (--discard-data allows it)"
+    return {name: printable(text) for name, text in cells.items()}
 
 
 def _reason(refusal: SniaPtsError) -> str:
@@ -119,8 +122,8 @@ def _reason(refusal: SniaPtsError) -> str:
 
 
 def _links(current: Link | None, maximum: Link | None) -> str:
-    """A drive's PCIe link, and what it could be where that is more."""
+    """Return the speed of a PCIe link, and its maximum if that is higher."""
     if current is None or maximum is None:
         return ""
-    words, most = (f"{link.gigatransfers:g} GT/s x{link.lanes}" for link in (current, maximum))
-    return words if words == most else f"{words} of {most}"
+    speed, maximum_speed = (f"{link.gigatransfers:g} GT/s x{link.lanes}" for link in (current, maximum))
+    return speed if speed == maximum_speed else f"{speed} of {maximum_speed}"

@@ -9,14 +9,14 @@ from ...record.suite import SuiteFolder
 from ...runner.resume import resume as resume_run
 from ...runner.suite import resume_suite
 from ..options import resume_options
-from .run import followed, show_run, show_suite
+from .run import operator_session, show_run, show_suite
 
 
 def resume(arguments: argparse.Namespace) -> int:
-    """Resume a stopped run, or what is left of several tests."""
+    """Resume a stopped run, or the remaining tests of a suite."""
     suite, options = SuiteFolder.existing(arguments.run), resume_options(arguments)
-    with followed(arguments) as (caller, letter):
+    with operator_session(arguments) as (caller, notification):
         if suite is None:
             return show_run(resume_run(arguments.run, options, caller))
         require_private(arguments.run)
-        return show_suite(resume_suite(suite, options, caller), letter)
+        return show_suite(resume_suite(suite, options, caller), notification)

@@ -1,4 +1,4 @@
-"""The verbs that run tests on a target, or plan them: one test, ``all`` of them, a profile."""
+"""The verbs that run or plan tests on a target: one test, ``all``, a profile."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def run_profile(arguments: argparse.Namespace) -> int:
 
 def _run_one(options: RunOptions, arguments: argparse.Namespace) -> int:
     if arguments.plan:
-        with followed(arguments) as (caller, _):
-            found = estimate(options, caller)
+        with operator_session(arguments) as (caller, _):
+            plan = estimate(options, caller)
         if arguments.json:
-            print(json.dumps(plan_json(found, found.dut), indent=1))
+            print(json.dumps(plan_json(plan, plan.dut), indent=1))
         else:
-            print("\n".join(plan_lines(found, found.dut, arguments.target)))
+            print("\n".join(plan_lines(plan, plan.dut, arguments.target)))
         return 0
-    with followed(arguments) as (caller, _):
+    with operator_session(arguments) as (caller, _):
         return show_run(run(options, caller))
 
 
@@ -51,28 +51,28 @@ def run_all(arguments: argparse.Namespace) -> int:
     arguments.test = BASIC[0]
     options = split_options(run_options(arguments), tuple(TESTS) if arguments.advanced else BASIC)
     if arguments.plan:
-        with followed(arguments) as (caller, _):
-            found = estimate_suite(options, caller)
+        with operator_session(arguments) as (caller, _):
+            estimates = estimate_suite(options, caller)
         if arguments.json:
-            print(json.dumps(suite_json(found, found[0].dut), indent=1))
+            print(json.dumps(suite_json(estimates, estimates[0].dut), indent=1))
         else:
-            print("\n".join(suite_lines(found, found[0].dut, arguments.target)))
+            print("\n".join(suite_lines(estimates, estimates[0].dut, arguments.target)))
         return 0
-    with followed(arguments) as (caller, letter):
-        return show_suite(run_suite(options, caller), letter)
+    with operator_session(arguments) as (caller, notification):
+        return show_suite(run_suite(options, caller), notification)
 
 
 @contextmanager
-def followed(arguments: argparse.Namespace) -> Iterator[tuple[Caller, Notification]]:
-    """Follow a run on the terminal, and mail what is said of it; give who asks for the run, and the mail."""
-    with notify_on_exit(load_mail_config(arguments), arguments.afterwards) as letter:
-        terminal = Terminal(arguments.progress, letter)
+def operator_session(arguments: argparse.Namespace) -> Iterator[tuple[Caller, Notification]]:
+    """Show a run on the terminal and mail its result; yield the caller of the run, and the mail."""
+    with notify_on_exit(load_mail_config(arguments), arguments.afterwards) as notification:
+        terminal = Terminal(arguments.progress, notification)
         caller = Caller(
             on_event=terminal.on_event, confirm=terminal.confirm, command_line=tuple(arguments.command_line)
         )
         with stopped_by_signals():
             try:
-                yield caller, letter
+                yield caller, notification
             finally:
                 terminal.close()
 
@@ -91,9 +91,9 @@ def show_run(finished: FinishedRun) -> int:
     return 0
 
 
-def show_suite(finished: FinishedSuite, letter: Notification) -> int:
+def show_suite(finished: FinishedSuite, notification: Notification) -> int:
     """Print the results of several tests; raises ReportError for a report that failed, LimitsMissed."""
-    letter.verdict = finished.overview.verdict
+    notification.verdict = finished.overview.verdict
     for line in overview_lines(finished.overview):
         print(line)
     print()

@@ -1,6 +1,6 @@
-"""The verbs that need no device: assess and report, of a run or of all.
+"""The verbs that need no device: ``assess`` and ``report``, for one run or a suite of several tests.
 
-What a run of all tests needs, the laboratory with it, is loaded for such a run alone.
+The modules for suites, which load the laboratory, are imported for a suite only.
 """
 
 from __future__ import annotations
@@ -34,124 +34,129 @@ from ..options import formats_of
 from ..text.result import result_json, result_lines
 from ..text.terminal import say
 
-#: How many disagreements are told one by one.
-_TOLD = 10
+#: The number of differences that are listed.
+_MAX_LISTED = 10
 
 
 def assess(arguments: argparse.Namespace) -> int:
-    """Judge a stored run again from its journal, and hold result.xml and the evidence against it.
+    """Judge a stored run from its journal, and compare result.xml and the evidence with the journal.
 
-    The exit code is that of RecordError when they do not agree.  Raises LimitsMissed.
+    The exit code is that of RecordError if they differ.  Raises LimitsMissed.
     """
     suite = SuiteFolder.existing(arguments.run)
-    with_given = _override_annotations(arguments, suite)
+    override = _override(arguments, suite)
     if suite:
         from ...runner.suite import build_summary
         from ..text.suite import overview_json, overview_lines
     folders = _runs(suite) if suite else [RunFolder.existing(arguments.run)]
-    documents, judged, disagreed, finished = [], list[Judgement](), False, True
+    documents, judgement_list, differs, finished = [], list[Judgement](), False, True
     for folder in folders:
         result = assess_run(folder)
         evidence = check_evidence(folder, result)
-        disagreements = (*evidence.differences, *_stored_differences(folder, result_xml(result)))
-        disagreed, finished = disagreed or bool(disagreements), finished and result.ending == "finished"
-        result = with_given(result)
-        judged += judgements(result)
+        discrepancies = (*evidence.differences, *_stored_differences(folder, result_xml(result)))
+        differs, finished = differs or bool(discrepancies), finished and result.ending == "finished"
+        result = override(result)
+        judgement_list += judgements(result)
         if arguments.json:
-            documents.append(result_json(result, disagreements, evidence.unjournaled))
+            documents.append(result_json(result, discrepancies, evidence.unjournaled))
         else:
-            _print_assessment(folder, result, disagreements, evidence)
+            _print_assessment(folder, result, discrepancies, evidence)
     if arguments.json:
-        told = (
-            {"format": 1, "summary": overview_json(build_summary(suite)), "tests": documents} if suite else documents[0]
-        )
-        print(json.dumps(told, indent=1, allow_nan=False))
+        document = documents[0]
+        if suite:
+            document = {"format": 1, "summary": overview_json(build_summary(suite)), "tests": documents}
+        print(json.dumps(document, indent=1, allow_nan=False))
     elif suite:
         print("\n".join(("", *overview_lines(build_summary(suite)))))
-    if disagreed:
+    if differs:
         return RecordError.exit_code
     if suite:
-        judged += untested(result.facts.limits, [folder.path.name for folder in folders])
-    _require_met(judged, arguments.run, finished and (suite is None or len(folders) == len(suite.tests)))
+        judgement_list += untested(result.facts.limits, [folder.path.name for folder in folders])
+    _require_met(judgement_list, arguments.run, finished and (suite is None or len(folders) == len(suite.tests)))
     return 0
 
 
-def _require_met(judged: Sequence[Judgement], run: Path, finished: bool) -> None:
-    """Raise LimitsMissed unless all limits are met, with another remedy for what is not at its end."""
+def _require_met(judgement_list: Sequence[Judgement], run: Path, finished: bool) -> None:
+    """Raise LimitsMissed unless all limits are met; the hint differs for an unfinished run."""
     try:
-        require_met(judged)
+        require_met(judgement_list)
     except LimitsMissed as missed:
         if not finished:
-            missed.hint = f"It is not at its end; snia-pts status {shell_quoted(run)} tells where it stands."
+            missed.hint = f"The run is not finished; snia-pts status {shell_quoted(run)} shows its state."
         raise
 
 
-def _override_annotations(
+def _override(
     arguments: argparse.Namespace, suite: SuiteFolder | None, about: Annotations | None = None
 ) -> Callable[[TestResult], TestResult]:
-    """Return what gives a result --limits, and ``about``; it tells where these limits ask nothing of the one run."""
+    """Return a function that replaces the limits (--limits) and annotations (``about``) of a result.
+
+    It prints a notice if none of these limits applies to the run.
+    """
     limits = read_limits(arguments.limits) if arguments.limits else None
 
     def change(result: TestResult) -> TestResult:
         if limits and suite is None:
             tell_if_unlimited(limits, str(arguments.limits), result.facts.spec.test, say)
-        return given(result, limits, about)
+        return with_overrides(result, limits, about)
 
     return change
 
 
-def given(result: TestResult, limits: tuple[Limit, ...] | None, about: Annotations | None = None) -> TestResult:
-    """Return a result with other limits, or other words about it, than its run was given; None keeps these."""
+def with_overrides(
+    result: TestResult, limits: tuple[Limit, ...] | None, about: Annotations | None = None
+) -> TestResult:
+    """Return a result with other limits or annotations than its run had; None keeps those of the run."""
     facts = result.facts
-    told = replace(facts, limits=facts.limits if limits is None else limits, about=about or facts.about)
-    return replace(result, facts=told)
+    facts = replace(facts, limits=facts.limits if limits is None else limits, about=about or facts.about)
+    return replace(result, facts=facts)
 
 
 def _runs(suite: SuiteFolder) -> list[RunFolder]:
-    found = [run for test in suite.tests if (run := suite.recorded(test))]
-    if not found:
+    runs = [run for test in suite.tests if (run := suite.recorded(test))]
+    if not runs:
         raise RecordError(path=suite.path, reason="none of its tests was run")
-    return found
+    return runs
 
 
 def _print_assessment(
-    folder: RunFolder, result: TestResult, disagreements: tuple[str, ...], evidence: EvidenceCheck
+    folder: RunFolder, result: TestResult, discrepancies: tuple[str, ...], evidence: EvidenceCheck
 ) -> None:
     for line in result_lines(result):
         print(line)
     print()
-    agreed = "result.xml and all evidence agree with the journal."
+    conclusion = "result.xml and all evidence agree with the journal."
     if not os.path.lexists(folder.result):
-        agreed = "There is no result.xml; all evidence agrees with the journal."
-    print("\n".join(_told(disagreements)) or agreed)
+        conclusion = "There is no result.xml; all evidence agrees with the journal."
+    print("\n".join(_discrepancy_lines(discrepancies)) or conclusion)
     if evidence.unjournaled:
-        print(f"The run did not finish; it left {unjournaled_words(evidence.unjournaled)}.")
+        print(f"The run did not finish; not in its journal: {unjournaled_words(evidence.unjournaled)}.")
     print()
 
 
 def report(arguments: argparse.Namespace) -> int:
-    """Make result.xml and the report of a stored run again; tells where what was there differed from the journal."""
+    """Recreate result.xml and the report of a stored run; print how the old result.xml differs from the journal."""
     formats, suite = require_formats(formats_of(arguments)), SuiteFolder.existing(arguments.run)
-    change = _override_annotations(arguments, suite, read_about(arguments.about) if arguments.about else None)
+    override = _override(arguments, suite, read_about(arguments.about) if arguments.about else None)
     folders = _runs(suite) if suite else [RunFolder.existing(arguments.run)]
     require_private(arguments.run)
     for folder in folders:
-        for line in _report_again(folder, formats, change):
+        for line in _recreate_report(folder, formats, override):
             print(line)
     if suite:
         from ...runner.suite import build_summary
 
-        with suite.whole.opened(), _writing(suite.path):
-            written = write_summary(build_summary(suite, change, formats), suite.path, formats)
+        with suite.whole.opened(), _naming_folder(suite.path):
+            written = write_summary(build_summary(suite, override, formats), suite.path, formats)
         summaries = {name: suite.path / f"summary.{name}" for name in OUTPUTS}
-        _tell_older(suite.path, summaries, formats)
+        _list_older_formats(suite.path, summaries, formats)
         for path in written.values():
             print(path)
     return 0
 
 
-def _report_again(
-    folder: RunFolder, formats: Sequence[str], with_given: Callable[[TestResult], TestResult]
+def _recreate_report(
+    folder: RunFolder, formats: Sequence[str], override: Callable[[TestResult], TestResult]
 ) -> Iterator[str]:
     from ...report import write
 
@@ -159,54 +164,53 @@ def _report_again(
     if result.running:
         raise RecordError(path=folder.path, reason="the run is still in progress", hint=WAIT)
     require_evidence(folder, result)
-    made = result_xml(result)
-    for line in _told(_stored_differences(folder, made)):
+    document = result_xml(result)
+    for line in _discrepancy_lines(_stored_differences(folder, document)):
         print(line, file=sys.stderr)
-    with folder.opened(), _writing(folder.path):
-        replace_file(folder.result, made)
-        written = write(with_given(result), folder.path, formats)
-    _tell_older(folder.path, places(folder.path, (*OUTPUTS, *DATA_OUTPUTS)), formats)
+    with folder.opened(), _naming_folder(folder.path):
+        replace_file(folder.result, document)
+        written = write(override(result), folder.path, formats)
+    _list_older_formats(folder.path, places(folder.path, (*OUTPUTS, *DATA_OUTPUTS)), formats)
     yield from map(str, written.values())
 
 
-def _tell_older(folder: Path, known: Mapping[str, Path], formats: Sequence[str]) -> None:
-    """Tell of what an earlier report left beside this one, which may say otherwise; it may be signed, and stays."""
+def _list_older_formats(folder: Path, known: Mapping[str, Path], formats: Sequence[str]) -> None:
+    """List the formats of an earlier report, which stay: they may be signed, and may differ from this report."""
     older = {name: path for name, path in known.items() if name not in formats and path.exists()}
     if older:
-        left, again = ", ".join(path.name for path in older.values()), ",".join(older)
+        names = ", ".join(path.name for path in older.values())
         print(
-            f"snia-pts: Left as it was, from an earlier report that may say otherwise: {left} in {folder}; "
-            f"--to {again} makes it again.",
+            f"snia-pts: not updated, perhaps out of date: {names} in {folder}; --to {','.join(older)} updates them.",
             file=sys.stderr,
         )
 
 
 @contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    """Say in which folder a file could not be written; raises ReportError."""
+def _naming_folder(folder: Path) -> Iterator[None]:
+    """Convert an OSError to a ReportError that names the folder."""
     try:
         yield
     except RunFolderError:
         raise
     except OSError as error:
-        hint = "The result itself is safe; make the report as a user who may write there."
-        told = hint if isinstance(error, PermissionError) else None
-        raise ReportError(reason=f"{folder}: {error.strerror or error}", hint=told) from None
+        remedy = "The result is safe; make the report as a user who may write there."
+        hint = remedy if isinstance(error, PermissionError) else None
+        raise ReportError(reason=f"{folder}: {error.strerror or error}", hint=hint) from None
 
 
-def _stored_differences(folder: RunFolder, made: bytes) -> tuple[str, ...]:
-    """Tell where result.xml differs from the one ``made`` of the journal; a result.xml that is none differs too."""
+def _stored_differences(folder: RunFolder, expected: bytes) -> tuple[str, ...]:
+    """Return how result.xml differs from the ``expected`` one, which the journal gives; an invalid one differs too."""
     try:
         if folder.result.is_symlink():
             return (f"{folder.result.name} is a symlink",)
-        return differences(folder.result, made) if folder.result.exists() else ()
+        return differences(folder.result, expected) if folder.result.exists() else ()
     except RecordError as unreadable:
         return (str(unreadable),)
 
 
-def _told(disagreements: tuple[str, ...]) -> list[str]:
-    if not disagreements:
+def _discrepancy_lines(discrepancies: tuple[str, ...]) -> list[str]:
+    if not discrepancies:
         return []
-    more = len(disagreements) - _TOLD
-    lines = ["What is stored differs from the journal:", *(f"  {line}" for line in disagreements[:_TOLD])]
+    more = len(discrepancies) - _MAX_LISTED
+    lines = ["Stored files differ from the journal:", *(f"  {line}" for line in discrepancies[:_MAX_LISTED])]
     return [*lines, f"  and {more} more"] if more > 0 else lines
