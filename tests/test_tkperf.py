@@ -629,7 +629,7 @@ def test_an_export_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     assert [main(["export", str(run), "--to", "tkperf", "--out", str(place)]) for place in (path, dangling)] == [20, 20]
     told = capsys.readouterr().err
-    assert f"{path}: it is there already." in told
+    assert f"{path}: it already exists." in told
     assert "not in the file" not in told
     assert (path.read_bytes(), dangling.is_symlink()) == (before, True)
 

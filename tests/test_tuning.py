@@ -446,7 +446,7 @@ def test_the_verb_tells_this_host(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"governor", "swap", "other load"} <= {each["name"] for each in told["settings"]}
     assert main(["host"]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert rows[0] == ["judgement", "setting", "value", "better", "reason"]
+    assert rows[0] == ["judgement", "setting", "value", "recommended", "reason"]
     assert [row[1] for row in rows[1:]] == [each["name"] for each in told["settings"]]
 
 
@@ -461,7 +461,7 @@ def test_a_terminal_gets_a_reason_below_each(capsys: pytest.CaptureFixture[str])
             60,
         )
     )
-    assert lines[0] == "matters   scheduler  kyber; better: none"
+    assert lines[0] == "matters   scheduler  kyber; recommended: none"
     assert max(map(len, lines)) <= 60
     assert "good      turbo      on" in lines
     assert lines[-1] == "1 setting that matters"
@@ -494,4 +494,4 @@ def test_restore_tells_that_nothing_is_left(
     monkeypatch.setattr(verb, "put_back", lambda folder: () if folder == tmp_path else pytest.fail("another folder"))
 
     assert main(["host", "--restore", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "nothing is left to put back\n"
+    assert capsys.readouterr().out == "nothing to restore\n"

@@ -1,4 +1,4 @@
-"""The verb ``compare``: several runs of one test beside each other."""
+"""The verb ``compare``: compares several runs of one test."""
 
 from __future__ import annotations
 
@@ -17,66 +17,66 @@ from ...record.suite import SuiteFolder
 from ...report.comparison import Entry, build_comparison, cause
 from ...report.profile.comparing import MOST_POINTS, overall_lines, points_compared
 from ...report.sections.summary import verdict
-from ...results.comparison import Compared, ContextDifference, causes, compared, context_differences
+from ...results.comparison import Compared, ContextDifference, Difference, causes, compared, context_differences
 from ...runner.verification import require_evidence
 from ...text import printable
 from ...units import number
 from ..text.formatting import table
 
-#: The metrics of the short answer, in the order of their weight.
-_SHOWN = ("iops", "mb_per_second", "average_response_ms")
-#: A comparison has a letter a run.
-_MOST = len(ascii_uppercase)
+#: The metrics of the summary, the most important first.
+_METRICS = ("iops", "mb_per_second", "average_response_ms")
+#: Each run has a letter.
+_MAX_RUNS = len(ascii_uppercase)
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """Compare stored runs of one test; the first is what the others are held against.
+    """Compare stored runs of one test with the first of them.
 
-    Raises NotComparable for runs that answer different questions, RecordError for a folder that is no run.
+    Raises NotComparable for runs that must not be compared, RecordError for a folder that is not a run.
     """
-    if not 2 <= len(arguments.runs) <= _MOST:
+    if not 2 <= len(arguments.runs) <= _MAX_RUNS:
         raise UsageError(
-            detail=f"compare takes 2 to {_MOST} runs, not {len(arguments.runs)}.",
+            detail=f"compare takes 2 to {_MAX_RUNS} runs, not {len(arguments.runs)}.",
             hint="For example: snia-pts compare runs/A runs/B",
         )
-    entries = [_entry(label, place) for label, place in zip(ascii_uppercase, arguments.runs, strict=False)]
-    found = context_differences([entry.result for entry in entries])
-    _require_comparable(found)
-    numbers = compared([entry.result for entry in entries])
-    written = _written(entries, arguments.out) if arguments.out else {}
+    entries = [_read_entry(label, path) for label, path in zip(ascii_uppercase, arguments.runs, strict=False)]
+    context = context_differences([entry.result for entry in entries])
+    _require_comparable(context)
+    metrics = compared([entry.result for entry in entries])
+    files = _write_report(entries, arguments.out) if arguments.out else {}
     if arguments.json:
-        print(json.dumps(_json(entries, found, numbers), indent=1, allow_nan=False))
+        print(json.dumps(_json(entries, context, metrics), indent=1, allow_nan=False))
         return 0
-    for line in _lines(entries, found, numbers):
+    for line in _lines(entries, context, metrics):
         print(line)
-    for path in written.values():
+    for path in files.values():
         print(path)
     return 0
 
 
-def _entry(label: str, place: Path) -> Entry:
-    if SuiteFolder.existing(place):
+def _read_entry(label: str, path: Path) -> Entry:
+    if SuiteFolder.existing(path):
         raise RecordError(
-            path=place,
+            path=path,
             reason="it is a folder of several tests",
-            hint=f"Name one of its runs, for example {place}/iops.",
+            hint=f"Name one of its runs, for example {path}/iops.",
         )
-    folder = RunFolder.existing(place)
+    folder = RunFolder.existing(path)
     result = assess(folder)
     if result.running:
-        raise RecordError(path=place, reason="the run is still in progress", hint=WAIT)
+        raise RecordError(path=path, reason="the run is still in progress", hint=WAIT)
     require_evidence(folder, result)
-    return Entry(label=label, place=str(place), result=result)
+    return Entry(label=label, place=str(path), result=result)
 
 
-def _require_comparable(found: Sequence[ContextDifference]) -> None:
-    other = [each for each in found if each.weight == "other"]
+def _require_comparable(context: Sequence[ContextDifference]) -> None:
+    other = [difference for difference in context if difference.weight == "other"]
     if other:
-        told = "; ".join(f"{each.what}: {', '.join(dict.fromkeys(each.values))}" for each in other)
-        raise NotComparable(reason=told)
+        reason = "; ".join(f"{item.what}: {', '.join(dict.fromkeys(item.values))}" for item in other)
+        raise NotComparable(reason=reason)
 
 
-def _written(entries: Sequence[Entry], folder: Path) -> Mapping[str, Path]:
+def _write_report(entries: Sequence[Entry], folder: Path) -> Mapping[str, Path]:
     from ...report.writing import render, replace_files
 
     files = render(build_comparison(entries), stem="comparison")
@@ -85,75 +85,74 @@ def _written(entries: Sequence[Entry], folder: Path) -> Mapping[str, Path]:
     except ReportError as error:
         error.hint = "Name another place with --out."
         raise
-    return {place: folder / place for place in files if place.startswith("comparison.")}
+    return {name: folder / name for name in files if name.startswith("comparison.")}
 
 
-# -- what is said -----------------------------------------------------------------------------------------------------
-
-
-def _lines(entries: Sequence[Entry], found: Sequence[ContextDifference], numbers: Sequence[Compared]) -> Iterator[str]:
+def _lines(
+    entries: Sequence[Entry], context: Sequence[ContextDifference], metrics: Sequence[Compared]
+) -> Iterator[str]:
     yield f"{entries[0].result.facts.spec.title} test, {len(entries)} runs"
     for entry in entries:
         dut = entry.result.facts.dut
         drive = " ".join(filter(None, (dut.model, dut.serial))) or dut.name
         yield printable(f"  {entry.label}  {entry.place}: {drive}: {verdict(entry.result)}")
     for weight, heading in (("flagged", "Compare with care:"), ("told", "The runs differ in:")):
-        listed = [each for each in found if each.weight == weight]
+        listed = [difference for difference in context if difference.weight == weight]
         if listed:
             yield ""
             yield heading
-        for each in listed:
-            own = "; ".join(f"{e.label}: {value or '-'}" for e, value in zip(entries, each.values, strict=True))
-            yield printable(f"  {each.what}: {own}")
+        for difference in listed:
+            labelled = zip(entries, difference.values, strict=True)
+            values = "; ".join(f"{entry.label}: {value or '-'}" for entry, value in labelled)
+            yield printable(f"  {difference.what}: {values}")
     yield ""
-    yield printable(cause(entries, found))
+    yield printable(cause(entries, context))
     results = [entry.result for entry in entries]
     points = points_compared(results)
     if points is not None:
-        yield from overall_lines([entry.label for entry in entries], numbers)
+        yield from overall_lines([entry.label for entry in entries], metrics)
     if points is not None and points > MOST_POINTS:
         yield f"Each of the {points} points: --json; figures and matrices: --out DIR."
         return
-    for metric in _SHOWN:
-        yield from _table(entries, [each for each in numbers if each.metric == metric])
+    for metric in _METRICS:
+        yield from _table(entries, [row for row in metrics if row.metric == metric])
     yield ""
     basis = "the rounds of both windows" if points is None else "the repeats of both runs"
-    yield f"In brackets: percent from A; an asterisk: outside the 95 % interval that {basis} give."
-    yield "Each number is judged by itself: without any difference, about one in twenty has an asterisk."
+    yield f"In brackets: the difference from A in percent; * if it is outside the 95 % interval that {basis} give."
+    yield "Each number is judged by itself: of equal runs, about one number in twenty has an asterisk."
 
 
 def _table(entries: Sequence[Entry], rows: Sequence[Compared]) -> Iterator[str]:
     if not rows:
         return
     lines = [(f"{rows[0].metric} at", *(entry.label for entry in entries)), *map(_cells, rows)]
-    head, *others = zip(*map(_hung, zip(*lines, strict=True)), strict=True)
+    head, *others = zip(*map(_align_asterisks, zip(*lines, strict=True)), strict=True)
     yield ""
     yield from table(head, others)
 
 
-def _hung(column: Sequence[str]) -> list[str]:
-    """Let the asterisks of a column stand beside it, so that its numbers stay below each other."""
-    starred = any(cell.endswith("*") for cell in column)
-    return [cell + " " if starred and not cell.endswith("*") else cell for cell in column]
+def _align_asterisks(column: Sequence[str]) -> list[str]:
+    """Pad the cells of a column so that its numbers stay aligned beside the asterisks."""
+    has_asterisk = any(cell.endswith("*") for cell in column)
+    return [cell + " " if has_asterisk and not cell.endswith("*") else cell for cell in column]
 
 
-def _cells(each: Compared) -> tuple[str, ...]:
+def _cells(row: Compared) -> tuple[str, ...]:
     values = (
-        "-" if figure is None else number(figure.value) + _difference(each, place)
-        for place, figure in enumerate(each.figures)
+        "-" if figure is None else number(figure.value) + _difference_text(difference)
+        for figure, difference in zip(row.figures, row.differences, strict=True)
     )
-    return (printable(each.at), *values)
+    return (printable(row.at), *values)
 
 
-def _difference(each: Compared, place: int) -> str:
-    found = each.differences[place]
-    return "" if found is None else f" ({found.percent:+.1f}){'*' if found.certain else ''}"
+def _difference_text(difference: Difference | None) -> str:
+    return "" if difference is None else f" ({difference.percent:+.1f}){'*' if difference.certain else ''}"
 
 
 def _json(
-    entries: Sequence[Entry], found: Sequence[ContextDifference], numbers: Sequence[Compared]
+    entries: Sequence[Entry], context: Sequence[ContextDifference], metrics: Sequence[Compared]
 ) -> dict[str, object]:
-    """As ``docs/formats.rst`` describes it."""
+    """Return the comparison in the JSON form of docs/formats.rst."""
     return {
         "format": 1,
         "test": entries[0].result.facts.spec.test,
@@ -167,19 +166,19 @@ def _json(
             }
             for entry in entries
         ],
-        "causes": [each.what for each in causes(found)],
-        "unlike": [{"what": each.what, "weight": each.weight, "values": each.values} for each in found],
+        "causes": [difference.what for difference in causes(context)],
+        "unlike": [{"what": item.what, "weight": item.weight, "values": item.values} for item in context],
         "figures": [
             {
-                "metric": each.metric,
-                "at": each.at,
-                "unit": each.unit,
-                "better": each.better,
-                "values": [figure and figure.value for figure in each.figures],
-                "rounds": [figure and figure.rounds for figure in each.figures],
-                "differences": [diff and {**asdict(diff), "certain": diff.certain} for diff in each.differences],
-                "spread_percent": each.spread_percent,
+                "metric": row.metric,
+                "at": row.at,
+                "unit": row.unit,
+                "better": row.better,
+                "values": [figure and figure.value for figure in row.figures],
+                "rounds": [figure and figure.rounds for figure in row.figures],
+                "differences": [diff and {**asdict(diff), "certain": diff.certain} for diff in row.differences],
+                "spread_percent": row.spread_percent,
             }
-            for each in numbers
+            for row in metrics
         ],
     }

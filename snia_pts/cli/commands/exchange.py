@@ -1,4 +1,4 @@
-"""The verbs ``import`` and ``export``: runs of another tool become runs of ours, and ours files of that tool."""
+"""The verbs ``import`` and ``export``: convert result files of TKperf to runs, and runs to such files."""
 
 from __future__ import annotations
 
@@ -37,47 +37,47 @@ _COPY = "tkperf.xml"
 
 
 def import_file(arguments: argparse.Namespace) -> int:
-    """Make a run folder of each test in a file of TKperf, with its report; of several tests a folder as ``all`` leaves.
+    """Create a run folder with its report for each test in a file of TKperf; a suite folder for several tests.
 
-    Tests of a hard disk are runs of its profiles, in a folder each.
-    Raises RecordError for a file that is none, before anything is written.
+    Tests of a hard disk become runs of profiles, each in its own folder.  Raises RecordError for an invalid file,
+    before anything is written.
     """
-    formats, path = require_formats(formats_of(arguments)), arguments.file
+    formats, source = require_formats(formats_of(arguments)), arguments.file
     try:
-        document = read_regular(path, LARGEST_BYTES)
+        document = read_regular(source, LARGEST_BYTES)
     except OSError as error:
-        raise RecordError(path=path, reason=error.strerror or str(error), hint="Name a file.") from None
+        raise RecordError(path=source, reason=error.strerror or str(error), hint="Name a file.") from None
     now = datetime.now().astimezone().isoformat(timespec="milliseconds")
     imported = Imported(tool="", version="", file=_COPY, sha256=hashlib.sha256(document).hexdigest(), at=now, name="")
-    found = runs(read(document, str(path)), imported, tuple(arguments.command_line), str(path))
-    found = tuple(sorted(found, key=lambda run: [*TESTS, run.test].index(run.test)))
-    name = default_name(found[0].test if len(found) == 1 else "all", found[0].facts.dut.model or path.stem, now)
-    place = arguments.run_dir or Path("runs") / name
-    if len(found) == 1:
-        _import_run(found[0], RunFolder.create(place), document, formats)
-    elif all(run.test in TESTS for run in found):
-        _import_all(found, SuiteFolder.create(place, [run.test for run in found]), document, formats)
+    imports = runs(read(document, str(source)), imported, tuple(arguments.command_line), str(source))
+    imports = tuple(sorted(imports, key=lambda run: [*TESTS, run.test].index(run.test)))
+    name = default_name(imports[0].test if len(imports) == 1 else "all", imports[0].facts.dut.model or source.stem, now)
+    path = arguments.run_dir or Path("runs") / name
+    if len(imports) == 1:
+        _import_run(imports[0], RunFolder.create(path), document, formats)
+    elif all(run.test in TESTS for run in imports):
+        _import_all(imports, SuiteFolder.create(path, [run.test for run in imports]), document, formats)
     else:
-        for run in found:  # profiles of a hard disk are no tests that all would run
-            _import_run(run, RunFolder.create(place / run.test), document, formats)
+        for run in imports:  # "all" runs no profiles of a hard disk
+            _import_run(run, RunFolder.create(path / run.test), document, formats)
     return 0
 
 
-def _import_all(found: Sequence[Run], suite: SuiteFolder, document: bytes, formats: Sequence[str]) -> None:
-    for run in found:
+def _import_all(imports: Sequence[Run], suite: SuiteFolder, document: bytes, formats: Sequence[str]) -> None:
+    for run in imports:
         _import_run(run, RunFolder.create(suite.place(run.test)), document, formats)
         print()
-    told = build_summary(suite)
-    written = write_summary(told, suite.path, formats)
-    print("\n".join(overview_lines(told)))
+    summary = build_summary(suite)
+    files = write_summary(summary, suite.path, formats)
+    print("\n".join(overview_lines(summary)))
     print()
     print(f"folder: {suite.path}")
-    for path in written.values():
+    for path in files.values():
         print(f"summary: {path}")
 
 
 def _import_run(run: Run, folder: RunFolder, document: bytes, formats: Sequence[str]) -> None:
-    """Write a run's folder, and its report."""
+    """Write the folder of a run and its report."""
     from ...report import write
 
     with folder.opened():
@@ -98,9 +98,9 @@ def _import_run(run: Run, folder: RunFolder, document: bytes, formats: Sequence[
 
 
 def export(arguments: argparse.Namespace) -> int:
-    """Write a run, or all tests of a folder of several, as a file that TKperf loads; says what that cannot hold.
+    """Write a run or a suite as a file that TKperf loads; print what such a file cannot hold.
 
-    Raises NotExportable where nothing of it can be held, or the file cannot be written.
+    Raises NotExportable if it can hold nothing of the run, or if the file cannot be written.
     """
     suite = SuiteFolder.existing(arguments.run)
     folders = (
@@ -111,22 +111,22 @@ def export(arguments: argparse.Namespace) -> int:
     results = [assess(folder) for folder in folders]
     for folder, result in zip(folders, results, strict=True):
         require_evidence(folder, result)
-    document, name, lost = written(results, str(arguments.run))
+    document, name, omissions = written(results, str(arguments.run))
     folder = suite.whole if suite else folders[0]
-    place = arguments.out or folder.path / f"{name}.xml"
-    require_private(place.parent if arguments.out else arguments.run, parent=bool(arguments.out))
-    within = place.parent.parent.resolve() / place.parent.name  # where place is, by no symlink but perhaps the last
+    path = arguments.out or folder.path / f"{name}.xml"
+    require_private(path.parent if arguments.out else arguments.run, parent=bool(arguments.out))
+    parent = path.parent.parent.resolve() / path.parent.name  # only its last part may be a symlink
     try:
-        with keep_folder_open(within) if arguments.out else folder.opened():
-            if os.path.lexists(place):  # whatever it is, it may be somebody's
-                raise FileExistsError(errno.EEXIST, "it is there already")
-            create_file(within / place.name, document)
+        with keep_folder_open(parent) if arguments.out else folder.opened():
+            if os.path.lexists(path):
+                raise FileExistsError(errno.EEXIST, "it already exists")
+            create_file(parent / path.name, document)
     except RunFolderError:
         raise
     except OSError as error:
-        reason = f"{place}: {error.strerror or error}"
+        reason = f"{path}: {error.strerror or error}"
         raise NotExportable(path=arguments.run, reason=reason, hint="Name another place with --out.") from None
-    for sentence in lost:
+    for sentence in omissions:
         print(f"snia-pts: not in the file: {sentence}", file=sys.stderr)
-    print(place)
+    print(path)
     return 0

@@ -1,4 +1,4 @@
-"""The verb ``host``: what of this host may change the numbers, and what killed runs left there."""
+"""The verb ``host``: shows host settings that affect results; restores those that killed runs changed."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ _INDENT = " " * 4
 
 
 def host(arguments: argparse.Namespace) -> int:
-    """Tell the settings of the host that may change what is measured; or put back what killed runs left."""
+    """Print the host settings that affect results, or restore those that killed runs changed."""
     if arguments.restore is not None:
         return _restore(arguments)
-    found = [each.setting for each in look(_block(arguments.target))]
+    settings = [finding.setting for finding in look(_block(arguments.target))]
     if arguments.json:
         target = None if arguments.target is None else str(arguments.target)
-        print(json.dumps({"format": 1, "target": target, "settings": [asdict(each) for each in found]}, indent=1))
+        print(
+            json.dumps({"format": 1, "target": target, "settings": [asdict(setting) for setting in settings]}, indent=1)
+        )
         return 0
-    for line in setting_lines(found, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
+    for line in setting_lines(settings, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
         print(line)
     return 0
 
@@ -51,35 +53,36 @@ def _restore(arguments: argparse.Namespace) -> int:
             reason = "it is not a folder" if folder.exists() else "there is no such folder"
             raise RecordError(path=arguments.restore, reason=reason)
         if folder is not None:
-            (folder / "array").exists()  # tells whether this user may look into it
+            (folder / "array").exists()  # raises if this user may not read the folder
     except OSError as error:
         raise unreadable(arguments.restore, error) from None
-    for line in put_back(folder) or ("nothing is left to put back",):
+    for line in put_back(folder) or ("nothing to restore",):
         print(line)
     return 0
 
 
 def _block(target: Path | None) -> Path | None:
-    """Return the folder in sysfs of a drive; raises TargetMissing, or TargetUnfit for what is none."""
+    """Return the sysfs folder of a drive; raises TargetMissing, or TargetUnfit for a file."""
     if target is None:
         return None
     dut = read_dut(target)
     if dut.kind == "file":
-        raise TargetUnfit(path=target, reason="it is a file, and no drive is set up for it", hint="Name a drive.")
+        raise TargetUnfit(path=target, reason="it is a file; a drive is expected", hint="Name a drive.")
     return block_directory(Path(dut.path).stat().st_rdev)
 
 
-def setting_lines(found: Sequence[HostSetting], width: int | None) -> Iterator[str]:
-    """The settings in a table, with the reason below each; without a width, a row each with all of it."""
+def setting_lines(settings: Sequence[HostSetting], width: int | None) -> Iterator[str]:
+    """Yield a table of settings with the reason below each; without a width, a row of all columns for each."""
     if width is None:
-        rows = ((each.judgement, each.name, each.value, each.wish or "-", each.reason) for each in found)
-        yield from ("\t".join(row) for row in (("judgement", "setting", "value", "better", "reason"), *rows))
+        rows = ((item.judgement, item.name, item.value, item.wish or "-", item.reason) for item in settings)
+        yield from ("\t".join(row) for row in (("judgement", "setting", "value", "recommended", "reason"), *rows))
         return
-    longest = max(len(each.name) for each in found)
-    for each in found:
-        better = f"; better: {each.wish}" if each.judgement in ("matters", "noted") and each.wish else ""
-        yield from wrap(f"{each.judgement:8}  {each.name:{longest}}  {each.value}{better}", max(width, 40))
-        yield from wrap(each.reason, max(width, 40), initial_indent=_INDENT, subsequent_indent=_INDENT)
-    matters = sum(each.judgement == "matters" for each in found)
+    name_width = max(len(setting.name) for setting in settings)
+    for setting in settings:
+        advised = setting.wish and setting.judgement in ("matters", "noted")
+        value = f"{setting.value}; recommended: {setting.wish}" if advised else setting.value
+        yield from wrap(f"{setting.judgement:8}  {setting.name:{name_width}}  {value}", max(width, 40))
+        yield from wrap(setting.reason, max(width, 40), initial_indent=_INDENT, subsequent_indent=_INDENT)
+    count = sum(setting.judgement == "matters" for setting in settings)
     yield ""
-    yield f"{counted(matters, 'setting')} that matter" if matters != 1 else "1 setting that matters"
+    yield f"{counted(count, 'setting')} that matter" if count != 1 else "1 setting that matters"
