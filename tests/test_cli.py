@@ -50,6 +50,8 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
         (("iops", "x.img", "--siez", "1G"), 2, "Did you mean --size? See snia-pts iops --help."),
         (("iops", "x.img", "--max-round=7"), 2, "Did you mean --max-rounds?"),
         (("all", "--max-rounds", "7"), 2, "--set iops.rounds.maximum=7, --set throughput.rounds.maximum=7"),
+        (("iops", "nvme0n1"), 6, "Did you mean /dev/nvme0n1?"),
+        (("iops", "sdzz", "--size", "1G"), 6, "Did you mean /dev/sdzz?"),
         (("iops", "x.img", "--size", ""), 2, "'' is not a size"),
         (("all", "x.img", "--size", "1G", "--max-rounds", "7"), 2, "--set iops.rounds.maximum=7, --set throughput.ro"),
         (

@@ -25,6 +25,8 @@ _SYSFS_SECTOR_BYTES = 512
 _GET_GENERATION = 0x80087601  # FS_IOC_GETVERSION of linux/fs.h
 #: linux/stat.h and linux/fcntl.h: the size of struct statx, the offset and mask of the birth time, and a flag.
 _STATX_BYTES, _BTIME_OFFSET, _STATX_BTIME, _AT_EMPTY_PATH = 256, 0x50, 0x800, 0x1000
+#: The names of drives in /dev: without their folder they are not taken for names of files.
+_DRIVE_NAME = re.compile(r"(nvme\d+n\d+|(s|v|xv|h)d[a-z]+|mmcblk\d+|md\d+|loop\d+|nbd\d+|zram\d+|dm-\d+)(p?\d+)?")
 #: Files of sysfs that identify a drive and do not change.
 _TRAITS = (
     "size",
@@ -61,8 +63,10 @@ def read_dut(path: Path, *, size_bytes: int | None = None, root: Path = ROOT) ->
     except FileNotFoundError:
         if real.is_relative_to("/dev"):
             raise TargetMissing(path=path, hint=_UNKNOWN_NAME) from None
+        if _DRIVE_NAME.fullmatch(str(path)):
+            raise TargetMissing(path=path, hint=f"Did you mean /dev/{path}? {_UNKNOWN_NAME}") from None
         if size_bytes is None:
-            raise TargetMissing(path=path, hint=_suggestion(path)) from None
+            raise TargetMissing(path=path) from None
         return _file_dut(real, size_bytes, 512)
     except OSError as error:
         raise TargetUnfit(path=path, reason=f"it cannot be examined ({error.strerror})") from None
@@ -127,12 +131,6 @@ def _node_numbers(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino, status.st_rdev
-
-
-def _suggestion(path: Path) -> str | None:
-    """Return the hint for a drive's name without its folder."""
-    device = Path("/dev") / path
-    return f"Did you mean {device}?" if device.is_block_device() else None
 
 
 def require_kernel_files(root: Path = ROOT) -> None:
