@@ -73,7 +73,7 @@ def test_the_words_tell_whether_the_purge_is_counted() -> None:
 
     assert ("1 x, not counted" in row(own, "Purge"), "besides the purge" in own) == (True, True)
     assert ("960 GB" in row(overwrite, "Purge"), "besides" in overwrite) == (True, False)
-    assert ("left out" in row(none, "Purge"), "besides" in none) == (True, False)
+    assert ("omitted" in row(none, "Purge"), "besides" in none) == (True, False)
     assert "besides the purge" in "\n".join(suite_lines([planned(spec_of("iops"))], dut()))
 
 
@@ -101,8 +101,8 @@ def test_the_settings_of_the_host_are_told() -> None:
     spec = profiles.spec(axes=axes)
     text = text_of(spec)
 
-    assert "sets the host, and puts it back: scheduler none, bfq; governor performance" in text
-    assert "besides what prepares the host" in text
+    assert "changes host settings and restores them: scheduler none, bfq; governor performance" in text
+    assert "besides preparing the host" in text
     assert plan_json(planned(spec), dut())["host_settings"] == {
         "scheduler": ["none", "bfq"],
         "governor": ["performance"],
@@ -119,7 +119,7 @@ def test_what_no_time_bounds_is_told(capsys: pytest.CaptureFixture[str]) -> None
 
     assert " or more" in row(told, "fdatasync: Round")
     assert " or more, writes at most 23.07 MB" in longest
-    assert "1 step ends with an amount, not with a time, and takes as long as the I/Os do" in told
+    assert "1 step ends after an amount of data, not after a time" in told
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["longest"]["open_ended"] == 1
     assert "or more:" not in text_of(spec_of("iops"))
@@ -145,12 +145,12 @@ def test_a_plan_repeats_the_limits_that_it_took(capsys: pytest.CaptureFixture[st
         told[verb] = capsys.readouterr().out
 
     assert (
-        "  3 limits taken, 2 on this test\n"
+        "  3 limits, 2 on this test\n"
         "    iops at RND 4 KiB 0/100: at least 50 000 IOPS (47 500 with 5 % tolerance)\n"
         "    iops at RND 8 KiB 0/100: at least 20 000 IOPS and at most "
     ) in told["iops"].replace("\N{NARROW NO-BREAK SPACE}", " ")
-    assert "  3 limits taken, none on this test\n" in told["throughput"]
-    assert "  3 limits taken: 2 on iops, none on throughput, none on latency, 1 on wsat\n" in told["all"]
+    assert "  3 limits, none on this test\n" in told["throughput"]
+    assert "  3 limits: 2 on iops, none on throughput, none on latency, 1 on wsat\n" in told["all"]
     assert main(["iops", "x.img", "--size", "1G", "--plan", "--json", "--limits", "limits.toml"]) == 0
     assert [each["at"] for each in json.loads(capsys.readouterr().out)["limits"]] == [
         "RND 4 KiB 0/100",

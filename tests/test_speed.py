@@ -118,10 +118,10 @@ def test_who_knows_better_is_believed(capsys: pytest.CaptureFixture[str], tmp_pa
     """--assume stands for all speeds; without it a plan says what it supposes, and where that comes from."""
     path = str(tmp_path / "x.img")
     assert main(["iops", path, "--size", "1G", "--plan", "--assume", "750"]) == 0
-    assert "  supposing 750 MB/s, no more and no less (--assume)\n" in capsys.readouterr().out
+    assert "  assuming exactly 750 MB/s (--assume)\n" in capsys.readouterr().out
     assert main(["iops", path, "--size", "1G", "--plan"]) == 0
     told = capsys.readouterr().out
-    assert f"no more than 15754 MB/s each way: {UNKNOWN} (--assume" in told
+    assert f"at most 15754 MB/s each way: {UNKNOWN} (--assume" in told
     assert "streams 500 MB/s or more" in told
     assert main(["iops", "sim:enterprise-sata", "--plan"]) == 0
     assert "no more than 569 MB/s of reads and 538 MB/s of writes: its preset" in capsys.readouterr().out

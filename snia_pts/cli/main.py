@@ -120,6 +120,6 @@ def _text_alone() -> Iterator[None]:
 
 def _say(error: SniaPtsError) -> int:
     print(f"snia-pts: {error}", file=sys.stderr)
-    if error.hint:
-        print(f"  {error.hint}", file=sys.stderr)
+    if error.full_hint:
+        print(f"  {error.full_hint}", file=sys.stderr)
     return error.exit_code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from string import ascii_uppercase
 
@@ -83,8 +83,7 @@ def _write_report(entries: Sequence[Entry], folder: Path) -> Mapping[str, Path]:
     try:
         replace_files(folder, files)
     except ReportError as error:
-        error.hint = "Name another place with --out."
-        raise
+        raise replace(error, hint="Name another place with --out.") from None
     return {name: folder / name for name in files if name.startswith("comparison.")}
 
 

@@ -118,7 +118,7 @@ def _cells(listed: Listed) -> dict[str, str]:
 
 
 def _reason(refusal: SniaPtsError) -> str:
-    return str(refusal.facts.get("reason", refusal))
+    return str(getattr(refusal, "reason", refusal))
 
 
 def _links(current: Link | None, maximum: Link | None) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from ...errors import NotExportable, RecordError, RunFolderError
+from ...errors import NotExportable, RecordError
 from ...files import create_file, keep_folder_open, read_regular, require_private
 from ...record.entries import EndEntry, OutcomeEntry, StartEntry, StepEntry
 from ...record.evidence import EvidenceLedger
@@ -121,8 +121,6 @@ def export(arguments: argparse.Namespace) -> int:
             if os.path.lexists(path):
                 raise FileExistsError(errno.EEXIST, "it already exists")
             create_file(parent / path.name, document)
-    except RunFolderError:
-        raise
     except OSError as error:
         reason = f"{path}: {error.strerror or error}"
         raise NotExportable(path=arguments.run, reason=reason, hint="Name another place with --out.") from None

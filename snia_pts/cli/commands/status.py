@@ -165,7 +165,7 @@ def _read_run_status(folder: RunFolder, suite: Path | None = None, *, brief: boo
 
 
 def _unreadable(path: Path, error: RecordError) -> RunStatus:
-    return RunStatus(run=str(path), state="unreadable", detail=f"{error} {error.hint}".strip())
+    return RunStatus(run=str(path), state="unreadable", detail=f"{error} {error.full_hint}".strip())
 
 
 def _brief_status(folder: RunFolder, ends: Ends, resumable: Path, *, running: bool) -> RunStatus:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from ...errors import LimitsMissed, RecordError, ReportError, RunFolderError
+from ...errors import LimitsMissed, RecordError, ReportError
 from ...files import replace_file, require_private, shell_quoted
 from ...model.annotations import Annotations, read_about
 from ...record.evidence import EvidenceCheck, unjournaled_words
@@ -81,9 +81,10 @@ def _require_met(judgement_list: Sequence[Judgement], run: Path, finished: bool)
     try:
         require_met(judgement_list)
     except LimitsMissed as missed:
-        if not finished:
-            missed.hint = f"The run is not finished; snia-pts status {shell_quoted(run)} shows its state."
-        raise
+        if finished:
+            raise
+        hint = f"The run is not finished; snia-pts status {shell_quoted(run)} shows its state."
+        raise replace(missed, hint=hint) from None
 
 
 def _override(
@@ -190,11 +191,9 @@ def _naming_folder(folder: Path) -> Iterator[None]:
     """Convert an OSError to a ReportError that names the folder."""
     try:
         yield
-    except RunFolderError:
-        raise
     except OSError as error:
         remedy = "The result is safe; make the report as a user who may write there."
-        hint = remedy if isinstance(error, PermissionError) else None
+        hint = remedy if isinstance(error, PermissionError) else ReportError.hint
         raise ReportError(reason=f"{folder}: {error.strerror or error}", hint=hint) from None
 
 

@@ -44,5 +44,5 @@ class Notification:
         outcome = "INTERRUPTED" if isinstance(error, Interrupted) else _SHORT_OF.get(type(error), "FAILED")
         self.verdict = f"{self.verdict}, {outcome}" if self.verdict else outcome
         self.said.write(f"snia-pts: {error}\n")
-        if isinstance(error, SniaPtsError) and error.hint:
-            self.said.write(f"  {error.hint}\n")
+        if isinstance(error, SniaPtsError) and error.full_hint:
+            self.said.write(f"  {error.full_hint}\n")
