@@ -1,27 +1,27 @@
-"""Everything that can go wrong, as types.
+"""The errors that the operator reads.
 
-The docstring of a class is the sentence the operator reads, ``hint`` the remedy, ``exit_code`` what the
-shell sees.  One tree, one code each (``tests/test_errors.py`` proves the codes unique)::
+``message`` is the template of an error's sentence, ``hint`` says what to do, ``exit_code`` is what the shell sees.
+A caller that knows more adds it with ``add_note``; ``full_hint`` includes it.  Each class has an exit code of its own::
 
     SniaPtsError            1
-     |- UsageError          2   an option or value nobody can mean
+     |- UsageError          2   an invalid option or value
      |- SpecError           3   a specification file or a --set with mistakes
-     |- ToolMissing         4   a program the run needs is not there
-     |- RunFolderError      5   the run folder cannot be made or written
+     |- ToolMissing         4   a program that the run needs is not installed
+     |- RunFolderError      5   the run folder cannot be created or written
      |- TargetMissing       6   no such target
-     |- TargetBusy          7   somebody uses the target: mounted, swap, held, open
-     |- TargetNotOurs       8   the target may hold somebody's data
+     |- TargetBusy          7   the target is in use: mounted, swap, claimed, open
+     |- TargetNotOurs       8   the target may hold data of other people
      |- NotConfirmed        9   the operator did not confirm the destruction
      |- TargetUnfit        10   the target cannot be tested
      |- PurgeFailed        11   a purge failed, or was not proven
      |- DeviceFailed       12   the device under test failed
-     |- HostFailed         13   the host or a tool failed, as far as can be told
+     |- HostFailed         13   the host or a tool failed, or the device and nothing shows it
      |- RecordError        14   a stored run cannot be read
-     |- ReportError        15   a report could not be made as it should look
-     |- NotResumable       16   a stored run cannot go on
-     |- NotRunning         17   no run goes on there
+     |- ReportError        15   a report could not be made, or not as intended
+     |- NotResumable       16   a stored run cannot be resumed
+     |- NotRunning         17   no run is in progress there
      |- NotComparable      18   stored runs that answer different questions
-     |- LimitsMissed       19   the numbers of a test are not within its limits
+     |- LimitsMissed       19   a test's numbers are not within its limits
      |- NotExportable      20   a stored run cannot be written as another tool's file
      |- KernelFilesMissing 21   /proc or /sys is not mounted
     Interrupted           130   the operator, SIGTERM or SIGHUP stopped the run
@@ -29,168 +29,275 @@ shell sees.  One tree, one code each (``tests/test_errors.py`` proves the codes 
 
 from __future__ import annotations
 
+import os
 import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
 
 
+@dataclass(kw_only=True, eq=False)
 class SniaPtsError(Exception):
-    """{detail}"""
+    """An error for the operator: the fields fill the templates ``message`` and, unless one is given, ``hint``."""
 
-    exit_code = 1
-    hint = ""
+    exit_code: ClassVar[int] = 1
+    message: ClassVar[str]
+    hint: str = ""
 
-    def __init__(self, *, hint: str | None = None, **facts: object) -> None:
-        """Fill the class's sentence and remedy with ``facts``; ``hint``, as it is, replaces the remedy."""
-        self.facts = facts
-        super().__init__((type(self).__doc__ or type(self).__name__).format(**facts))
-        pasted = {name: shlex.quote(str(fact)) if hasattr(fact, "__fspath__") else fact for name, fact in facts.items()}
-        self.hint = type(self).hint.format(**pasted) if hint is None else hint
+    def __post_init__(self) -> None:
+        if self.hint == type(self).hint:
+            shell_words = {
+                name: shlex.quote(str(value)) if isinstance(value, os.PathLike) else value
+                for name, value in vars(self).items()
+            }
+            self.hint = self.hint.format(**shell_words)
+
+    def __str__(self) -> str:
+        return self.message.format(**vars(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exception's own method would call the class without its keyword-only fields.
+        return type(self).__new__, (type(self),), vars(self)
+
+    @property
+    def full_hint(self) -> str:
+        """The hint and the notes that callers added, on one line."""
+        return " ".join(filter(None, (self.hint, *getattr(self, "__notes__", ()))))
 
 
+@dataclass(kw_only=True, eq=False)
 class UsageError(SniaPtsError, ValueError):
-    """{detail}"""
+    """An invalid option or value."""
 
     exit_code = 2
-    hint = "See snia-pts --help."
+    message = "{detail}"
+    hint: str = "See snia-pts --help."
+    detail: str
 
 
+@dataclass(kw_only=True, eq=False)
 class SpecError(SniaPtsError, ValueError):
-    """{what} {path} has {count}:\n{mistakes}"""
+    """A specification file, or a --set, with mistakes."""
 
     exit_code = 3
-    hint = "Correct the file, or the option; specs/ shows every key and its form."
+    message = "{what} {path} has {count}:\n{mistakes}"
+    hint: str = "Correct the file, or the option; specs/ shows every key and its form."
+    what: str
+    path: Path | str
+    count: str
+    mistakes: str
 
 
-class ToolMissing(SniaPtsError, FileNotFoundError):
-    """{program} is needed and was not found."""
+@dataclass(kw_only=True, eq=False)
+class ToolMissing(SniaPtsError):
+    """A program that the run needs is not installed; ``package`` provides it."""
 
     exit_code = 4
-    hint = "Install it (Debian, Ubuntu: apt install {package}) or put it on the PATH."
+    message = "{program} is needed and was not found."
+    hint: str = "Install it (Debian, Ubuntu: apt install {package}) or put it on the PATH."
+    program: str
+    package: str = ""
 
 
-class RunFolderError(SniaPtsError, OSError):
-    """The run folder {path} cannot be used: {reason}."""
+@dataclass(kw_only=True, eq=False)
+class RunFolderError(SniaPtsError):
+    """The run folder cannot be created or written."""
 
     exit_code = 5
-    hint = "Name another place with --run-dir."
+    message = "The run folder {path} cannot be used: {reason}."
+    hint: str = "Name another place with --run-dir."
+    path: Path | str
+    reason: str
 
 
-class TargetMissing(SniaPtsError, FileNotFoundError):
-    """{path} does not exist."""
+@dataclass(kw_only=True, eq=False)
+class TargetMissing(SniaPtsError):
+    """There is no such target."""
 
     exit_code = 6
-    hint = "Check the name with snia-pts devices."
+    message = "{path} does not exist."
+    hint: str = "Check the name with snia-pts devices."
+    path: Path | str
 
 
-class TargetBusy(SniaPtsError, OSError):
-    """{path} is in use: {reason}. Nothing was written to it."""
+@dataclass(kw_only=True, eq=False)
+class TargetBusy(SniaPtsError):
+    """The target is in use."""
 
     exit_code = 7
-    hint = "Free it first, or choose another drive: a test destroys everything on its target."
+    message = "{path} is in use: {reason}. Nothing was written to it."
+    hint: str = "Free it first, or choose another drive: a test destroys everything on its target."
+    path: Path | str
+    reason: str
 
 
-class TargetNotOurs(SniaPtsError, OSError):
-    """{path} may hold somebody's data: {reason}. Nothing was written to it."""
+@dataclass(kw_only=True, eq=False)
+class TargetNotOurs(SniaPtsError):
+    """The target may hold data of other people."""
 
     exit_code = 8
-    hint = "Choose another target."
+    message = "{path} may hold somebody's data: {reason}. Nothing was written to it."
+    hint: str = "Choose another target."
+    path: Path | str
+    reason: str
 
 
+@dataclass(kw_only=True, eq=False)
 class NotConfirmed(SniaPtsError):
-    """{path} was not confirmed: {reason}. Nothing was written to it."""
+    """The operator did not confirm the destruction; ``confirmation`` is the expected text."""
 
     exit_code = 9
-    hint = "Type {confirmation} at the prompt, or give --serial {confirmation}."
+    message = "{path} was not confirmed: {reason}. Nothing was written to it."
+    hint: str = "Type {confirmation} at the prompt, or give --serial {confirmation}."
+    path: Path | str
+    reason: str
+    confirmation: str = ""
 
 
+@dataclass(kw_only=True, eq=False)
 class TargetUnfit(SniaPtsError, ValueError):
-    """{path} cannot be tested: {reason}. Nothing was written to it."""
+    """The target cannot be tested."""
 
     exit_code = 10
-    hint = "Choose another target."
+    message = "{path} cannot be tested: {reason}. Nothing was written to it."
+    hint: str = "Choose another target."
+    path: Path | str
+    reason: str
 
 
+@dataclass(kw_only=True, eq=False)
 class PurgeFailed(SniaPtsError):
-    """The purge of {path} by {method} {reason}."""
+    """A purge failed, or was not proven."""
 
     exit_code = 11
-    hint = "Choose another method with --purge (docs/purge.rst); --allow-unpurged goes on all the same."
+    message = "The purge of {path} by {method} {reason}."
+    hint: str = "Choose another method with --purge (docs/purge.rst); --allow-unpurged goes on all the same."
+    path: Path | str
+    method: str
+    reason: str
 
 
+@dataclass(kw_only=True, eq=False)
 class DeviceFailed(SniaPtsError):
-    """The device failed in step {step} ({what}): {reason}."""
+    """The device under test failed."""
 
     exit_code = 12
-    hint = "What was measured before is kept in the run folder; look at the evidence of this step and at dmesg."
+    message = "The device failed in step {step} ({what}): {reason}."
+    hint: str = "What was measured before is kept in the run folder; look at the evidence of this step and at dmesg."
+    step: str
+    what: Path | str
+    reason: str
 
 
+@dataclass(kw_only=True, eq=False)
 class HostFailed(SniaPtsError):
-    """The host failed in step {step} ({what}): {reason}."""
+    """The host or a tool failed, or the device and nothing shows it."""
 
     exit_code = 13
-    hint = "What was measured before is kept in the run folder; look at the evidence of this step."
+    message = "The host failed in step {step} ({what}): {reason}."
+    hint: str = "What was measured before is kept in the run folder; look at the evidence of this step."
+    step: str
+    what: Path | str
+    reason: str
 
 
+@dataclass(kw_only=True, eq=False)
 class RecordError(SniaPtsError, ValueError):
-    """The stored run {path} cannot be read: {reason}."""
+    """A stored run cannot be read."""
 
     exit_code = 14
-    hint = "Name the folder of a run (it holds journal.jsonl)."
+    message = "The stored run {path} cannot be read: {reason}."
+    hint: str = "Name the folder of a run (it holds journal.jsonl)."
+    path: Path | str
+    reason: str
 
 
+@dataclass(kw_only=True, eq=False)
 class ReportError(SniaPtsError):
-    """The report could not be made: {reason}."""
+    """A report could not be made, or not as intended."""
 
     exit_code = 15
-    hint = "The result itself is safe; make the report again with snia-pts report RUN."
+    message = "The report could not be made: {reason}."
+    hint: str = "The result itself is safe; make the report again with snia-pts report RUN."
+    reason: str
 
 
+@dataclass(kw_only=True, eq=False)
 class NotResumable(SniaPtsError):
-    """The run {path} cannot be resumed: {reason}."""
+    """A stored run cannot be resumed."""
 
     exit_code = 16
-    hint = "What was measured is safe; snia-pts report {path} reports it. Begin a new run."
+    message = "The run {path} cannot be resumed: {reason}."
+    hint: str = "What was measured is safe; snia-pts report {path} reports it. Begin a new run."
+    path: Path | str
+    reason: str
 
 
+@dataclass(kw_only=True, eq=False)
 class NotRunning(SniaPtsError):
-    """{path} does not run: {reason}."""
+    """No run is in progress in the folder."""
 
     exit_code = 17
-    hint = "snia-pts status {path} tells where it stands."
+    message = "{path} does not run: {reason}."
+    hint: str = "snia-pts status {path} tells where it stands."
+    path: Path | str
+    reason: str
 
 
+@dataclass(kw_only=True, eq=False)
 class NotComparable(SniaPtsError, ValueError):
-    """The runs cannot be compared: {reason}."""
+    """The stored runs answer different questions."""
 
     exit_code = 18
-    hint = "Compare runs of one test, version and class; snia-pts assess RUN tells each run's."
+    message = "The runs cannot be compared: {reason}."
+    hint: str = "Compare runs of one test, version and class; snia-pts assess RUN tells each run's."
+    reason: str
 
 
+@dataclass(kw_only=True, eq=False)
 class LimitsMissed(SniaPtsError):
-    """{missed} of {total} limits not met: {told}."""
+    """A test's numbers are not within its limits."""
 
     exit_code = 19
-    hint = "The test itself is done; its report tells each limit."
+    message = "{missed} of {total} limits not met: {details}."
+    hint: str = "The test itself is done; its report tells each limit."
+    missed: int
+    total: int
+    details: str
 
 
+@dataclass(kw_only=True, eq=False)
 class NotExportable(SniaPtsError):
-    """The stored run {path} cannot be exported: {reason}."""
+    """A stored run cannot be written as another tool's file."""
 
     exit_code = 20
-    hint = "TKperf's file holds IOPS, throughput, latency and write saturation (docs/tkperf.rst)."
+    message = "The stored run {path} cannot be exported: {reason}."
+    hint: str = "TKperf's file holds IOPS, throughput, latency and write saturation (docs/tkperf.rst)."
+    path: Path | str
+    reason: str
 
 
-class KernelFilesMissing(SniaPtsError, FileNotFoundError):
-    """Cannot examine the drives of this host: {kind} is not mounted at {path}."""
+@dataclass(kw_only=True, eq=False)
+class KernelFilesMissing(SniaPtsError):
+    """/proc or /sys is not mounted."""
 
     exit_code = 21
-    hint = "Mount it (mount -t {kind} {kind} {path}), or run outside the container or chroot."
+    message = "Cannot examine the drives of this host: {kind} is not mounted at {path}."
+    hint: str = "Mount it (mount -t {kind} {kind} {path}), or run outside the container or chroot."
+    kind: str
+    path: Path
 
 
+@dataclass(kw_only=True, eq=False)
 class Interrupted(SniaPtsError):
-    """{cause} in step {step} ({what})."""
+    """The operator, SIGTERM or SIGHUP stopped the run."""
 
     exit_code = 130
-    hint = "What was measured before is kept in the run folder."
+    message = "{cause} in step {step} ({what})."
+    hint: str = "What was measured before is kept in the run folder."
+    cause: str
+    step: str
+    what: Path | str
 
 
 def stop_cause(stop: KeyboardInterrupt | None = None) -> str:

@@ -1,98 +1,149 @@
-"""Every failure is a class with its own sentence, remedy and exit code."""
+"""Every error is a class with its own message, hint and exit code."""
 
 from __future__ import annotations
 
 import ast
+import copy
+import pickle
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 from string import Formatter
 
 import pytest
 
 from snia_pts import errors
-from snia_pts.errors import SniaPtsError
+from snia_pts.errors import SniaPtsError, TargetMissing, ToolMissing
 
 PACKAGE = Path(errors.__file__).parent
+CLASSES: dict[str, type[SniaPtsError]] = {
+    name: value
+    for name, value in vars(errors).items()
+    if isinstance(value, type) and issubclass(value, SniaPtsError) and value is not SniaPtsError
+}
+WITH_BASE: list[type[SniaPtsError]] = [SniaPtsError, *CLASSES.values()]
+each_class = pytest.mark.parametrize("error_class", CLASSES.values(), ids=CLASSES)
 
 
-def family(kind: type[SniaPtsError] = SniaPtsError) -> list[type[SniaPtsError]]:
-    """Return a class and all that derive from it."""
-    return [
-        kind,
-        *(member for child in kind.__subclasses__() if child.__module__ == kind.__module__ for member in family(child)),
-    ]
+def field_names(error_class: type[SniaPtsError]) -> set[str]:
+    """Return the names of the fields of a class, without its hint."""
+    return {field.name for field in fields(error_class)} - {"hint"}
 
 
-def blanks(text: str) -> set[str]:
-    """Return the names that a sentence wants filled in."""
-    return {name for _, name, _, _ in Formatter().parse(text) if name}
+def placeholders(template: str) -> set[str]:
+    """Return the names of the fields that a template uses."""
+    return {name for _, name, _, _ in Formatter().parse(template) if name}
 
 
-def wanted(kind: type[SniaPtsError]) -> set[str]:
-    """Return the facts that a class's sentence and remedy want."""
-    return blanks(kind.__doc__ or "") | blanks(kind.hint)
+def example(error_class: type[SniaPtsError]) -> SniaPtsError:
+    """Return an error whose fields contain braces."""
+    return error_class(**{name: f"<{name} {{}}>" for name in field_names(error_class)})
 
 
-def raised() -> Iterator[tuple[str, type[SniaPtsError], set[str], bool]]:
-    """Find every place that makes an error: where, which class, with which facts, and whether with its own remedy."""
-    kinds = {kind.__name__: kind for kind in family()}
+def raised() -> Iterator[tuple[str, type[SniaPtsError], set[str]]]:
+    """Yield each place that creates an error: where it is, the class, and the names of the arguments."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
-            if isinstance(node, ast.Call) and name in kinds:
-                facts = {keyword.arg or "**" for keyword in node.keywords}
-                yield f"{path.name}:{node.lineno}", kinds[name], facts - {"hint"}, "hint" in facts
+            if isinstance(node, ast.Call) and name in CLASSES:
+                yield f"{path.name}:{node.lineno}", CLASSES[name], {keyword.arg or "**" for keyword in node.keywords}
 
 
 def test_exit_codes_are_unique() -> None:
-    """No two classes share an exit code, and none is 0."""
-    codes = [kind.exit_code for kind in family()]
+    """No two classes share an exit code, and none has 0."""
+    codes = [error_class.exit_code for error_class in WITH_BASE]
 
     assert len(set(codes)) == len(codes)
     assert 0 not in codes
 
 
-def test_every_code_is_its_own() -> None:
-    """Each class says its exit code itself, none inherits one."""
-    assert [kind.__name__ for kind in family() if "exit_code" not in vars(kind)] == []
+def test_docstring_lists_all_classes() -> None:
+    """The tree in the module's docstring lists each class with its exit code."""
+    listed = re.findall(r"^[ |-]*(\w+) +(\d+)", errors.__doc__ or "", re.MULTILINE)
+
+    assert listed == [(error_class.__name__, str(error_class.exit_code)) for error_class in WITH_BASE]
 
 
-def test_tree_is_as_drawn() -> None:
-    """The tree at the top of the module shows all classes, each with its code."""
-    drawn = re.findall(r"^[ |-]*(\w+) +(\d+)", errors.__doc__ or "", re.MULTILINE)
+@each_class
+def test_messages_and_hints_use_the_fields(error_class: type[SniaPtsError]) -> None:
+    """A class has a message and a hint; both contain the values of the fields, and every field is used."""
+    error = example(error_class)
 
-    assert sorted(drawn) == sorted((kind.__name__, str(kind.exit_code)) for kind in family())
-
-
-@pytest.mark.parametrize("kind", family(), ids=lambda kind: kind.__name__)
-def test_every_class_speaks(kind: type[SniaPtsError]) -> None:
-    """A class fills its sentence and its remedy with facts, braces in them included."""
-    facts = {name: f"<{name} {{}}>" for name in wanted(kind)}
-    error = kind(**facts)
-
-    assert all(facts[name] in str(error) for name in blanks(kind.__doc__ or ""))
-    assert all(facts[name] in error.hint for name in blanks(kind.hint))
-    assert error.facts == facts
-    assert str(error).strip()
+    assert error_class.hint
+    assert placeholders(error_class.message) | placeholders(error_class.hint) == field_names(error_class)
+    assert all(f"<{name} {{}}>" in str(error) for name in placeholders(error_class.message))
+    assert all(f"<{name} {{}}>" in error.hint for name in placeholders(error_class.hint))
 
 
-@pytest.mark.parametrize("kind", family()[1:], ids=lambda kind: kind.__name__)
-def test_every_class_has_a_remedy(kind: type[SniaPtsError]) -> None:
-    """Whatever goes wrong, the operator reads what to do about it."""
-    assert kind.hint
-    assert kind(hint="Do {this}.", **dict.fromkeys(wanted(kind), "x")).hint == "Do {this}."
+@each_class
+def test_a_given_hint_is_not_a_template(error_class: type[SniaPtsError]) -> None:
+    """A hint that is passed replaces the class's hint as it is."""
+    assert error_class(hint="Do {this}.", **dict.fromkeys(field_names(error_class), "x")).hint == "Do {this}."
 
 
-def test_errors_are_raised_with_their_facts() -> None:
-    """Every place that raises gives the facts that sentence and remedy want, and none that nobody reads."""
+@each_class
+def test_no_class_is_an_oserror(error_class: type[SniaPtsError]) -> None:
+    """``except OSError`` catches only errors of the operating system."""
+    assert not issubclass(error_class, OSError)
+
+
+@each_class
+@pytest.mark.parametrize(
+    "duplicate",
+    [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))],  # noqa: S301
+    ids=["copy", "deep", "pickle"],
+)
+def test_errors_can_be_copied(
+    error_class: type[SniaPtsError], duplicate: Callable[[SniaPtsError], SniaPtsError]
+) -> None:
+    """A copy, also one through pickle, has the class, fields, hint and notes of the original."""
+    error = example(error_class)
+    error.add_note("More about it.")
+    other = duplicate(error)
+
+    assert type(other) is error_class
+    assert (vars(other), str(other), other.full_hint) == (vars(error), str(error), error.full_hint)
+
+
+def test_notes_follow_the_hint() -> None:
+    """``full_hint`` is the hint and all notes, on one line."""
+    error = TargetMissing(path="/dev/x", hint="Look again.")
+    error.add_note("It was there before.")
+    bare = TargetMissing(path="/dev/x", hint="")
+    bare.add_note("It was there before.")
+
+    assert error.full_hint == "Look again. It was there before."
+    assert bare.full_hint == "It was there before."
+    assert TargetMissing(path="/dev/x", hint="").full_hint == ""
+
+
+def test_paths_in_hints_are_quoted_for_the_shell() -> None:
+    """A path in a hint can be pasted into a shell; the message has it as it is."""
+    error = errors.NotRunning(path=Path("/runs/a b"), reason="it is finished")
+
+    assert "'/runs/a b'" in error.hint
+    assert "/runs/a b does" in str(error)
+
+
+def test_messages_do_not_need_docstrings() -> None:
+    """Messages and hints are the same under ``python -OO``, which removes docstrings."""
+    program = "from snia_pts.errors import ToolMissing as T; e = T(program='dd', package='coreutils'); print(e, e.hint)"
+    output = subprocess.run([sys.executable, "-OO", "-c", program], capture_output=True, text=True, check=True).stdout
+    error = ToolMissing(program="dd", package="coreutils")
+
+    assert output == f"{error} {error.hint}\n"
+
+
+def test_every_hint_that_is_not_passed_has_its_fields() -> None:
+    """Wherever a class's own hint is used, the fields with a default that the hint contains are passed."""
     places = list(raised())
-    wrong = [
-        f"{place}: {kind.__name__} wants {', '.join(sorted(needed))}, got {', '.join(sorted(facts))}"
-        for place, kind, facts, own_remedy in places
-        for needed in [blanks(kind.__doc__ or "") | (set() if own_remedy else blanks(kind.hint))]
-        if "**" not in facts and not needed <= facts <= wanted(kind)
-    ]
 
     assert places
-    assert wrong == []
+    assert [
+        place
+        for place, error_class, arguments in places
+        if "hint" not in arguments and not placeholders(error_class.hint) <= arguments
+    ] == []

@@ -196,7 +196,7 @@ def test_a_reset_in_a_point_is_the_devices_failure(
 
     assert isinstance(failed, DeviceFailed)
     assert f"(RND 8 KiB 0/100): the kernel says: [5001.234567] {name}: command timed out, reset" in str(failed)
-    assert "(all of it is in evidence/00000-kernel.txt)" in failed.hint
+    assert "(all of it is in evidence/00000-kernel.txt)" in failed.full_hint
     assert (tmp_path / "evidence" / "00000-kernel.txt").read_text().endswith("timed out, reset\n")
 
 
@@ -291,7 +291,7 @@ def test_what_the_kernel_says_of_an_error_is_kept(tmp_path: Path) -> None:
 
     assert isinstance(failed, DeviceFailed)
     assert "fio reports error 5, Input/output error" in str(failed)
-    assert f"I/O error, dev {drive.path.name}, sector" in failed.hint
+    assert f"I/O error, dev {drive.path.name}, sector" in failed.full_hint
     assert "I/O error" in (tmp_path / "evidence" / "00001-kernel.txt").read_text()
 
 
@@ -303,8 +303,8 @@ def test_a_log_that_cannot_be_read_is_told(target: Target, tmp_path: Path, monke
     monkeypatch.setattr(laboratories, "open_log", lambda: None)
     deaf = failure(target, tmp_path / "deaf", Scripted(refusal))
 
-    assert quiet.hint == DeviceFailed.hint
-    assert deaf.hint == DeviceFailed.hint + " What the kernel says cannot be read here."
+    assert quiet.full_hint == DeviceFailed.hint
+    assert deaf.full_hint == DeviceFailed.hint + " What the kernel says cannot be read here."
 
 
 # -- the wall clock ---------------------------------------------------------------------------------------------------

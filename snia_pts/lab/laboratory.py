@@ -11,7 +11,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Protocol
 
-from ..errors import DeviceFailed, HostFailed, PurgeFailed, SniaPtsError
+from ..errors import DeviceFailed, HostFailed, PurgeFailed, RunFolderError
 from ..files import create_file
 from ..model.attempt import RejectedAttempt
 from ..model.dut import Dut
@@ -85,7 +85,8 @@ class Laboratory:
         try:
             yield from self._performed(step)
         except (DeviceFailed, HostFailed, PurgeFailed) as failure:
-            failure.hint += self._testimony()
+            if testimony := self._testimony():
+                failure.add_note(testimony)
             raise
 
     def _performed(self, step: Step) -> Generator[Outcome, None, None]:
@@ -96,8 +97,6 @@ class Laboratory:
                     outcome = next(outcomes, None)
                 except AnswerRejected as refusal:
                     raise self._failure(step.label, part, refusal) from refusal
-                except SniaPtsError:
-                    raise
                 except (OSError, MemoryError) as error:
                     raise HostFailed(step=step.label, what=part, reason=str(error) or "out of memory") from error
                 if outcome is None:
@@ -113,7 +112,7 @@ class Laboratory:
         try:
             self._target.require_same(step, part)
         except (DeviceFailed, HostFailed) as changed:
-            reason, device = f"{changed.facts['reason']}; {reason}", device or isinstance(changed, DeviceFailed)
+            reason, device = f"{changed.reason}; {reason}", device or isinstance(changed, DeviceFailed)
         if self._block is not None:
             device = device or refusal.number == errno.ENOSPC  # within the size that it has, or had
             if attribute(self._block / "ro") == "1":
@@ -127,13 +126,14 @@ class Laboratory:
             return ""
         lines = self._kernel.lines()
         if not lines:
-            return "" if self._kernel.readable else " What the kernel says cannot be read here."
+            return "" if self._kernel.readable else "What the kernel says cannot be read here."
         evidence = pre_run_path(self._evidence, "kernel.txt")
         try:
             create_file(evidence, "\n".join((*lines, "")).encode(), replace=True)
-        except OSError as error:
-            return f" The kernel says: {lines[-1]} (all it said could not be kept: {error.strerror or error})."
-        return f" The kernel says: {lines[-1]} (all of it is in evidence/{evidence.name})."
+        except (OSError, RunFolderError) as error:
+            reason = getattr(error, "strerror", None) or error
+            return f"The kernel says: {lines[-1]} (all it said could not be kept: {reason})."
+        return f"The kernel says: {lines[-1]} (all of it is in evidence/{evidence.name})."
 
     def recall(self, step: Step, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         """Take note of what came of a step before the run was interrupted: a real drive bears it itself."""

@@ -55,8 +55,6 @@ def make_new(path: Path) -> tuple[Path, bool]:
         place = path.resolve()  # from here on, no symlink is followed
         made = make_empty_folder(place)
         require_private(place)
-    except RunFolderError:
-        raise
     except OSError as error:
         raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
     return place, made
@@ -130,8 +128,6 @@ class RunFolder:
         try:
             with keep_folder_open(place):
                 make_folder(folder.evidence)
-        except RunFolderError:
-            raise
         except OSError as error:
             raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
         return folder
@@ -170,7 +166,7 @@ class RunFolder:
 
     def discard(self) -> None:
         """Remove the folder of a run that never began, with the evidence of its preparation and nothing else."""
-        with suppress(OSError):  # a folder with other files stays
+        with suppress(OSError, RunFolderError):  # a folder with other files stays
             if not self.begun:
                 self.journal.unlink(missing_ok=True)
             with keep_folder_open(self.evidence):
@@ -198,7 +194,8 @@ class RunFolder:
 
 def unreadable(path: Path, error: OSError) -> RecordError:
     """Return a RecordError for a stored run that cannot be read."""
-    hint = "Run this as the user whose run it is, or as root." if isinstance(error, PermissionError) else None
+    denied = isinstance(error, PermissionError)
+    hint = "Run this as the user whose run it is, or as root." if denied else RecordError.hint
     return RecordError(path=path, reason=error.strerror or str(error), hint=hint)
 
 

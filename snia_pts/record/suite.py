@@ -51,8 +51,6 @@ class SuiteFolder:
         try:
             with keep_folder_open(place):
                 replace_file(place / _NAME, asked)
-        except RunFolderError:
-            raise
         except OSError as error:
             raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
         return cls(path=place, tests=tuple(tests), options=tuple(stored), made=made)

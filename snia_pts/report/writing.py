@@ -183,7 +183,7 @@ def _remove(*paths: Path) -> None:
         for path in paths:
             if not path.is_dir():
                 remove(path)
-    except OSError as error:
+    except (OSError, RunFolderError) as error:
         raise _failed(error) from error
 
 
@@ -215,14 +215,14 @@ def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
                 make_folder(inside)
             for place, data in files.items():
                 replace_file(folder / place, data, durable=False)  # it can be made again
-    except OSError as error:
+    except (OSError, RunFolderError) as error:
         raise _failed(error) from error
 
 
-def _failed(error: OSError) -> ReportError:
+def _failed(error: OSError | RunFolderError) -> ReportError:
     """Return why a file of a report could not be written or removed."""
     if isinstance(error, RunFolderError):
-        return ReportError(reason=f"{error.facts['path']}: {error.facts['reason']}")
+        return ReportError(reason=f"{error.path}: {error.reason}")
     return ReportError(reason=f"{error.filename or 'a file'}: {error.strerror}")
 
 

@@ -79,8 +79,8 @@ def require_met(found: Sequence[Judgement]) -> None:
     """Raise LimitsMissed unless every limit is met."""
     missed = [judgement for judgement in found if not judgement.met]
     if missed:
-        told = "; ".join(f"{judgement.limit.name}: {judgement.reason}" for judgement in missed)
-        raise LimitsMissed(missed=len(missed), total=len(found), told=told)
+        details = "; ".join(f"{judgement.limit.name}: {judgement.reason}" for judgement in missed)
+        raise LimitsMissed(missed=len(missed), total=len(found), details=details)
 
 
 def expected(spec: Spec, dut: Dut, assumptions: Assumptions) -> Mapping[str, str]:

@@ -38,7 +38,7 @@ from .target import AS_FOUND, RunContext
 if TYPE_CHECKING:
     from ..lab.array import ArrayPurger
 
-_SIZE_HINT = " For a test file give its size, for example --size 1G."
+_SIZE_HINT = "For a test file give its size, for example --size 1G."
 
 
 class DeviceSetup:
@@ -81,7 +81,8 @@ class DeviceSetup:
         try:
             return read_dut(self._path, size_bytes=self._options.size_bytes)
         except TargetMissing as missing:
-            missing.hint += _SIZE_HINT if missing.hint == TargetMissing.hint else ""  # nothing is made below /dev
+            if missing.hint == TargetMissing.hint:  # nothing is made below /dev
+                missing.add_note(_SIZE_HINT)
             raise
 
     def deviations(self, spec: Spec) -> tuple[Deviation, ...]:

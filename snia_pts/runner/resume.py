@@ -90,8 +90,8 @@ def preparation(path: Path) -> Iterator[None]:
         yield
     except TargetMissing as missing:
         known = f"If it is gone for good, snia-pts report {shell_quoted(path)} reports what was measured."
-        missing.hint = f"If it has another name or place now, give that with --target. {known}"
-        raise
+        hint = f"If it has another name or place now, give that with --target. {known}"
+        raise replace(missing, hint=hint) from None
     except KeyboardInterrupt as stop:
         hint = f"Nothing was added to it. snia-pts resume {shell_quoted(path)} goes on with it."
         raise Interrupted(cause=stop_cause(stop), step="the preparation", what=path, hint=hint) from None
@@ -108,7 +108,7 @@ def _measure(
             return perform_rest(folder, outlook, target, options, caller)
     except SniaPtsError as error:
         if file_state(folder) != outlook.file:
-            error.hint += f" snia-pts resume {shell_quoted(folder.path)} goes on with it."
+            error.add_note(f"snia-pts resume {shell_quoted(folder.path)} goes on with it.")
         raise
 
 

@@ -132,7 +132,7 @@ def _measure(prepared: _PreparedRun, folder: RunFolder, caller: Caller) -> TestR
             discard_unless_failed(folder, error)
         elif isinstance(error, SniaPtsError):
             path = shell_quoted(folder.path)
-            error.hint += f" snia-pts resume {path} goes on with it; snia-pts report {path} reports it."
+            error.add_note(f"snia-pts resume {path} goes on with it; snia-pts report {path} reports it.")
         raise
 
 
@@ -154,7 +154,7 @@ def discard_unless_failed(folder: RunFolder, error: BaseException) -> None:
     if not isinstance(error, DeviceFailed | HostFailed) or not folder.has_evidence:
         folder.discard()
         return
-    error.hint += f" The evidence is in {shell_quoted(folder.evidence)}."
+    error.add_note(f"The evidence is in {shell_quoted(folder.evidence)}.")
 
 
 def perform(

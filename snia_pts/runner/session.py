@@ -244,7 +244,7 @@ class _RunSession:
                 self.end(ending, str(reason), at)
                 store(self.folder)
         except (SniaPtsError, OSError) as second:
-            reason.hint += f" Besides: {second}"
+            reason.add_note(f"Besides: {second}")
 
     def end(self, ending: Ending, detail: str, at: datetime) -> None:
         """Record the end."""

@@ -135,8 +135,8 @@ def require_formats(formats: tuple[str, ...] | None) -> tuple[str, ...]:
         try:
             require_plotly()
         except ReportError as error:
-            error.hint = f"Nothing was made. {error.hint} Or leave interactive out of --to."
-            raise
+            hint = f"Nothing was made. {error.hint} Or leave interactive out of --to."
+            raise replace(error, hint=hint) from None
     return tuple(dict.fromkeys(formats))
 
 
@@ -149,7 +149,7 @@ def plan_of(spec: Spec, dut: Dut, speed: SupposedSpeed, options: RunOptions) -> 
     try:
         return plan(spec, dut, _assumptions(options, speed if assumed is None else _constant_speed(assumed)))
     except TargetUnfit as unfit:
-        reason = f"{spec.caption}: {unfit.facts['reason']}"
+        reason = f"{spec.caption}: {unfit.reason}"
         raise TargetUnfit(path=dut.path, reason=reason, hint=unfit.hint) from None
 
 

@@ -295,11 +295,11 @@ def _stopped(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder, forma
     told = f"Not run: {', '.join(missing)}. " if missing else ""
     whole = shell_quoted(folder.path)
     going_on = f"snia-pts resume {whole} goes on; snia-pts report {whole} reports all that was run."
-    error.hint = f"{error.hint} {told}{going_on}".strip()
+    error.add_note(f"{told}{going_on}")
     try:
         write_summary(build_summary(folder), folder.path, formats)
     except (SniaPtsError, OSError) as second:
-        error.hint += f" Besides: {second}"
+        error.add_note(f"Besides: {second}")
     return error
 
 

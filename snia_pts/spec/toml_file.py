@@ -57,7 +57,7 @@ class Mistakes(ValueError):
         self.sentences = sentences
 
 
-def read_file(path: Path, kind: type[Kind], what: str = SPECIFICATION, *, remedy: str | None = None) -> Kind:
+def read_file(path: Path, kind: type[Kind], what: str = SPECIFICATION, *, remedy: str = SpecError.hint) -> Kind:
     """Return a TOML file as a ``kind``; raises SpecError that calls it ``what``, with every mistake."""
     value, mistakes = checked(kind, read_toml(path, what, remedy=remedy))
     if value is None:
@@ -65,7 +65,7 @@ def read_file(path: Path, kind: type[Kind], what: str = SPECIFICATION, *, remedy
     return value
 
 
-def read_toml(path: Path, what: str = SPECIFICATION, *, remedy: str | None = None) -> dict[str, Any]:
+def read_toml(path: Path, what: str = SPECIFICATION, *, remedy: str = SpecError.hint) -> dict[str, Any]:
     """Return the content of a TOML file; raises SpecError that calls it ``what``."""
     try:
         return tomllib.loads(read_regular(path, _LONGEST_BYTES).decode("utf-8"))
@@ -109,7 +109,9 @@ def _removed(table: Any, places: Sequence[tuple[str | int, ...]]) -> bool:
     return found
 
 
-def mistaken(path: str, mistakes: Sequence[str], what: str = SPECIFICATION, *, remedy: str | None = None) -> SpecError:
+def mistaken(
+    path: str, mistakes: Sequence[str], what: str = SPECIFICATION, *, remedy: str = SpecError.hint
+) -> SpecError:
     """Return the error that tells all mistakes of a file, which is called ``what``."""
     return SpecError(
         what=what,

@@ -117,7 +117,7 @@ class _Reading:
                 return zoned(PROFILES[test.kind], jobs, depth, self._seconds, test.zones)
             return read_specification(VERBS[test.kind], "1.1", "enterprise", overrides=loaded)
         except ValueError as error:
-            mistakes = error.facts["mistakes"] if isinstance(error, SpecError) else error
+            mistakes = error.mistakes if isinstance(error, SpecError) else error
             reason = f"{test.kind}: its numbers are none of a test: {mistakes}"
             raise RecordError(path=self._name, reason=reason, hint="") from None
 

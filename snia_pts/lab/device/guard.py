@@ -162,7 +162,7 @@ def denial(path: Path) -> int:
 
 def cannot_open(path: Path, number: int) -> TargetUnfit:
     """Return the exception for a target that cannot be opened for writing because of error ``number``."""
-    hint = "Run as root, or as a user who may write to it." if number == errno.EACCES else None
+    hint = "Run as root, or as a user who may write to it." if number == errno.EACCES else TargetUnfit.hint
     return TargetUnfit(path=path, reason=f"it cannot be opened for writing ({os.strerror(number)})", hint=hint)
 
 

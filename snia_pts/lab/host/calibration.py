@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import RunFolderError, ToolMissing
+from ...errors import ToolMissing
 from ...model.host_ceiling import Ceiling, Shape, all_shapes
 from ...model.steps import Stimulus
 from ...units import duration
@@ -63,8 +63,6 @@ class Calibration:
                 finished = process.run(fio.command(job), evidence=job, timeout_seconds=limit, inherited=files.inherited)
                 answer = files.answer().decode("utf-8", "replace")
                 read, write = fio.accept(asked, finished.exit_code, finished.timed_out, answer)
-            except RunFolderError:
-                raise
             except (OSError, fio.AnswerRejected, ToolMissing):
                 return None
         used = fio.engine_cpu_percent(answer)

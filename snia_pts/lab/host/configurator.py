@@ -81,7 +81,7 @@ class HostConfigurator:
             try:
                 (self._root / _DROP).write_bytes(_ALL)
             except OSError as error:
-                raise HostFailed(step=step.label, what=f"/{_DROP}", reason=error.strerror) from None
+                raise HostFailed(step=step.label, what=f"/{_DROP}", reason=error.strerror or str(error)) from None
         return PrepareOutcome(
             started=started.isoformat(timespec="milliseconds"),
             seconds=time.monotonic() - began,
@@ -98,7 +98,7 @@ class HostConfigurator:
                 if each.read() != value:
                     each.write(value)
             except OSError as error:
-                raise HostFailed(step=step.label, what=each.name, reason=error.strerror) from None
+                raise HostFailed(step=step.label, what=each.name, reason=error.strerror or str(error)) from None
             if (now := each.read()) != value:
                 raise HostFailed(step=step.label, what=each.name, reason=f"it was set to {value}, and is {now}")
 

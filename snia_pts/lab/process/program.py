@@ -101,8 +101,8 @@ def find(program: str) -> str:
     """Return the path of a program; raises ToolMissing, with the package that provides it if known."""
     path = shutil.which(program, path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin:/sbin")
     if path is None:
-        package = _PACKAGES.get(program)
-        raise ToolMissing(program=program, package=package, hint=None if package else "Put it on the PATH.")
+        package = _PACKAGES.get(program, "")
+        raise ToolMissing(program=program, package=package, hint=ToolMissing.hint if package else "Put it on the PATH.")
     return path
 
 

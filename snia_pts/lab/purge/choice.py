@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import TargetUnfit, ToolMissing
@@ -19,7 +20,7 @@ METHODS: Mapping[str, Method] = {
 }
 AUTO = "auto"
 NONE = "none"
-_LESS = " Without it, --purge blkdiscard is a Deviation."
+_LESS = "Without it, --purge blkdiscard is a Deviation."
 
 
 def choose(tools: Tools, wanted: str, command: str | None = None) -> Method | None:
@@ -43,8 +44,9 @@ def choose(tools: Tools, wanted: str, command: str | None = None) -> Method | No
     except MethodUnavailable as refused:
         raise _unfit(tools, f"purge method {method.name} is not on offer for it: {refused}", refused.remedy) from None
     except ToolMissing as missing:
-        missing.hint = missing.hint if command is None else plain.VENDORS_TOOL
-        raise
+        if command is None:
+            raise
+        raise replace(missing, hint=plain.VENDORS_TOOL) from None
     return method
 
 
@@ -70,7 +72,7 @@ def _best(tools: Tools) -> Method:
                 hindered[method.name] = refused
             continue
         except ToolMissing as missing:
-            missing.hint += _LESS
+            missing.add_note(_LESS)
             raise
         if not offer.doubt:
             process.find(offer.command[0])

@@ -60,7 +60,7 @@ class Purger:
         try:
             method = choose(tools, self.wanted, self.command)
         except TargetUnfit as unfit:
-            reason = f"is not possible: {unfit.facts['reason']}"
+            reason = f"is not possible: {unfit.reason}"
             raise PurgeFailed(path=target.dut.path, method=self.wanted, reason=reason, hint=unfit.hint) from None
         if method is None:
             return PurgeOutcome(
@@ -85,7 +85,8 @@ class Purger:
                 "though it said success"
             )
         if failed and not self.allow_unpurged:
-            raise PurgeFailed(path=target.dut.path, method=method.title, reason=failed, hint=failed.remedy or None)
+            hint = failed.remedy or PurgeFailed.hint
+            raise PurgeFailed(path=target.dut.path, method=method.title, reason=str(failed), hint=hint)
         unproven = (_deviation(f"{method.title}, NOT PROVEN: the purge {failed}"),) if failed else _deviations(method)
         return PurgeOutcome(
             method=method.title,

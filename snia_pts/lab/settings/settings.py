@@ -22,7 +22,7 @@ from typing import Literal, Protocol
 
 from pydantic import TypeAdapter, ValidationError
 
-from ...errors import HostFailed
+from ...errors import HostFailed, RunFolderError
 from ...files import replace_file
 from ..device.identity import ROOT
 from .register import boot, entered, note_name
@@ -337,8 +337,9 @@ def _keep(path: Path, note: RestoreFile, held: ExitStack) -> None:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)  # NFS locks only what may be written
         held.callback(os.close, descriptor)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError as error:
-        reason = f"what is to be put back cannot be noted ({error.strerror or error}); nothing was changed"
+    except (OSError, RunFolderError) as error:
+        trouble = getattr(error, "strerror", None) or error
+        reason = f"what is to be put back cannot be noted ({trouble}); nothing was changed"
         raise HostFailed(
             step="settings", what=path, reason=reason, hint="Make room, or choose another place."
         ) from None

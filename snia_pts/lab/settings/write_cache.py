@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from ...errors import ToolMissing
+from ...errors import RunFolderError, ToolMissing
 from ...model.dut import CacheState, Dut
 from ...spec import Deviation
 from ..device.identity import ROOT, attribute
@@ -93,13 +93,15 @@ class _Cache(ABC):
         return state if self.takes(state) else None
 
     def _run(self, what: str, *argv: str) -> process.Finished:
-        """Run a program; raises OSError where it is missing or fails."""
+        """Run a program; raises OSError where it is missing or fails, or its evidence cannot be written."""
         with ExitStack() as stack:
             base = self.evidence or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "write-cache"
             try:
                 done = process.run(argv, evidence=base.with_name(f"{base.name}-{what}"), timeout_seconds=_TOOL_SECONDS)
             except ToolMissing as missing:
-                raise OSError(errno.ENOENT, f"{missing.facts['program']} is not installed") from None
+                raise OSError(errno.ENOENT, f"{missing.program} is not installed") from None
+            except RunFolderError as unwritable:
+                raise OSError(errno.EIO, str(unwritable)) from None
         if done.exit_code or done.timed_out:
             raise OSError(errno.EIO, f"{argv[0]} failed: {done.error_summary}")
         return done
