@@ -298,7 +298,7 @@ def test_discarding_is_still_confirmed(photos: Path, tmp_path: Path) -> None:
     done = run("wsat", str(photos), "--discard-data", cwd=tmp_path)
 
     assert done.returncode == 9
-    assert "on it: ext4 photos" in done.stderr
+    assert "contains: ext4 photos" in done.stderr
     assert "there is no terminal to ask at" in done.stderr
     assert content(photos) == before
 

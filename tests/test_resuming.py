@@ -259,7 +259,7 @@ def test_a_journal_that_is_written_is_not_gone_on_with(references: Any, tmp_path
 
 
 def test_a_journal_that_changed_since_it_was_looked_at_is_left_alone(references: Any, tmp_path: Path) -> None:
-    """What would go on with other steps than the operator saw is refused."""
+    """What would continue with other steps than the operator saw is refused."""
     found, home = references("wsat")
     folder = killing.killed(home, tmp_path / "killed", found.journal[: len(found.journal) // 2])
     outlook = inspect_run(folder, "rule")
@@ -372,7 +372,7 @@ def test_the_command_line_resumes_what_it_began(
     assert not (place / "report.ocp.jsonl").exists()
 
     said = capsys.readouterr()
-    assert re.search(r"stopped \S+ \S+ \(virtual\) at .*\n  goes on with ", said.err)
+    assert re.search(r"stopped \S+ \S+ \(virtual\) at .*\n  continues with ", said.err)
     assert "interruption: stopped" in said.out
     assert "interruption" in (place / "report.rst").read_text()
     assert main(["assess", str(place)]) == 0
@@ -465,8 +465,8 @@ def test_a_test_that_cannot_be_read_hides_no_other(
 
     assert main(["status", "--json", str(suite)]) == RecordError.exit_code
     told = json.loads(capsys.readouterr().out)
-    assert [each["state"] for each in told] == ["finished", "unreadable", "not begun"]
-    assert "latency" in told[1]["told"]
+    assert [each["state"] for each in told] == ["finished", "unreadable", "not started"]
+    assert "latency" in told[1]["detail"]
 
 
 def test_status_names_runs_as_a_shell_takes_them(
@@ -527,11 +527,11 @@ def test_what_a_stop_sets_aside_is_told(references: Any, tmp_path: Path, capsys:
     assert rule.lost == rule.spared > 0 == keeping.lost
 
     assert main(["status", str(folder.path)]) == 0
-    kept = f"Purge, {rule.lost} outcomes set aside (resume --continue keeps all of them, without a new purge)"
-    assert f"would go on with {kept}" in capsys.readouterr().out
+    kept = f"Purge, {rule.lost} outcomes discarded (resume --continue keeps all of them, without a new purge)"
+    assert f"would continue with {kept}" in capsys.readouterr().out
     with Journal(folder.journal, existing=True):
         assert main(["stop", str(folder.path)]) == 0
-    assert f"As it stands, that is with {kept}." in capsys.readouterr().out
+    assert f"Resumed from where it is now, it would start again at {kept}." in capsys.readouterr().out
 
     found, home = references("iops")
     folder = killing.killed(home, tmp_path / "iops", _until(found, 2, points=4))
@@ -559,7 +559,7 @@ def test_several_tests_go_on_where_they_were(tmp_path: Path, capsys: pytest.Capt
     assert main(["status", str(place)]) == 0
     said = capsys.readouterr().out
     assert [line.split()[2] for line in said.splitlines()[:3]] == ["finished", "finished", "stopped"]
-    assert "not begun" in said
+    assert "not started" in said
 
     assert main(["resume", str(place), "--progress", "none"]) == 0
 

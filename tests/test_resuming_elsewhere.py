@@ -211,11 +211,11 @@ def test_several_tests_go_on_between_two_of_them(between: SuiteFolder, capsys: p
     with between.locked():
         assert main(["status", "--json", str(between.path)]) == 0
         first, second = json.loads(capsys.readouterr().out)
-        assert first["told"].endswith("; its report is being made")
-        assert (second["state"], first["command"], second["command"]) == ("not begun", "", "")
+        assert first["detail"].endswith("; its report is being made")
+        assert (second["state"], first["command"], second["command"]) == ("not started", "", "")
         (between.place("throughput") / "report.pdf").touch()
         main(["status", "--json", str(between.path)])
-        assert "report" not in json.loads(capsys.readouterr().out)[0]["told"]
+        assert "report" not in json.loads(capsys.readouterr().out)[0]["detail"]
         with pytest.raises(NotResumable, match="still in progress"), between.locked():
             pass
     assert not between.in_progress

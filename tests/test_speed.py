@@ -122,6 +122,6 @@ def test_who_knows_better_is_believed(capsys: pytest.CaptureFixture[str], tmp_pa
     assert main(["iops", path, "--size", "1G", "--plan"]) == 0
     told = capsys.readouterr().out
     assert f"at most 15754 MB/s each way: {UNKNOWN} (--assume" in told
-    assert "streams 500 MB/s or more" in told
+    assert "streams of at least 500 MB/s" in told
     assert main(["iops", "sim:enterprise-sata", "--plan"]) == 0
-    assert "no more than 569 MB/s of reads and 538 MB/s of writes: its preset" in capsys.readouterr().out
+    assert "at most 569 MB/s of reads and 538 MB/s of writes: its preset" in capsys.readouterr().out

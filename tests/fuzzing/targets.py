@@ -18,7 +18,7 @@ from snia_pts.cli import options
 from snia_pts.cli.commands import stored
 from snia_pts.cli.commands.status import status
 from snia_pts.cli.text.plan import plan_json, plan_lines
-from snia_pts.cli.text.terminal import outlook_lines
+from snia_pts.cli.text.terminal import resume_lines
 from snia_pts.errors import SniaPtsError
 from snia_pts.lab import fio
 from snia_pts.lab.device import health
@@ -258,7 +258,7 @@ def journal(data: bytes, folder: Path) -> None:
     with redirect_stdout(StringIO()):
         if number % 8 == 0:
             status(Namespace(runs=[folder], json=as_json))
-        list(outlook_lines(run, inspect_run(run, way)))
+        list(resume_lines(run, inspect_run(run, way)))
         stored.assess(Namespace(run=folder, json=as_json, limits=None))
 
 

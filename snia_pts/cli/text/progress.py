@@ -22,7 +22,7 @@ _HEARTBEAT_SECONDS = 300.0
 
 
 class Progress:
-    """Follows a run's events.  ``mode``: line (a terminal), log (pipe, file, dumb terminal) or none."""
+    """Shows the progress of a run.  ``mode`` is line (terminal), log (pipe, file, dumb terminal) or none."""
 
     def __init__(
         self,
@@ -40,42 +40,42 @@ class Progress:
         self._mode = mode
         self._stream = stream
         self._clock = clock
-        #: How often steps of a label come at least: some come hundreds of times.
-        self._times = Counter(step.label for step in plan.shortest.steps)
-        self._seen: Counter[str] = Counter()
+        #: The minimum number of steps with each label; some have hundreds.
+        self._step_counts = Counter(step.label for step in plan.shortest.steps)
+        self._started_counts: Counter[str] = Counter()
         self._step: Step = Purge()
-        self._steps_begun = self._came = 0
+        self._started_steps = self._outcome_count = 0
         self._latest: Outcome | None = None
         self._points = 0
-        self._recalled_points = self._rounds_before = 0
+        self._replayed_points = self._rounds_before = 0
         self._steadiness = ""
-        self._resumed, self._wanted_mode = resumed, mode
+        self._resumed, self._requested_mode = resumed, mode
         self._virtual = " of virtual time" if simulated else ""
-        self._began = self._loop_began = self._step_began = self._spoken = clock()
+        self._started = self._loop_started = self._step_started = self._last_output = clock()
 
     def begin(self) -> None:
-        """Say what is to be expected."""
+        """Show the planned duration."""
         if self._resumed:
             self._mode = "none"
             return
-        times = dict.fromkeys(duration(each.seconds) for each in (self._plan.shortest, self._plan.longest))
-        told = f"{' to '.join(times)}{or_more(self._plan.longest)}{self._virtual}{besides(self._plan)}"
-        self._line(f"planned: {told}, at {self._plan.assumptions.speed.span}")
+        times = dict.fromkeys(duration(estimate.seconds) for estimate in (self._plan.shortest, self._plan.longest))
+        planned = f"{' to '.join(times)}{or_more(self._plan.longest)}{self._virtual}{besides(self._plan)}"
+        self._line(f"planned: {planned}, at {self._plan.assumptions.speed.span}")
 
     def event(self, event: Event) -> None:
-        """Take note of an event, and say what is worth saying."""
+        """Update the progress with an event."""
         match event:
             case StepStarted():
-                self._begin(event.step)
+                self._start_step(event.step)
             case OutcomeRecorded():
-                self._outcome(event.step, event.outcome)
+                self._show_outcome(event.step, event.outcome)
             case RoundEvaluated():
-                self._judged(event)
+                self._show_round(event)
             case RunResumed():
-                self._go_on()
+                self._continue()
 
     def tick(self, seconds: float, written_bytes: int) -> None:
-        """Redraw while a program runs: ``seconds`` since its start, ``written_bytes`` by it so far."""
+        """Redraw while a program runs, which has run for ``seconds`` and written ``written_bytes``."""
         stimulus = self._step.stimuli[0] if isinstance(self._step, ContinuousStimulus) else None
         if stimulus is None or stimulus.amount_bytes is None:
             self._draw(self._state)
@@ -85,52 +85,52 @@ class Progress:
         left = f", {duration(seconds / share - seconds)} left" if share > 0.01 else ""
         self._draw(lambda: f"{self._step.label}: {capacity(written_bytes)} of {capacity(amount)} ({share:.0%}){left}")
 
-    def _go_on(self) -> None:
-        """Speak again, and count the time from here: what was gone through took none."""
-        self._mode, self._recalled_points = self._wanted_mode, self._points
-        if isinstance(self._step, Round):  # no window reaches into it, nor into those before
+    def _continue(self) -> None:
+        """Show progress again after the replay of recorded steps, and measure time from now on."""
+        self._mode, self._replayed_points = self._requested_mode, self._points
+        if isinstance(self._step, Round):  # no window includes it or the rounds before it
             self._rounds_before = self._step.number
-        self._loop_began = self._step_began = self._clock()
+        self._loop_started = self._step_started = self._clock()
 
     def close(self) -> None:
         """Leave the terminal on a clean line."""
         if self._mode == "line":
             self._write("\r" + " " * self._width() + "\r")
 
-    def _begin(self, step: Step) -> None:
-        self._step, self._came, self._latest, self._step_began = step, 0, None, self._clock()
+    def _start_step(self, step: Step) -> None:
+        self._step, self._outcome_count, self._latest, self._step_started = step, 0, None, self._clock()
         times = self._repeats(step)
-        self._seen[step.label] += 1
-        self._steps_begun += 1
+        self._started_counts[step.label] += 1
+        self._started_steps += 1
         if isinstance(step, Round):
             if step.number == 1:
-                self._loop_began, self._points, self._steadiness = self._clock(), 0, ""
-                self._recalled_points = self._rounds_before = 0
+                self._loop_started, self._points, self._steadiness = self._clock(), 0, ""
+                self._replayed_points = self._rounds_before = 0
         elif times == 1:
             self._line(f"{step.label} ...")
-        elif self._seen[step.label] == 1 and not isinstance(step, Idle):
+        elif self._started_counts[step.label] == 1 and not isinstance(step, Idle):
             self._line(f"{step.label}, {times} times ...")
         self._draw(self._state)
 
     def _repeats(self, step: Step) -> int:
-        return max(1, self._times[step.label])
+        return max(1, self._step_counts[step.label])
 
-    def _outcome(self, step: Step, outcome: Outcome) -> None:
-        self._came, self._latest = self._came + 1, outcome
+    def _show_outcome(self, step: Step, outcome: Outcome) -> None:
+        self._outcome_count, self._latest = self._outcome_count + 1, outcome
         if isinstance(outcome, PurgeOutcome):
             self._line(f"{step.label}: {outcome.label}")
         elif isinstance(step, Round):
             self._points += 1
             if isinstance(outcome, Measurement) and isinstance(self._spec, ProfileSpec):
                 self._line(f"{self._point(step)}: {_rates(outcome)}")
-        elif isinstance(outcome, Measurement) and self._seen[step.label] >= self._repeats(step):
+        elif isinstance(outcome, Measurement) and self._started_counts[step.label] >= self._repeats(step):
             times = self._repeats(step)
             name = f"{step.label}, time {times}" if times > 1 else step.label
             self._line(f"{name}: {_rates(outcome)}, {capacity(outcome.write.transferred_bytes)} written")
         self._draw(self._state)
 
-    def _judged(self, event: RoundEvaluated) -> None:
-        """Say of each round how steady it is, and what is left of the loop."""
+    def _show_round(self, event: RoundEvaluated) -> None:
+        """Show how steady a round is, and the remaining time of the loop."""
         if event.window is None:
             self._steadiness = ", ".join(
                 format_tracked_value(tracked, event.judged.value(tracked)) for tracked in event.rule.tracked
@@ -138,97 +138,98 @@ class Progress:
         else:
             steady = "steady" if event.window.steady else "not steady"
             self._steadiness = f"{steady}: {excursions(event.window.determinations)}"
-        most = self._most(event.step)
-        name = f"round {event.judged.number}" + (f" of at most {most}" if most else "")
-        over = event.judged.number == most or (event.window is not None and event.window.steady)
-        left = "" if over or not isinstance(event.step, Round) else self._left(event.step)
-        self._line(f"{_where(event.step)}{name}: {self._steadiness}{left}")
+        maximum = self._max_rounds(event.step)
+        name = f"round {event.judged.number}" + (f" of at most {maximum}" if maximum else "")
+        ended = event.judged.number == maximum or (event.window is not None and event.window.steady)
+        remaining = "" if ended or not isinstance(event.step, Round) else self._loop_remainder(event.step)
+        self._line(f"{_part(event.step)}{name}: {self._steadiness}{remaining}")
 
-    def _most(self, step: Step) -> int | None:
-        """How many rounds there may be; None where something else ends them."""
+    def _max_rounds(self, step: Step) -> int | None:
+        """Return the maximum number of rounds; None if something else ends them."""
         spec = self._spec
         if isinstance(step, ContinuousStimulus):
             return spec.conditioning.maximum if isinstance(spec, HostIdleSpec | DemandSpec) else None
         return most_rounds(spec)
 
     def _state(self) -> str:
-        """What goes on now, in a line."""
+        """Return the current step and point in one line."""
         step = self._step
         steadiness = f" | {self._steadiness}" if self._steadiness else ""
         if isinstance(step, Round) and isinstance(self._spec, ProfileSpec):
             steps = self._plan.shortest.steps
-            return f"{self._point(step)}: step {self._steps_begun}/{len(steps)}{self._remainder()}"
+            return f"{self._point(step)}: step {self._started_steps}/{len(steps)}{self._remainder()}"
         if isinstance(step, Round):
-            place = min(self._came + 1, len(step.stimuli))
-            coming = step.stimuli[place - 1]
-            demand = f" {coming.demand.label}" if isinstance(self._spec, DemandSpec) else ""
-            where = f"{_where(step)}round {step.number}/{self._most(step)} point {place}/{len(step.stimuli)}"
-            return f"{where} {coming.label}{demand}{self._last()}{self._left(step)}{steadiness}"
+            point = min(self._outcome_count + 1, len(step.stimuli))
+            stimulus = step.stimuli[point - 1]
+            demand = f" {stimulus.demand.label}" if isinstance(self._spec, DemandSpec) else ""
+            position = f"{_part(step)}round {step.number}/{self._max_rounds(step)} point {point}/{len(step.stimuli)}"
+            return f"{position} {stimulus.label}{demand}{self._last_iops()}{self._loop_remainder(step)}{steadiness}"
         if isinstance(step, Idle):
             return f"{step.label}{self._count(step)}"
         if isinstance(step, ContinuousStimulus):
-            sample = f" sample {min(self._came + 1, step.samples)}/{step.samples}" if step.samples else ""
-            return f"{step.label}{self._count(step)}{sample}{self._last()}{self._rest(step)}{steadiness}"
+            sample = f" sample {min(self._outcome_count + 1, step.samples)}/{step.samples}" if step.samples else ""
+            remainder = self._stimulus_remainder(step)
+            return f"{step.label}{self._count(step)}{sample}{self._last_iops()}{remainder}{steadiness}"
         return f"{step.label} ..."
 
     def _point(self, step: Round) -> str:
-        """What a profile's point is called, and which time it is measured."""
+        """Return the name of a profile's point, and the number of its repeat."""
         repeats = self._spec.repeats if isinstance(self._spec, ProfileSpec) else 1
         return f"{step.part}, time {step.number}" if repeats > 1 else step.part
 
     def _remainder(self) -> str:
-        """Time until a profile ends, which takes its planned steps one after the other."""
-        coming = self._plan.shortest.steps[self._steps_begun - 1 :]
-        rest = max(0.0, sum(step.seconds for step in coming) - (self._clock() - self._step_began))
-        return f", {'at least ' if any(step.open_ended for step in coming) else ''}{duration(rest)} left"
+        """Return the remaining time of a profile, whose steps are known."""
+        steps = self._plan.shortest.steps[self._started_steps - 1 :]
+        seconds = max(0.0, sum(step.seconds for step in steps) - (self._clock() - self._step_started))
+        return f", {'at least ' if any(step.open_ended for step in steps) else ''}{duration(seconds)} left"
 
     def _count(self, step: Step) -> str:
         times = self._repeats(step)
-        return f" {self._seen[step.label]}/{times}" if times > 1 else ""
+        return f" {self._started_counts[step.label]}/{times}" if times > 1 else ""
 
-    def _last(self) -> str:
+    def _last_iops(self) -> str:
         last = self._latest
         return f" (last {number(last.iops)} IOPS)" if isinstance(last, Sample | Measurement) else ""
 
-    def _rest(self, step: ContinuousStimulus) -> str:
-        """Time until a stretch ends, which a limit may make shorter."""
+    def _stimulus_remainder(self, step: ContinuousStimulus) -> str:
+        """Return the remaining time of a continuous stimulus, which a limit may shorten."""
         if step.stimulus.seconds is None:
             return ""
-        rest = max(0.0, step.stimulus.seconds - (self._clock() - self._step_began))
-        return f", {'at most ' if step.stimulus.limit_bytes else ''}{duration(rest)} left"
+        seconds = max(0.0, step.stimulus.seconds - (self._clock() - self._step_started))
+        return f", {'at most ' if step.stimulus.limit_bytes else ''}{duration(seconds)} left"
 
-    def _left(self, step: Round) -> str:
-        """Time until the loop ends, at least and at most, from the time the points took so far."""
-        rule, most = loop_rule(self._spec), self._most(step)
-        measured = self._points - self._recalled_points
-        if not measured or rule is None or most is None:
+    def _loop_remainder(self, step: Round) -> str:
+        """Return the minimum and maximum remaining time of the loop, from the time per point so far."""
+        rule, maximum = loop_rule(self._spec), self._max_rounds(step)
+        measured = self._points - self._replayed_points
+        if not measured or rule is None or maximum is None:
             return ""
-        each = (self._clock() - self._loop_began) / measured
-        certain = step.number + (self._came == len(step.stimuli))
-        least = max(self._rounds_before + rule.window_rounds, certain) * len(step.stimuli) - self._points
-        longest = most * len(step.stimuli) - self._points
-        if least >= longest:
-            return f", {duration(longest * each)} left"
-        return f", {duration(least * each)} to {duration(longest * each)} left"
+        point_seconds = (self._clock() - self._loop_started) / measured
+        certain = step.number + (self._outcome_count == len(step.stimuli))
+        fewest = max(self._rounds_before + rule.window_rounds, certain) * len(step.stimuli) - self._points
+        most = maximum * len(step.stimuli) - self._points
+        if fewest >= most:
+            return f", {duration(most * point_seconds)} left"
+        return f", {duration(fewest * point_seconds)} to {duration(most * point_seconds)} left"
 
     def say(self, text: str) -> None:
-        """Say something of a run that has not begun."""
+        """Show a line before the run starts."""
         self._line(text)
 
     def _line(self, text: str) -> None:
-        """Say a whole line, on a terminal above the rewritten one."""
+        """Write a whole line, on a terminal above the progress line."""
         if self._mode == "none":
             return
         self.close()
-        self._write(f"[{duration(self._clock() - self._began)}] {text}\n")
-        self._spoken = self._clock()
+        self._write(f"[{duration(self._clock() - self._started)}] {text}\n")
+        self._last_output = self._clock()
 
     def _draw(self, text: Callable[[], str]) -> None:
-        """Rewrite the line; where lines cannot be rewritten, say it when nothing was said for long."""
+        """Rewrite the progress line; in mode log, write it if there was no output for a while."""
         if self._mode == "line":
             width = self._width()
             self._write("\r" + text()[:width].ljust(width))
-        elif self._clock() - self._spoken >= _HEARTBEAT_SECONDS:
+        elif self._clock() - self._last_output >= _HEARTBEAT_SECONDS:
             self._line(text())
 
     def _write(self, text: str) -> None:
@@ -236,7 +237,7 @@ class Progress:
             self._stream.write(text)
             self._stream.flush()
         except OSError:
-            self._mode = "none"  # whoever listened is gone; that is no reason to stop a test
+            self._mode = "none"  # a closed output is no reason to stop a test
 
     def _width(self) -> int:
         try:
@@ -245,25 +246,25 @@ class Progress:
             return 79
 
 
-def _where(step: Step) -> str:
-    """The part of the test, before what goes on in it; a stretch is told by its phase."""
+def _part(step: Step) -> str:
+    """Return the part of the test as a prefix; for a continuous stimulus also its phase."""
     name = f"{step.part} {step.phase}".strip() if isinstance(step, ContinuousStimulus) else step.part
     return f"{name}: " if name else ""
 
 
-def _rates(measured: Measurement) -> str:
-    response = f"ART {number(measured.average_response_us / 1000)} ms"
-    return f"{number(measured.iops)} IOPS, {number(measured.mb_per_second)} MB/s, {response}"
+def _rates(measurement: Measurement) -> str:
+    response = f"ART {number(measurement.average_response_us / 1000)} ms"
+    return f"{number(measurement.iops)} IOPS, {number(measurement.mb_per_second)} MB/s, {response}"
 
 
-def choose_mode(wanted: str, stream: TextIO) -> str:
-    """Return line, log or none for ``wanted``; ``auto`` is line just on a terminal that can rewrite."""
-    if wanted != "auto":
-        return wanted
-    able = stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
-    return "line" if able else "log"
+def choose_mode(requested: str, stream: TextIO) -> str:
+    """Return line, log or none for the ``requested`` mode; ``auto`` is line only on a terminal that can rewrite."""
+    if requested != "auto":
+        return requested
+    rewritable = stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    return "line" if rewritable else "log"
 
 
 def standard_stream() -> TextIO:
-    """Return where progress goes: standard error, so that standard output holds the result alone."""
+    """Return where progress goes: standard error, so that standard output contains only the result."""
     return sys.stderr

@@ -1,4 +1,4 @@
-"""Shows a run on the terminal, and asks its operator."""
+"""Shows a run on the terminal and asks the operator."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from .progress import Progress, choose_mode, standard_stream
 
 
 class Terminal:
-    """Follows a run: progress to standard error, and a question where one is needed.
+    """Writes the progress of a run to standard error, and asks for confirmations.
 
-    ``progress`` is that of the option: auto, line, log or none.  ``letter`` is the mail on the run.
+    ``progress`` is the value of --progress: auto, line, log or none.  ``notification`` is the mail about the run.
     """
 
-    def __init__(self, progress: str, letter: Notification | None = None) -> None:
+    def __init__(self, progress: str, notification: Notification | None = None) -> None:
         self._stream = standard_stream()
         self._silent = progress == "none"
         self._mode = choose_mode(progress, self._stream)
-        self._letter = letter
+        self._notification = notification
         self._progress: Progress | None = None
         self._planned: ResumePlanned | None = None
 
@@ -45,8 +45,8 @@ class Terminal:
             case Notice():
                 self._clear()
                 say(event.text)
-            case FolderMade() if self._letter:
-                self._letter.describe(event)
+            case FolderMade() if self._notification:
+                self._notification.describe(event)
             case ResumePlanned():
                 self._planned = event
                 if not self._silent:
@@ -60,8 +60,8 @@ class Terminal:
                 self._calibrating(event)
             case TestFinished():
                 self.close()
-                if self._letter:
-                    self._letter.finish(event.result)
+                if self._notification:
+                    self._notification.finish(event.result)
             case _ if self._progress:
                 self._follow(self._progress, event)
 
@@ -76,7 +76,7 @@ class Terminal:
             raise NotConfirmed(
                 path=request.path, reason="there is no terminal to ask at", confirmation=request.expected
             )
-        return _answer(f"{_question(request)}, {request.expected}, to go on: ")
+        return _answer(f"{_question(request)}, {request.expected}, to continue: ")
 
     def close(self) -> None:
         """Leave the terminal on a clean line."""
@@ -105,20 +105,20 @@ class Terminal:
 
     def _show_plan(self) -> None:
         if self._planned:
-            print("\n".join(outlook_lines(self._planned.folder, self._planned.outlook)), file=sys.stderr)
+            print("\n".join(resume_lines(self._planned.folder, self._planned.outlook)), file=sys.stderr)
 
     def _ask_to_restart(self, request: ConfirmRestart) -> str:
         if self._silent:
             self._show_plan()
-        times = dict.fromkeys(duration(each.seconds) for each in (request.plan.shortest, request.plan.longest))
-        kept = counted(request.spared, "outcome")
-        spared = f" --continue keeps {kept} instead, without a new purge." if request.spared else ""
-        again = f"The test begins again and writes {request.path} again; all of it takes {' to '.join(times)}."
-        print(f"{again}{spared}", file=sys.stderr)
+        times = dict.fromkeys(duration(estimate.seconds) for estimate in (request.plan.shortest, request.plan.longest))
+        count = counted(request.spared, "outcome")
+        option = f" --continue keeps {count} instead, without a new purge." if request.spared else ""
+        restart = f"The test starts again, overwrites {request.path} and takes {' to '.join(times)}."
+        print(f"{restart}{option}", file=sys.stderr)
         if not sys.stdin.isatty():
-            reason = "the test would begin again, and there is no terminal to ask at"
+            reason = "the test would start again, and stdin is not a terminal"
             raise NotConfirmed(path=request.path, reason=reason, hint=request.hint)
-        return _answer("Type yes to begin again: ")
+        return _answer("Type yes to start again: ")
 
 
 def say(line: str) -> None:
@@ -127,7 +127,7 @@ def say(line: str) -> None:
 
 
 def destruction_lines(request: ConfirmDestruction) -> Iterator[str]:
-    """Say what will be destroyed, before the answer is typed."""
+    """Yield lines that list what will be destroyed, before the operator confirms."""
     if request.array is None:
         yield "Everything on this target will be destroyed:"
     else:
@@ -136,21 +136,21 @@ def destruction_lines(request: ConfirmDestruction) -> Iterator[str]:
     for drive in request.drives:
         serial = f", serial {drive.serial}" if drive.serial else ""
         yield f"  {drive.path}  {drive.model or 'unknown model'}{serial}, {capacity(drive.capacity_bytes)}"
-        found = ", ".join(drive.on_it) or "no file system or partition table is recognised"
-        yield f"{'  ' if request.array is None else '    '}on it: {found}"
+        contents = ", ".join(drive.on_it) or "no file system or partition table is recognised"
+        yield f"{'  ' if request.array is None else '    '}contains: {contents}"
 
 
-def outlook_lines(folder: RunFolder, outlook: ResumePlan) -> Iterator[str]:
-    """Say where a stopped run stands, and what resuming it would do."""
-    yield f"{outlook.facts.spec.caption} of {outlook.facts.dut.summary} in {folder.path}"
-    virtual = " (virtual)" if outlook.facts.dut.simulated else ""
-    stopped = outlook.stopped.isoformat(" ", "seconds") + virtual
-    yield f"  stopped {stopped} at {outlook.where} ({outlook.reason})"
-    if not outlook.next_step:
-        yield "  everything was measured; only its end is missing"
+def resume_lines(folder: RunFolder, plan: ResumePlan) -> Iterator[str]:
+    """Yield lines about the state of a stopped run, and about what resuming it would do."""
+    yield f"{plan.facts.spec.caption} of {plan.facts.dut.summary} in {folder.path}"
+    virtual = " (virtual)" if plan.facts.dut.simulated else ""
+    stopped = plan.stopped.isoformat(" ", "seconds") + virtual
+    yield f"  stopped {stopped} at {plan.where} ({plan.reason})"
+    if not plan.next_step:
+        yield "  everything was measured; only the end of the run is not recorded"
         return
-    lost = f"; {counted(outlook.lost, 'outcome')} before the stop set aside" if outlook.lost else ""
-    yield f"  goes on with {outlook.next_step}{lost}"
+    discarded = f"; {counted(plan.lost, 'outcome')} before the stop discarded" if plan.lost else ""
+    yield f"  continues with {plan.next_step}{discarded}"
 
 
 def _question(request: ConfirmDestruction) -> str:
