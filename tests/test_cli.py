@@ -253,7 +253,7 @@ def test_the_plan_of_all(capsys: pytest.CaptureFixture[str]) -> None:
             for name in ("seconds", "written_bytes", "drive_fills"):
                 assert told[course][name] == pytest.approx(sum(plan[course][name] for plan in told["tests"]))
     assert "Cross Stimulus Recovery" in out
-    assert "together" in out
+    assert "total" in out
     assert list(Path().iterdir()) == []
 
 
