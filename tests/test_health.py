@@ -273,6 +273,23 @@ def test_a_page_that_is_not_read_is_a_sentence(
         assert (tmp_path / found.evidence[-1]).read_bytes() == answer
 
 
+def test_the_bytes_of_a_real_program_are_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program in nvme's place writes the raw page on its standard output: no byte of it is taken for text."""
+    page = bytes(range(128, 256)) + OCP[128:]
+    (tmp_path / "page").write_bytes(page)
+    program = tmp_path / "nvme"
+    program.write_text(f'#!/bin/sh\n[ "$1" = get-log ] && exec cat {tmp_path}/page\necho "{{}}"\n')
+    program.chmod(0o755)
+    find = process.find
+    monkeypatch.setattr(process, "find", lambda name: str(program) if name == "nvme" else find(name))
+    (tmp_path / "evidence").mkdir()
+    found = read_health(NVME, tmp_path / "evidence")
+
+    assert found is not None
+    assert values(found)["End to End Detected Errors"] == int.from_bytes(page[72:76], "little")
+    assert (tmp_path / "evidence" / "00000-health-ocp.bin").read_bytes() == page
+
+
 def test_write_amplification_of_two_readings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes on the media from OCP's page, by the host from the SMART log: 3 GB for 2000 data units of 512 000 bytes."""
     Drive(monkeypatch, smart_log=SMART, get_log=OCP)
