@@ -507,7 +507,7 @@ def test_with_the_capability_any_amount_is_locked(evidence: Path, monkeypatch: p
     asked = stimulus(thread_count=32, queue_depth=32, block_size_bytes=MIB, range_bytes=64 * MIB)
 
     assert can_lock_buffers([asked], evidence)
-    assert "bs=4096" in (evidence / "00000-probe-fixed-buffers.fio").read_text().splitlines()
+    assert "bs=4096" in (evidence / "00000-fixed-buffers.fio").read_text().splitlines()
     monkeypatch.setattr("snia_pts.lab.fio.null_job_file", lambda *_, **__: "[x]\nioengine=no-such-engine\n")
     assert not can_lock_buffers([asked], evidence)
 

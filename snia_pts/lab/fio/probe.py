@@ -105,7 +105,7 @@ def can_lock_buffers(stimuli: Sequence[Stimulus], evidence: Path) -> bool:
         range_bytes=threads * block_bytes,
         passes=1,
     )
-    job = pre_run_path(evidence, "probe-fixed-buffers.fio")
+    job = pre_run_path(evidence, "fixed-buffers.fio")
     text = fio.null_job_file(probe, "io_uring", 1 << 61, fill=False, fixed_buffers=True)
     with fio.JobFiles(job, text, replace=True) as files:
         finished = process.run(fio.command(job), evidence=job, timeout_seconds=60, inherited=files.inherited)
