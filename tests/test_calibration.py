@@ -75,6 +75,14 @@ def test_refilled_buffers_are_calibrated_as_refilled(tmp_path: Path) -> None:
     assert ["refill_buffers=1" in job for job in jobs] == [False, True]
 
 
+def test_fixed_buffers_are_calibrated_as_fixed(tmp_path: Path) -> None:
+    """A ceiling is that of the engine that measures: its CPU time is less with fixed buffers."""
+    found = calibrated(tmp_path, [stimulus(50)], io_engine="io_uring", fixed_buffers=True)
+
+    assert len(found) == 2
+    assert all("fixedbufs=1" in path.read_text().splitlines() for path in tmp_path.glob("*.fio"))
+
+
 def test_a_short_test_is_not_calibrated(tmp_path: Path) -> None:
     """A calibration that took more than a hundredth of the test is not made, and starts nothing."""
     assert calibrated(tmp_path, [stimulus()], seconds=10.0) == ()

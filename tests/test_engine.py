@@ -28,13 +28,13 @@ from hypothesis import strategies as st
 from snia_pts.errors import RunFolderError, TargetUnfit, ToolMissing
 from snia_pts.lab import fio
 from snia_pts.lab.fio.engine import FioEngine, seed_of, stimulus_seed
-from snia_pts.lab.fio.probe import IO_ENGINES, choose_io_engine, fio_version
+from snia_pts.lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_version
 from snia_pts.lab.observation.clocks import Moment, read_moment
 from snia_pts.lab.process import program as process
 from snia_pts.model.measurement import Measurement, Sample
 from snia_pts.model.steps import BlockShare, ContinuousStimulus, Stimulus, Zone
 from snia_pts.procedures.preconditioning import wipc
-from tests.drives import MIB, allocated_bytes, data_map, filled, loop_device, mounted
+from tests.drives import MIB, allocated_bytes, data_map, filled, loop_device, mounted, need_root
 from tests.operating import opened_files
 from tests.strategies import dut, spec_of
 
@@ -223,18 +223,25 @@ def test_mixed_points_are_reads_and_writes(tmp_path: Path, evidence: Path) -> No
 @pytest.mark.parametrize("access", ["RND", "SEQ"])
 @pytest.mark.parametrize("read_percent", [0, 50, 100])
 @pytest.mark.parametrize("block_size_bytes", [512, MIB])
-@pytest.mark.parametrize("io_engine", IO_ENGINES)
+@pytest.mark.parametrize(("io_engine", "fixed_buffers"), [("io_uring", False), ("io_uring", True), ("libaio", False)])
 def test_every_kind_of_point_is_measured(
-    tmp_path: Path, evidence: Path, access: Any, read_percent: int, block_size_bytes: int, io_engine: fio.IoEngine
+    tmp_path: Path,
+    evidence: Path,
+    access: Any,
+    read_percent: int,
+    block_size_bytes: int,
+    io_engine: fio.IoEngine,
+    fixed_buffers: bool,
 ) -> None:
-    """Every access, mix and block size runs on both I/O engines and is believed."""
+    """Every access, mix and block size runs on both I/O engines, also with fixed buffers, and is believed."""
     target = filled(tmp_path / "x.img", 4 * MIB + 512)
     asked = stimulus(
         4 * MIB + 512, access=access, read_percent=read_percent, block_size_bytes=block_size_bytes, seconds=0.2
     )
-    laboratory = FioEngine(str(target), evidence, seed=1, io_engine=io_engine)
+    laboratory = FioEngine(str(target), evidence, seed=1, io_engine=io_engine, fixed_buffers=fixed_buffers)
     (found,) = laboratory.measure([asked])
 
+    assert ("fixedbufs=1" in (evidence / f"{found.evidence}.fio").read_text().splitlines()) is fixed_buffers
     assert found.ios > 0
     assert found.read.transferred_bytes + found.write.transferred_bytes == found.ios * block_size_bytes
     assert (found.read.ios > 0, found.write.ios > 0) == (read_percent > 0, read_percent < 100)
@@ -429,6 +436,80 @@ def test_refilled_buffers_are_told_and_recorded(tmp_path: Path, evidence: Path) 
     assert "refill_buffers=1" in (evidence / f"{found.evidence}.fio").read_text()
     assert laboratory.io_engine == "libaio, random buffers refilled"
     assert engine(tmp_path / "x.img", evidence).io_engine == "libaio, random buffers scrambled"
+
+
+def test_fixed_buffers_change_nothing_of_the_stimulus(tmp_path: Path, evidence: Path) -> None:
+    """One seed gives one set of places, and no sector twice; fio scrambles by the time, so the bytes differ."""
+    places = []
+    for fixed_buffers in (False, True):
+        target, folder = sparse(tmp_path / f"{fixed_buffers}.img"), evidence / str(fixed_buffers)
+        folder.mkdir()
+        laboratory = FioEngine(str(target), folder, seed=1, io_engine="io_uring", fixed_buffers=fixed_buffers)
+        list(laboratory.measure([stimulus(read_percent=0, seconds=None, passes=1)]))
+        content = target.read_bytes()
+        sectors = [content[start : start + 512] for start in range(0, len(content), 512)]
+        written = [place for place, sector in enumerate(sectors) if any(sector)]
+        assert len({sectors[place] for place in written}) == len(written)
+        places.append(written)
+        assert laboratory.io_engine == f"io_uring{', fixed buffers' if fixed_buffers else ''}, random buffers scrambled"
+
+    assert places[0] == places[1]
+    assert len(places[0]) > 0.5 * len(sectors)
+
+
+# -- memory that may be locked ----------------------------------------------------------------------------------------
+
+#: Prints whether the buffers of a stimulus may be locked, and whether fio tried.
+LOCKING = """
+import sys
+from pathlib import Path
+from snia_pts.lab.fio.probe import can_lock_buffers
+from tests.test_engine import stimulus
+threads, depth, block = map(int, sys.argv[2:])
+asked = stimulus(thread_count=threads, queue_depth=depth, block_size_bytes=block)
+print(can_lock_buffers([stimulus(thread_count=1, queue_depth=1), asked], Path(sys.argv[1])))
+print(any(Path(sys.argv[1]).iterdir()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit_bytes", "shape", "found", "tried"),
+    [
+        (0, (1, 1, 4096), False, False),
+        (65536, (1, 32, 4096), False, False),
+        (8 * MIB, (1, 32, 4096), True, True),
+        (8 * MIB, (4, 32, 4096), True, True),
+        (8 * MIB, (1, 8, MIB), False, False),
+        (8 * MIB, (1, 4, MIB), False, True),
+    ],
+    ids=str,
+)
+def test_buffers_are_fixed_only_where_their_memory_may_be_locked(
+    limit_bytes: int, shape: tuple[int, int, int], found: bool, tried: bool, evidence: Path
+) -> None:
+    """Within RLIMIT_MEMLOCK the largest stimulus fits twice, or fio's buffers are not registered; its rings count, too.
+
+    Root has the capability to lock more, so it is taken from a process of its own.
+    """
+    need_root()
+    argv = (
+        *("prlimit", f"--memlock={limit_bytes}:{limit_bytes}", "setpriv", "--bounding-set=-ipc_lock", "--"),
+        *(sys.executable, "-c", LOCKING, str(evidence), *map(str, shape)),
+    )
+    finished = subprocess.run(argv, check=True, capture_output=True, text=True, cwd=Path(__file__).parent.parent)
+
+    assert finished.stdout.split() == [str(found), str(tried)]
+
+
+def test_with_the_capability_any_amount_is_locked(evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing bounds root, so that fio tries one small buffer; a fio that fails all the same is believed."""
+    need_root()
+    asked = stimulus(thread_count=32, queue_depth=32, block_size_bytes=MIB, range_bytes=64 * MIB)
+
+    assert can_lock_buffers([asked], evidence)
+    assert "bs=4096" in (evidence / "00000-fixed-buffers.fio").read_text().splitlines()
+    monkeypatch.setattr("snia_pts.lab.fio.null_job_file", lambda *_, **__: "[x]\nioengine=no-such-engine\n")
+    assert not can_lock_buffers([asked], evidence)
 
 
 # -- mixes, starts, limits ------------------------------------------------------------------------------------------

@@ -219,6 +219,29 @@ def test_the_job_file_holds_what_a_stimulus_needs() -> None:
     assert "refill_buffers=1" in lines(stimulus(), refill=True)
 
 
+@pytest.mark.parametrize(
+    ("io_engine", "options", "expected"),
+    [
+        ("io_uring", (), ["fixedbufs=1"]),
+        ("libaio", (), []),
+        ("io_uring", (("ioengine", "psync"),), []),
+        ("libaio", (("ioengine", "io_uring"),), ["fixedbufs=1"]),
+        ("io_uring", (("fixedbufs", "0"),), ["fixedbufs=0"]),
+    ],
+)
+def test_fixed_buffers_are_for_io_uring(io_engine: fio.IoEngine, options: Any, expected: list[str]) -> None:
+    """fio takes the option with io_uring alone; a profile's own value wins."""
+    for fixed in (True, False):
+        found = fio.job_file(stimulus(options=options), "/x", io_engine, SEED, fixed_buffers=fixed).splitlines()
+        buffers = [line for line in found if line.startswith("fixedbufs")]
+        assert buffers == (expected if fixed or (options and options[0][0] == "fixedbufs") else [])
+        if buffers:
+            engines = [line.startswith("ioengine=") for line in found]
+            assert engines.index(True) < found.index(buffers[0])
+    null = fio.null_job_file(stimulus(options=options), io_engine, SEED, fill=True, fixed_buffers=True)
+    assert [line for line in null.splitlines() if line.startswith("fixedbufs")] == expected
+
+
 def test_the_null_job_is_the_real_one_but_for_the_target() -> None:
     """What goes to /dev/null has all options of a point, its buffers filled as there, or not at all."""
     real, null = set(lines(stimulus())), set(fio.null_job_file(stimulus(), "libaio", SEED, fill=True).splitlines())

@@ -43,11 +43,17 @@ SMART = {
     "thm_temp1_total_time": 0,
     "thm_temp2_total_time": 0,
 }
-OCP = {
-    "Physical media units written": {"hi": 0, "lo": 2 * 10**12},
-    "Physical media units read": {"hi": 0, "lo": 10**12},
-    "Bad user nand blocks - Raw": 0,
-}
+#: nvme get-log -i 0xC0 -l 512 -b, Log Page Version 2: 2 TB written on the media, 1 TB read.
+OCP = b"".join(
+    (
+        (2 * 10**12).to_bytes(16, "little"),
+        (10**12).to_bytes(16, "little"),
+        bytes(494 - 32),
+        b"\x02\0",
+        bytes.fromhex("C5AF1028EABFF2A49C4F6F7CC914D5AF"),
+    )
+)
+OCP_FIGURES = 27
 ATA = {
     "smart_status": {"passed": True},
     "temperature": {"current": 31},
@@ -99,14 +105,20 @@ class Drive:
         self.answers = answers
         monkeypatch.setattr("snia_pts.lab.device.health.process.run", self.run)
 
-    def run(self, argv: Sequence[str], *, evidence: Path, timeout_seconds: float) -> process.Finished:
+    def run(
+        self, argv: Sequence[str], *, evidence: Path, timeout_seconds: float, stdout_file: Path | None = None
+    ) -> process.Finished:
         assert timeout_seconds <= 30
         self.asked.append(" ".join(argv))
         answer = self.answers[argv[1].replace("-", "_") if argv[0] == "nvme" else argv[0]]
         if isinstance(answer, Exception):
             raise answer
         evidence.with_suffix(".process.json").write_text("x")
-        text = answer if isinstance(answer, str) else json.dumps(answer)
+        if stdout_file:
+            stdout_file.write_bytes(b"" if isinstance(answer, str) else answer)
+            text = answer if isinstance(answer, str) else ""
+        else:
+            text = answer if isinstance(answer, str) else json.dumps(answer)
         return process.Finished(
             argv=tuple(argv),
             exit_code=0,
@@ -134,17 +146,22 @@ def values(health: Health | None) -> dict[str, float]:
 
 def test_an_nvme_drive_is_asked_for_two_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Data units become bytes, kelvins degrees Celsius; the media's bytes come from the OCP log."""
-    drive = Drive(monkeypatch, smart_log=SMART, ocp=OCP)
+    drive = Drive(monkeypatch, smart_log=SMART, get_log=OCP)
     found = read_health(NVME, tmp_path)
 
-    assert drive.asked == ["nvme smart-log /dev/nvme0n1 -o json", "nvme ocp smart-add-log /dev/nvme0n1 -o json"]
+    assert drive.asked == ["nvme smart-log /dev/nvme0n1 -o json", "nvme get-log /dev/nvme0n1 -i 0xC0 -l 512 -b"]
     assert values(found)["Data Units Written"] == 2_000_000 * 512_000
     assert values(found)["Composite Temperature"] == 38
     assert values(found)["Physical Media Units Written"] == 2 * 10**12
-    assert len(values(found)) == 21 + 2
+    assert len(values(found)) == 21 + OCP_FIGURES
     assert found is not None
     assert found.unread == ()
-    assert found.evidence == ("00000-health-smart-log.process.json", "00000-health-ocp.process.json")
+    assert found.evidence == (
+        "00000-health-smart-log.process.json",
+        "00000-health-ocp.process.json",
+        "00000-health-ocp.bin",
+    )
+    assert (tmp_path / "00000-health-ocp.bin").read_bytes() == OCP
 
 
 @pytest.mark.parametrize(
@@ -161,9 +178,9 @@ def test_other_versions_of_nvme_cli_are_understood(
     other: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Numbers may be texts, floats or parts of an object, and keys have had other names."""
-    Drive(monkeypatch, smart_log={**SMART, **other}, ocp=OCP)
+    Drive(monkeypatch, smart_log={**SMART, **other}, get_log=OCP)
     found = values(read_health(NVME, tmp_path))
-    Drive(monkeypatch, smart_log=SMART, ocp=OCP)
+    Drive(monkeypatch, smart_log=SMART, get_log=OCP)
 
     assert found == values(read_health(NVME, tmp_path))
 
@@ -216,18 +233,79 @@ def test_a_tool_or_drive_that_does_not_tell_is_told(
     answer: Any, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever goes wrong is a sentence in the reading; what another log says is there."""
-    Drive(monkeypatch, smart_log=answer, ocp=OCP)
+    Drive(monkeypatch, smart_log=answer, get_log=OCP)
     found = read_health(NVME, tmp_path)
 
     assert found is not None
     (said,) = found.unread
     assert reason in said
-    assert set(values(found)) == {"Physical Media Units Written", "Physical Media Units Read"}
+    assert {figure.source for figure in found.figures} == {"OCP log C0h"}
+    assert len(found.figures) == OCP_FIGURES
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (ToolMissing(program="nvme", package="nvme-cli"), "nvme"),
+        ("never", "nvme had no answer in 20 s"),
+        (
+            "NVMe status: Invalid Log Page\n",
+            "OCP log C0h: its output has 0 bytes, expected 512 (the tool's words)",
+        ),
+        (OCP[:100], "OCP log C0h: its output has 100 bytes, expected 512 (the tool's words)"),
+        (bytes(512), f"OCP log C0h: its GUID is {'0' * 32}, expected AFD514C97C6F4F9CA4F2BFEA2810AFC5 (the"),
+        (OCP[:494] + b"\x09" + OCP[495:], "OCP log C0h: Log Page Version 9 is not known, so only the fields common"),
+    ],
+    ids=lambda each: str(each)[:20],
+)
+def test_a_page_that_is_not_read_is_a_sentence(
+    answer: Any, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever comes instead of OCP's page, the figures of the SMART log are there, and the bytes are evidence."""
+    Drive(monkeypatch, smart_log=SMART, get_log=answer)
+    found = read_health(NVME, tmp_path)
+
+    assert found is not None
+    (sentence,) = found.unread
+    assert sentence.startswith(reason)
+    assert sum(figure.source == "NVMe SMART log" for figure in found.figures) == 21
+    if isinstance(answer, bytes):
+        assert (tmp_path / found.evidence[-1]).read_bytes() == answer
+
+
+def test_the_bytes_of_a_real_program_are_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program in nvme's place writes the raw page on its standard output: no byte of it is taken for text."""
+    page = bytes(range(128, 256)) + OCP[128:]
+    (tmp_path / "page").write_bytes(page)
+    program = tmp_path / "nvme"
+    program.write_text(f'#!/bin/sh\n[ "$1" = get-log ] && exec cat {tmp_path}/page\necho "{{}}"\n')
+    program.chmod(0o755)
+    find = process.find
+    monkeypatch.setattr(process, "find", lambda name: str(program) if name == "nvme" else find(name))
+    (tmp_path / "evidence").mkdir()
+    found = read_health(NVME, tmp_path / "evidence")
+
+    assert found is not None
+    assert values(found)["End to End Detected Errors"] == int.from_bytes(page[72:76], "little")
+    assert (tmp_path / "evidence" / "00000-health-ocp.bin").read_bytes() == page
+
+
+def test_write_amplification_of_two_readings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes on the media from OCP's page, by the host from the SMART log: 3 GB for 2000 data units of 512 000 bytes."""
+    Drive(monkeypatch, smart_log=SMART, get_log=OCP)
+    before = read_health(NVME, tmp_path)
+    written = {**SMART, "data_units_written": SMART["data_units_written"] + 2000}
+    Drive(monkeypatch, smart_log=written, get_log=(2 * 10**12 + 3 * 10**9).to_bytes(16, "little") + OCP[16:])
+    found = write_amplification(before, read_health(NVME, tmp_path))
+
+    assert found is not None
+    assert (found.media_bytes, found.host_bytes) == (3 * 10**9, 1_024_000_000)
+    assert found.media_source == "Physical Media Units Written, OCP log C0h"
 
 
 def test_a_drive_that_does_not_answer_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each question takes its limit; one is enough to know."""
-    drive = Drive(monkeypatch, smart_log="never", ocp=OCP)
+    drive = Drive(monkeypatch, smart_log="never", get_log=OCP)
     found = read_health(NVME, tmp_path)
 
     assert len(drive.asked) == 1
@@ -259,7 +337,7 @@ def test_what_is_no_drive_is_not_asked(kind: Any, tmp_path: Path, monkeypatch: p
 
 def test_evidence_of_an_earlier_reading_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readings are numbered by what was measured last; a second one has the next number."""
-    Drive(monkeypatch, smart_log=SMART, ocp=OCP)
+    Drive(monkeypatch, smart_log=SMART, get_log=OCP)
     names = [read_health(NVME, tmp_path), read_health(NVME, tmp_path)]
     (tmp_path / "00012-rnd-4096b-r0.fio").touch()
     names.append(read_health(NVME, tmp_path))

@@ -328,6 +328,23 @@ def test_options_of_one_i_o_engine_are_planned_and_run_with_it(option: str, tmp_
     assert f'io_engine="{engine}' in Path("run/result.xml").read_text()
 
 
+@pytest.mark.parametrize(("lockable_bytes", "named"), [(None, True), (0, False)])
+def test_the_result_names_fixed_buffers(
+    lockable_bytes: int | None, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every job of a run has fixed buffers, and its result says so; or none has where memory may not be locked."""
+    monkeypatch.setattr("snia_pts.lab.fio.probe._lockable_bytes", lambda: lockable_bytes)
+    words = ["profile", "run", "queue-depth", "x.img", "--size", "4M", "--seconds", "0.1", "--ramp-seconds", "0"]
+    words += ["--axis", "queue_depth=1", "--repeats", "1", "--engine", "io_uring", "--to", "none", "--run-dir", "run"]
+
+    assert main(words) == 0
+    fixed = 'io_engine="io_uring, fixed buffers, random buffers scrambled"'
+    assert (fixed in Path("run/result.xml").read_text()) is named
+    jobs = [path.read_text().splitlines() for path in Path("run/evidence").glob("0000[1-9]-rnd*.fio")]
+    assert jobs
+    assert all(("fixedbufs=1" in job) is named for job in jobs)
+
+
 def test_a_plan_refuses_a_drive_that_is_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By who uses it, what is on it, or a serial number that is another's; and a file that a device is made of."""
     with loop_device(filled(tmp_path / "x.img"), 8 * MIB) as device:

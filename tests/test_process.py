@@ -118,6 +118,22 @@ def test_a_flood_of_output_neither_blocks_nor_breaks(tmp_path: Path) -> None:
     assert 65536 <= len(finished.stdout) <= 3_000_000
 
 
+def test_binary_output_is_a_file(tmp_path: Path) -> None:
+    """Every byte of it is there, once the program has ended; the evidence of the program has no text of it."""
+    content = bytes(range(256)) * 2
+    (tmp_path / "input").write_bytes(content)
+    finished = process.run(
+        ("cat", str(tmp_path / "input")),
+        evidence=tmp_path / "e",
+        timeout_seconds=30,
+        stdout_file=tmp_path / "e.bin",
+    )
+
+    assert (tmp_path / "e.bin").read_bytes() == content
+    assert (finished.exit_code, finished.stdout) == (0, "")
+    assert json.loads((tmp_path / "e.process.json").read_text())["stdout"] == ""
+
+
 def test_the_last_line_is_the_complaint(tmp_path: Path) -> None:
     """A sentence about a failure takes the last line of stderr, else of stdout, else the code."""
     assert script(tmp_path / "a", "echo out; echo first >&2; echo ' last ' >&2").error_summary == "last"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from snia_pts.model.health import Figure as Told
-from snia_pts.model.health import Health
+from snia_pts.model.health import Health, HealthText
 from snia_pts.model.measurement import Measurement
 from snia_pts.model.time_series import VITALS, TimeLine
 from snia_pts.report.figures import render as drawing
@@ -239,6 +239,23 @@ def test_the_health_page_tells_before_after_and_difference() -> None:
     amplification = "2.760: 10.6 TB on the media (Physical Media Units Written, OCP log C0h) for 3.84 TB by the host"
     assert found["Write amplification"][0].startswith(amplification)
     assert {warning.what for warning in result.warnings} >= {"faults of the drive", "heat of the drive"}
+
+
+def test_texts_of_the_logs_are_told_once_unless_they_changed() -> None:
+    """A firmware that was updated during the run has another label after it."""
+
+    def with_texts(reading: Health, label: str) -> Health:
+        texts = (("DSSD Firmware Build Label", label), ("DSSD Firmware Revision", "2.5.1"))
+        return replace(
+            reading, texts=tuple(HealthText(name=name, text=text, source="OCP log C0h") for name, text in texts)
+        )
+
+    result = samples.result_of("wsat")
+    facts = replace(result.facts, health=with_texts(BEFORE, "a"))
+    found = cells(page(replace(result, facts=facts, health_after=with_texts(AFTER, "b")), HEALTH))
+
+    assert found["DSSD Firmware Build Label"] == ("a, then b",)
+    assert found["DSSD Firmware Revision"] == ("2.5.1",)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from lxml import etree
 from snia_pts.analysis.operating_points import demand_means, operating_points
 from snia_pts.analysis.steady_state import determine
 from snia_pts.errors import RecordError
+from snia_pts.model.health import HealthText
 from snia_pts.model.measurement import average_response_us, percentile_response_us
 from snia_pts.model.time_series import COLUMNS, VITALS, TimeLine
 from snia_pts.record import result_xml as result_xml_module
@@ -182,7 +183,8 @@ def test_what_was_seen_of_drive_and_host_is_told() -> None:
 def test_the_health_of_the_drive_is_told() -> None:
     """Each figure before and after with its role, what could not be read, and the write amplification."""
     result = samples.result_of("wsat")
-    before = replace(BEFORE, unread=("nvme ocp: no",))
+    label = HealthText(name="DSSD Firmware Build Label", text='release "7"', source="OCP log C0h")
+    before = replace(BEFORE, unread=("nvme ocp: no",), texts=(label,))
     found = parse(result_xml(replace(result, facts=replace(result.facts, health=before), health_after=AFTER)), "")
     told = {each.get("name"): dict(each.attrib) for each in found.findall("health/figure")}
 
@@ -195,6 +197,9 @@ def test_the_health_of_the_drive_is_told() -> None:
         "after": "13840000000000",
     }
     assert [each.get("reason") for each in found.findall("health/unread")] == ["nvme ocp: no"]
+    assert [dict(each.attrib) for each in found.findall("health/text")] == [
+        {"at": BEFORE.at, "name": label.name, "text": 'release "7"', "source": "OCP log C0h"}
+    ]
     amplification = found.find("health/write_amplification")
     assert amplification is not None
     assert float(amplification.get("factor", "")) == 10.6e12 / 3.84e12

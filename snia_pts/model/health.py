@@ -31,6 +31,15 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HealthText:
+    """A text in a log of the drive, such as the label of a firmware build, by its name and the log."""
+
+    name: str
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """A reading of a drive's own log.  ``unread`` says what could not be read, and why; empty where all could.
 
@@ -41,6 +50,7 @@ class Health:
     figures: tuple[Figure, ...]
     unread: tuple[str, ...]
     evidence: tuple[str, ...]
+    texts: tuple[HealthText, ...] = ()
 
     def figure(self, name: str, source: str) -> Figure | None:
         """Return a figure; None where the drive does not tell it."""

@@ -98,12 +98,14 @@ class Estimate:
 class Plan:
     """The shortest and the longest course of a test, and its ``stimuli``: all but those of WIPC, each once.
 
-    ``syncs`` tells that an array fills its redundancy after each purge, which takes the time that it takes.
+    ``preconditioning`` are those of WIPC.  ``syncs`` tells that an array fills its redundancy after each purge, which
+    takes the time that it takes.
     """
 
     assumptions: Assumptions
     syncs: bool = False
     stimuli: tuple[Stimulus, ...]
+    preconditioning: tuple[Stimulus, ...] = ()
     shortest: Estimate
     longest: Estimate
 
@@ -112,6 +114,7 @@ def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
     """Return what the test would cost on ``dut``."""
 
     stimuli: dict[Stimulus, None] = {}
+    preconditioning: dict[Stimulus, None] = {}
 
     def estimate(*, steady: bool) -> Estimate:
         asked: list[Step] = []
@@ -121,8 +124,9 @@ def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
             return outcomes
 
         simulate(spec, dut, assumptions, watch, steady=steady)
-        measured = (step for step in asked if not (isinstance(step, ContinuousStimulus) and step.phase == "WIPC"))
-        stimuli.update(dict.fromkeys(stimulus for step in measured for stimulus in step.stimuli))
+        for step in asked:
+            wipc = isinstance(step, ContinuousStimulus) and step.phase == "WIPC"
+            (preconditioning if wipc else stimuli).update(dict.fromkeys(step.stimuli))
         return Estimate(
             steps=tuple(_cost(step, spec, dut, replace(assumptions, eager=steady)) for step in asked),
             rounds=sum(isinstance(step, Round) for step in asked),
@@ -131,7 +135,14 @@ def plan(spec: Spec, dut: Dut, assumptions: Assumptions) -> Plan:
     shortest, longest = estimate(steady=True), estimate(steady=False)
     layout = dut.array.layout if dut.array else None
     syncs = layout is not None and layout.software and layout.redundant and layout.sync != "skip"
-    return Plan(assumptions=assumptions, stimuli=tuple(stimuli), shortest=shortest, longest=longest, syncs=syncs)
+    return Plan(
+        assumptions=assumptions,
+        stimuli=tuple(stimuli),
+        preconditioning=tuple(preconditioning),
+        shortest=shortest,
+        longest=longest,
+        syncs=syncs,
+    )
 
 
 def simulate(spec: Spec, dut: Dut, assumptions: Assumptions, watch: Watch, *, steady: bool) -> None:

@@ -431,6 +431,9 @@ def _health(root: Element, result: TestResult) -> None:
     for reading in filter(None, (before, after)):
         for reason in reading.unread:
             _element(parent, "unread", {"at": reading.at, "reason": reason})
+    for reading in filter(None, (before, after)):
+        for text in reading.texts:
+            _element(parent, "text", {"at": reading.at, **asdict(text)})
     found = result.write_amplification
     if found:
         _element(parent, "write_amplification", {"factor": found.factor, **asdict(found)})

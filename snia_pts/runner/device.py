@@ -17,7 +17,7 @@ from ..lab.device.identity import read_dut
 from ..lab.device.safety import Target, claim_target, confirm, contents, require_holdable
 from ..lab.fio import IoEngine
 from ..lab.fio.engine import FioEngine
-from ..lab.fio.probe import IO_ENGINES, choose_io_engine, fio_version, require_options
+from ..lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_version, require_options
 from ..lab.host.calibration import Calibration
 from ..lab.host.conditions import Conditions, conditions_applied, foreseen, put_back
 from ..lab.host.configurator import HostConfigurator, medium
@@ -28,6 +28,7 @@ from ..lab.purge import NONE, Purger
 from ..lab.settings.write_cache import WriteCache
 from ..model.dut import Dut, SupposedSpeed
 from ..model.run_options import RunOptions
+from ..model.steps import Stimulus
 from ..model.test_platform import HostSetting
 from ..procedures.profile import points
 from ..record.folder import RunFolder
@@ -200,18 +201,20 @@ class DeviceSetup:
     def set_clock(self, at: datetime) -> None:
         """See TargetSetup: it is the world's."""
 
-    def context(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> RunContext:
+    def context(self, spec: Spec, evidence: Path, seed: int, tick: Tick, stimuli: Sequence[Stimulus]) -> RunContext:
         """Return a laboratory with fio as its engine; raises UsageError for options that fio does not take."""
         target, asked = self._claimed(), self._options
         engines = self._io_engines(spec, target.dut, evidence)
         path, sector = target.dut.path, target.dut.logical_sector_bytes
         io_engine = choose_io_engine(path, sector, evidence, engines, target.descriptor)
+        fixed_buffers = io_engine == "io_uring" and can_lock_buffers(stimuli, evidence)
         engine = FioEngine(
             path,
             evidence,
             seed=seed,
             io_engine=io_engine,
             refill=asked.refill_buffers,
+            fixed_buffers=fixed_buffers,
             stall_seconds=asked.stall_seconds,
             tick=tick,
             descriptor=target.descriptor,
@@ -227,7 +230,13 @@ class DeviceSetup:
             seed=seed,
             evidence=evidence,
         )
-        calibration = Calibration(io_engine=io_engine, refill=asked.refill_buffers, seed=seed, evidence=evidence)
+        calibration = Calibration(
+            io_engine=io_engine,
+            refill=asked.refill_buffers,
+            seed=seed,
+            evidence=evidence,
+            fixed_buffers=fixed_buffers,
+        )
         return RunContext(
             laboratory=laboratory,
             engine=engine,

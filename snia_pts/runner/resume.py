@@ -226,7 +226,8 @@ def _perform_rest(
     changes = tuple(drive_changes(folder, facts.dut, target.dut(facts.spec), overwrite=options.overwrite))
     plan = plan_of(facts.spec, facts.dut, target.speed(facts.spec), options)
     target.set_clock(moment(folder, facts.started))
-    context = target.context(facts.spec, folder.evidence, facts.seed or 0, ticker(caller.on_event))
+    stimuli = (*plan.preconditioning, *plan.stimuli)
+    context = target.context(facts.spec, folder.evidence, facts.seed or 0, ticker(caller.on_event), stimuli)
     changes += tuple(platform_changes(facts.platform, replace(read_platform(context.engine), settings=settings)))
     forget(folder.path)  # a report on what was there before is no longer true, once nothing refuses to go on
     caller.on_event(RunStarted(spec=facts.spec, plan=plan, simulated=facts.dut.simulated, resumed=True))

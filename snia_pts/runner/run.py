@@ -186,7 +186,8 @@ def _perform(
     spec, seed = specification.spec, options.seed or 0
     dut = target.dut(spec)
     plan = plan_of(spec, dut, target.speed(spec), options)
-    context = target.context(spec, folder.evidence, seed, ticker(caller.on_event))
+    stimuli = (*plan.preconditioning, *plan.stimuli)
+    context = target.context(spec, folder.evidence, seed, ticker(caller.on_event), stimuli)
     platform = replace(read_platform(context.engine), settings=settings)
     facts = RunFacts(
         run_id=run_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from ..lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
 from ..lab.simulated.preset import Identity, read_preset
 from ..model.dut import Dut, SupposedSpeed
 from ..model.run_options import SIMULATED, RunOptions
+from ..model.steps import Stimulus
 from ..model.test_platform import HostSetting
 from ..record.folder import RunFolder
 from ..spec import Deviation, ProfileSpec, Spec
@@ -91,9 +92,9 @@ class SimulatedSetup:
     def remove_file(self, *, refused: bool = False) -> None:
         """See TargetSetup: there is none."""
 
-    def context(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> RunContext:
+    def context(self, spec: Spec, evidence: Path, seed: int, tick: Tick, stimuli: Sequence[Stimulus]) -> RunContext:
         """Return a laboratory in virtual time."""
-        del tick
+        del tick, stimuli
         drive = self._drive(spec)
         laboratory = SimulatedLaboratory(
             dataclasses.replace(self._preset, drive=drive),

@@ -94,8 +94,8 @@ class TargetSetup(Protocol):
         """Set the clock at which the next run begins, of a target that has a clock of its own."""
         ...
 
-    def context(self, spec: Spec, evidence: Path, seed: int, tick: Tick) -> RunContext:
-        """Return what performs the steps of a run."""
+    def context(self, spec: Spec, evidence: Path, seed: int, tick: Tick, stimuli: Sequence[Stimulus]) -> RunContext:
+        """Return what performs the steps of a run; ``stimuli`` are those of its plan, for the memory that they need."""
         ...
 
     def remove_file(self, *, refused: bool = False) -> None:

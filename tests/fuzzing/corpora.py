@@ -17,7 +17,7 @@ from PIL import Image
 
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
 from snia_pts.lab.simulated.preset import PRESETS, read_preset
-from snia_pts.model.health import Figure, Health
+from snia_pts.model.health import Figure, Health, HealthText
 from snia_pts.model.measurement import Measurement, Outcome, Sample
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import inspect_run
@@ -144,7 +144,11 @@ def _health(written_bytes: float) -> Health:
         Figure(name="5 Reallocated_Sector_Ct", value=written_bytes // 10**12, unit="", source="SMART", role="fault"),
     )
     return Health(
-        at=BEGAN.isoformat(), figures=figures, unread=("nvme: no",), evidence=("00000-health-ocp.process.json",)
+        at=BEGAN.isoformat(),
+        figures=figures,
+        unread=("nvme: no",),
+        evidence=("00000-health-ocp.process.json",),
+        texts=(HealthText(name="DSSD Firmware Build Label", text="release", source="OCP log C0h"),),
     )
 
 
@@ -533,10 +537,6 @@ def logs() -> tuple[bytes, ...]:
         "power_on_hours": 900,
         "thm_temp1_trans_count": 0,
     }
-    ocp = {
-        "Physical media units written": {"hi": 0, "lo": 10**12},
-        "Physical media units read": {"hi": 0, "lo": 10**12},
-    }
     table = [
         {"id": 5, "name": "Reallocated_Sector_Ct", "raw": {"value": 0, "string": "0 (1 2)"}},
         {"id": 249, "name": "NAND_Writes_1GiB", "raw": {"value": 25, "string": "25"}},
@@ -553,7 +553,7 @@ def logs() -> tuple[bytes, ...]:
         "scsi_error_counter_log": {"write": {"gigabytes_processed": "3.250", "total_uncorrected_errors": 0}},
         "scsi_grown_defect_list": 2,
     }
-    return tuple(json.dumps(each).encode() for each in (smart, ocp, ata, sas))
+    return tuple(json.dumps(each).encode() for each in (smart, ata, sas))
 
 
 def sizes() -> tuple[bytes, ...]:

@@ -409,7 +409,7 @@ def counters(data: bytes, folder: Path) -> None:
 def log(data: bytes, folder: Path) -> None:
     """What a drive tells of its life, by whatever tool; it can be reported, against itself too."""
     answer, figures = data.decode("utf-8", "replace"), list[Figure]()
-    for reader in (health.smart_log, health.ocp_log, health.smartctl):
+    for reader in (health.smart_log, health.smartctl):
         with suppress(health.NoFigures):
             figures += health.parse_figures(answer, reader, dut())
     found = Health(at="", figures=tuple(figures), unread=(), evidence=())

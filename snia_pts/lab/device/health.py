@@ -1,4 +1,4 @@
-"""Read a drive's SMART log before and after a test, with nvme-cli or smartctl.
+"""Read a drive's SMART log before and after a test, with nvme-cli or smartctl; OCP's log page C0h is read raw.
 
 It is not part of the test: a missing tool, or a drive that does not answer, is recorded and does not stop the run.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from math import isfinite
@@ -15,14 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SniaPtsError
+from ...files import read_regular
 from ...model.dut import Dut
-from ...model.health import Figure, Health, Role, Unit
+from ...model.health import Figure, Health, HealthText, Role, Unit
 from ...units import GB, GIB, MAX_QUANTITY, MIB
 from ..evidence import pre_run_path
 from ..process import program as process
+from . import ocp_log
 
 _TIMEOUT_SECONDS = 20.0
 _MOST_FIGURES, _LONGEST_TEXT = 200, 120
+#: More than the answer for OCP's log page of 512 bytes.
+_MOST_PAGE_BYTES = 1 << 20
 _KELVIN = 273
 #: A data unit is 1000 sectors of 512 bytes, rounded up (NVMe base specification, SMART / Health Information).
 _DATA_UNIT_BYTES = 512_000
@@ -54,15 +59,6 @@ _NVME: tuple[tuple[tuple[str, ...], str, Unit, Role], ...] = (
     (("thm_temp1_total_time",), "Thermal Management Temperature 1 Time", "s", "heat"),
     (("thm_temp2_total_time",), "Thermal Management Temperature 2 Time", "s", "heat"),
 )
-_OCP: tuple[tuple[tuple[str, ...], str, Unit, Role], ...] = (
-    (
-        ("Physical media units written", "physical_media_units_written"),
-        "Physical Media Units Written",
-        "bytes",
-        "media written",
-    ),
-    (("Physical media units read", "physical_media_units_read"), "Physical Media Units Read", "bytes", ""),
-)
 #: ATA attributes that count faults: reallocated, end-to-end, uncorrectable and pending sectors, CRC errors.
 _ATA_FAULTS = frozenset((5, 184, 187, 197, 198, 199))
 #: Names of ATA attributes that give their unit; smartctl uses them for drives in its database.
@@ -75,40 +71,69 @@ _WRITE_UNITS = {"GiB": GIB, "1GiB": GIB, "32MiB": 32 * MIB, "MiB": MIB, None: GB
 def read_health(dut: Dut, evidence: Path) -> Health | None:
     """Return the health data of a drive; None if the target is not a drive.  Only reads, and raises nothing.
 
-    The answers of the tools are kept in the folder ``evidence``, under the number of the last measurement.
+    The answers of the tools are kept in the folder ``evidence``, under the number of the last measurement; OCP's log
+    page as a file ``*-health-ocp.bin``.
     """
     if dut.kind != "drive":
         return None
-    queries: tuple[tuple[str, Reader, tuple[str, ...]], ...] = (
-        ("smart", smartctl, ("smartctl", "-j", "-a", "-l", "devstat", dut.path)),
-    )
-    if dut.bus.startswith("NVMe"):
-        queries = (
-            ("smart-log", smart_log, ("nvme", "smart-log", dut.path, "-o", "json")),
-            ("ocp", ocp_log, ("nvme", "ocp", "smart-add-log", dut.path, "-o", "json")),
-        )
+    nvme = dut.bus.startswith("NVMe")
+    argv: tuple[str, ...]
+    name, reader, argv = "smart", smartctl, ("smartctl", "-j", "-a", "-l", "devstat", dut.path)
+    if nvme:
+        name, reader, argv = "smart-log", smart_log, ("nvme", "smart-log", dut.path, "-o", "json")
     figures: list[Figure] = []
+    texts: list[HealthText] = []
     unread: list[str] = []
     evidence_names: list[str] = []
-    for name, reader, argv in queries:
-        path = pre_run_path(evidence, f"health-{name}")
-        try:
-            finished = process.run(argv, evidence=path, timeout_seconds=_TIMEOUT_SECONDS)
-            evidence_names.append(f"{path.name}.process.json")
-            if finished.timed_out:  # a drive that does not answer is not asked again
-                unread.append(f"{argv[0]} had no answer in {_TIMEOUT_SECONDS:g} s")
-                break
+    timed_out = False
+    path = pre_run_path(evidence, f"health-{name}")
+    try:
+        finished = process.run(argv, evidence=path, timeout_seconds=_TIMEOUT_SECONDS)
+        evidence_names.append(f"{path.name}.process.json")
+        timed_out = finished.timed_out
+        if timed_out:
+            unread.append(f"{argv[0]} had no answer in {_TIMEOUT_SECONDS:g} s")
+        else:
             figures += parse_figures(finished.stdout, reader, dut)
-        except NoFigures as error:
-            unread.append(_one_line(f"{' '.join(argv[:-3])}: {error} ({finished.error_summary})"))
-        except (SniaPtsError, OSError) as error:
-            unread.append(_one_line(str(error)))
+    except NoFigures as error:
+        unread.append(_one_line(f"{' '.join(argv[:-3])}: {error} ({finished.error_summary})"))
+    except (SniaPtsError, OSError) as error:
+        unread.append(_one_line(str(error)))
+    if nvme and not timed_out:  # a drive that does not answer is not asked again
+        page = _read_ocp_page(dut, evidence, evidence_names)
+        figures += page.figures
+        texts += page.texts
+        unread += page.unread
     return Health(
         at=datetime.now().astimezone().isoformat(timespec="milliseconds"),
         figures=tuple(figures),
         unread=tuple(unread),
         evidence=tuple(evidence_names),
+        texts=tuple(texts),
     )
+
+
+def _read_ocp_page(dut: Dut, evidence: Path, evidence_names: list[str]) -> ocp_log.Decoded:
+    """Read OCP's log page C0h and decode it; adds the names of its evidence to ``evidence_names``."""
+    path = pre_run_path(evidence, "health-ocp")
+    raw = path.with_suffix(".bin")
+    argv = ("nvme", "get-log", dut.path, "-i", "0xC0", "-l", "512", "-b")
+    try:
+        finished = process.run(argv, evidence=path, timeout_seconds=_TIMEOUT_SECONDS, stdout_file=raw)
+        evidence_names += [f"{path.name}.process.json", raw.name]
+        if finished.timed_out:
+            return _no_page(f"nvme had no answer in {_TIMEOUT_SECONDS:g} s")
+        decoded = ocp_log.decode(read_regular(raw, _MOST_PAGE_BYTES))
+    except ocp_log.PageRejected as error:
+        summary = f" ({finished.error_summary})" if finished.exit_code or finished.stderr.strip() else ""
+        return _no_page(f"{ocp_log.SOURCE}: {error}{summary}")
+    except (SniaPtsError, OSError) as error:
+        return _no_page(str(error))
+    return replace(decoded, unread=tuple(f"{ocp_log.SOURCE}: {sentence}" for sentence in decoded.unread))
+
+
+def _no_page(reason: str) -> ocp_log.Decoded:
+    return ocp_log.Decoded(figures=(), texts=(), unread=(_one_line(reason),))
 
 
 class NoFigures(Exception):
@@ -144,15 +169,6 @@ def smart_log(document: Mapping[str, Any], dut: Dut) -> Iterator[Figure]:
         elif unit == "bytes":
             value *= _DATA_UNIT_BYTES
         yield from _figure(name, value, unit, "NVMe SMART log", role)
-
-
-def ocp_log(document: Mapping[str, Any], dut: Dut) -> Iterator[Figure]:
-    """Yield the figures of nvme ocp smart-add-log on the media, in bytes (OCP Datacenter NVMe SSD, log page C0h)."""
-    del dut
-    for keys, name, unit, role in _OCP:
-        value = _first(document, keys)
-        if value is not None:
-            yield from _figure(name, value, unit, "OCP log C0h", role)
 
 
 def _first(document: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:

@@ -100,6 +100,7 @@ class FioEngine:
         seed: int,
         io_engine: fio.IoEngine,
         refill: bool = False,
+        fixed_buffers: bool = False,
         stall_seconds: float = fio.STALL_SECONDS,
         tick: process.Tick | None = None,
         clock: Callable[[], Moment] = read_moment,
@@ -108,6 +109,7 @@ class FioEngine:
     ) -> None:
         """Run on ``path``, keep evidence in the folder ``evidence``, derive every stimulus's seed from ``seed``.
 
+        ``fixed_buffers`` are only for a host that may lock them (``probe.can_lock_buffers``), and for io_uring.
         With a ``descriptor`` the target is what that holds, whatever ``path`` leads to by then.
 
         Evidence that is there already stays: what comes is numbered after it.  That the host is not suspended is looked
@@ -115,8 +117,9 @@ class FioEngine:
         drive and host while fio runs, and is left alone while it does not; by default one of the target at ``path``.
         A drive that stands still for longer than ``stall_seconds`` has failed.
         """
-        self.io_engine = f"{io_engine}, random buffers {'refilled' if refill else 'scrambled'}"
-        self._io_engine = io_engine
+        fixed = ", fixed buffers" if fixed_buffers else ""
+        self.io_engine = f"{io_engine}{fixed}, random buffers {'refilled' if refill else 'scrambled'}"
+        self._io_engine, self._fixed_buffers = io_engine, fixed_buffers
         self._refill = refill
         self._stall_seconds = stall_seconds
         self.version = fio_version(evidence).removeprefix("fio-")
@@ -312,7 +315,9 @@ class FioEngine:
         size = "mixed" if stimulus.block_shares else f"{stimulus.largest_block_bytes}b"
         name = f"{self._count:05d}-{stimulus.access.lower()}-{size}-r{stimulus.read_percent}.fio"
         job, seed = self._evidence / name, seed_of(stimulus, self._seed, self._count)
-        text = fio.job_file(stimulus, self._path, self._io_engine, seed, refill=self._refill)
+        text = fio.job_file(
+            stimulus, self._path, self._io_engine, seed, refill=self._refill, fixed_buffers=self._fixed_buffers
+        )
         return fio.JobFiles(job, text, self._path, self._descriptor), seed
 
     def _measurement(

@@ -9,6 +9,9 @@ Measured facts behind the options (fio 3.33; ``tests/test_fio_contract.py`` hold
 * ``thread``: after SIGKILL a forked job goes on writing.
 * ``clocksource=clock_gettime``: saves two calibrations a start, which would also disturb a running fio.
 * ``lat_percentiles``: response time is submission plus completion; fio's default leaves out the submission.
+* ``fixedbufs`` (io_uring): the kernel maps a buffer once instead of for each I/O, which saves CPU time of 4 KiB I/Os
+  (``docs/performance.rst``) and changes nothing of the stimulus.  The memory of the buffers is locked; where it may not
+  be, fio ends with ENOMEM, so ``probe.can_lock_buffers`` finds out before.
 * ``scramble_buffers`` (fio's default): no 512 bytes repeat, at next to no cost.  ``refill_buffers`` makes data that
   compresses not at all instead of to 91 % within 4 KiB, but holds one thread to some 2 GB/s (``bench/random_data.py``):
   so it is the operator's choice, for drives that compress or deduplicate.
@@ -93,27 +96,42 @@ def sampling_command(job: str, sample_seconds: float) -> tuple[str, ...]:
     return ("fio", "--output-format=json+", f"--status-interval={round(1000 * sample_seconds)}ms", job)
 
 
-def job_file(stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int, *, refill: bool = False) -> str:
+def job_file(
+    stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int, *, refill: bool = False, fixed_buffers: bool = False
+) -> str:
     """Return the fio job file of a stimulus; its first line tells how to repeat the stimulus by hand.
 
-    It takes the target from the environment, by which the suite gives fio the descriptor of what it holds.
+    With ``fixed_buffers`` io_uring registers its buffers with the kernel, unless the stimulus has another engine.  The
+    job takes its target from the environment, by which the suite gives fio the descriptor of what it holds.
     """
     opened = {"filename": f"${{{TARGET}}}", "allow_file_create": 0, "direct": 1}
     harm = ", and destroy what is on the target" if stimulus.read_percent < 100 else ""
     hint = f"# Repeat it{harm}: {TARGET}={shlex.quote(fio_name(path))} fio FILE\n"
-    return hint + _job_file(stimulus, {**opened, "refill_buffers": int(refill)}, io_engine, seed)
+    return hint + _job_file(stimulus, {**opened, "refill_buffers": int(refill)}, io_engine, seed, fixed_buffers)
 
 
-def null_job_file(stimulus: Stimulus, io_engine: IoEngine, seed: int, *, fill: bool, refill: bool = False) -> str:
+def null_job_file(
+    stimulus: Stimulus,
+    io_engine: IoEngine,
+    seed: int,
+    *,
+    fill: bool,
+    refill: bool = False,
+    fixed_buffers: bool = False,
+) -> str:
     """Return the fio job file of a stimulus of writes to nowhere, their buffers filled as on a drive, or not at all."""
     filled = {"refill_buffers": int(fill and refill), "scramble_buffers": int(fill)}
-    return _job_file(stimulus, {"filename": "/dev/null", **filled}, io_engine, seed)
+    return _job_file(stimulus, {"filename": "/dev/null", **filled}, io_engine, seed, fixed_buffers)
 
 
-def _job_file(stimulus: Stimulus, target: Mapping[str, object], io_engine: IoEngine, seed: int) -> str:
+def _job_file(
+    stimulus: Stimulus, target: Mapping[str, object], io_engine: IoEngine, seed: int, fixed_buffers: bool
+) -> str:
+    registers = fixed_buffers and dict(stimulus.options).get("ioengine", io_engine) == "io_uring"
     options: dict[str, object] = {
         **target,
         "ioengine": io_engine,
+        **({"fixedbufs": 1} if registers else {}),
         "iodepth": stimulus.queue_depth,
         "thread": 1,
         "group_reporting": 1,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import resource
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...errors import TargetUnfit, ToolMissing, UsageError
 from ...files import create_file
 from ...model.steps import Stimulus
+from ...units import KIB, MIB
 from .. import fio
 from ..device.fio_name import fio_name
 from ..evidence import pre_run_path
@@ -19,6 +21,14 @@ from ..process.inherited import InheritedFiles
 IO_ENGINES: tuple[fio.IoEngine, ...] = ("io_uring", "libaio")
 #: The oldest fio with which the suite's own tests passed; README and scripts/setup name it, too.
 OLDEST = (3, 33)
+
+#: First touching memory takes time: no more of it is registered to find out whether it may be locked.
+_MOST_TRIED_BYTES = 64 * MIB
+#: The number of the capability to lock any amount of memory, in the initial user namespace (linux/capability.h).
+_CAP_IPC_LOCK = 14
+_PAGE_BYTES = 4 * KIB
+#: A thread's rings, at most 0.1 MiB at queue depth 1024, and the huge pages (2 MiB) at both ends of its buffers.
+_THREAD_BYTES = 5 * MIB
 
 
 def fio_version(evidence: Path) -> str:
@@ -69,6 +79,57 @@ def choose_io_engine(
         reason="fio cannot read it with direct I/O: " + "; ".join(complaints),
         hint="A file must lie on a file system with O_DIRECT (not tmpfs before Linux 6.6); try --engine libaio.",
     )
+
+
+def can_lock_buffers(stimuli: Sequence[Stimulus], evidence: Path) -> bool:
+    """Tell whether io_uring may register the buffers of ``stimuli`` with the kernel, which locks their memory.
+
+    Where the kernel bounds locked memory (RLIMIT_MEMLOCK, without the capability CAP_IPC_LOCK), it bounds that of all
+    programs of a user.  So fio registers as much as the largest stimulus needs, twice because the next point is
+    prepared while one runs; what is more than can be tried in a moment is not registered.  Does no I/O on the target.
+    """
+    threads, depth, block_bytes = 1, 1, 4 * KIB
+    limit_bytes = _lockable_bytes()
+    if limit_bytes is not None:
+        largest = max(stimuli, key=_locked_bytes)
+        threads, depth, block_bytes = 2 * largest.thread_count, largest.queue_depth, largest.largest_block_bytes
+        if 2 * _locked_bytes(largest) > min(limit_bytes, _MOST_TRIED_BYTES):
+            return False
+    probe = Stimulus(
+        access="RND",
+        read_percent=0,
+        block_size_bytes=block_bytes,
+        thread_count=threads,
+        queue_depth=depth,
+        range_offset_bytes=0,
+        range_bytes=threads * block_bytes,
+        passes=1,
+    )
+    job = pre_run_path(evidence, "fixed-buffers.fio")
+    text = fio.null_job_file(probe, "io_uring", 1 << 61, fill=False, fixed_buffers=True)
+    with fio.JobFiles(job, text, replace=True) as files:
+        finished = process.run(fio.command(job), evidence=job, timeout_seconds=60, inherited=files.inherited)
+        answer = files.answer().decode("utf-8", "replace")
+    try:
+        fio.accept(probe, finished.exit_code, finished.timed_out, answer)
+    except fio.AnswerRejected:
+        return False
+    return True
+
+
+def _lockable_bytes() -> int | None:
+    """Return how much memory the kernel lets this process lock; None if all."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    capabilities = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
+    initial_namespace = Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", str(2**32 - 1)]
+    limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    unlimited = limit == resource.RLIM_INFINITY or (capabilities >> _CAP_IPC_LOCK & 1 and initial_namespace)
+    return None if unlimited else limit
+
+
+def _locked_bytes(stimulus: Stimulus) -> int:
+    """Return the memory of a stimulus's buffers, which is locked, in bytes."""
+    return stimulus.total_oio * stimulus.largest_block_bytes
 
 
 def require_options(stimuli: Iterable[Stimulus], path: str, io_engine: fio.IoEngine, evidence: Path) -> None:

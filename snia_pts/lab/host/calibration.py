@@ -36,6 +36,7 @@ class Calibration:
     refill: bool
     seed: int
     evidence: Path
+    fixed_buffers: bool = False
 
     def ceilings(
         self, stimuli: Sequence[Stimulus], test_seconds: float, say: Callable[[str], None] = lambda _: None
@@ -56,7 +57,14 @@ class Calibration:
         asked = null_stimulus(shape)
         seed = stimulus_seed(self.seed, -number)
         job = self.evidence / f"00000-ceiling-{number:03d}-{shape.side}.fio"
-        text = fio.null_job_file(asked, self.io_engine, seed, fill=shape.side == "write", refill=self.refill)
+        text = fio.null_job_file(
+            asked,
+            self.io_engine,
+            seed,
+            fill=shape.side == "write",
+            refill=self.refill,
+            fixed_buffers=self.fixed_buffers,
+        )
         with fio.JobFiles(job, text, replace=True) as files:
             try:
                 limit = fio.timeout_seconds(asked)

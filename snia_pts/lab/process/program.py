@@ -139,8 +139,8 @@ class Program:
     """A prepared program, which runs inside its ``with`` block; ``finished`` is set on exit.
 
     On exit ``evidence``.process.json is written: command, exit code, times and output.  With ``listen`` the standard
-    output is available through ``iter_stdout`` only, and not kept.  An exception in the block (such as Ctrl-C) ends the
-    program, keeps the evidence, and propagates.
+    output is available through ``iter_stdout`` only, and not kept; ``stdout_file`` creates a file of it instead, for
+    binary output.  An exception in the block (such as Ctrl-C) ends the program, keeps the evidence, and propagates.
     """
 
     finished: Finished
@@ -155,6 +155,7 @@ class Program:
         *,
         evidence: Path,
         listen: bool = False,
+        stdout_file: Path | None = None,
         child_signals: ChildSignalListener | None = None,
         inherited: InheritedFiles | None = None,
     ) -> None:
@@ -170,7 +171,8 @@ class Program:
         self._left_behind: int | None = None
         self._ready = self._stopped = self.timed_out = False
         with ExitStack() as cleanup:
-            self._stdout_pipe, self._stdout = _create_stdout(listen=listen)
+            self._stdout_pipe, self._stdout = _create_stdout(listen, stdout_file)
+            self._keep_stdout = not listen and stdout_file is None
             self._stderr = os.memfd_create("stderr")
             for descriptor in (self._stdout_pipe, self._stdout, self._stderr):
                 if descriptor is not None:
@@ -252,7 +254,7 @@ class Program:
                 started=self._started_at,
                 started_monotonic_ns=self.started_ns,
                 ended_monotonic_ns=self._ended_ns,
-                stdout=_text(self._stdout) if self._stdout_pipe is None else "",
+                stdout=_text(self._stdout) if self._keep_stdout else "",
                 stderr=_text(self._stderr),
                 opened={f"{DESCRIPTORS}{number}": name for name, number in self._descriptors.items()},
                 environment=self._environment,
@@ -354,9 +356,10 @@ def run(
     timeout_seconds: float,
     tick: Tick | None = None,
     inherited: InheritedFiles | None = None,
+    stdout_file: Path | None = None,
 ) -> Finished:
     """Run a program until it ends or reaches the limit; see Program."""
-    with Program(argv, evidence=evidence, inherited=inherited) as program:
+    with Program(argv, evidence=evidence, inherited=inherited, stdout_file=stdout_file) as program:
         program.wait_for_io_end(timeout_seconds, tick)
     return program.finished
 
@@ -371,11 +374,14 @@ def _blocked(signals: Sequence[signal.Signals]) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _create_stdout(*, listen: bool) -> tuple[int | None, int]:
+def _create_stdout(listen: bool, file: Path | None) -> tuple[int | None, int]:
     """Create the file that a program writes its standard output to; return the end to read from, and that to write to.
 
-    To listen it is a pipe, large enough that the program does not block on the suite; else a memory file.
+    To listen it is a pipe, large enough that the program does not block on the suite; else ``file``, or a memory file.
     """
+    if file is not None:
+        with create(file, replace=True) as created:
+            return None, os.dup(created.fileno())
     if not listen:
         return None, os.memfd_create("stdout")
     reader, writer = os.pipe()

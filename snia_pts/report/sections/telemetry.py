@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from ...model.health import Change, Health, changes
@@ -203,11 +203,23 @@ def _readings(result: TestResult, before: Health | None, after: Health | None) -
     yield "After the test", when(after.at) if after else died
     yield "Write amplification", _amplification(result)
     yield "Written by the test", f"{least(result)}{capacity(result.written_bytes)}, as the test counts it"
+    for name, versions in _texts(before, after).items():
+        yield name, ", then ".join(versions)
     silent = list(dict.fromkeys(reason for health in (before, after) if health for reason in health.unread))
     if silent:
         yield "Not read", "; ".join(silent)
     kept = [name for health in (before, after) if health for name in health.evidence]
     yield "Evidence", ", ".join(kept)
+
+
+def _texts(before: Health | None, after: Health | None) -> Mapping[str, Sequence[str]]:
+    """Return the texts of the drive's logs by name; two where a text changed between the readings."""
+    texts: dict[str, list[str]] = {}
+    for health in (before, after):
+        for each in health.texts if health else ():
+            if each.text not in texts.setdefault(each.name, []):
+                texts[each.name].append(each.text)
+    return texts
 
 
 def _amplification(result: TestResult) -> str:
