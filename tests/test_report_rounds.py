@@ -360,7 +360,7 @@ def test_the_provenance_names_purge_and_preconditioning_of_each_part() -> None:
         assert "64 blocks written before" in rows[f"Purge, {part}"][0]
         assert f"SEQ {part} 0/100, 2 passes" in rows[f"WIPC, {part}"][0]
         assert f"rounds, {part} " in rows["Evidence"][0]
-    assert rows["Evidence"][0].startswith("purge 00000-purge, ")
+    assert rows["Evidence"][0].startswith("purge 00001-purge, ")
 
 
 def test_the_provenance_tells_idle_times_that_were_asked_from_those_that_were_not() -> None:

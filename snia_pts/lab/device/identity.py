@@ -281,14 +281,15 @@ def _file_dut(path: Path, size_bytes: int, sector_bytes: int) -> Dut:
 def _file_instance(path: Path) -> str | None:
     """Return the generation or birth time of a file, which differs for a later file with the same inode number.
 
-    None if the file system has neither, or if the file cannot be opened.
+    None if the file system has neither, if the file cannot be opened, and for a path that is not a regular file.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        return generation(descriptor) or _birth_time(descriptor)
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        return generation(descriptor) or _birth_time(descriptor) if regular else None
     finally:
         os.close(descriptor)
 
@@ -323,8 +324,7 @@ def _loop_instance(block: Path) -> str | None:
 
     None for another device, for one on a device, and for a file that has another name by now.
     """
-    file = Path(attribute(block / "loop/backing_file"))
-    return _file_instance(file) if file.is_file() else None
+    return _file_instance(Path(attribute(block / "loop/backing_file")))
 
 
 def _attachment(block: Path, root: Path) -> str | None:
