@@ -217,6 +217,21 @@ def image_that_is_mapped(folder: Path) -> Iterator[Case]:
 
 
 @contextmanager
+def image_that_is_mapped_in_a_btrfs_subvolume(folder: Path) -> Iterator[Case]:
+    """The first file of each subvolume has the same device and inode numbers in /proc/PID/maps."""
+    need_program("mkfs.btrfs", "btrfs-progs")
+    with (folder / "file system").open("wb") as file:
+        file.truncate(256 * MIB)
+    subprocess.run(["mkfs.btrfs", "-q", folder / "file system"], check=True, capture_output=True)
+    with loop_device(folder / "file system", 0) as device, mounted(device, folder / "mnt") as place:
+        for name in ("first", "second"):
+            subprocess.run(["btrfs", "subvolume", "create", place / name], check=True, capture_output=True)
+        library, image = filled(place / "first" / "library"), image_of(place / "second")
+        with program(MAPS, library), program(MAPS, image) as other, loop(image) as target:
+            yield Case(target, image, rf"\(process {other.pid}\) has {image} mapped into its memory")
+
+
+@contextmanager
 def image_with_a_hard_link(folder: Path) -> Iterator[Case]:
     image = image_of(folder)
     (folder / "backup.img").hardlink_to(image)
@@ -502,6 +517,7 @@ REFUSED = (
     swap_file,
     image_that_is_open,
     image_that_is_mapped,
+    image_that_is_mapped_in_a_btrfs_subvolume,
     image_with_a_hard_link,
     image_shared_with_a_free_loop,
     device_that_is_open_beneath,

@@ -74,7 +74,6 @@ class Processes:
 def read_processes(root: Path = ROOT) -> Processes:
     """Examine every process but this one."""
     users: dict[Identity, dict[User, None]] = {}
-    inodes: dict[bytes, Identity | None] = {}
     unreadable_descriptors, unreadable_mappings = list[str](), list[str]()
     own_pid = read_own_pid(root)
     for pid in _all_pids(root):
@@ -88,7 +87,7 @@ def read_processes(root: Path = ROOT) -> Processes:
         except PermissionError:
             unreadable_descriptors += [program(pid, root)] * is_program
         try:
-            mappings = set(_mapped_objects(folders, inodes))
+            mappings = set(_mapped_objects(folders))
         except PermissionError:
             unreadable_mappings += [program(pid, root)] * is_program
         name = program(pid, root) if opened or mappings else ""
@@ -173,11 +172,8 @@ def _open_objects(folders: Iterable[Path]) -> Iterator[Identity]:
                 yield identity
 
 
-def _mapped_objects(folders: Iterable[Path], inodes: dict[bytes, Identity | None]) -> Iterator[Identity]:
-    """Yield each block device and file that a process has mapped; its descriptor may be closed.
-
-    ``inodes`` caches the identity of each inode, so that a library mapped by all processes is examined once.
-    """
+def _mapped_objects(folders: Iterable[Path]) -> Iterator[Identity]:
+    """Yield each block device and file that a process has mapped; its descriptor may be closed."""
     for folder in folders:
         try:
             table = (folder / "maps").read_bytes()
@@ -187,10 +183,9 @@ def _mapped_objects(folders: Iterable[Path], inodes: dict[bytes, Identity | None
             continue
         if not table:  # the thread has exited before others
             continue
-        for start, end, inode, name in _MAPPING.findall(table):
-            if inode not in inodes:
-                inodes[inode] = _mapped_object(folder, (int(start, 16), int(end, 16)), inode, os.fsdecode(name))
-            if identity := inodes[inode]:
+        spans = {(numbers, name): (start, end) for start, end, numbers, name in _MAPPING.findall(table)}
+        for (numbers, name), (start, end) in spans.items():
+            if identity := _mapped_object(folder, (int(start, 16), int(end, 16)), numbers, os.fsdecode(name)):
                 yield identity
         return  # threads share their memory
 
@@ -198,7 +193,8 @@ def _mapped_objects(folders: Iterable[Path], inodes: dict[bytes, Identity | None
 def _mapped_object(folder: Path, span: tuple[int, int], numbers: bytes, name: str) -> Identity | None:
     """Return the identity of a mapped object.
 
-    Only root may follow the kernel's link to it; for other users it is looked up by its name and inode number.
+    The numbers in /proc/PID/maps do not identify it: files in two subvolumes of btrfs can have the same ones.  Only
+    root may follow the kernel's link to the object; for other users it is looked up by its name and inode number.
     """
     major, minor, inode = (
         int(number, base) for number, base in zip(re.split(b"[: ]", numbers), (16, 16, 10), strict=True)
