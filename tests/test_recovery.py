@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -143,10 +144,19 @@ def test_a_stub_at_the_end_decides_nothing() -> None:
     assert found.stay.seconds == 0
     assert found.lowest_percent == pytest.approx(95)
 
-    stub = group("AG 3", [20], seconds=0.01)
+    stub = group("AG 3", [20], seconds=0.2)
     found = recovery.recovery([group("AG 1", [100] * 9), stub])
     assert found is not None
     assert found.lowest_percent == pytest.approx(20)
+
+
+def test_what_is_too_short_for_a_rate_has_none() -> None:
+    """Less than 100 ms give no MB/s: neither a baseline, nor a lowest sample, nor a recovery."""
+    assert recovery.recovery([group("AG 1", [100], seconds=0.05), group("AG 3", [100])]) is None
+    found = recovery.recovery([group("AG 1", [100] * 9), group("AG 3", [100], seconds=0.05)])
+    assert found is not None
+    assert math.isnan(found.lowest_percent)
+    assert found.stay.seconds is None
 
 
 @pytest.mark.parametrize(

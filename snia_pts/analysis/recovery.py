@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from operator import add
 from typing import NamedTuple
 
+from ..model.measurement import rate_per_second
 from ..model.time_series import TimeLine
 from ..spec.reader import definitions
 from ..units import MB
@@ -68,15 +69,16 @@ def recovery(lines: Sequence[TimeLine]) -> Recovery | None:
     *earlier, last = measured
     reference = next((line for line in earlier if _same(line, last)), None)
     baseline = mean_at_end(reference) if reference is not None else 0.0
-    if reference is None or baseline <= 0:
+    if reference is None or not baseline > 0:
         return None
     threshold = baseline * (100 - definitions().recovery.tolerance_percent) / 100
+    rated = [mean.value for mean in _throughput(last) if math.isfinite(mean.value)]
     return Recovery(
         reference=reference.part,
         group=last.part,
         baseline=baseline,
         threshold=threshold,
-        lowest_percent=100 * min((mean.value for mean in _throughput(last)), default=0.0) / baseline,
+        lowest_percent=100 * min(rated, default=math.nan) / baseline,
         stay=_stay(_throughput(last), threshold, math.inf),
     )
 
@@ -108,11 +110,11 @@ def end_rows(line: TimeLine) -> range:
 
 
 def mean_at_end(line: TimeLine) -> float:
-    """Return the MB/s of the samples at the end of a group: all its bytes by all its time."""
+    """Return the MB/s of the samples at the end of a group: all its bytes by all its time; nan where that is short."""
     rows = end_rows(line)
     moved = math.fsum(line.read_bytes[row] + line.write_bytes[row] for row in rows)
     seconds = math.fsum(line.seconds[row] for row in rows)
-    return moved / seconds / MB if seconds else 0.0
+    return rate_per_second(moved, 1000 * seconds) / MB
 
 
 def back_to_baseline(line: TimeLine, baseline_iops: float, mean_seconds: float) -> Stay:
@@ -139,7 +141,7 @@ def _throughput(line: TimeLine) -> Iterator[Mean]:
 def _means(line: TimeLine, amounts: Iterable[float], mean_seconds: float) -> Iterator[Mean]:
     """Give amounts by time over whole samples; a rest of less than half ``mean_seconds`` tells nothing and is left out.
 
-    A line that is no more than such a rest is given as it is.
+    A line that is no more than such a rest is given as it is.  Of too short a time for a rate the value is nan.
     """
     amount = seconds = begin = 0.0
     given = False
@@ -147,10 +149,10 @@ def _means(line: TimeLine, amounts: Iterable[float], mean_seconds: float) -> Ite
         begin = begin if seconds else ended - own
         amount, seconds = amount + added, seconds + own
         if seconds > 0 and seconds >= mean_seconds - own / 2:
-            yield Mean(begin=begin, end=ended, value=amount / seconds)
+            yield Mean(begin=begin, end=ended, value=rate_per_second(amount, 1000 * seconds))
             amount, seconds, given = 0.0, 0.0, True
     if seconds > 0 and (seconds >= mean_seconds / 2 or not given):
-        yield Mean(begin=begin, end=line.ended_seconds[-1], value=amount / seconds)
+        yield Mean(begin=begin, end=line.ended_seconds[-1], value=rate_per_second(amount, 1000 * seconds))
 
 
 def _stay(means: Iterable[Mean], low: float, high: float) -> Stay:

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 from ...analysis.steady_state import SteadyState
-from ...model.measurement import METRICS, MeasuredRound, SampledRound
+from ...model.measurement import METRICS, MeasuredRound, SampledRound, rate_per_second
 from ...model.steps import Stimulus, mix
 from ...model.time_series import TimeLine
 from ...report.figures.matrices import MARK, foot
@@ -23,7 +23,7 @@ from ...results.points import Repeated, repeated_points, stimulus_attributes, wi
 from ...results.result import Loop, Sampling, TestResult
 from ...spec import DemandSpec, ProfileSpec, Tracked, loop_rule
 from ...text import printable
-from ...units import block_size, counted, number
+from ...units import MB, block_size, counted, number
 from .formatting import deviation_lines, format_tracked, setting_lines, table
 
 _NARROWEST_HEADING = 9
@@ -249,8 +249,8 @@ def _line_json(line: TimeLine) -> dict[str, Any]:
         "stretches": line.stretches,
         "complete": line.complete,
         "io_seconds": seconds,
-        "iops": ios / seconds if seconds else None,
-        "mb_per_second": moved / seconds / 1e6 if seconds else None,
+        "iops": rate_per_second(ios, 1000 * seconds) if seconds else None,
+        "mb_per_second": rate_per_second(moved, 1000 * seconds) / MB if seconds else None,
         "written_bytes": line.written_bytes,
         "maximum_response_us": max(line.maximum_response_us, default=None),
     }
