@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from array import array
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -223,11 +224,29 @@ def test_judged_samples_are_found_by_their_time(missing: int) -> None:
     columns = {name: getattr(line, name) for name in (*COLUMNS, *VITALS)}
     shorter = replace(line, **{name: values[:missing] + values[missing + 1 :] for name, values in columns.items()})
     others = tuple(shorter if each is line else each for each in result.time_lines)
+    moved = [replace(each, row=(each.row or 0) - ((each.row or 0) > missing)) for each in sampling.rounds]
+    found = replace(result, time_lines=others, sampling=replace(sampling, rounds=tuple(moved)))
+
+    drawn = lines(figure_of(found, "pc-iops"))
+
+    dots = drawn["judged for steady state"]
+    assert [x for x, _ in dots] == pytest.approx([each.minute for each in sampling.rounds], abs=0.1)
+    assert set(dots) <= set(drawn["IOPS"])
+
+
+def test_judged_samples_stand_on_the_curve_s_clock() -> None:
+    """P1: times between continuous stimuli move the curve, and the dots with it, beyond the nominal minutes."""
+    result = result_of("dirth")
+    line, sampling = result.time_line("PC"), result.sampling
+    assert line is not None
+    assert sampling is not None
+    later = replace(line, ended_seconds=array("d", [seconds * 1.01 for seconds in line.ended_seconds]))
+    others = tuple(later if each is line else each for each in result.time_lines)
 
     drawn = lines(figure_of(replace(result, time_lines=others), "pc-iops"))
 
     dots = drawn["judged for steady state"]
-    assert [x for x, _ in dots] == pytest.approx([each.minute for each in sampling.rounds], abs=0.1)
+    assert [x for x, _ in dots] == pytest.approx([1.01 * each.minute for each in sampling.rounds], rel=1e-3)
     assert set(dots) <= set(drawn["IOPS"])
 
 

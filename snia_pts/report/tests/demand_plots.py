@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -103,11 +102,7 @@ def _preconditioning(result: TestResult) -> Iterator[Page]:
     line, rule = result.time_line("PC"), demand_spec(result).settling
     if line is None or not len(line):
         return
-    rounds = result.sampling.rounds if result.sampling else ()
-    # By their times: where the host was halted, samples are missing before them.
-    after = (bisect_left(line.ended_seconds, 60 * each.minute - rule.sample_seconds / 2) for each in rounds)
-    samples = [min(at, len(line) - 1) for at in after]
-    judged = [(line.ended_seconds[at], each.sample.iops) for at, each in zip(samples, rounds, strict=True)]
+    judged = timeplots.sample_places(result.sampling.rounds if result.sampling else (), line)
     yield _time_page(
         [series(line, IOPS)],
         title="Preconditioning - IOPS vs Time",

@@ -171,7 +171,7 @@ def _preconditioning(result: TestResult, line: TimeLine) -> Iterator[Page]:
         caption=f"Preconditioning, {line.stimulus.label} {line.stimulus.demand.label}: IOPS against time.",
         alt=f"Line plot: IOPS of {line.stimulus.label} against time, linear scale from zero.",
         ylabel="IOPS",
-        dots=timeplots.window_dots(sampling),
+        dots=timeplots.window_dots(sampling, line),
     )
     if sampling is not None:
         yield from window_pages(result, sampling)

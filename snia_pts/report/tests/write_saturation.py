@@ -255,7 +255,7 @@ def _plot(result: TestResult, line: TimeLine, quantity: Quantity, *, along: Alon
         ylabel=quantity.heading,
         log=log,
         along=along,
-        dots=timeplots.window_dots(result.sampling) if quantity is timelines.IOPS and along == "time" else (),
+        dots=timeplots.window_dots(result.sampling, line) if quantity is timelines.IOPS and along == "time" else (),
     )
 
 
