@@ -315,7 +315,14 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     ("test", "wanted"),
     [
         ("throughput", ("1024 KiB: 5 complete rounds", "128 KiB: 5 complete rounds", "Throughput (MB/s), over", "SEQ")),
-        ("latency", ("Average response time 4 KiB 0/100: steady", "Average response time (ms), over", "65/35")),
+        (
+            "latency",
+            (
+                "Average response time 4 KiB 0/100: steady",
+                "Average response time (ms), weighted by I/O count, over",
+                "65/35",
+            ),
+        ),
         ("wsat", ("COMPLETE: 6 h 00 min over", "Stimulus: 12 samples judged", "Ended by", "drive fills")),
         ("hir", ("Preconditioning: 13 samples judged", "Wait State 10", "Back to", "baseline")),
         ("xsr", ("AG 2: RND 8 KiB 0/100", "Recovery time", "Peak ART")),

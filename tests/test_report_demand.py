@@ -360,7 +360,7 @@ def test_all_points_are_in_tables() -> None:
     (page,) = (page for page in build(result).pages if page.title.startswith("All Points"))
     found = tables(page)
     means = {(m.demand.thread_count, m.demand.queue_depth): m for m in demand_means(loop.window_rounds)}
-    for title, value in (("IOPS", "iops"), ("Average response time (ms)", "art_ms")):
+    for title, value in (("IOPS", "iops"), ("Average response time (ms), weighted by I/O count", "art_ms")):
         table = found[title]
         assert [column.heading for column in table.columns[1:]] == [f"QD {depth}" for depth in COUNTS]
         for row in table.rows:

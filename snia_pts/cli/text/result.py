@@ -13,7 +13,7 @@ from ...analysis.steady_state import SteadyState
 from ...model.measurement import METRICS, MeasuredRound, SampledRound, rate_per_second
 from ...model.steps import Stimulus, mix
 from ...model.time_series import TimeLine
-from ...report.figures.matrices import MARK, foot
+from ...report.figures.matrices import MARK, WEIGHTED, foot, heading
 from ...report.profile.pages import overview
 from ...report.registry import TESTS
 from ...report.sections.summary import limit_text, value_text
@@ -102,7 +102,8 @@ def _matrix_lines(result: TestResult, loop: Loop) -> Iterator[str]:
     down, across = (sorted({key[axis] for key in values}) for axis in (0, 1))
     yield ""
     what = "TC down, QD across" if demands else "block size down, R/W mix across"
-    yield f"{metric.heading}, over the window; {what}"
+    response = rule.tracked[0].metric == "average_response_ms"
+    yield f"{heading(result, WEIGHTED) if response else metric.heading}, over the window; {what}"
     yield from table(
         ("", *(f"QD {each}" if demands else mix(each) for each in across)),
         (

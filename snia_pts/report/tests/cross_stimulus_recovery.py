@@ -15,7 +15,7 @@ from ...results.result import TestResult
 from ...spec import CrossStimulusSpec
 from ...spec.reader import definitions
 from ...units import block_size, duration
-from ..figures import timelines, timeplots
+from ..figures import matrices, timelines, timeplots
 from ..figures.timelines import ART, MRT, THROUGHPUT
 from ..figures.timeplots import Level, Mark
 from ..header import Rows, demand, pattern, preconditions, range_and_amount
@@ -47,7 +47,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     groups = _groups(result)
     found = recovery.recovery(result.lines("stimulus")) if not _missing(result, groups) else None
-    figures = (group_table(groups), recovery_table(result, groups, found)) if groups else ()
+    figures = (group_table(result, groups), recovery_table(result, groups, found)) if groups else ()
     return (
         summary(result, left_out=_left_out(result, groups), figures=figures),
         *_measured(result, groups, found),
@@ -187,18 +187,18 @@ def _by_group(result: TestResult, groups: list[_Group], found: Recovery | None) 
         f"values {rule.tolerance_percent:g} % to either side of their average for the same (definition 2.1.24). Depth: "
         f"the last group's lowest sample in percent of the baseline. The standard itself defines neither."
     )
-    tables = (group_table(groups), recovery_table(result, groups, found))
+    tables = (group_table(result, groups), recovery_table(result, groups, found))
     return Page(title="XSR - Summary by Access Group", blocks=(*tables, Prose(text=text)))
 
 
-def group_table(groups: list[_Group]) -> Table:
+def group_table(result: TestResult, groups: list[_Group]) -> Table:
     """Return throughput and response times by access group."""
     lines = [group.line for group in groups]
     figures = (
         ("MB/s at the end", [recovery.mean_at_end(line) for line in lines]),
         ("MB/s, mean", [timelines.mean(line, THROUGHPUT) for line in lines]),
         ("MB/s, lowest sample", [timelines.lowest(line, THROUGHPUT) for line in lines]),
-        ("ART (ms)", [timelines.mean(line, ART) for line in lines]),
+        (matrices.art_heading(result), [timelines.mean(line, ART) for line in lines]),
         ("Peak ART (ms)", [timelines.highest(line, ART) for line in lines]),
         ("Peak MRT (ms)", [timelines.highest(line, MRT) for line in lines]),
     )

@@ -45,7 +45,10 @@ from .demand_plots import (
     window_means,
 )
 
-_MAXIMA = "Average response times are those of all their I/Os, maximum ones the greatest of these rounds."
+_ALL = (
+    "IOPS and CPU utilisation are means of rounds {}, average response times those of all their I/Os, weighted by I/O "
+    "count, maximum ones the greatest of these rounds"
+)
 _HOST_CPU = "Host CPU utilisation (%)"
 _PLOTS = tuple(f"P{number}" for number in range(1, 15))
 
@@ -113,7 +116,7 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
         aligned([matrices.percentile_response_ms(each, FIVE_NINES) for each in measured]),
         aligned([matrices.maximum_response_ms(each) for each in measured]),
     )
-    headings = ("Wanted IOPS", "IOPS", "ART (ms)", f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
+    headings = ("Wanted IOPS", "IOPS", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
     table_columns = (
         Column(heading="Operating point", width=16),
         Column(heading="TOIO - TC/QD", width=20),
@@ -184,7 +187,7 @@ def _tables(result: TestResult) -> Iterator[Page]:
     limited = frozenset((down, across) for across, down in host_limited(result))
     grids = (
         ("IOPS", grid(result, matrices.iops), 4),
-        ("Average response time (ms)", grid(result, matrices.average_response_ms), 3),
+        (matrices.heading(result, matrices.WEIGHTED), grid(result, matrices.average_response_ms), 3),
         ("Maximum response time (ms)", grid(result, matrices.maximum_response_ms), 3),
         (_HOST_CPU, host_cpu(result), 3),
     )
@@ -204,7 +207,7 @@ def _tables(result: TestResult) -> Iterator[Page]:
     if tables:
         yield Page(
             title="All Points, TC x QD",
-            blocks=(*tables, Prose(text=f"{over(result)} {_MAXIMA} {matrices.foot(limited)}".strip())),
+            blocks=(*tables, Prose(text=f"{over(result, _ALL)} {matrices.foot(limited)}".strip())),
             flows=True,
         )
 
