@@ -7,6 +7,7 @@ import re
 import secrets
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from snia_pts.cli.main import main
 from snia_pts.cli.parser import TESTS, TestVerb
 from snia_pts.cli.text.result import result_json, result_lines
 from snia_pts.lab.simulated.preset import PRESETS
+from snia_pts.model.time_series import TimeLine
 from snia_pts.record.folder import RunFolder
 from tests import samples
+from tests.strategies import sample
 
 CONTENT = b"somebody's data" * 300_000
 
@@ -316,7 +319,14 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     ("test", "wanted"),
     [
         ("throughput", ("1024 KiB: 5 complete rounds", "128 KiB: 5 complete rounds", "Throughput (MB/s), over", "SEQ")),
-        ("latency", ("Average response time 4 KiB 0/100: steady", "Average response time (ms), over", "65/35")),
+        (
+            "latency",
+            (
+                "Average response time 4 KiB 0/100: steady",
+                "Average response time (ms), weighted by I/O count, over",
+                "65/35",
+            ),
+        ),
         ("wsat", ("COMPLETE: 6 h 00 min over", "Stimulus: 12 samples judged", "Ended by", "drive fills")),
         ("hir", ("Preconditioning: 13 samples judged", "Wait State 10", "Back to", "baseline")),
         ("xsr", ("AG 2: RND 8 KiB 0/100", "Recovery time", "Peak ART")),
@@ -355,6 +365,19 @@ def test_a_stopped_run_can_be_told(test: str, count: int) -> None:
 
     assert "INCOMPLETE (interrupted)" in "\n".join(result_lines(result))
     assert json.loads(json.dumps(result_json(result, ()), allow_nan=False))["ending"] == "interrupted"
+
+
+@pytest.mark.parametrize(("seconds", "iops", "mb_per_second"), [(0.099, None, None), (0.1, 1000, 4.096)])
+def test_a_line_too_short_for_a_rate_has_none(seconds: float, iops: float | None, mb_per_second: float | None) -> None:
+    """The engine's clock resolves 1 ms: a time line of less than 100 ms has null for IOPS and MB/s."""
+    result = samples.result_of("wsat")
+    line = TimeLine(phase="stimulus", part="", stimulus=result.time_lines[0].stimulus)
+    ios = {"read_ios": 0, "write_ios": 100, "read_bytes": 0, "write_bytes": 409_600}
+    line.take(sample(number=1, ended_seconds=seconds, seconds=seconds, **ios))
+    (told,) = result_json(replace(result, time_lines=(line,)), ())["time_lines"]
+
+    assert (told["iops"], told["mb_per_second"]) == (pytest.approx(iops), pytest.approx(mb_per_second))
+    assert told["io_seconds"] == seconds
 
 
 def test_assess_needs_no_device(stored: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:

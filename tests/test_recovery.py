@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,16 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.analysis import recovery
-from snia_pts.analysis.recovery import END_SECONDS, END_SHARE, TOLERANCE_PERCENT
 from snia_pts.model.steps import Stimulus
 from snia_pts.model.time_series import TimeLine
+from snia_pts.spec.reader import definitions
 from snia_pts.units import MB
 from tests import samples
 from tests.strategies import sample, stimulus
 
+TOLERANCE_PERCENT = definitions().recovery.tolerance_percent
 SEQ = replace(stimulus(block_size_kib=1024), access="SEQ")
 RND = stimulus(block_size_kib=8)
 SPEEDS = st.lists(st.integers(1, 1000), min_size=1, max_size=40)
+
+
+def dwelt(kept: Sequence[bool], seconds: float) -> bool:
+    """Tell whether the last of them are kept for 5 minutes, or for a quarter of all where that is shorter."""
+    last = next((place for place, each in enumerate(reversed(kept)) if not each), len(kept))
+    return last * seconds >= min(300, 0.25 * len(kept) * seconds)
 
 
 def group(name: str, speeds: Sequence[float], *, seconds: float = 60.0, asked: Stimulus = SEQ) -> TimeLine:
@@ -63,9 +71,8 @@ def test_recovered_is_what_stays_at_the_threshold_to_the_end(speeds: list[int], 
     assert (found.reference, found.group) == ("AG 1", "AG 3")
     assert found.baseline == pytest.approx(100)
     kept = [speed >= 100 - TOLERANCE_PERCENT for speed in speeds]
-    if found.stay.seconds is None:
-        assert not kept[-1]
-    else:
+    assert (found.stay.seconds is not None) == dwelt(kept, seconds)
+    if found.stay.seconds is not None:
         place = round(found.stay.seconds / seconds)
         assert all(kept[place:])
         assert place == 0 or not kept[place - 1]
@@ -91,6 +98,17 @@ def test_a_late_dip_is_no_recovery_before_it() -> None:
     assert found.stay.reached_seconds == 60
 
 
+def test_a_last_good_second_is_no_recovery() -> None:
+    """Recovered is what stays: the last second of ten is less than a quarter, the last minute of an hour than 5."""
+    for bad, good, seconds, stayed in ((9, 1, 1.0, 1), (59, 1, 60.0, 60), (56, 4, 60.0, 240)):
+        found = recovery.recovery(groups([50] * bad + [95] * good, seconds=seconds))
+        assert found is not None
+        assert (found.stay.seconds, found.stay.stayed_seconds) == (None, pytest.approx(stayed))
+    found = recovery.recovery(groups([50] * 55 + [95] * 5))
+    assert found is not None
+    assert found.stay.seconds == pytest.approx(55 * 60)
+
+
 def test_just_the_threshold_is_recovered() -> None:
     """90 % of the baseline is enough, a little less is not."""
     assert [found.stay.seconds for speed in (90.0, 89.9) if (found := recovery.recovery(groups([speed])))] == [0, None]
@@ -109,7 +127,7 @@ def test_the_baseline_is_the_end_of_the_first_group() -> None:
 def test_the_end_of_a_group_is_an_hour_and_no_more_than_a_quarter(count: int, seconds: float) -> None:
     """It is made of whole samples, one at least, and of no more than it takes."""
     line = group("AG 1", range(1, count + 1), seconds=seconds)
-    wanted = min(END_SECONDS, END_SHARE * count * seconds)
+    wanted = min(3600, 0.25 * count * seconds)
     taken = max(1, -(-wanted // seconds))
 
     assert recovery.end_seconds(line) == wanted
@@ -126,10 +144,19 @@ def test_a_stub_at_the_end_decides_nothing() -> None:
     assert found.stay.seconds == 0
     assert found.lowest_percent == pytest.approx(95)
 
-    stub = group("AG 3", [20], seconds=0.01)
+    stub = group("AG 3", [20], seconds=0.2)
     found = recovery.recovery([group("AG 1", [100] * 9), stub])
     assert found is not None
     assert found.lowest_percent == pytest.approx(20)
+
+
+def test_what_is_too_short_for_a_rate_has_none() -> None:
+    """Less than 100 ms give no MB/s: neither a baseline, nor a lowest sample, nor a recovery."""
+    assert recovery.recovery([group("AG 1", [100], seconds=0.05), group("AG 3", [100])]) is None
+    found = recovery.recovery([group("AG 1", [100] * 9), group("AG 3", [100], seconds=0.05)])
+    assert found is not None
+    assert math.isnan(found.lowest_percent)
+    assert found.stay.seconds is None
 
 
 @pytest.mark.parametrize(
@@ -170,9 +197,8 @@ def test_back_is_what_stays_within_ten_percent(minutes: list[int]) -> None:
     stay = recovery.back_to_baseline(line, 100, 60)
 
     back = [abs(minute - 100) <= TOLERANCE_PERCENT for minute in minutes]
-    if stay.seconds is None:
-        assert not back[-1]
-    else:
+    assert (stay.seconds is not None) == dwelt(back, 60)
+    if stay.seconds is not None:
         place = round(stay.seconds / 60)
         assert all(back[place:])
         assert place == 0 or not back[place - 1]

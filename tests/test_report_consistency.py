@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import statistics
 from typing import cast
 
 import pytest
 
+from snia_pts.analysis.consistency import trend_percent
 from snia_pts.analysis.recovery import end_rows
 from snia_pts.model.steps import Stimulus
 from snia_pts.model.time_series import TimeLine
@@ -75,6 +77,25 @@ def test_a_trend_is_no_consistency(step: int, word: str) -> None:
     found = told(line([600_000] * 180 + [100_000 + step * minute for minute in range(60)]))
 
     assert found["Consistency (mean by deviation)"].startswith(f"n/a: the IOPS {word} by ")
+
+
+@pytest.mark.parametrize("percent", [0.5, 2, 5, 9])
+@pytest.mark.parametrize("noise", [0, 0.25])
+def test_a_monotonic_fall_below_ten_percent_is_no_consistency(percent: float, noise: float) -> None:
+    """However little they fall: a trend that the parts of the end show beyond chance is no spread."""
+    chance = random.Random(7)
+    fall = [percent / 100 * (minute / 59 + noise * chance.gauss()) for minute in range(60)]
+    found = told(line([600_000] * 180 + [round(100_000 * (1 - part)) for part in fall]))
+
+    assert found["Consistency (mean by deviation)"].startswith("n/a: the IOPS fall by ")
+
+
+def test_noise_is_no_trend() -> None:
+    """Of 300 drives that only scatter, no more than ten are said to rise or fall (1 % by the test)."""
+    chance = random.Random(11)
+    told_so = [trend_percent([chance.gauss(1000, 20) for _ in range(60)]) is not None for _ in range(300)]
+
+    assert sum(told_so) <= 10
 
 
 def test_a_hundredth_takes_a_hundred_samples() -> None:

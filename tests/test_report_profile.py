@@ -24,9 +24,11 @@ from snia_pts.report import data, writing
 from snia_pts.report.figures.render import settings
 from snia_pts.report.formats import interactive, junit, ocp, xlsx
 from snia_pts.report.pages import Figure, Page
+from snia_pts.report.profile.axes import axis_pages
 from snia_pts.report.profile.figures import Step, entry, response_over_iops
 from snia_pts.report.profile.pages import overview
 from snia_pts.report.profile.points import group_by_workload, is_quantity, placed_points
+from snia_pts.report.profile.reductions import IOPS
 from snia_pts.report.profile.tables import effects
 from snia_pts.report.profile.zones import quartiles
 from snia_pts.report.registry import build
@@ -109,6 +111,31 @@ def test_every_shipped_profile_has_the_pages_that_its_axes_ask_for(name: str) ->
     assert rows < 400, "a row for each of 1152 zones is no report"
     assert sum(figure.height for figure in report.figures) < 40
     assert "steady" not in " ".join(result_lines(result)).lower()
+
+
+@pytest.mark.parametrize(
+    ("limited", "host", "state"), [(True, True, False), (False, False, True), (None, True, True)], ids=str
+)
+def test_a_curve_that_runs_back_is_blamed_on_who_did_it(limited: bool | None, host: bool, state: bool) -> None:
+    """The caption names the host, the drive's state, or both where nobody knows; nothing where no curve runs back."""
+
+    def caption(of: profiles.Rate) -> str:
+        made = profiles.result(profiles.shipped("queue-depth"), of)
+        (family, *_) = group_by_workload(made, placed_points(made))
+        found = axis_pages(family, IOPS, [family], lambda measured: limited, prefix="", slug="1")
+        (each,) = (each for each in found if each.title == "Response Time over IOPS")
+        return next(block.caption for block in each.blocks if isinstance(block, Figure))
+
+    back = caption(lambda point, number: 10_000 / point.stimulus.total_oio)
+    assert ("the host set the number" in back, "in another state" in back) == (host, state)
+    assert "runs back" not in caption(lambda point, number: 1000 * point.stimulus.total_oio)
+
+
+def test_the_host_is_asked_of_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A profile's pages ask the result itself whether the host set a point."""
+    made = profiles.result(profiles.shipped("queue-depth"), lambda point, number: 10_000 / point.stimulus.total_oio)
+    monkeypatch.setattr(TestResult, "host_limited", lambda result, measured: True)
+    assert "the host set the number." in figures(made)["response-1-1"].caption
 
 
 def test_what_is_a_quantity() -> None:

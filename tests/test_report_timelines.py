@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate
-from typing import Any
+from typing import Any, cast
 
 import numpy
 import pytest
@@ -17,6 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from matplotlib.collections import PolyCollection
 
+from snia_pts.model.steps import Phase
 from snia_pts.model.time_series import TimeLine
 from snia_pts.report.figures import render as drawing
 from snia_pts.report.figures import timelines, timeplots
@@ -349,6 +350,24 @@ def test_header_blocks_have_ten_rows(test: str, pts: str) -> None:
     result = samples.result_of(test, pts=pts)
 
     assert len(TESTS[test].setup(result)) == len(TESTS[test].parameters(result)) == 10
+
+
+@pytest.mark.parametrize(
+    ("test", "phase", "name"), [("wsat", "stimulus", "iops-time"), ("hir", "PC", "preconditioning")]
+)
+def test_the_window_s_dots_stand_on_the_curve(test: str, phase: Phase, name: str) -> None:
+    """Dots and curve have one clock: times between continuous stimuli move both."""
+    result = samples.result_of(test)
+    line = result.time_line(phase)
+    assert line is not None
+    later = replace(line, ended_seconds=array("d", [1.01 * ended for ended in line.ended_seconds]))
+    others = tuple(later if each is line else each for each in result.time_lines)
+    figure = next(each for each in figures(replace(result, time_lines=others)) if each.name == name)
+    drawn = {each.get_label(): cast("Any", each.get_xydata()).tolist() for each in figure.draw().axes[0].lines}
+    dots = next(points for label, points in drawn.items() if "window" in str(label))
+
+    assert len(dots) == 5
+    assert all(dot in drawn["IOPS"] for dot in dots)
 
 
 def test_write_saturation_has_the_plots_of_its_version() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
@@ -29,7 +30,7 @@ from snia_pts.spec import (
     loop_rule,
     settling_rule,
 )
-from snia_pts.spec.reader import read_specification, versions
+from snia_pts.spec.reader import SPECS, definitions, read_specification, versions
 from tests.strategies import CLASSES, VERSIONS
 
 TESTS = ("iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth")
@@ -585,3 +586,20 @@ def test_page_maps_every_number_to_code() -> None:
 
     assert sorted(keys - told) == []
     assert sorted(name for name in told - keys if code(name) is None) == []
+
+
+def test_definitions_are_this_suite_s_own() -> None:
+    """Each number that the suite defines itself has a source that says so; these are they."""
+    tables = tomllib.loads((SPECS / "definitions.toml").read_text())
+    clauses = [leaf["clause"] for table in tables.values() if isinstance(table, dict) for leaf in table.values()]
+    assert len(clauses) == 12
+    assert all(clause.startswith("this suite") for clause in clauses)
+    found = definitions()
+    assert (found.end.seconds, found.end.percent, found.steady_state.few_fills) == (3600, 25, 2)
+    assert (found.recovery.tolerance_percent, found.recovery.dwell_seconds, found.recovery.dwell_percent) == (
+        10,
+        300,
+        25,
+    )
+    assert (found.consistency.trend_parts, found.consistency.trend_significance_percent) == (10, 1)
+    assert found.operating_points.confidence_percent == 95

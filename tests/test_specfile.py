@@ -13,7 +13,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from snia_pts.cli.text.formatting import deviation_lines, setting_lines
 from snia_pts.errors import SpecError, UsageError
+from snia_pts.report.sections.summary import differences_table
 from snia_pts.spec import SPEC_TYPES, PatternSpec
 from snia_pts.spec.reader import SPECS, Specification, parse_override, read_specification, shown
 from tests.drives import special
@@ -176,6 +178,7 @@ def test_thread_count_and_queue_depth_are_settings(pts: str) -> None:
         ("wsat", "settling.stride_samples", (31,), (29, 32)),
         ("composite", "settling.stride_samples", (31,), (1, 60)),
         ("wsat", "saturation.until_steady", (False,), ()),
+        ("wsat", "settling.least_fills", (0, 2.5), ()),
     ],
 )
 def test_bounds_tell_a_setting_from_a_deviation(
@@ -188,6 +191,22 @@ def test_bounds_tell_a_setting_from_a_deviation(
     for value in outside:
         read = changed(test, (key, value))
         assert ([each.what for each in read.deviations], read.settings) == ([key], ())
+
+
+def test_a_number_of_this_suite_is_not_called_the_standard_s() -> None:
+    """Terminal and report call a default whose clause is not the standard's that of this suite, and others not."""
+    read = changed(
+        "dirth", ("settling.least_fills", 0), ("demand.maximum", 26), ("operating_points.tolerance_percent", 1)
+    )
+    least, most = list(setting_lines(read.settings))[1:]
+    _, _, tolerance = deviation_lines(read.deviations, "PTS-E 2.0.2")
+
+    assert "; this suite's default: 1 (" in least
+    assert "; the standard: 25 (" in most
+    assert "; this suite's default: 2 % (this suite" in tolerance
+    asked = [row[1] for row in differences_table(read.settings, "Setting", "Settings").rows]
+    assert asked[0].startswith("this suite's default: 1")
+    assert asked[1].startswith("25")
 
 
 def test_a_file_of_one_s_own_widens_no_bounds(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from ..model.measurement import Sample, SampledRound
 from ..spec import SampledSteadyStateRule, SteadyStateRule, Tracked
+from ..spec.reader import definitions
 from .steady_state import SteadyState, determine
 
 
@@ -28,8 +29,6 @@ class Judged(Protocol):
 
 
 J = TypeVar("J", bound=Judged)
-#: What was found steady after fewer fills of the ActiveRange may still be the fresh drive: the verdict tells so.
-FEW_FILLS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ class Window:
     @property
     def early(self) -> str:
         """In words, how little was written where it is even: a fresh drive is so, and fast; else empty."""
-        if self.fills is None or not self.even or self.fills >= FEW_FILLS:
+        if self.fills is None or not self.even or self.fills >= definitions().steady_state.few_fills:
             return ""
         told = f"after {self.fills:.2f} fills of the ActiveRange"
         return f"determined {told}" if self.filled else f"even {told}, of at least {self.least_fills:g}"

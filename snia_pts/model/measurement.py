@@ -388,12 +388,16 @@ def _answers(stimulus: Stimulus, tracked: Tracked) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledRound:
-    """A sample that stands for a round: it ended at ``minute``, after so many ``fills`` of the ActiveRange."""
+    """A sample that stands for a round: it counts for ``minute``, after so many ``fills`` of the ActiveRange.
+
+    ``row`` is where its time line has it, once there is one.
+    """
 
     number: int
     minute: float
     fills: float
     sample: Sample
+    row: int | None = None
     complete = True
 
     @property

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from .. import __version__
-from ..analysis.operating_points import demand_means, operating_points
+from ..analysis.operating_points import contested, demand_means, operating_points
 from ..analysis.steady_state import SteadyState
 from ..analysis.window import Window
 from ..errors import RecordError
@@ -378,7 +378,9 @@ def _operating_points(root: Element, result: TestResult) -> None:
     spec, loop = result.facts.spec, result.loop()
     if not isinstance(spec, DemandSpec) or loop is None:
         return
-    for point in operating_points(demand_means(loop.window_rounds), spec.operating_points):
+    means = demand_means(loop.window_rounds)
+    others = contested(means, spec.operating_points)
+    for point in operating_points(means, spec.operating_points):
         values: dict[str, object] = {
             "name": point.name,
             **asdict(point.demand),
@@ -386,7 +388,7 @@ def _operating_points(root: Element, result: TestResult) -> None:
             "average_response_us": finite_or_none(1000 * point.art_ms),
             "wanted_iops": point.wanted_iops,
             "candidates": " ".join(each.demand.label for each in point.candidates),
-            "contested": " ".join(each.demand.label for each in point.contested) or None,
+            "contested": " ".join(each.demand.label for each in others[point.name]) or None,
         }
         _element(root, "operating_point", values)
 

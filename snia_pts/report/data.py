@@ -83,7 +83,7 @@ def tables(result: TestResult, *, most_samples: int | None = None) -> tuple[Data
         _specification(result),
         _of("features", f"Features of the device, {AS_TOLD}", map(asdict, result.facts.about.features)),
         _of("deviations", f"Deviations from {result.facts.spec.authority}", map(asdict, result.deviations)),
-        _of("settings", "Settings that the standard leaves to the operator", map(asdict, result.facts.settings)),
+        _of("settings", "Settings that the operator may choose", map(asdict, result.facts.settings)),
         _of("warnings", "Warnings", map(asdict, result.warnings)),
         _of("limits", "Limits", (each.told for each in judgements(result))),
         _of("windows", "Steady state determination", _windows(result)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from ..analysis.window import sampled_round, sampled_window, window_ending
@@ -95,7 +96,7 @@ class ResultBuilder:
             self._sampled_bytes += sample.write_bytes
             fills = line.stimulus.fills(self._sampled_bytes)
             judged = sampled_round(self._samples_before, sample, rule, fills)
-            self._sampled += [judged] if judged else []
+            self._sampled += [replace(judged, row=len(line) - 1)] if judged else []
 
     def _note_repeat(self, step: ContinuousStimulus, measurements: tuple[Measurement, ...]) -> None:
         """Keep a profile's sampled point among its rounds as well, as all its other points are."""

@@ -50,6 +50,7 @@ from .sections import (
     TestClass,
     Tracked,
     WaitStates,
+    default_of,
 )
 
 __all__ = [
@@ -98,6 +99,7 @@ __all__ = [
     "WaitStates",
     "Workload",
     "WriteSaturationSpec",
+    "default_of",
     "loop_rule",
     "most_rounds",
     "settling_rule",

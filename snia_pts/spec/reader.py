@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from functools import reduce
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..errors import UsageError
 from ..files import data_folder
 from ..text import suggestion
 from . import SPEC_TYPES, Deviation, OperatorSetting, ProfileSpec, Spec, TestClass, TestSpec
+from .definitions import Definitions
 from .toml_file import checked, mistaken, read_toml
 
 SPECS = data_folder("specs")
@@ -74,6 +75,16 @@ def read_specification(
     differences = (each for each in found if isinstance(each, Deviation))
     deviations = (*differences, *departures, *_foreign(standard, chosen))
     return Specification(spec=spec, test_class=test_class, deviations=deviations, settings=settings)
+
+
+@cache
+def definitions() -> Definitions:
+    """Return this suite's own definitions, which are the same for every test; raises SpecError."""
+    file = _File.read(SPECS / "definitions.toml", "enterprise")
+    value, mistakes = checked(Definitions, _nested({key: leaf.value for key, leaf in file.leaves.items()}))
+    if value is None or file.mistakes:
+        raise mistaken(str(file.path), [*file.mistakes, *mistakes])
+    return value
 
 
 def spec_deviations(spec: Spec, test_class: TestClass) -> tuple[Deviation, ...]:

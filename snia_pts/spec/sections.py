@@ -47,6 +47,14 @@ class OperatorSetting:
     clause: str
 
 
+def default_of(difference: Deviation | OperatorSetting, authority: str = "the standard") -> str:
+    """Return whose value ``standard`` is: this suite's default where the clause says so, else that of ``authority``.
+
+    ``specs/`` has numbers that the standard does not know; their clause begins with ``this suite``.
+    """
+    return "this suite's default" if difference.clause.startswith("this suite") else authority
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """Test conditions set before the first stimulus (PTS 2.0.2 chapter 4)."""

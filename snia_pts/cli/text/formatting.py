@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...analysis.steady_state import SteadyState
 from ...model.measurement import METRICS
 from ...model.steps import Demand, mix
-from ...spec import Deviation, OperatorSetting, Tracked
+from ...spec import Deviation, OperatorSetting, Tracked, default_of
 from ...units import block_size, counted, number
 
 
@@ -48,15 +48,16 @@ def deviation_lines(deviations: Sequence[Deviation], authority: str) -> Iterator
         return
     yield f"{counted(len(deviations), 'deviation')} from {authority}:"
     for deviation in deviations:
-        yield f"  {deviation.what}: {deviation.actual}; {authority}: {deviation.standard} ({deviation.clause})"
+        asked = f"{default_of(deviation, authority)}: {deviation.standard}"
+        yield f"  {deviation.what}: {deviation.actual}; {asked} ({deviation.clause})"
 
 
 def setting_lines(settings: Sequence[OperatorSetting]) -> Iterator[str]:
-    """Every choice that the standard leaves to the operator and that is not the usual one, a line each."""
+    """Every choice that is the operator's and not the usual one, a line each."""
     if settings:
-        yield f"{counted(len(settings), 'setting')} that the standard leaves to the operator:"
+        yield f"{counted(len(settings), 'setting')} that the operator may choose:"
     for setting in settings:
-        yield f"  {setting.what}: {setting.actual}; the standard: {setting.standard} ({setting.clause})"
+        yield f"  {setting.what}: {setting.actual}; {default_of(setting)}: {setting.standard} ({setting.clause})"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -10,10 +10,10 @@ from itertools import zip_longest
 from typing import Any
 
 from ...analysis.steady_state import SteadyState
-from ...model.measurement import METRICS, MeasuredRound, SampledRound
+from ...model.measurement import METRICS, MeasuredRound, SampledRound, rate_per_second
 from ...model.steps import Stimulus, mix
 from ...model.time_series import TimeLine
-from ...report.figures.matrices import MARK, foot
+from ...report.figures.matrices import MARK, WEIGHTED, foot, heading
 from ...report.profile.pages import overview
 from ...report.registry import TESTS
 from ...report.sections.summary import limit_text, value_text
@@ -23,7 +23,7 @@ from ...results.points import Repeated, repeated_points, stimulus_attributes, wi
 from ...results.result import Loop, Sampling, TestResult
 from ...spec import DemandSpec, ProfileSpec, Tracked, loop_rule
 from ...text import printable
-from ...units import block_size, counted, number
+from ...units import MB, block_size, counted, number
 from .formatting import deviation_lines, format_tracked, setting_lines, table
 
 _NARROWEST_HEADING = 9
@@ -102,7 +102,8 @@ def _matrix_lines(result: TestResult, loop: Loop) -> Iterator[str]:
     down, across = (sorted({key[axis] for key in values}) for axis in (0, 1))
     yield ""
     what = "TC down, QD across" if demands else "block size down, R/W mix across"
-    yield f"{metric.heading}, over the window; {what}"
+    response = rule.tracked[0].metric == "average_response_ms"
+    yield f"{heading(result, WEIGHTED) if response else metric.heading}, over the window; {what}"
     yield from table(
         ("", *(f"QD {each}" if demands else mix(each) for each in across)),
         (
@@ -249,8 +250,8 @@ def _line_json(line: TimeLine) -> dict[str, Any]:
         "stretches": line.stretches,
         "complete": line.complete,
         "io_seconds": seconds,
-        "iops": ios / seconds if seconds else None,
-        "mb_per_second": moved / seconds / 1e6 if seconds else None,
+        "iops": rate_per_second(ios, 1000 * seconds) if seconds else None,
+        "mb_per_second": rate_per_second(moved, 1000 * seconds) / MB if seconds else None,
         "written_bytes": line.written_bytes,
         "maximum_response_us": max(line.maximum_response_us, default=None),
     }

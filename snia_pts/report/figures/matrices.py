@@ -39,6 +39,7 @@ Marked = frozenset[tuple[int, int]]
 Reduction = Callable[[Sequence[Measurement]], float]
 
 WEIGHTED = "Average response time (ms), weighted by I/O count"
+WEIGHTED_ART = "ART, I/O-weighted (ms)"
 MAXIMUM_RESPONSE = Metric(
     label="Maximum response time", unit="ms", of=lambda measured: measured.maximum_response_us / 1000
 )
@@ -47,6 +48,11 @@ MAXIMUM_RESPONSE = Metric(
 def heading(result: TestResult, title: str) -> str:
     """Return a table's title; another tool's file has no counts of I/Os that could weigh."""
     return title.replace("weighted by I/O count", "mean of the rounds' averages") if result.facts.imported else title
+
+
+def art_heading(result: TestResult) -> str:
+    """Return the heading of a column of average response times over several measurements or samples."""
+    return "ART (ms)" if result.facts.imported else WEIGHTED_ART
 
 
 def size_and_mix(stimulus: Stimulus) -> tuple[int, int]:

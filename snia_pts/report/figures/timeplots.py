@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...model.measurement import SampledRound
+from ...model.time_series import TimeLine
 from ...results.result import Sampling
 from ..header import NOT_ACHIEVED
 from ..pages import FIGURE_HEIGHT, FIGURE_WIDTH, Figure, Page
@@ -78,13 +80,21 @@ class Dots:
     label: str
 
 
-def window_dots(sampling: Sampling | None) -> list[Dots]:
-    """Return the IOPS of the samples in the last window, by their time; nothing while there is none."""
+def window_dots(sampling: Sampling | None, line: TimeLine) -> list[Dots]:
+    """Return the IOPS of the samples in the last window, on the clock of ``line``; nothing while there is none."""
     if sampling is None or sampling.window is None:
         return []
     judged = [each for each in sampling.rounds if each.number in sampling.window.numbers]
     label = "measurement window" if sampling.steady else f"last window, {NOT_ACHIEVED}"
-    return [Dots(points=[(60 * each.minute, each.sample.iops) for each in judged], label=label)]
+    return [Dots(points=sample_places(judged, line), label=label)]
+
+
+def sample_places(rounds: Sequence[SampledRound], line: TimeLine) -> list[tuple[float, float]]:
+    """Return when the samples that stand for ``rounds`` ended, in seconds on the clock of ``line``, and their IOPS.
+
+    The minute that a sample counts for is nominal, and leaves out the times between continuous stimuli.
+    """
+    return [(line.ended_seconds[each.row], each.sample.iops) for each in rounds if each.row is not None]
 
 
 def page(

@@ -19,7 +19,7 @@ from ...model.time_series import TimeLine
 from ...results.key_figures import key_figures
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, TestResult
-from ...spec import ProfileSpec
+from ...spec import ProfileSpec, default_of
 from ...spec.reader import numbers
 from ...text import plain
 from ..sections.summary import limit_text, shortcomings, verdict
@@ -129,9 +129,11 @@ def _start(result: TestResult) -> dict[str, object]:
 def _logs(result: TestResult) -> Iterator[tuple[str, str]]:
     authority = result.facts.spec.authority
     for each in result.deviations:
-        yield "WARNING", f"deviation: {each.what}: {each.actual}; {authority}: {each.standard} ({each.clause})"
+        asked = f"{default_of(each, authority)}: {each.standard}"
+        yield "WARNING", f"deviation: {each.what}: {each.actual}; {asked} ({each.clause})"
     for setting in result.facts.settings:
-        yield "INFO", f"setting: {setting.what}: {setting.actual}; {authority}: {setting.standard} ({setting.clause})"
+        asked = f"{default_of(setting, authority)}: {setting.standard}"
+        yield "INFO", f"setting: {setting.what}: {setting.actual}; {asked} ({setting.clause})"
     for warning in result.warnings:
         yield "WARNING", f"{warning.what}: {warning.detail}"
     for note in result.facts.about.notes:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ...model.measurement import Measurement
+from ...spec import Axis
 from ..figures import columns
 from ..figures.figure import Grid
 from ..figures.matrices import average_response_ms
@@ -18,23 +21,28 @@ from .points import DEMANDS, Family, Series, along, axis_name, grid, part, side
 from .reductions import IOPS, MB_PER_SECOND, Measure, two_nines_ms
 from .tables import matrices_of
 
+#: Tells of a point's measurements whether the host set its number; None where nobody knows.
+Limited = Callable[[Sequence[Measurement]], bool | None]
 #: So many series have a colour and a marker of their own in one figure.
 _SERIES = 8
 #: A surface, with its matrices below on the same page.
 _SURFACE_HEIGHT = 3.05
 
 
-def axis_pages(family: Family, measure: Measure, alike: Sequence[Family], *, prefix: str, slug: str) -> Iterator[Page]:
+def axis_pages(
+    family: Family, measure: Measure, alike: Sequence[Family], limited: Limited, *, prefix: str, slug: str
+) -> Iterator[Page]:
     """Give the pages of a family over its axes of quantities, ``measure`` being what tells most of it.
 
-    Surfaces are on one scale with those of the families ``alike``.
+    Surfaces are on one scale with those of the families ``alike``.  ``limited`` tells whether the host set the number
+    of a point.
     """
     if len(family.sides) == 2:
         grids = [each for one in alike if len(one.sides) == 2 for each in surfaces(one, measure).values()]
         yield from _surfaces(family, measure, grids, prefix, slug)
     else:
         yield from _lines(family, prefix, slug)
-    yield from _responses(family, prefix, slug)
+    yield from _responses(family, limited, prefix, slug)
 
 
 def _split(found: Sequence[Series]) -> list[Sequence[Series]]:
@@ -127,7 +135,7 @@ def first_matrices(family: Family, measure: Measure) -> Iterator[Table]:
         yield replace(table, title=f"{series.label}: {table.title}")
 
 
-def _responses(family: Family, prefix: str, slug: str) -> Iterator[Page]:
+def _responses(family: Family, limited: Limited, prefix: str, slug: str) -> Iterator[Page]:
     """Give response time over IOPS along the outstanding I/Os, where an axis goes through these."""
     axis = next((each for key in DEMANDS for each in family.axes if each.key == key), None)
     if axis is None:
@@ -141,12 +149,25 @@ def _responses(family: Family, prefix: str, slug: str) -> Iterator[Page]:
         figure = Figure(
             name=f"response-{slug}-{number}",
             caption=f"Average and 99 % response time over IOPS; beside each point its {axis_name(axis).lower()}. Where "
-            "a curve turns up, more outstanding I/Os make no more IOPS; where it runs back, the host set the number or "
-            "the drive was in another state than at the point before: a profile waits for no steady state.",
+            f"a curve turns up, more outstanding I/Os make no more IOPS{_running_back(group, axis, limited)}.",
             alt="Line plot: average and 99 % response time in ms against IOPS, one colour a series.",
             draw=partial(response_over_iops, shown, legend="Series"),
         )
         yield Page(title=f"{prefix}Response Time over IOPS{part(number, groups)}", blocks=(figure,))
+
+
+def _running_back(found: Sequence[Series], axis: Axis, limited: Limited) -> str:
+    """Tell why curves run back, as far as it is known who set those points: the host, or the drive in its state."""
+    spots = [list(along(series.spots, axis).values()) for series in found]
+    pairs = [pair for each in spots for pair in itertools.pairwise(each)]
+    causes = {limited(spot.measured) for before, spot in pairs if IOPS.of(spot.measured) < IOPS.of(before.measured)}
+    host = "the host set the number"
+    state = "the drive was in another state than at the point before, as a profile waits for no steady state"
+    if not causes:
+        return ""
+    if len(causes) > 1 or None in causes:
+        return f"; where it runs back, {host}, or {state}"
+    return f"; where it runs back, {host if True in causes else state}"
 
 
 def steps(series: Series, key: str, family: Family) -> list[Step]:

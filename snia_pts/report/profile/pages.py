@@ -48,7 +48,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     every = placed_points(result)
     found = group_by_workload(result, every)
-    measured = (*_results(result, found), *_pictures(found), *_over_time(result, every), *_effects(found))
+    measured = (*_results(result, found), *_pictures(result, found), *_over_time(result, every), *_effects(found))
     measured = (*measured, *_sync(result, every), *_host(result))
     return (summary(result, figures=(*_told(result), *_key_tables(result, every))), *measured, provenance(result))
 
@@ -164,7 +164,7 @@ def _measure(family: Family) -> Measure:
     return MB_PER_SECOND if family.sequential else IOPS
 
 
-def _pictures(found: Sequence[Family]) -> Iterator[Page]:
+def _pictures(result: TestResult, found: Sequence[Family]) -> Iterator[Page]:
     """Give the figures of each family; those of several are told apart by their workloads."""
     for number, family in enumerate(found, start=1):
         prefix, measure = f"{', '.join(family.workloads)}: " if len(found) > 1 else "", _measure(family)
@@ -172,7 +172,7 @@ def _pictures(found: Sequence[Family]) -> Iterator[Page]:
         if family.zoned:
             yield from zone_pages(family, measure, alike, prefix=prefix, slug=str(number))
         elif family.sides:
-            yield from axis_pages(family, measure, alike, prefix=prefix, slug=str(number))
+            yield from axis_pages(family, measure, alike, result.host_limited, prefix=prefix, slug=str(number))
     yield from _bars([spot for family in found if not family.zoned and not family.sides for spot in family.spots])
 
 

@@ -20,6 +20,7 @@ from ...results.result import TestResult
 from ...units import MB, duration, number
 from ..figures import axes as ax
 from ..figures.figure import canvas, plot
+from ..figures.matrices import WEIGHTED_ART
 from ..figures.style import INK
 from ..pages import Figure, Page, Prose
 from ..tables import Column, Table, aligned, thousands
@@ -123,7 +124,7 @@ def table(found: Mapping[str, Confidence], *, title: str = "Response times") -> 
         Column(heading="I/Os", align="right", width=14),
         Column(heading="IOPS", align="right", width=9),
         Column(heading="MB/s", align="right", width=9),
-        *(Column(heading=f"{name} (ms)", align="right", width=10) for name in times),
+        *(Column(heading=WEIGHTED_ART if name == "ART" else f"{name} (ms)", align="right", width=10) for name in times),
     )
     cells = (
         tuple(found),

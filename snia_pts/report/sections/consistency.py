@@ -10,27 +10,22 @@ import statistics
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from ...analysis.consistency import even_percent, trend_percent
 from ...analysis.recovery import end_rows
 from ...model.time_series import TimeLine
+from ...spec.reader import definitions
 from ...units import counted, duration
 from ..figures import timelines, timeplots
 from ..figures.style import BAD, QUIET
 from ..pages import Figure, Page
 from ..tables import NOT_APPLICABLE, Table, aligned, facts, thousands
 
-#: Fewer samples have no spread worth a name.
-_FEWEST = 10
-#: Samples so far from the mean count as even.
-_EVEN_PERCENT = 10.0
-#: IOPS whose fitted line rises or falls by more of their mean, as definition 2.1.24 has it, do so: that is no spread.
-_TREND_PERCENT = 10.0
-
 
 def page(line: TimeLine, *, title: str) -> Page | None:
     """Return the page of the end of ``line``, whose name goes on ``title``; None where it has too few samples."""
     rows, rates = _rows(line), timelines.rates(line, timelines.IOPS)
     iops = [float(rates[row]) for row in rows]
-    if len(iops) < _FEWEST or not all(map(math.isfinite, iops)) or not any(iops):
+    if len(iops) < definitions().consistency.fewest_samples or not all(map(math.isfinite, iops)) or not any(iops):
         return None
     begin = line.ended_seconds[rows[0]] - line.seconds[rows[0]]
     span = (math.nextafter(begin, math.inf), line.ended_seconds[rows[-1]])
@@ -70,7 +65,7 @@ def _levels(iops: Sequence[float]) -> tuple[timeplots.Level, ...]:
 
 def _table(line: TimeLine, begin: float, iops: Sequence[float]) -> Table:
     middle, deviation = statistics.fmean(iops), statistics.stdev(iops)
-    even = sum(abs(each - middle) <= middle * _EVEN_PERCENT / 100 for each in iops)
+    near = definitions().consistency.even_percent
     mean, apart, low, high = aligned((middle, deviation, min(iops), max(iops)))
     short = len(end_rows(line)) - len(iops)
     left_out = f"; {counted(short, 'sample')} cut short left out" if short else ""
@@ -81,22 +76,20 @@ def _table(line: TimeLine, begin: float, iops: Sequence[float]) -> Table:
         ("Standard deviation", f"{apart} IOPS, {thousands(100 * deviation / middle, 2)} % of the mean"),
         ("Worst, best sample", f"{low} IOPS, {high} IOPS"),
         *_worst_percent(iops),
-        (f"Within {_EVEN_PERCENT:g} % of the mean", f"{thousands(100 * even / len(iops), 1)} % of the samples"),
+        (f"Within {near:g} % of the mean", f"{thousands(even_percent(iops), 1)} % of the samples"),
         ("Consistency (mean by deviation)", _consistency(iops)),
     )
     return facts(rows, title="Consistency", label_width=36)
 
 
 def _consistency(iops: Sequence[float]) -> str:
-    """Return mean by deviation; of samples that steadily rise or fall that would be none of their spread."""
+    """Return mean by deviation; of samples that rise or fall that would tell their slope, not their spread."""
     middle, deviation = statistics.fmean(iops), statistics.stdev(iops)
     if not deviation:
         return "all samples are alike"
-    rise = 100 * statistics.linear_regression(range(len(iops)), iops).slope * (len(iops) - 1) / middle
-    if abs(rise) > _TREND_PERCENT:
-        return (
-            f"{NOT_APPLICABLE}: the IOPS {'rise' if rise > 0 else 'fall'} by {thousands(abs(rise), 1)} % in this time"
-        )
+    rise = trend_percent(iops)
+    if rise is not None:
+        return f"{NOT_APPLICABLE}: the IOPS {'rise' if rise > 0 else 'fall'} by {abs(rise):.2g} % in this time"
     return thousands(middle / deviation, 1)
 
 

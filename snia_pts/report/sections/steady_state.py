@@ -344,7 +344,7 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
         aligned([matrices.percentile_response_ms(each, FIVE_NINES) for each in points]),
         aligned([matrices.maximum_response_ms(each) for each in points]),
     )
-    headings = ("IOPS", "MB/s", "ART (ms)", f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
+    headings = ("IOPS", "MB/s", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
     columns = (
         Column(heading="Tracked variable", width=20),
         Column(heading="Rounds", width=20),

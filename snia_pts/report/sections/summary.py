@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...analysis.window import Window
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, Sampling, TestResult
-from ...spec import Deviation, OperatorSetting, ProfileSpec, loop_rule, most_rounds, settling_rule
+from ...spec import Deviation, OperatorSetting, ProfileSpec, default_of, loop_rule, most_rounds, settling_rule
 from ...spec.limits import Limit
 from ...units import GB, counted, distinct_digits, duration, number
 from ..header import minutes_of, user_capacity, window_rounds
@@ -47,7 +47,7 @@ def _blocks(result: TestResult, left_out: str, figures: Iterable[Block]) -> Iter
     if result.deviations:
         yield deviations_table(result)
     if result.facts.settings:
-        yield differences_table(result.facts.settings, "Setting", "Settings that the standard leaves to the operator")
+        yield differences_table(result.facts.settings, "Setting", "Settings that the operator may choose")
     if result.warnings:
         columns = (Column(heading="Warning", width=30), Column(heading="Detail", width=70))
         rows = tuple((warning.what, warning.detail) for warning in result.warnings)
@@ -184,7 +184,11 @@ def differences_table(
         Column(heading="What was done", width=27),
         Column(heading="Clause", width=19),
     )
-    rows = tuple((each.what, each.standard, each.actual, each.clause) for each in found)
+    asked = (
+        each.standard if default_of(each, authority) == authority else f"{default_of(each)}: {each.standard}"
+        for each in found
+    )
+    rows = tuple((each.what, words, each.actual, each.clause) for each, words in zip(found, asked, strict=True))
     return Table(kind="texts", columns=columns, rows=rows, title=title)
 
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from ...analysis import recovery
-from ...analysis.recovery import Recovery
+from ...analysis.recovery import Recovery, Stay
 from ...model.steps import mix
 from ...model.time_series import TimeLine
 from ...results.result import TestResult
 from ...spec import CrossStimulusSpec
+from ...spec.reader import definitions
 from ...units import block_size, duration
-from ..figures import timelines, timeplots
+from ..figures import matrices, timelines, timeplots
 from ..figures.timelines import ART, MRT, THROUGHPUT
 from ..figures.timeplots import Level, Mark
 from ..header import Rows, demand, pattern, preconditions, range_and_amount
@@ -46,7 +47,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     groups = _groups(result)
     found = recovery.recovery(result.lines("stimulus")) if not _missing(result, groups) else None
-    figures = (group_table(groups), recovery_table(result, groups, found)) if groups else ()
+    figures = (group_table(result, groups), recovery_table(result, groups, found)) if groups else ()
     return (
         summary(result, left_out=_left_out(result, groups), figures=figures),
         *_measured(result, groups, found),
@@ -136,9 +137,10 @@ def _transition(number: int, before: _Group, after: _Group, found: Recovery | No
     marks = [Mark(x=span[0], name=before.name, short=before.line.part), *_marks([after])]
     levels = []
     if found is not None:
+        share = 100 - definitions().recovery.tolerance_percent
         levels = [
             Level(value=found.baseline, label=f"{found.reference} at its end"),
-            Level(value=found.threshold, label=f"{100 - recovery.TOLERANCE_PERCENT:g} % of it", dash=(0, (1.5, 1.5))),
+            Level(value=found.threshold, label=f"{share:g} % of it", dash=(0, (1.5, 1.5))),
         ]
         at = after.begin + (found.stay.seconds or 0.0)
         if found.stay.seconds is not None and after.begin < at < span[1]:
@@ -172,29 +174,31 @@ def _response_times(groups: list[_Group]) -> Page:
 
 
 def _by_group(result: TestResult, groups: list[_Group], found: Recovery | None) -> Page:
-    share = 100 - recovery.TOLERANCE_PERCENT
-    end = f"{duration(recovery.END_SECONDS)}, or the last {100 * recovery.END_SHARE:g} % of a group of less than "
-    end += duration(recovery.END_SECONDS / recovery.END_SHARE)
+    rule, last = definitions().recovery, definitions().end
+    share = 100 - rule.tolerance_percent
+    end = f"{duration(last.seconds)}, or the last {last.percent:g} % of a group of less than "
+    end += duration(100 * last.seconds / last.percent)
+    dwell = f"{duration(rule.dwell_seconds)} (in a short group the last {rule.dwell_percent:g} %)"
     text = (
         f"Definitions. The end of an access group is its last {end}; MB/s there, and over the whole group, are all "
         f"bytes by all time. Baseline: MB/s at the end of the first group. Recovery time: from the start of the last "
         f"group, which has the first group's stimulus, to the begin of the first sample from which on MB/s stay at or "
-        f"above {share:g} % of the baseline until the group's end. The steady state rule takes values "
-        f"{recovery.TOLERANCE_PERCENT:g} % to either side of their average for the same (definition 2.1.24). Depth: "
+        f"above {share:g} % of the baseline until the group's end, for {dwell} at least. The steady state rule takes "
+        f"values {rule.tolerance_percent:g} % to either side of their average for the same (definition 2.1.24). Depth: "
         f"the last group's lowest sample in percent of the baseline. The standard itself defines neither."
     )
-    tables = (group_table(groups), recovery_table(result, groups, found))
+    tables = (group_table(result, groups), recovery_table(result, groups, found))
     return Page(title="XSR - Summary by Access Group", blocks=(*tables, Prose(text=text)))
 
 
-def group_table(groups: list[_Group]) -> Table:
+def group_table(result: TestResult, groups: list[_Group]) -> Table:
     """Return throughput and response times by access group."""
     lines = [group.line for group in groups]
     figures = (
         ("MB/s at the end", [recovery.mean_at_end(line) for line in lines]),
         ("MB/s, mean", [timelines.mean(line, THROUGHPUT) for line in lines]),
         ("MB/s, lowest sample", [timelines.lowest(line, THROUGHPUT) for line in lines]),
-        ("ART (ms)", [timelines.mean(line, ART) for line in lines]),
+        (matrices.art_heading(result), [timelines.mean(line, ART) for line in lines]),
         ("Peak ART (ms)", [timelines.highest(line, ART) for line in lines]),
         ("Peak MRT (ms)", [timelines.highest(line, MRT) for line in lines]),
     )
@@ -219,12 +223,20 @@ def recovery_table(result: TestResult, groups: list[_Group], found: Recovery | N
     stay, (speed, threshold) = found.stay, aligned([found.baseline, found.threshold], digits=4)
     measured = f"in {duration(stay.measured_seconds)} of {found.group}"
     reached = "never" if stay.reached_seconds is None else f"after {duration(stay.reached_seconds)}"
-    back = f"NOT RECOVERED {measured}" if stay.seconds is None else duration(stay.seconds)
+    back = f"NOT RECOVERED {measured}{_too_late(stay)}" if stay.seconds is None else duration(stay.seconds)
     rows = (
         ("Recovery time", back),
         ("First sample recovered", f"{reached} {measured if stay.reached_seconds is None else ''}"),
         ("Depth", f"{thousands(found.lowest_percent, 1)} % of the baseline (lowest sample of {found.group})"),
         ("Baseline", f"{speed} MB/s ({found.reference}, at its end)"),
-        ("Recovered is", f"{threshold} MB/s or more, to the end of {found.group}"),
+        (
+            "Recovered is",
+            f"{threshold} MB/s or more, to the end of {found.group}, for {duration(stay.dwell_seconds)} at least",
+        ),
     )
     return facts(rows, title=f"Recovery of {found.group}")
+
+
+def _too_late(stay: Stay) -> str:
+    """Tell that values came back too late for the dwell; empty where they did not come back at all."""
+    return f", there for the last {duration(stay.stayed_seconds)} alone" if stay.stayed_seconds else ""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ...analysis.operating_points import DemandMean, OperatingPoint, beyond_art
+from ...analysis.operating_points import DemandMean, OperatingPoint, beyond_art, contested
 from ...model.measurement import FIVE_NINES
 from ...model.steps import mix
 from ...results.result import TestResult
+from ...spec.reader import definitions
 from ...units import block_size, duration
 from ..figures import matrices
 from ..figures.figure import Grid, Side
@@ -41,9 +42,13 @@ from .demand_plots import (
     place,
     plots,
     sides,
+    window_means,
 )
 
-_MAXIMA = "Average response times are those of all their I/Os, maximum ones the greatest of these rounds."
+_ALL = (
+    "IOPS and CPU utilisation are means of rounds {}, average response times those of all their I/Os, weighted by I/O "
+    "count, maximum ones the greatest of these rounds"
+)
 _HOST_CPU = "Host CPU utilisation (%)"
 _PLOTS = tuple(f"P{number}" for number in range(1, 15))
 
@@ -111,7 +116,7 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
         aligned([matrices.percentile_response_ms(each, FIVE_NINES) for each in measured]),
         aligned([matrices.maximum_response_ms(each) for each in measured]),
     )
-    headings = ("Wanted IOPS", "IOPS", "ART (ms)", f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
+    headings = ("Wanted IOPS", "IOPS", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
     table_columns = (
         Column(heading="Operating point", width=16),
         Column(heading="TOIO - TC/QD", width=20),
@@ -119,30 +124,44 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
     )
     title = f"Operating points, rounds {loop_rounds(result)} of the loop"
     yield Table(kind="numbers", columns=table_columns, rows=tuple(zip(*cells, strict=True)), title=title)
-    yield from _choice(result, points)
+    yield _choice(result, points)
     if limited:
         yield Prose(text=matrices.foot(limited))
 
 
-def _choice(result: TestResult, points: Sequence[OperatingPoint]) -> Iterator[Block]:
+def _choice(result: TestResult, points: Sequence[OperatingPoint]) -> Table:
     """Tell between which points each operating point was chosen, and which of them cannot be told apart."""
     rule = demand_spec(result).operating_points
-    rows = tuple(
-        (point.name, ", ".join(map(_candidate, point.candidates))) for point in points if point.name != "Min IOPS"
-    )
-    columns = (Column(heading="Operating point", width=20), Column(heading="Candidates, by Total OIO", width=80))
-    title = f"Within {rule.tolerance_percent:g} % of the wanted IOPS; the least Total OIO is taken"
-    yield Table(kind="texts", columns=columns, rows=rows, title=title)
+    others, depths = contested(window_means(result), rule), sides(result)[0].keys
+    percent = definitions().operating_points.confidence_percent
+    text = f"{rule.tolerance_percent:g} % (of this suite): of all points within it that of the least Total OIO is taken"
+    rows = [("Tolerance", text)]
     for point in points:
-        if point.contested:
-            others = ", ".join(each.demand.label for each in point.contested)
-            chosen = f"{point.name}: {point.demand.label} was chosen"
-            text = f"{chosen}; within the spread of the rounds it cannot be told apart from {others}."
-            yield Prose(text=text)
+        same = others[point.name]
+        if point.name != "Min IOPS":
+            told = f"{point.demand.label} from {_listed(same, depths) if same else 'no other'}"
+            rows.append((f"{point.name}, candidates", _listed(point.candidates, depths)))
+            rows.append((f"{point.name}, not told apart", told))
+    if any(others.values()):
+        why = f"by the scatter of the rounds another run may choose any of them ({percent:g} % confidence)"
+        rows.append(("Not told apart", why))
+    return facts(rows, title="How the operating points were chosen", label_width=32)
 
 
-def _candidate(each: DemandMean) -> str:
-    return f"{each.demand.label} {thousands(each.iops, 0)} IOPS"
+def _listed(means: Sequence[DemandMean], depths: Sequence[int]) -> str:
+    """Return how many points there are, which, and their IOPS: ``3 (T4Q32, T6Q16/32; 97 to 99 IOPS)``."""
+    iops = [thousands(each.iops, 0) for each in sorted(means, key=lambda each: each.iops)]
+    by_threads: dict[int, list[int]] = {}
+    for each in sorted(means, key=lambda each: (each.demand.thread_count, each.demand.queue_depth)):
+        by_threads.setdefault(each.demand.thread_count, []).append(each.demand.queue_depth)
+    shown = ", ".join(f"T{threads}Q{_span_of(found, depths)}" for threads, found in by_threads.items())
+    return f"{len(means)} ({shown}; {' to '.join(dict.fromkeys((iops[0], iops[-1])))} IOPS)"
+
+
+def _span_of(found: Sequence[int], depths: Sequence[int]) -> str:
+    """Return ascending Queue Depths: ``32``, ``16/32``, and ``6-32`` for all of ``depths`` from 6 to 32."""
+    between = [each for each in depths if found[0] <= each <= found[-1]]
+    return f"{found[0]}-{found[-1]}" if len(found) > 2 and list(found) == between else "/".join(map(str, found))
 
 
 def _pattern_table(result: TestResult) -> Table:
@@ -168,7 +187,7 @@ def _tables(result: TestResult) -> Iterator[Page]:
     limited = frozenset((down, across) for across, down in host_limited(result))
     grids = (
         ("IOPS", grid(result, matrices.iops), 4),
-        ("Average response time (ms)", grid(result, matrices.average_response_ms), 3),
+        (matrices.heading(result, matrices.WEIGHTED), grid(result, matrices.average_response_ms), 3),
         ("Maximum response time (ms)", grid(result, matrices.maximum_response_ms), 3),
         (_HOST_CPU, host_cpu(result), 3),
     )
@@ -188,7 +207,7 @@ def _tables(result: TestResult) -> Iterator[Page]:
     if tables:
         yield Page(
             title="All Points, TC x QD",
-            blocks=(*tables, Prose(text=f"{over(result)} {_MAXIMA} {matrices.foot(limited)}".strip())),
+            blocks=(*tables, Prose(text=f"{over(result, _ALL)} {matrices.foot(limited)}".strip())),
             flows=True,
         )
 

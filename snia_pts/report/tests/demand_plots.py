@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -28,6 +27,8 @@ from ..sections import steady_state as steady
 AT_POINTS = {"Max IOPS": ("P9", "P10"), "Mid IOPS": ("P11", "P12"), "Min IOPS": ("P13", "P14")}
 #: At most so many rounds are marked in one plot.
 _MOST_MARKS = 20
+#: What a figure of IOPS and response times is made of.
+_AND_ART = "IOPS are means of rounds {}, ART is that of all their I/Os, weighted by I/O count"
 
 
 def demand_spec(result: TestResult) -> DemandSpec:
@@ -103,11 +104,7 @@ def _preconditioning(result: TestResult) -> Iterator[Page]:
     line, rule = result.time_line("PC"), demand_spec(result).settling
     if line is None or not len(line):
         return
-    rounds = result.sampling.rounds if result.sampling else ()
-    # By their times: where the host was halted, samples are missing before them.
-    after = (bisect_left(line.ended_seconds, 60 * each.minute - rule.sample_seconds / 2) for each in rounds)
-    samples = [min(at, len(line) - 1) for at in after]
-    judged = [(line.ended_seconds[at], each.sample.iops) for at, each in zip(samples, rounds, strict=True)]
+    judged = timeplots.sample_places(result.sampling.rounds if result.sampling else (), line)
     yield _time_page(
         [series(line, IOPS)],
         title="Preconditioning - IOPS vs Time",
@@ -202,9 +199,10 @@ def _variation(result: TestResult) -> Iterator[Page]:
         yield Page(title="Demand Variation - Surface", blocks=(above,))
 
 
-def over(result: TestResult) -> str:
-    """Tell where the values of the loop come from."""
-    return f"{pattern_name(result, demand_spec(result).pattern.read_percent)}; means of rounds {loop_rounds(result)}."
+def over(result: TestResult, what: str = "means of rounds {}") -> str:
+    """Tell where the values of the loop come from: ``what`` they are, with a place for its rounds."""
+    pattern = pattern_name(result, demand_spec(result).pattern.read_percent)
+    return f"{pattern}; {what.format(loop_rounds(result))}."
 
 
 def _intensity(result: TestResult) -> Iterator[Page]:
@@ -212,8 +210,8 @@ def _intensity(result: TestResult) -> Iterator[Page]:
     if not means:
         return
     caption = (
-        f"ART against IOPS, one line a Thread Count over its Queue Depths. {over(result)} The line at {limit:g} ms is "
-        "what the ART of the Max IOPS point must be below; rings are the operating points."
+        f"ART against IOPS, one line a Thread Count over its Queue Depths. {over(result, _AND_ART)} The line "
+        f"at {limit:g} ms is what the ART of the Max IOPS point must be below; rings are the operating points."
     )
     figure = Figure(
         name="demand-intensity",
@@ -271,7 +269,7 @@ def _by_total_oio(result: TestResult) -> Iterator[Page]:
         return
     figure = Figure(
         name="total-oio",
-        caption=f"IOPS and ART against Total OIO, one line a Thread Count. {over(result)}",
+        caption=f"IOPS and ART against Total OIO, one line a Thread Count. {over(result, _AND_ART)}",
         alt="Two line plots above each other: IOPS, and average response time in ms (log), against Total OIO (log).",
         draw=partial(demand_figures.by_total_oio, means, limit),
     )

@@ -12,6 +12,7 @@ from ...model.time_series import TimeLine
 from ...procedures.host_idle_recovery import wait_state
 from ...results.result import Sampling, TestResult
 from ...spec import HostIdleSpec
+from ...spec.reader import definitions
 from ...units import duration
 from ..figures import timelines, timeplots
 from ..figures.style import looks
@@ -170,7 +171,7 @@ def _preconditioning(result: TestResult, line: TimeLine) -> Iterator[Page]:
         caption=f"Preconditioning, {line.stimulus.label} {line.stimulus.demand.label}: IOPS against time.",
         alt=f"Line plot: IOPS of {line.stimulus.label} against time, linear scale from zero.",
         ylabel="IOPS",
-        dots=timeplots.window_dots(sampling),
+        dots=timeplots.window_dots(sampling, line),
     )
     if sampling is not None:
         yield from window_pages(result, sampling)
@@ -267,6 +268,8 @@ def _back(state: State, base: float | None, sample_seconds: float) -> str:
     if base is None or state.c is None:
         return NOT_APPLICABLE
     stay = recovery.back_to_baseline(state.c, base, sample_seconds)
+    if stay.seconds is None and stay.stayed_seconds:
+        return f"last {duration(stay.stayed_seconds)} alone"
     if stay.seconds is None:
         return f"not in {duration(stay.measured_seconds)}"
     return duration(stay.seconds) if stay.seconds else "at once"
@@ -275,11 +278,12 @@ def _back(state: State, base: float | None, sample_seconds: float) -> str:
 def _note(result: TestResult) -> Prose:
     base, sampling = baseline(result.sampling), result.sampling
     value = f"{thousands(base, 0)} IOPS, the mean over the {_base_name(sampling)}" if base else UNKNOWN
-    sample = duration(_spec(result).settling.sample_seconds)
+    sample, rule = duration(_spec(result).settling.sample_seconds), definitions().recovery
+    dwell = f"{duration(rule.dwell_seconds)} (of a short Access C the last {rule.dwell_percent:g} %)"
     return Prose(
         text=f"Baseline: {value}. Access A: all its I/Os by all its I/O time, without idle times. Duty cycle: measured "
         f"I/O time by I/O time and idle time. Idle: time without host I/O. Back to baseline: from the start of Access "
         f"C to the first mean over {sample} (the samples of the preconditioning) from which on all are within "
-        f"{recovery.TOLERANCE_PERCENT:g} % of the baseline; the steady state rule takes values so far to either side "
-        "of their average for the same (definition 2.1.24). The standard itself does not define it."
+        f"{rule.tolerance_percent:g} % of the baseline, for {dwell} at least; the steady state rule takes values so "
+        "far to either side of their average for the same (definition 2.1.24). The standard itself does not define it."
     )

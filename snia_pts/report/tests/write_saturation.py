@@ -21,7 +21,7 @@ from ...model.time_series import TimeLine
 from ...results.result import Sampling, TestResult, saturation_end
 from ...spec import WriteSaturationSpec
 from ...units import GB, MB, block_size, duration, number
-from ..figures import timelines, timeplots
+from ..figures import matrices, timelines, timeplots
 from ..figures.timelines import Along, Quantity
 from ..header import Rows, alignment, demand, pattern, pattern_stimulus, preconditions, range_and_amount, sampled_rounds
 from ..pages import Block, Page, Prose
@@ -155,7 +155,7 @@ def key_figures(result: TestResult, line: TimeLine) -> Table:
     if after is not None and after.measurements:
         rows.append((f"Histogram after it, {after.stimulus.label}", _of(after.measurements)))
     names, figures = zip(*rows, strict=True)
-    headings = ("IOPS", "MB/s", "ART (ms)", f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
+    headings = ("IOPS", "MB/s", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
     columns = (
         Column(heading="When", width=35),
         *(Column(heading=heading, align="right", width=13) for heading in headings),
@@ -255,7 +255,7 @@ def _plot(result: TestResult, line: TimeLine, quantity: Quantity, *, along: Alon
         ylabel=quantity.heading,
         log=log,
         along=along,
-        dots=timeplots.window_dots(result.sampling) if quantity is timelines.IOPS and along == "time" else (),
+        dots=timeplots.window_dots(result.sampling, line) if quantity is timelines.IOPS and along == "time" else (),
     )
 
 
@@ -310,7 +310,7 @@ def _data(result: TestResult, line: TimeLine) -> Page:
         "Minute",
         "IOPS",
         "MB/s",
-        "ART (ms)",
+        matrices.art_heading(result),
         f"{FIVE_NINES:g} % (ms)",
         "MRT (ms)",
         "TGBW (GB)",
