@@ -265,8 +265,8 @@ def test_thousands_of_steps_are_few_lines(capsys: pytest.CaptureFixture[str]) ->
     assert main(["hir", "drive.img", "--size", "8G", "--plan", "--json"]) == 0
 
     course = json.loads(capsys.readouterr().out)["shortest"]
-    assert sum(step["count"] for step in course["steps"] if "Idle" in step["label"]) == 1800
-    assert sum(step["count"] for step in course["steps"] if "access A" in step["label"]) == 1800
+    assert sum(step["step_count"] for step in course["steps"] if "Idle" in step["label"]) == 1800
+    assert sum(step["step_count"] for step in course["steps"] if "access A" in step["label"]) == 1800
     assert sum(step["seconds"] for step in course["steps"]) == pytest.approx(course["seconds"])
     assert len(course["steps"]) < 20
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 
 from snia_pts.cli.main import main
@@ -20,8 +21,12 @@ _STORED = {"assess", "report"}
 _COMMANDS = re.compile("[^\n\r\t -~\xa0-\u200d\u2010-\u2029\u202f-\u2065\u206a-\U0010ffff]")
 
 
-class Said(SniaPtsError):
-    """exit code {code}"""
+@dataclass(kw_only=True, eq=False)
+class CommandFailed(SniaPtsError):
+    """The command line ended with a sentence and an exit code."""
+
+    message = "exit code {code}"
+    code: int
 
 
 def argv(data: bytes, folder: Path) -> None:
@@ -46,7 +51,7 @@ def argv(data: bytes, folder: Path) -> None:
     if code:
         if not any(each.getvalue() for each in said) or b"Traceback" in said[1].getvalue():
             raise AssertionError("an exit code without a sentence")
-        raise Said(code=code)
+        raise CommandFailed(code=code)
 
 
 def _prepare(folder: Path) -> None:

@@ -36,7 +36,7 @@ class _Kind(NamedTuple):
 class _Sum(NamedTuple):
     """The number of steps of a kind, and their total cost."""
 
-    count: int = 0
+    step_count: int = 0
     seconds: float = 0.0
     written_bytes: int = 0
     open_ended: int = 0
@@ -49,7 +49,7 @@ def _grouped(estimate: Estimate, label: Callable[[PlannedStep], str]) -> Mapping
         kind = _Kind(kind=step.kind, label=label(step), stimuli=step.stimuli)
         before = sums.get(kind, _Sum())
         sums[kind] = _Sum(
-            count=before.count + 1,
+            step_count=before.step_count + 1,
             seconds=before.seconds + step.seconds,
             written_bytes=before.written_bytes + step.written_bytes,
             open_ended=before.open_ended + step.open_ended,
@@ -118,9 +118,9 @@ def _row(kind: _Kind, shortest: _Sum, longest: _Sum, purges: bool) -> tuple[str,
 
 
 def _times(costs: _Sum) -> str:
-    if not costs.count:
+    if not costs.step_count:
         return "-"
-    return f"{costs.count} x, {duration(costs.seconds) if costs.seconds else 'not counted'}"
+    return f"{costs.step_count} x, {duration(costs.seconds) if costs.seconds else 'not counted'}"
 
 
 def _cost(time: str, written_bytes: int, dut: Dut) -> str:
