@@ -263,14 +263,14 @@ def test_a_file_is_read(tls: str, port: int, tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--mail-to", "a@example.org"), "which server"),
-        (("--mail-server", "relay"), "who gets the mail"),
-        (("--mail-to", "lab", "--mail-server", "relay"), "'lab': no address"),
-        (("--mail-to", "a@b\nBcc: c@d", "--mail-server", "relay"), "no address"),
-        (("--mail-to", "a@b", "--mail-server", "user:secret@relay"), "no server"),
-        (("--mail-to", "a@b", "--mail-server", "relay:0"), "no server"),
-        (("--mail-to", "a@b", "--mail-server", "relay:65536"), "no server"),
-        (("--mail", "mail.toml", "--mail-server", "relay"), "without --mail"),
+        (("--mail-to", "a@example.org"), "no mail server"),
+        (("--mail-server", "relay"), "no recipient"),
+        (("--mail-to", "lab", "--mail-server", "relay"), "'lab': not an e-mail address"),
+        (("--mail-to", "a@b\nBcc: c@d", "--mail-server", "relay"), "not an e-mail address"),
+        (("--mail-to", "a@b", "--mail-server", "user:secret@relay"), "not a server name"),
+        (("--mail-to", "a@b", "--mail-server", "relay:0"), "not a server name"),
+        (("--mail-to", "a@b", "--mail-server", "relay:65536"), "not a server name"),
+        (("--mail", "mail.toml", "--mail-server", "relay"), "not allowed with --mail"),
     ],
 )
 def test_options_that_reach_nobody_are_refused(
@@ -290,14 +290,14 @@ def test_options_that_reach_nobody_are_refused(
         ('tls = "ssl"', "tls: 'ssl': expected"),
         ("port = 0", "port: 0: expected"),
         ('password = "secret"', "password: expected no such key"),
-        ('user = "lab"', "user: expected with it password_variable or password_file"),
-        ('password_file = "password"', "neither without a user"),
+        ('user = "lab"', "user: expected one of password_variable and password_file"),
+        ('password_file = "password"', "neither without"),
         ('user = "lab"\npassword_variable = "NOT_SET_ANYWHERE"', "password_variable: 'NOT_SET_ANYWHERE'"),
         ('user = "lab"\npassword_file = "none"', "none: No such file"),
         ('user = "lab"\npassword_file = "open"', "chmod 600"),
         ('user = "lab"\npassword_file = "two"', "expected one line"),
-        ('user = "lab"\npassword_file = "."', "it is no regular file"),
-        ('user = "lab"\npassword_file = "password"\ntls = "none"', "no password is sent in the clear"),
+        ('user = "lab"\npassword_file = "."', "it is not a regular file"),
+        ('user = "lab"\npassword_file = "password"\ntls = "none"', "never sent without encryption"),
         ('ca_file = "none.pem"', "ca_file: 'none.pem': not readable"),
         ('ca_file = "two"', "ca_file: 'two': not readable"),
         ('sender = "lab\\nBcc: x@y"', "sender: 'lab\\nBcc: x@y': expected an address"),
@@ -407,7 +407,7 @@ def test_what_a_drive_is_called_cannot_write_headers() -> None:
     hostile = "X\r\nBcc: victim@example.org\r\n\r\nbody\x1b[2J\u202e \udcff"
     where = MailConfig(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
     letter = Notification(about=f"IOPS test of {hostile}", report=Path("/none/report.pdf"), verdict=hostile)
-    letter.said.write(f"{hostile}\nnumbers: 1\N{NARROW NO-BREAK SPACE}234\n.\nthe end\n")
+    letter.output.write(f"{hostile}\nnumbers: 1\N{NARROW NO-BREAK SPACE}234\n.\nthe end\n")
     mail = message(where, letter)
 
     read = message_from_bytes(mail.as_bytes(policy=policy.SMTP), policy=policy.default)
@@ -506,7 +506,7 @@ def test_a_server_that_does_not_prove_who_it_is_gets_nothing(
             line for line in with_user(box, certificate, "starttls").splitlines(keepends=True) if "ca_file" not in line
         )
         assert run(tmp_path / "one", "--mail", str(written(tmp_path, text))) == 0
-    assert "127.0.0.1 does not prove who it is (self-signed certificate)" in capsys.readouterr().err
+    assert "TLS certificate verification failed for 127.0.0.1 (self-signed certificate)" in capsys.readouterr().err
     assert (box.logins, box.mails) == ([], [])
 
     with serving(Box()) as plain:
@@ -523,7 +523,7 @@ def test_a_wrong_password_is_told(certificate: Path, tmp_path: Path, capsys: pyt
         (tmp_path / "password").write_text("wrong-one\n")
         assert run(tmp_path / "run", "--mail", str(path)) == 0
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("snia-pts: The mail to a@example.org was not sent: 127.0.0.1 says 535 ")
+    assert line.startswith("snia-pts: The mail to a@example.org was not sent: 127.0.0.1 answered 535 ")
     assert "wrong-one" not in line
 
 
@@ -531,11 +531,11 @@ def test_refused_recipients_are_told_and_the_others_served(tmp_path: Path, capsy
     """One who is refused takes the mail from nobody else; where all are, that is told of all."""
     with serving(Box(refused=["a@example.org"])) as box:
         assert run(tmp_path / "one", *to(box), "--mail-to", "b@example.org") == 0
-        assert "a@example.org is refused, 550 nobody here" in capsys.readouterr().err
+        assert "a@example.org was refused: 550 nobody here" in capsys.readouterr().err
         assert box.mails[0]["X-Given-To"] == "b@example.org"
         assert run(tmp_path / "two", *to(box)) == 0
     (line,) = capsys.readouterr().err.splitlines()
-    assert "a@example.org is refused, 550 nobody here" in line
+    assert "a@example.org was refused: 550 nobody here" in line
     assert len(box.mails) == 1
 
 
@@ -543,7 +543,7 @@ def test_no_run_waits_for_a_server_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A server that always says a little more costs a bounded time, and the run keeps its code."""
-    monkeypatch.setattr(sending, "_MOST_SECONDS", 0.3)
+    monkeypatch.setattr(sending, "_TIMEOUT_SECONDS", 0.3)
     done = threading.Event()
 
     def drip(listening: socket.socket) -> None:

@@ -13,36 +13,36 @@ from hypothesis import strategies as st
 from snia_pts.cli.main import main
 from snia_pts.errors import UsageError
 from snia_pts.model.raid import (
-    FEWEST_DISKS,
+    MIN_DISKS,
     LINKS,
     Array,
-    Link,
+    LinkSpeed,
     Throughput,
-    Workload,
+    ArrayWorkload,
     disk_work,
     disks_iops,
     disks_mb_per_second,
     fabric_mb_per_second,
     front_end_iops,
-    rounded,
+    round_half_up,
 )
 
 #: The published example: 10000 IOPS, of which 60 % are reads, of which 30 % hit the cache, on 120 disks.
-EXAMPLE = Workload(read_percent=60, cache_hit_percent=30)
+EXAMPLE = ArrayWorkload(read_percent=60, cache_hit_percent=30)
 COMMAND = ("raid-estimate", "--disks", "120", "--iops", "10000", "--read-percent", "60", "--cache-hit-percent", "30")
 
 
 def arrays() -> st.SearchStrategy[Array]:
     """Arrays of all levels."""
-    sizes = {level: st.integers(fewest, 10**4) for level, fewest in FEWEST_DISKS.items()}
+    sizes = {level: st.integers(fewest, 10**4) for level, fewest in MIN_DISKS.items()}
     sizes[10] = st.integers(2, 10**4).map(lambda pairs: 2 * pairs)
     return st.one_of(*(st.builds(Array, level=st.just(level), disks=disks) for level, disks in sizes.items()))
 
 
-def workloads() -> st.SearchStrategy[Workload]:
+def workloads() -> st.SearchStrategy[ArrayWorkload]:
     """Mixes of whole percents, so that integers can tell what is right."""
     percents = st.integers(0, 100)
-    return st.builds(Workload, read_percent=percents, cache_hit_percent=percents, pre_reads_hit=st.booleans())
+    return st.builds(ArrayWorkload, read_percent=percents, cache_hit_percent=percents, pre_reads_hit=st.booleans())
 
 
 # -- the published figures --------------------------------------------------------------------------------------------
@@ -62,12 +62,12 @@ def test_published_iops_of_a_disk(level: int, pre_reads_hit: bool, parts: tuple[
 
     assert (work.read_iops, work.pre_read_iops, work.write_iops) == parts
     assert work.disk_iops == sum(parts) / 120
-    assert rounded(work.disk_iops) == each
+    assert round_half_up(work.disk_iops) == each
 
 
 def test_published_limits() -> None:
     """120 disks of 150 IOPS carry 18000, of 13 MB/s move 1560; a link of 2 Gb/s lets 250 MB/s through, four 1 GB/s."""
-    link = Link(gbit_per_second=2)
+    link = LinkSpeed(gbit_per_second=2)
 
     assert disks_iops(Array(level=5, disks=120), 150) == 18000
     assert disks_mb_per_second(120, 13) == 1560
@@ -108,14 +108,14 @@ def test_known_links(kind: str, mb_per_second: float) -> None:
 
 def test_halves_are_the_greater_number() -> None:
     """Not the even one, as Python rounds."""
-    assert [rounded(value) for value in (0.4, 0.5, 1.5, 2.5, 101.67, 168.33)] == [0, 1, 2, 3, 102, 168]
+    assert [round_half_up(value) for value in (0.4, 0.5, 1.5, 2.5, 101.67, 168.33)] == [0, 1, 2, 3, 102, 168]
 
 
 # -- what always holds ------------------------------------------------------------------------------------------------
 
 
 @given(arrays(), workloads(), st.integers(0, 10**9))
-def test_the_sums_are_those_of_integers(array: Array, workload: Workload, iops: int) -> None:
+def test_the_sums_are_those_of_integers(array: Array, workload: ArrayWorkload, iops: int) -> None:
     """Every disk's share is that of the formula in fractions."""
     missed, read = Fraction(100 - int(workload.cache_hit_percent), 100), Fraction(int(workload.read_percent), 100)
     pre_reads = {5: 2, 6: 3}.get(array.level, 0)
@@ -127,7 +127,7 @@ def test_the_sums_are_those_of_integers(array: Array, workload: Workload, iops: 
 
 
 @given(arrays(), workloads(), st.floats(1, 1e9))
-def test_one_way_is_the_other_turned_round(array: Array, workload: Workload, disk_iops: float) -> None:
+def test_one_way_is_the_other_turned_round(array: Array, workload: ArrayWorkload, disk_iops: float) -> None:
     """At the IOPS that an array carries, each disk does just what it carries."""
     carried = front_end_iops(array, workload, disk_iops)
     assume(carried is not None and carried <= 1e18)
@@ -136,7 +136,7 @@ def test_one_way_is_the_other_turned_round(array: Array, workload: Workload, dis
 
 
 @given(arrays(), workloads(), st.floats(0, 1e12), st.floats(1, 1e6))
-def test_more_asked_is_more_work(array: Array, workload: Workload, iops: float, more: float) -> None:
+def test_more_asked_is_more_work(array: Array, workload: ArrayWorkload, iops: float, more: float) -> None:
     """More IOPS, fewer hits or fewer reads than hit are never less work for a disk; more disks never more."""
     work = disk_work(array, workload, iops).disk_iops
     slack = 1e-9 * (1 + work)
@@ -154,7 +154,7 @@ def test_more_asked_is_more_work(array: Array, workload: Workload, iops: float, 
 
 
 @given(workloads(), st.integers(2, 500), st.integers(1, 10**6))
-def test_levels_in_their_order(workload: Workload, pairs: int, iops: int) -> None:
+def test_levels_in_their_order(workload: ArrayWorkload, pairs: int, iops: int) -> None:
     """With as many disks and the same work, RAID 0 asks least of a disk, then RAID 10, 5 and 6, with cold pre-reads."""
     cold = replace(workload, pre_reads_hit=False)
     each = [disk_work(Array(level=level, disks=2 * pairs), cold, iops).disk_iops for level in (0, 10, 5, 6)]
@@ -172,7 +172,7 @@ def test_the_bottleneck_is_the_narrower(disks: float, fabric: float) -> None:
 
 def test_a_cache_that_answers_everything_has_no_limit() -> None:
     """Where no I/O reaches a disk, no disk limits the array."""
-    workload = Workload(read_percent=100, cache_hit_percent=100)
+    workload = ArrayWorkload(read_percent=100, cache_hit_percent=100)
     assert front_end_iops(Array(level=5, disks=5), workload, 100) is None
 
 
@@ -188,11 +188,11 @@ def test_the_example_from_the_command_line(capsys: pytest.CaptureFixture[str]) -
 
     assert "IOPS 4200 8000 8000 20200 168" in lines
     assert "IOPS, pre-reads from the cache too 4200 5600 8000 17800 148" in lines
-    assert "all together 18000" in lines
+    assert "all disks 18000" in lines
     assert "120 disks 1560" in lines
-    assert "a link of 2 Gb/s 250" in lines
-    assert "Each disk is asked for 112.2 % of its IOPS: more than it carries." in text
-    assert "Each disk is asked for 98.9 % of its IOPS, pre-reads from the cache too: within what it carries." in text
+    assert "one link of 2 Gb/s 250" in lines
+    assert "Each disk needs 112.2 % of its IOPS: overloaded." in text
+    assert "Each disk needs 98.9 % of its IOPS, pre-reads from the cache too: within its limit." in text
     assert "The fabric is the bottleneck: the disks fill 6.24 such links." in text
     assert "rounded to the nearest whole" in text
 
@@ -241,8 +241,8 @@ def test_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         ("--level 10 --disks 5 --disk-iops 1", "made of pairs; 5 disks"),
         ("--level 0 --disks -3 --disk-iops 1", "not made of -3 disks"),
         ("--level 5 --disks 1e3 --disk-iops 1", "--disks"),
-        ("--level 5 --disks 5", "Nothing is asked"),
-        ("--level 5 --disks 5 --iops 3", "Without the share of reads"),
+        ("--level 5 --disks 5", "nothing to estimate"),
+        ("--level 5 --disks 5 --iops 3", "needs the percentage of reads"),
         ("--level 5 --disks 5 --iops nan --read-percent 1", "nan is no number of IOPS"),
         ("--level 5 --disks 5 --iops 1e19 --read-percent 1", "1e+19 is no number of IOPS"),
         ("--level 5 --disks 5 --iops -1 --read-percent 1", "-1 is no number of IOPS"),

@@ -1,4 +1,4 @@
-"""An argument parser that says in a sentence what is wrong, and what may have been meant."""
+"""An argument parser whose errors are sentences with suggestions."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def path(text: str) -> Path:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are errors of this suite, each verb's its own."""
+    """An argument parser that raises UsageError; each verb reports its own errors."""
 
-    def __init__(self, **how: Any) -> None:
-        """Take ``-1G`` for the value of the option before it, which then says that it is no size."""
-        super().__init__(**how)
-        #: The keys of --set that stand for an option which only other verbs have.
+    def __init__(self, **options: Any) -> None:
+        """Accept ``-1G`` as the value of an option, so that the option can report an invalid size."""
+        super().__init__(**options)
+        #: The keys of --set that replace an option which only other verbs have.
         self.keys_instead: dict[str, list[str]] = {}
         self._negative_number_matcher = re.compile(r"-\.?[0-9]")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Refuse what is not known where it is met; by itself, the parser of a verb leaves that to the whole's."""
+        """Refuse unknown arguments in the parser of the verb; argparse would leave them to the main parser."""
         words = list(sys.argv[1:] if args is None else args)
         known, unknown = super().parse_known_args(words, namespace)
         if unknown:
@@ -50,8 +50,8 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            what = " ".join(action.option_strings) or f"{action.metavar}"
-            expected = f"{what}: {value!r}: expected one of {', '.join(action.choices)}"
+            name = " ".join(action.option_strings) or f"{action.metavar}"
+            expected = f"{name}: {value!r}: expected one of {', '.join(action.choices)}"
             self._refuse(expected, suggestion(value, action.choices))
 
     def _refuse(self, message: str, *hints: str) -> NoReturn:

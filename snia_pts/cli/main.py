@@ -1,4 +1,4 @@
-"""The front door: reads the arguments, calls the verb, turns every failure into a sentence, a remedy and a code."""
+"""The program: parses the arguments, calls the verb, and prints every error as a sentence, a hint and an exit code."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def console() -> None:
 def main(argv: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
     _open_streams()
-    _speak_plainly()
+    _replace_unencodable()
     afterwards: list[Callable[[], None]] = []
-    with _text_alone():
+    with _printable_streams():
         try:
             return _run(argv, afterwards)
         finally:
-            for tell in afterwards:
-                tell()
+            for call in afterwards:
+                call()
 
 
 def _run(argv: Sequence[str], afterwards: list[Callable[[], None]]) -> int:
-    """Call the verb, which may leave in ``afterwards`` what is to be done when all is said."""
+    """Call the verb, which may append to ``afterwards`` calls to make after the last output."""
     try:
         _require_text(argv)
         arguments = build_parser().parse_args(argv)
@@ -43,48 +43,52 @@ def _run(argv: Sequence[str], afterwards: list[Callable[[], None]]) -> int:
         sys.stdout.flush()
         return code
     except SniaPtsError as error:
-        return _say(error)
+        return _print_error(error)
     except KeyboardInterrupt as stop:
         hint = "Nothing was tested."
-        return _say(Interrupted(cause=stop_cause(stop), step="the preparation", what="no test had begun", hint=hint))
+        return _print_error(
+            Interrupted(cause=stop_cause(stop), step="the preparation", what="no test had begun", hint=hint)
+        )
     except BrokenPipeError:
-        # The reader of our output is gone (snia-pts assess RUN | head): nobody is left to tell.
+        # The reader of the output has exited (snia-pts assess RUN | head).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except ImportError as error:  # it is not whole, or was replaced since it began
-        part, hint = error.name or "a module", "Install it again; what was run is in its run folder."
-        return _say(HostFailed(step="loading a part of the suite", what=part, reason=str(error), hint=hint))
+    except ImportError as error:  # the installation is incomplete, or changed since the start
+        part, hint = error.name or "a module", "Install it again; the run folder has all results."
+        return _print_error(HostFailed(step="loading a part of the suite", what=part, reason=str(error), hint=hint))
     except OSError as error:
         reason = error.strerror or str(error)
-        if error.filename is None:  # what is written without a name is the standard output
+        if error.filename is None:  # only standard output is written without a file name
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            hint = "What was run is in its run folder."
-            return _say(HostFailed(step="telling the result", what="standard output", reason=reason, hint=hint))
-        return _say(HostFailed(step="running", what=str(error.filename or "a file"), reason=reason))
+            hint = "The run folder has all results."
+            return _print_error(
+                HostFailed(step="printing the result", what="standard output", reason=reason, hint=hint)
+            )
+        return _print_error(HostFailed(step="running", what=str(error.filename or "a file"), reason=reason))
 
 
 def _require_text(argv: Sequence[str]) -> None:
-    """Raise UsageError for bytes that are no text: no record could hold them."""
+    """Raise UsageError for arguments that are not valid UTF-8: no journal could store them."""
     for word in argv:
         if not word.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in word):
-            raise UsageError(detail=f"{word!a} is not valid UTF-8.", hint="Give a file another name, or a link.")
+            raise UsageError(detail=f"{word!a} is not valid UTF-8.", hint="Rename the file, or use a symlink to it.")
 
 
 def _open_streams() -> None:
-    """Give a closed standard stream (``>&-``) somewhere to go."""
+    """Open /dev/null for a closed standard stream (``>&-``)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  # until the process ends
 
 
-def _speak_plainly() -> None:
-    """Let a terminal that knows no Unicode show a plain space for the thin one in numbers, and ? for the rest."""
+def _replace_unencodable() -> None:
+    """Let a terminal without Unicode show a space for the narrow one in numbers, and ? for other characters."""
 
     def plain(error: UnicodeError) -> tuple[str, int]:
         if not isinstance(error, UnicodeEncodeError):
             raise error
-        lost = error.object[error.start : error.end]
-        return "".join(" " if letter.isspace() else "?" for letter in lost), error.end
+        unencodable = error.object[error.start : error.end]
+        return "".join(" " if character.isspace() else "?" for character in unencodable), error.end
 
     codecs.register_error("plain", plain)
     for stream in (sys.stdout, sys.stderr):
@@ -92,33 +96,33 @@ def _speak_plainly() -> None:
             stream.reconfigure(errors="plain")
 
 
-class _Text:
-    """A stream that shows what cannot be printed as U+FFFD: it neither controls the terminal nor hides text."""
+class _PrintableStream:
+    """A stream that replaces unprintable characters by U+FFFD: they could control the terminal or hide text."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        before, after = text.startswith("\r"), text.endswith("\r")  # a line that is written over begins with \r
-        shown = printable(text.removeprefix("\r").removesuffix("\r"), lines=True)
-        return self._stream.write("\r" * before + shown + "\r" * (after and len(text) > 1))
+        before, after = text.startswith("\r"), text.endswith("\r")  # a progress line starts with \r
+        line = printable(text.removeprefix("\r").removesuffix("\r"), lines=True)
+        return self._stream.write("\r" * before + line + "\r" * (after and len(text) > 1))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
 @contextmanager
-def _text_alone() -> Iterator[None]:
-    """Let nothing that a drive, a file system or a stored run is called reach the terminal but as text."""
+def _printable_streams() -> Iterator[None]:
+    """Make texts of drives, file systems and stored runs printable on the standard streams."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (cast("TextIO", _Text(stream)) for stream in before)
+    sys.stdout, sys.stderr = (cast("TextIO", _PrintableStream(stream)) for stream in before)
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
 
 
-def _say(error: SniaPtsError) -> int:
+def _print_error(error: SniaPtsError) -> int:
     print(f"snia-pts: {error}", file=sys.stderr)
     if error.full_hint:
         print(f"  {error.full_hint}", file=sys.stderr)

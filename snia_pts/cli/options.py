@@ -1,4 +1,4 @@
-"""From the arguments of the command line to the options of a run."""
+"""Converts the arguments of the command line to the options of a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 
 from ..errors import UsageError
-from ..model.annotations import Annotations, read_about
+from ..model.annotations import Annotations, read_annotations
 from ..model.run_options import PROFILE, RunOptions
 from ..runner.resume import ResumeOptions
 from ..spec.limits import read_limits
@@ -15,9 +15,9 @@ from ..units import parse_size, whole_number
 
 
 def run_options(arguments: argparse.Namespace) -> RunOptions:
-    """Return what the arguments of a verb that runs a test ask for; raises UsageError or SpecError."""
+    """Return the options of a verb that runs a test; raises UsageError or SpecError."""
     if arguments.json and not arguments.plan:
-        raise UsageError(detail="--json goes with --plan.", hint="After a run, snia-pts assess RUN --json.")
+        raise UsageError(detail="--json needs --plan.", hint="After a run, snia-pts assess RUN --json.")
     return RunOptions(
         test=arguments.test,
         target=str(arguments.target),
@@ -49,7 +49,7 @@ def run_options(arguments: argparse.Namespace) -> RunOptions:
 
 
 def profile_options(arguments: argparse.Namespace) -> RunOptions:
-    """Return what ``profile run`` asks for; its own options become overrides."""
+    """Return the options of ``profile run``, whose own options become overrides."""
     overrides = [
         f"{key}={value}"
         for key in ("repeats", "seconds", "ramp_seconds", "range")
@@ -61,7 +61,7 @@ def profile_options(arguments: argparse.Namespace) -> RunOptions:
 
 
 def resume_options(arguments: argparse.Namespace) -> ResumeOptions:
-    """Return what the arguments of ``resume`` ask for."""
+    """Return the options of ``resume``."""
     return ResumeOptions(
         policy=arguments.policy,
         target=None if arguments.target is None else str(arguments.target),
@@ -73,14 +73,14 @@ def resume_options(arguments: argparse.Namespace) -> ResumeOptions:
 
 
 def formats_of(arguments: argparse.Namespace) -> tuple[str, ...] | None:
-    """Return the formats of --to, none for ``none``; None where it is not given."""
+    """Return the formats of --to: empty for ``none``, None if it is not given."""
     if arguments.to is None:
         return None
     return tuple(dict.fromkeys(arguments.to.split(","))) if arguments.to != "none" else ()
 
 
 def seed(text: str) -> int:
-    """Return the number of --seed; raises UsageError."""
+    """Return the value of --seed; raises UsageError."""
     number = whole_number(text)
     if number is None:
         raise UsageError(detail=f"--seed {text}: not a whole number below 2^63.", hint="For example --seed 4711.")
@@ -88,8 +88,8 @@ def seed(text: str) -> int:
 
 
 def _about(arguments: argparse.Namespace) -> Annotations:
-    """Return what --about says of the test, with the operator of --operator; raises SpecError."""
-    about = read_about(arguments.about) if arguments.about else Annotations()
+    """Return the annotations of --about and --operator; raises SpecError."""
+    about = read_annotations(arguments.about) if arguments.about else Annotations()
     return replace(about, operator=arguments.operator) if arguments.operator else about
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
-#: What stops a run beside Ctrl-C, and how Interrupted names it.
+#: The signals that stop a run like Ctrl-C, and their text in Interrupted.
 _STOP_SIGNALS: Mapping[int, str] = {
     signal.SIGTERM: "Terminated (SIGTERM)",
     signal.SIGHUP: "Stopped by a hang-up (SIGHUP)",
@@ -16,13 +16,13 @@ _STOP_SIGNALS: Mapping[int, str] = {
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP stop a run as Ctrl-C does, each by its own name; leave SIGHUP ignored under nohup."""
+    """Let SIGTERM and SIGHUP stop a run as Ctrl-C does, each with its own text; leave SIGHUP ignored under nohup."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt(_STOP_SIGNALS[number])
 
-    heard = [number for number in _STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in heard}
+    handled = [number for number in _STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in handled}
     try:
         yield
     finally:

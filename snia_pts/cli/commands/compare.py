@@ -17,7 +17,14 @@ from ...record.suite import SuiteFolder
 from ...report.comparison import Entry, build_comparison, cause
 from ...report.profile.comparing import MOST_POINTS, overall_lines, points_compared
 from ...report.sections.summary import verdict
-from ...results.comparison import Compared, ContextDifference, Difference, causes, compared, context_differences
+from ...results.comparison import (
+    ComparedFigure,
+    ContextDifference,
+    Difference,
+    possible_causes,
+    compare_figures,
+    context_differences,
+)
 from ...runner.verification import require_evidence
 from ...text import printable
 from ...units import number
@@ -42,7 +49,7 @@ def compare(arguments: argparse.Namespace) -> int:
     entries = [_read_entry(label, path) for label, path in zip(ascii_uppercase, arguments.runs, strict=False)]
     context = context_differences([entry.result for entry in entries])
     _require_comparable(context)
-    metrics = compared([entry.result for entry in entries])
+    metrics = compare_figures([entry.result for entry in entries])
     files = _write_report(entries, arguments.out) if arguments.out else {}
     if arguments.json:
         print(json.dumps(_json(entries, context, metrics), indent=1, allow_nan=False))
@@ -88,14 +95,14 @@ def _write_report(entries: Sequence[Entry], folder: Path) -> Mapping[str, Path]:
 
 
 def _lines(
-    entries: Sequence[Entry], context: Sequence[ContextDifference], metrics: Sequence[Compared]
+    entries: Sequence[Entry], context: Sequence[ContextDifference], metrics: Sequence[ComparedFigure]
 ) -> Iterator[str]:
     yield f"{entries[0].result.facts.spec.title} test, {len(entries)} runs"
     for entry in entries:
         dut = entry.result.facts.dut
         drive = " ".join(filter(None, (dut.model, dut.serial))) or dut.name
         yield printable(f"  {entry.label}  {entry.place}: {drive}: {verdict(entry.result)}")
-    for weight, heading in (("flagged", "Compare with care:"), ("told", "The runs differ in:")):
+    for weight, heading in (("flagged", "Compare with care:"), ("context", "The runs differ in:")):
         listed = [difference for difference in context if difference.weight == weight]
         if listed:
             yield ""
@@ -121,7 +128,7 @@ def _lines(
     yield "Each number is judged by itself: of equal runs, about one number in twenty has an asterisk."
 
 
-def _table(entries: Sequence[Entry], rows: Sequence[Compared]) -> Iterator[str]:
+def _table(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterator[str]:
     if not rows:
         return
     lines = [(f"{rows[0].metric} at", *(entry.label for entry in entries)), *map(_cells, rows)]
@@ -136,7 +143,7 @@ def _align_asterisks(column: Sequence[str]) -> list[str]:
     return [cell + " " if has_asterisk and not cell.endswith("*") else cell for cell in column]
 
 
-def _cells(row: Compared) -> tuple[str, ...]:
+def _cells(row: ComparedFigure) -> tuple[str, ...]:
     values = (
         "-" if figure is None else number(figure.value) + _difference_text(difference)
         for figure, difference in zip(row.figures, row.differences, strict=True)
@@ -145,11 +152,11 @@ def _cells(row: Compared) -> tuple[str, ...]:
 
 
 def _difference_text(difference: Difference | None) -> str:
-    return "" if difference is None else f" ({difference.percent:+.1f}){'*' if difference.certain else ''}"
+    return "" if difference is None else f" ({difference.percent:+.1f}){'*' if difference.significant else ''}"
 
 
 def _json(
-    entries: Sequence[Entry], context: Sequence[ContextDifference], metrics: Sequence[Compared]
+    entries: Sequence[Entry], context: Sequence[ContextDifference], metrics: Sequence[ComparedFigure]
 ) -> dict[str, object]:
     """Return the comparison in the JSON form of docs/formats.rst."""
     return {
@@ -165,7 +172,7 @@ def _json(
             }
             for entry in entries
         ],
-        "causes": [difference.what for difference in causes(context)],
+        "causes": [difference.what for difference in possible_causes(context)],
         "unlike": [{"what": item.what, "weight": item.weight, "values": item.values} for item in context],
         "figures": [
             {
@@ -175,7 +182,7 @@ def _json(
                 "better": row.better,
                 "values": [figure and figure.value for figure in row.figures],
                 "rounds": [figure and figure.rounds for figure in row.figures],
-                "differences": [diff and {**asdict(diff), "certain": diff.certain} for diff in row.differences],
+                "differences": [diff and {**asdict(diff), "significant": diff.significant} for diff in row.differences],
                 "spread_percent": row.spread_percent,
             }
             for row in metrics

@@ -48,7 +48,9 @@ def import_file(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise RecordError(path=source, reason=error.strerror or str(error), hint="Name a file.") from None
     now = datetime.now().astimezone().isoformat(timespec="milliseconds")
-    imported = Imported(tool="", version="", file=_COPY, sha256=hashlib.sha256(document).hexdigest(), at=now, name="")
+    imported = Imported(
+        tool="", version="", file=_COPY, sha256=hashlib.sha256(document).hexdigest(), imported_at=now, name=""
+    )
     imports = runs(read(document, str(source)), imported, tuple(arguments.command_line), str(source))
     imports = tuple(sorted(imports, key=lambda run: [*TESTS, run.test].index(run.test)))
     name = default_name(imports[0].test if len(imports) == 1 else "all", imports[0].facts.dut.model or source.stem, now)

@@ -74,13 +74,13 @@ def _block(target: Path | None) -> Path | None:
 def setting_lines(settings: Sequence[HostSetting], width: int | None) -> Iterator[str]:
     """Yield a table of settings with the reason below each; without a width, a row of all columns for each."""
     if width is None:
-        rows = ((item.judgement, item.name, item.value, item.wish or "-", item.reason) for item in settings)
+        rows = ((item.judgement, item.name, item.value, item.recommended or "-", item.reason) for item in settings)
         yield from ("\t".join(row) for row in (("judgement", "setting", "value", "recommended", "reason"), *rows))
         return
     name_width = max(len(setting.name) for setting in settings)
     for setting in settings:
-        advised = setting.wish and setting.judgement in ("matters", "noted")
-        value = f"{setting.value}; recommended: {setting.wish}" if advised else setting.value
+        advised = setting.recommended and setting.judgement in ("matters", "noted")
+        value = f"{setting.value}; recommended: {setting.recommended}" if advised else setting.value
         yield from wrap(f"{setting.judgement:8}  {setting.name:{name_width}}  {value}", max(width, 40))
         yield from wrap(setting.reason, max(width, 40), initial_indent=_INDENT, subsequent_indent=_INDENT)
     count = sum(setting.judgement == "matters" for setting in settings)

@@ -15,7 +15,7 @@ from ...errors import NotRunning, RecordError
 from ...files import require_private, shell_quoted
 from ...record.ends import Ends, read_ends
 from ...record.folder import RunFolder, unreadable
-from ...record.journal import is_written
+from ...record.journal import is_locked
 from ...record.replay import ResumePlan, assess, inspect_run, moment
 from ...record.result_xml import stored_verdict
 from ...record.suite import SuiteFolder
@@ -153,7 +153,7 @@ def _not_started(suite: SuiteFolder, test: str) -> RunStatus:
 
 def _read_run_status(folder: RunFolder, suite: Path | None = None, *, brief: bool = False) -> RunStatus:
     try:
-        running = is_written(folder.journal)
+        running = is_locked(folder.journal)
         if brief:
             return _brief_status(folder, read_ends(folder.journal), suite or folder.path, running=running)
         plan = inspect_run(folder, "rule")
@@ -272,7 +272,7 @@ def stop(arguments: argparse.Namespace) -> int:
         [run for test in suite.tests if (run := suite.run(test))] if suite else [RunFolder.existing(arguments.run)]
     )
     require_private(arguments.run)
-    running = [folder for folder in folders if is_written(folder.journal)]
+    running = [folder for folder in folders if is_locked(folder.journal)]
     resume = f"snia-pts resume {shell_quoted(arguments.run)} continues it."
     if suite and not running and suite.in_progress:
         suite.whole.request_stop()

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from ...errors import LimitsMissed, RecordError, ReportError
 from ...files import replace_file, require_private, shell_quoted
-from ...model.annotations import Annotations, read_about
-from ...record.evidence import EvidenceCheck, unjournaled_words
+from ...model.annotations import Annotations, read_annotations
+from ...record.evidence import EvidenceCheck, describe_unjournaled
 from ...record.folder import RunFolder
 from ...record.journal import WAIT
 from ...record.replay import assess as assess_run
@@ -131,14 +131,14 @@ def _print_assessment(
         conclusion = "There is no result.xml; all evidence agrees with the journal."
     print("\n".join(_discrepancy_lines(discrepancies)) or conclusion)
     if evidence.unjournaled:
-        print(f"The run did not finish; not in its journal: {unjournaled_words(evidence.unjournaled)}.")
+        print(f"The run did not finish; not in its journal: {describe_unjournaled(evidence.unjournaled)}.")
     print()
 
 
 def report(arguments: argparse.Namespace) -> int:
     """Recreate result.xml and the report of a stored run; print how the old result.xml differs from the journal."""
     formats, suite = require_formats(formats_of(arguments)), SuiteFolder.existing(arguments.run)
-    override = _override(arguments, suite, read_about(arguments.about) if arguments.about else None)
+    override = _override(arguments, suite, read_annotations(arguments.about) if arguments.about else None)
     folders = _runs(suite) if suite else [RunFolder.existing(arguments.run)]
     require_private(arguments.run)
     for folder in folders:

@@ -1,4 +1,4 @@
-"""Where the mail of a run goes: from options or a file, checked before the run begins."""
+"""The mail configuration, from options or a file; it is checked before the run starts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _WHAT = "The file of --mail"
 _REMEDY = "Correct the file; docs/usage.rst shows one."
-_LONGEST_PASSWORD_BYTES = 1024
+_MAX_PASSWORD_BYTES = 1024
 _HOST = re.compile(r"(?P<host>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:(?P<port>[0-9]{1,5}))?")
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
 
@@ -34,7 +34,7 @@ _PORTS: dict[Tls, int] = {"none": 25, "starttls": 587, "implicit": 465}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailConfig:
-    """Who sends to whom, by which server; a password only goes where the server proved who it is."""
+    """Sender, recipients and server.  A password is sent only after the certificate of the server was verified."""
 
     server: str
     port: int
@@ -62,74 +62,77 @@ class _File:
 
 
 def load_mail_config(arguments: argparse.Namespace) -> MailConfig | None:
-    """Return where the mail of a run goes, None where nobody wants one; raises UsageError or SpecError."""
-    told: list[str] = arguments.mail_to or []
-    if wrong := [each for each in told if not _ADDRESS.fullmatch(each)]:
-        raise UsageError(detail=f"--mail-to {wrong[0]!r}: no address.", hint="For example --mail-to lab@example.org.")
+    """Return the mail configuration, None if no mail is requested; raises UsageError or SpecError."""
+    recipients: list[str] = arguments.mail_to or []
+    if invalid := [address for address in recipients if not _ADDRESS.fullmatch(address)]:
+        raise UsageError(
+            detail=f"--mail-to {invalid[0]!r}: not an e-mail address.", hint="For example --mail-to lab@example.org."
+        )
     if arguments.mail is not None and arguments.mail_server is not None:
-        raise UsageError(detail="--mail-server goes without --mail.", hint="The file of --mail names a server.")
+        raise UsageError(detail="--mail-server: not allowed with --mail.", hint="The file of --mail names a server.")
     if arguments.mail is not None:
-        return _from_file(arguments.mail, tuple(told))
-    if arguments.mail_server is None and not told:
+        return _from_file(arguments.mail, tuple(recipients))
+    if arguments.mail_server is None and not recipients:
         return None
     if arguments.mail_server is None:
         hint = "Give it with --mail-server HOST, or all settings with --mail FILE."
-        raise UsageError(detail="--mail-to: nothing tells which server takes the mail.", hint=hint)
-    if not told:
-        raise UsageError(detail="--mail-server: nothing tells who gets the mail.", hint="Give --mail-to ADDRESS.")
-    found = _HOST.fullmatch(arguments.mail_server)
-    port = int(found["port"] or _PORTS["none"]) if found else 0
-    if not found or not 0 < port < 1 << 16:
-        detail = f"--mail-server {arguments.mail_server!r}: no server."
-        raise UsageError(detail=detail, hint="Give HOST or HOST:PORT; what needs a password goes with --mail FILE.")
-    return MailConfig(server=found["host"].strip("[]"), port=port, sender=_own_address(), recipients=tuple(told))
+        raise UsageError(detail="--mail-to: no mail server is given.", hint=hint)
+    if not recipients:
+        raise UsageError(detail="--mail-server: no recipient is given.", hint="Give --mail-to ADDRESS.")
+    server = _HOST.fullmatch(arguments.mail_server)
+    port = int(server["port"] or _PORTS["none"]) if server else 0
+    if not server or not 0 < port < 1 << 16:
+        detail = f"--mail-server {arguments.mail_server!r}: not a server name or address."
+        raise UsageError(detail=detail, hint="Give HOST or HOST:PORT; a server with a password needs --mail FILE.")
+    name = server["host"].strip("[]")
+    return MailConfig(server=name, port=port, sender=_default_sender(), recipients=tuple(recipients))
 
 
 def _from_file(path: Path, recipients: tuple[str, ...]) -> MailConfig:
-    told = read_file(path, _File, _WHAT, remedy=_REMEDY)
-    mistakes: list[str] = list(_mistakes(told, recipients))
+    file = read_file(path, _File, _WHAT, remedy=_REMEDY)
+    mistakes: list[str] = list(_mistakes(file, recipients))
     password, context = "", None
     try:
-        password = _password(path, told)
-        context = None if told.tls == "none" else _context(path, told)
+        password = _password(path, file)
+        context = None if file.tls == "none" else _context(path, file)
     except ValueError as mistake:
         mistakes.append(str(mistake))
     if mistakes:
         raise mistaken(str(path), mistakes, _WHAT, remedy=_REMEDY)
     return MailConfig(
-        server=told.server.strip("[]"),
-        port=told.port or _PORTS[told.tls],
-        tls=told.tls,
+        server=file.server.strip("[]"),
+        port=file.port or _PORTS[file.tls],
+        tls=file.tls,
         authorities=context,
-        user=told.user or "",
+        user=file.user or "",
         password=password,
-        sender=told.sender or _own_address(),
-        recipients=recipients or told.recipients,
+        sender=file.sender or _default_sender(),
+        recipients=recipients or file.recipients,
     )
 
 
-def _mistakes(told: _File, recipients: tuple[str, ...]) -> Iterator[str]:
-    found = _HOST.fullmatch(told.server)
-    if not found or found["port"]:
-        yield f"server: {told.server!r}: expected the name or address of a server, its port as port"
-    for name, each in (("sender", told.sender), *(("recipients", each) for each in told.recipients)):
-        if each is not None and not _ADDRESS.fullmatch(each):
-            yield f"{name}: {each!r}: expected an address like lab@example.org"
-    if not told.recipients and not recipients:
+def _mistakes(file: _File, recipients: tuple[str, ...]) -> Iterator[str]:
+    server = _HOST.fullmatch(file.server)
+    if not server or server["port"]:
+        yield f"server: {file.server!r}: expected a server name or address; the key port gives its port"
+    for key, address in (("sender", file.sender), *(("recipients", address) for address in file.recipients)):
+        if address is not None and not _ADDRESS.fullmatch(address):
+            yield f"{key}: {address!r}: expected an address like lab@example.org"
+    if not file.recipients and not recipients:
         yield "recipients: expected an address, here or with --mail-to"
-    if told.user and told.tls == "none":
-        yield "tls: 'none': expected 'starttls' or 'implicit' with a user: no password is sent in the clear"
-    passwords = [each for each in (told.password_variable, told.password_file) if each]
-    if len(passwords) != (1 if told.user else 0):
-        yield "user: expected with it password_variable or password_file, and neither without a user"
+    if file.user and file.tls == "none":
+        yield "tls: 'none': expected 'starttls' or 'implicit' with a user: a password is never sent without encryption"
+    passwords = [source for source in (file.password_variable, file.password_file) if source]
+    if len(passwords) != (1 if file.user else 0):
+        yield "user: expected one of password_variable and password_file with a user, and neither without"
 
 
-def _password(path: Path, told: _File) -> str:
-    """Return the password, "" where none is wanted; raises ValueError where it cannot be had, or others may read it."""
-    if told.password_variable:
-        name, lines = f"password_variable: {told.password_variable!r}", [os.environ.get(told.password_variable, "")]
-    elif told.password_file:
-        name, lines = f"password_file: {told.password_file!r}", _owners_lines(path.parent / told.password_file)
+def _password(path: Path, file: _File) -> str:
+    """Return the password, "" without a user; raises ValueError if it cannot be read, or if others may read it."""
+    if file.password_variable:
+        name, lines = f"password_variable: {file.password_variable!r}", [os.environ.get(file.password_variable, "")]
+    elif file.password_file:
+        name, lines = f"password_file: {file.password_file!r}", _read_private_lines(path.parent / file.password_file)
     else:
         return ""
     if len(lines) != 1 or not lines[0] or not (lines[0].isascii() and lines[0].isprintable()):
@@ -137,29 +140,29 @@ def _password(path: Path, told: _File) -> str:
     return lines[0]
 
 
-def _owners_lines(path: Path) -> list[str]:
-    """Return the lines of a file that its owner alone may read."""
+def _read_private_lines(path: Path) -> list[str]:
+    """Return the lines of a file that only its owner may read; raises ValueError."""
     try:
-        with open_regular(path, _LONGEST_PASSWORD_BYTES) as file:
+        with open_regular(path, _MAX_PASSWORD_BYTES) as file:
             if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise ValueError(f"password_file: {path}: expected that its owner alone may read it (chmod 600)")
-            return file.read(_LONGEST_PASSWORD_BYTES).decode("utf-8", "replace").splitlines()
+                raise ValueError(f"password_file: {path}: other users may read it (chmod 600 makes it private)")
+            return file.read(_MAX_PASSWORD_BYTES).decode("utf-8", "replace").splitlines()
     except OSError as error:
         raise ValueError(f"password_file: {path}: {error.strerror or error}") from None
 
 
-def _context(path: Path, told: _File) -> ssl.SSLContext:
-    """Return how the server proves who it is; raises ValueError for authorities that cannot be read."""
+def _context(path: Path, file: _File) -> ssl.SSLContext:
+    """Return the TLS context for the server; raises ValueError if the certificates cannot be read."""
     import ssl
 
     try:
-        return ssl.create_default_context(cafile=str(path.parent / told.ca_file) if told.ca_file else None)
+        return ssl.create_default_context(cafile=str(path.parent / file.ca_file) if file.ca_file else None)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"ca_file: {told.ca_file!r}: not readable as certificates: {reason}") from None
+        raise ValueError(f"ca_file: {file.ca_file!r}: not readable as certificates: {reason}") from None
 
 
-def _own_address() -> str:
-    """Return the address of a mail that nobody is named as the sender of."""
+def _default_sender() -> str:
+    """Return the sender of a mail for which none is configured."""
     host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname()) or "localhost"
     return f"snia-pts@{host}"

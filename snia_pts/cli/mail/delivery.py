@@ -1,4 +1,4 @@
-"""Writes the mail that tells of a run, and gives it to a server: what needs the libraries of mail."""
+"""Writes the mail about a run and sends it.  Only this module imports the mail libraries."""
 
 from __future__ import annotations
 
@@ -16,81 +16,81 @@ from ...units import MB, capacity
 from .config import MailConfig
 from .notification import Notification
 
-#: As long as nobody would wait for a mail, and as large as most servers take.
-_MOST_SECONDS = 30.0
-_LARGEST_REPORT_BYTES = 7 * MB
-_LONGEST_SUBJECT = 200
+_TIMEOUT_SECONDS = 30.0
+#: Most servers accept a mail of this size.
+_MAX_REPORT_BYTES = 7 * MB
+_MAX_SUBJECT_LENGTH = 200
 
 
-def message(where: MailConfig, letter: Notification) -> EmailMessage:
-    """Return the mail: no text of a device or file becomes more than the text of a header."""
+def message(config: MailConfig, notification: Notification) -> EmailMessage:
+    """Return the mail about a run; texts of devices and files cannot add headers."""
     mail = EmailMessage()
-    mail["From"], mail["To"] = where.sender, ", ".join(where.recipients)
-    subject = printable(f"snia-pts: {letter.about}: {letter.verdict or 'done'}")
-    mail["Subject"] = subject[:_LONGEST_SUBJECT]
-    mail["Date"], mail["Message-ID"] = formatdate(localtime=True), make_msgid(domain=where.sender.partition("@")[2])
+    mail["From"], mail["To"] = config.sender, ", ".join(config.recipients)
+    subject = printable(f"snia-pts: {notification.about}: {notification.verdict or 'done'}")
+    mail["Subject"] = subject[:_MAX_SUBJECT_LENGTH]
+    mail["Date"], mail["Message-ID"] = formatdate(localtime=True), make_msgid(domain=config.sender.partition("@")[2])
     mail["Auto-Submitted"] = "auto-generated"
-    head = f"{letter.about}, on {socket.gethostname()}: {letter.verdict or 'done'}"
-    report, attached = _report(letter.report) if letter.report else (b"", "")
-    lines = (head, "", *letter.said.getvalue().splitlines(), "", attached)
-    mail.set_content("\n".join(map(_plain, lines)).strip() + "\n")
-    if report and letter.report:
-        mail.add_attachment(report, maintype="application", subtype="pdf", filename=letter.report.name)
+    summary = f"{notification.about}, on {socket.gethostname()}: {notification.verdict or 'done'}"
+    report, note = _read_report(notification.report) if notification.report else (b"", "")
+    lines = (summary, "", *notification.output.getvalue().splitlines(), "", note)
+    mail.set_content("\n".join(map(_printable_line, lines)).strip() + "\n")
+    if report and notification.report:
+        mail.add_attachment(report, maintype="application", subtype="pdf", filename=notification.report.name)
     return mail
 
 
-def _plain(line: str) -> str:
-    """Return a line with plain spaces for the thin ones of numbers, and nothing that is no text."""
-    return printable("".join(" " if letter.isspace() else letter for letter in line))
+def _printable_line(line: str) -> str:
+    """Return a printable line with plain spaces instead of the narrow ones in numbers."""
+    return printable("".join(" " if character.isspace() else character for character in line))
 
 
-def _report(path: Path) -> tuple[bytes, str]:
-    """Return the report and what is said of it; no bytes where there is none, or it cannot be sent."""
+def _read_report(path: Path) -> tuple[bytes, str]:
+    """Return the report and a note about it; no bytes if there is none, or if it cannot be sent."""
     if path.is_symlink() or not path.is_file():
         return b"", ""
     try:
-        return read_regular(path, _LARGEST_REPORT_BYTES), f"{path.name} is attached."
+        return read_regular(path, _MAX_REPORT_BYTES), f"{path.name} is attached."
     except OSError:
-        return b"", f"{path.name} is not attached: it is larger than {capacity(_LARGEST_REPORT_BYTES)}, or unreadable."
+        return b"", f"{path.name} is not attached: it is larger than {capacity(_MAX_REPORT_BYTES)} or unreadable."
 
 
-def send(where: MailConfig, mail: EmailMessage) -> str:
-    """Give a mail to the server, for a bounded time; returns why that failed, or nothing."""
-    found: list[str] = []
-    thread = Thread(target=lambda: found.append(_try_send(where, mail)), daemon=True)
+def send(config: MailConfig, mail: EmailMessage) -> str:
+    """Send a mail within a timeout; return why that failed, or an empty text."""
+    failures: list[str] = []
+    thread = Thread(target=lambda: failures.append(_try_send(config, mail)), daemon=True)
     thread.start()
-    thread.join(_MOST_SECONDS)
-    return found[0] if found else f"{where.server} took more than {_MOST_SECONDS:g} s"
+    thread.join(_TIMEOUT_SECONDS)
+    return failures[0] if failures else f"{config.server}: timeout after {_TIMEOUT_SECONDS:g} s"
 
 
-def _try_send(where: MailConfig, mail: EmailMessage) -> str:
+def _try_send(config: MailConfig, mail: EmailMessage) -> str:
     try:
-        refused = _smtp_session(where, mail)
+        refused = _smtp_session(config, mail)
     except smtplib.SMTPRecipientsRefused as error:
         refused = error.recipients
     except smtplib.SMTPResponseException as error:
-        return f"{where.server} says {_answer(error.smtp_code, error.smtp_error)}"
+        return f"{config.server} answered {_answer(error.smtp_code, error.smtp_error)}"
     except ssl.SSLCertVerificationError as error:
-        return f"{where.server} does not prove who it is ({error.verify_message})"
+        return f"TLS certificate verification failed for {config.server} ({error.verify_message})"
     except (OSError, ValueError) as error:  # SMTPException is an OSError
-        return f"{where.server}, port {where.port}: {getattr(error, 'strerror', None) or error}"
-    return "; ".join(f"{each} is refused, {_answer(*answer)}" for each, answer in refused.items())
+        return f"{config.server}, port {config.port}: {getattr(error, 'strerror', None) or error}"
+    return "; ".join(f"{address} was refused: {_answer(*answer)}" for address, answer in refused.items())
 
 
-def _smtp_session(where: MailConfig, mail: EmailMessage) -> dict[str, tuple[int, bytes]]:
-    """Return who is refused, and why, where somebody is not; raises OSError or ValueError."""
-    if where.tls == "implicit":
+def _smtp_session(config: MailConfig, mail: EmailMessage) -> dict[str, tuple[int, bytes]]:
+    """Return the refused recipients with the reason, if others were accepted; raises OSError or ValueError."""
+    if config.tls == "implicit":
         server: smtplib.SMTP = smtplib.SMTP_SSL(
-            where.server, where.port, timeout=_MOST_SECONDS, context=where.authorities
+            config.server, config.port, timeout=_TIMEOUT_SECONDS, context=config.authorities
         )
     else:
-        server = smtplib.SMTP(where.server, where.port, timeout=_MOST_SECONDS)
+        server = smtplib.SMTP(config.server, config.port, timeout=_TIMEOUT_SECONDS)
     with server:
-        if where.tls == "starttls":
-            server.starttls(context=where.authorities)
-        if where.user:
-            server.login(where.user, where.password)
-        return server.send_message(mail, where.sender, list(where.recipients))
+        if config.tls == "starttls":
+            server.starttls(context=config.authorities)
+        if config.user:
+            server.login(config.user, config.password)
+        return server.send_message(mail, config.sender, list(config.recipients))
 
 
 def _answer(code: int, text: bytes | str) -> str:

@@ -1,4 +1,4 @@
-"""The mail on a run: what it will say."""
+"""The content of the mail about a run."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 from ...errors import Interrupted, LimitsMissed, ReportError, SniaPtsError, stop_cause
 from ...results.result import TestResult
-from ...runner.events import FolderMade
+from ...runner.events import FolderCreated
 
-#: What is wrong with a run that was measured to its end.
-_SHORT_OF: dict[type[BaseException], str] = {LimitsMissed: "LIMITS NOT MET", ReportError: "NO REPORT"}
+#: The outcome in the mail for an error of a run that was measured to its end.
+_OUTCOMES: dict[type[BaseException], str] = {LimitsMissed: "LIMITS NOT MET", ReportError: "NO REPORT"}
 
 
 @dataclass(slots=True, kw_only=True)
 class Notification:
-    """The mail on a run: ``about`` names test and drive, ``verdict`` is its result, once that is known.
+    """The mail about a run: ``about`` names test and drive, ``verdict`` is its result, once that is known.
 
     ``about`` is empty, and ``report`` None, until the run has a folder.
     """
@@ -24,25 +24,25 @@ class Notification:
     about: str = ""
     report: Path | None = None
     verdict: str = ""
-    said: io.StringIO = field(default_factory=io.StringIO)
+    output: io.StringIO = field(default_factory=io.StringIO)
 
-    def describe(self, event: FolderMade) -> None:
-        """Note which run it is."""
+    def describe(self, event: FolderCreated) -> None:
+        """Record the run that the mail is about."""
         self.about = f"{event.title} of {event.dut.summary}"
         self.report = event.folder.path / f"{event.report}.pdf"
 
     def finish(self, result: TestResult) -> None:
-        """Note the verdict of a test."""
-        from ...report.sections.summary import verdict  # what makes a report is not held while a test runs
+        """Record the verdict of a test."""
+        from ...report.sections.summary import verdict  # not imported while a test runs
 
         self.verdict = verdict(result)
 
-    def ended(self, error: BaseException) -> None:
-        """Take down why a run ended before its time, or what is wrong with its numbers, as the terminal tells it."""
+    def record_error(self, error: BaseException) -> None:
+        """Record why a run ended early, or what is wrong with its result, in the words of the terminal."""
         if isinstance(error, KeyboardInterrupt):
             error = Interrupted(cause=stop_cause(error), step="the preparation", what="no test had begun", hint="")
-        outcome = "INTERRUPTED" if isinstance(error, Interrupted) else _SHORT_OF.get(type(error), "FAILED")
+        outcome = "INTERRUPTED" if isinstance(error, Interrupted) else _OUTCOMES.get(type(error), "FAILED")
         self.verdict = f"{self.verdict}, {outcome}" if self.verdict else outcome
-        self.said.write(f"snia-pts: {error}\n")
+        self.output.write(f"snia-pts: {error}\n")
         if isinstance(error, SniaPtsError) and error.full_hint:
-            self.said.write(f"  {error.full_hint}\n")
+            self.output.write(f"  {error.full_hint}\n")

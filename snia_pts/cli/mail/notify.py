@@ -1,6 +1,6 @@
-"""Mail when a run is done, stopped or failed: what stands in it, and how it is sent.
+"""Sends a mail when a run finishes, stops or fails.
 
-What becomes of a mail changes nothing of the run: it is sent after the last word on the terminal, for a bounded time.
+The mail is sent after the last line on the terminal, within a timeout; a failure to send it does not affect the run.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ...text import printable
 from .config import MailConfig
 from .notification import Notification
 
-_LONGEST_REASON = 200
+_MAX_REASON_LENGTH = 200
 
 
-class _Copied:
-    """A stream whose text is taken down as well."""
+class _Tee:
+    """A stream that copies its text."""
 
     def __init__(self, stream: TextIO, copy: io.StringIO) -> None:
         self._stream, self._copy = stream, copy
@@ -34,37 +34,37 @@ class _Copied:
 
 
 @contextmanager
-def notify_on_exit(post: MailConfig | None, afterwards: list[Callable[[], None]]) -> Iterator[Notification]:
-    """Record what is printed of a run, and leave in ``afterwards`` what mails it, with its report if there is one.
+def notify_on_exit(config: MailConfig | None, afterwards: list[Callable[[], None]]) -> Iterator[Notification]:
+    """Record the output of a run, and append to ``afterwards`` a call that mails it with the report.
 
-    Nothing is mailed without ``post``, or of a run that had no folder.
+    No mail is sent without ``config``, or for a run without a folder.
     """
-    letter = Notification()
-    if post is None:
-        yield letter
+    notification = Notification()
+    if config is None:
+        yield notification
         return
     try:
-        with redirect_stdout(cast("TextIO", _Copied(sys.stdout, letter.said))):
-            yield letter
+        with redirect_stdout(cast("TextIO", _Tee(sys.stdout, notification.output))):
+            yield notification
     except BaseException as error:
-        letter.ended(error)
+        notification.record_error(error)
         raise
     finally:
-        if letter.about:
-            afterwards.append(partial(_mail, post, letter))
+        if notification.about:
+            afterwards.append(partial(_mail, config, notification))
 
 
-def _mail(where: MailConfig, letter: Notification) -> None:
-    """Send a letter; what becomes of it is told, and is no failure of the run."""
-    from .delivery import message, send  # a run that mails nothing does without
+def _mail(config: MailConfig, notification: Notification) -> None:
+    """Send a mail; print a failure, which is not a failure of the run."""
+    from .delivery import message, send  # imported only by a run that sends a mail
 
-    told = f"The mail to {', '.join(where.recipients)} was not sent: "
+    prefix = f"The mail to {', '.join(config.recipients)} was not sent: "
     try:
-        wrong = send(where, message(where, letter))
+        reason = send(config, message(config, notification))
     except KeyboardInterrupt:
-        wrong = "nobody wanted to wait for it"
-    except Exception as error:  # noqa: BLE001  # whatever it is, the run is done, and what came of it stays
-        wrong = f"{type(error).__name__}: {error}"
-    if wrong:
+        reason = "interrupted"
+    except Exception as error:  # noqa: BLE001  # no failure of the mail may hide the result
+        reason = f"{type(error).__name__}: {error}"
+    if reason:
         with suppress(OSError):
-            print(f"snia-pts: {told}{printable(wrong)[:_LONGEST_REASON]}.", file=sys.stderr)
+            print(f"snia-pts: {prefix}{printable(reason)[:_MAX_REASON_LENGTH]}.", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Words that several verbs use, as text.  Nothing here prints."""
+"""Formats values that several verbs print.  Nothing here prints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...units import block_size, counted, number
 
 
 def format_tracked(tracked: Tracked) -> str:
-    """A tracked variable in a few words: ``IOPS 4 KiB 0/100``, ``IOPS T32Q32``, ``Throughput 0/100``."""
+    """Format a Tracked Variable: ``IOPS 4 KiB 0/100``, ``IOPS T32Q32``, ``Throughput 0/100``."""
     words = [METRICS[tracked.metric].label]
     if tracked.block_size_bytes is not None:
         words.append(block_size(tracked.block_size_bytes))
@@ -24,13 +24,13 @@ def format_tracked(tracked: Tracked) -> str:
 
 
 def format_tracked_value(tracked: Tracked, value: float) -> str:
-    """A tracked variable with a value: ``IOPS 4 KiB 0/100 12 345``, ``Throughput 0/100 475.2 MB/s``."""
+    """Format a Tracked Variable with its value: ``IOPS 4 KiB 0/100 12 345``, ``Throughput 0/100 475.2 MB/s``."""
     unit = METRICS[tracked.metric].unit
     return f"{format_tracked(tracked)} {number(value)}{'' if unit == METRICS[tracked.metric].label else f' {unit}'}"
 
 
 def excursions(determinations: Iterable[tuple[Tracked, SteadyState]]) -> str:
-    """The tracked variables' excursions in a few words."""
+    """Format the excursions of the Tracked Variables."""
     return "; ".join(f"{format_tracked(tracked)} {_percents(state)}" for tracked, state in determinations)
 
 
@@ -41,7 +41,7 @@ def _percents(state: SteadyState) -> str:
 
 
 def deviation_lines(deviations: Sequence[Deviation], authority: str) -> Iterator[str]:
-    """Every difference from what a run is held against, a line each."""
+    """Yield a line for each deviation from ``authority``, such as the standard."""
     yield ""
     if not deviations:
         yield f"No deviation from {authority}."
@@ -61,7 +61,7 @@ def setting_lines(settings: Sequence[OperatorSetting]) -> Iterator[str]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Lines of columns, the first leaning left, the others right."""
+    """Yield the lines of a table, the first column aligned left, the others right."""
     lines = [tuple(head), *map(tuple, rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for first, *others in lines:

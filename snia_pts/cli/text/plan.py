@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from ...model.dut import Dut, SupposedSpeed, megabytes
+from ...model.dut import Dut, AssumedSpeed, megabytes
 from ...procedures.estimator import Estimate, Plan, PlannedStep
 from ...runner.setup import TestEstimate
 from ...spec import Deviation, OperatorSetting, ProfileSpec, Spec
@@ -166,18 +166,18 @@ def besides(plan: Plan) -> str:
 
 def _assumptions(plan: Plan) -> Iterator[str]:
     missing, speed = besides(plan), plan.assumptions.speed
-    if speed.least == speed.read == speed.write:
+    if speed.minimum_write == speed.read == speed.write:
         yield f"  assuming exactly {megabytes(speed.write)} MB/s ({speed.source})"
     else:
         yield f"  assuming at most {_maximum(speed)}: {speed.source} (--assume MB/S for a slower drive)"
-        yield f"  assuming streams of at least {megabytes(speed.least)} MB/s: a slower drive takes longer (--assume)"
+        yield f"  assuming streams of at least {megabytes(speed.minimum_write)} MB/s: a slower drive takes longer (--assume)"
     yield (
         f"  {plan.assumptions.overhead_seconds:g} s for each round or continuous stimulus, "
         f"{plan.assumptions.between_seconds:g} s between points{f';{missing}' if missing else ''}"
     )
 
 
-def _maximum(speed: SupposedSpeed) -> str:
+def _maximum(speed: AssumedSpeed) -> str:
     if speed.read == speed.write:
         return f"{megabytes(speed.write)} MB/s each way"
     return f"{megabytes(speed.read)} MB/s of reads and {megabytes(speed.write)} MB/s of writes"
@@ -189,7 +189,7 @@ def _limits(planned: TestEstimate) -> Iterator[str]:
         return
     from ...report.sections.summary import limit_text
 
-    own = planned.own_limits
+    own = planned.test_limits
     yield f"  {counted(len(planned.limits), 'limit')}, {len(own) or 'none'} on this test"
     yield from (f"    {limit.name}: {limit_text(limit)}" for limit in own[:_MAX_LIMITS])
     if len(own) > _MAX_LIMITS:
@@ -199,7 +199,7 @@ def _limits(planned: TestEstimate) -> Iterator[str]:
 def _suite_limits(tests: Sequence[TestEstimate]) -> Iterator[str]:
     """Yield the number of limits, in total and on each test."""
     if total := len(tests[0].limits):
-        counts = ", ".join(f"{len(planned.own_limits) or 'none'} on {planned.spec.test}" for planned in tests)
+        counts = ", ".join(f"{len(planned.test_limits) or 'none'} on {planned.spec.test}" for planned in tests)
         yield f"  {counted(total, 'limit')}: {counts}"
 
 
@@ -257,7 +257,7 @@ def plan_json(planned: TestEstimate, dut: Dut) -> dict[str, Any]:
         "host_settings": _host_settings(spec),
         "shortest": _steps_json(plan, plan.shortest, dut),
         "longest": _steps_json(plan, plan.longest, dut),
-        "limits": [asdict(limit) for limit in planned.own_limits],
+        "limits": [asdict(limit) for limit in planned.test_limits],
         "deviations": [asdict(deviation) for deviation in planned.deviations],
         "settings": [asdict(setting) for setting in planned.settings],
     }

@@ -19,7 +19,7 @@ from ...report.registry import TESTS
 from ...report.sections.summary import limit_text, value_text
 from ...report.tables import Table
 from ...results.limit_checks import judgements
-from ...results.points import Repeated, repeated_points, stimulus_attributes, window_points
+from ...results.points import RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.result import Loop, Sampling, TestResult
 from ...spec import DemandSpec, ProfileSpec, Tracked, loop_rule
 from ...text import printable
@@ -201,14 +201,14 @@ def result_json(result: TestResult, disagreements: Sequence[str], unjournaled: S
         "deviations": [asdict(deviation) for deviation in result.deviations],
         "settings": [asdict(setting) for setting in facts.settings],
         "warnings": [asdict(warning) for warning in result.warnings],
-        "limits": [each.told for each in judgements(result)],
+        "limits": [each.attributes for each in judgements(result)],
         "differs_from_journal": list(disagreements),
         "unjournaled_evidence": list(unjournaled),
     }
     return _finite(found)  # type: ignore[no-any-return]  # it is a dict as before
 
 
-def _loop_json(result: TestResult, loop: Loop, repeated: Sequence[Repeated]) -> dict[str, Any]:
+def _loop_json(result: TestResult, loop: Loop, repeated: Sequence[RepeatedPoint]) -> dict[str, Any]:
     limited = result.host_limited_points(loop)
     if isinstance(result.facts.spec, ProfileSpec):
         points = [{**stimulus_attributes(each.stimulus), **each.figures} for each in repeated if each.name == loop.part]
@@ -247,7 +247,7 @@ def _line_json(line: TimeLine) -> dict[str, Any]:
         "part": line.part,
         **stimulus_attributes(line.stimulus),
         "samples": len(line),
-        "stretches": line.stretches,
+        "engine_starts": line.engine_starts,
         "complete": line.complete,
         "io_seconds": seconds,
         "iops": rate_per_second(ios, 1000 * seconds) if seconds else None,

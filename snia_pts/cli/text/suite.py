@@ -1,4 +1,4 @@
-"""The results of several tests, as lines of text and as JSON.  Nothing here prints."""
+"""Formats the results of several tests as lines of text and as JSON.  Nothing here prints."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from ...units import capacity, number
 from .formatting import table
 
 
-def overview_lines(told: Overview) -> Iterator[str]:
-    """What became of all tests, as lines of text."""
-    yield told.verdict
+def overview_lines(overview: Overview) -> Iterator[str]:
+    """Yield the results of all tests as lines of text."""
+    yield overview.verdict
     yield ""
     yield from table(
         ("test", "PTS conformant", "duration", "written", "drive fills"),
-        ((line.title, line.conformance, line.duration, *_written(told, line)) for line in told.lines),
+        ((line.title, line.conformance, line.duration, *_written_cells(overview, line)) for line in overview.lines),
     )
-    for line in told.lines:
+    for line in overview.lines:
         yield ""
         yield f"{line.title}: {line.verdict}"
         yield from (f"  {figure}" for figure in line.key_figures)
 
 
-def _written(told: Overview, line: TestLine) -> tuple[str, str]:
-    """How much a test wrote, and how often that fills the drive, as far as it was run, and tells."""
+def _written_cells(overview: Overview, line: TestLine) -> tuple[str, str]:
+    """Return the data that a test wrote, in bytes and in drive fills; unknown if it was not run."""
     if line.ending == NOT_RUN:
         return UNKNOWN, UNKNOWN
     if not math.isfinite(line.written_bytes):
-        return "not told", UNKNOWN
-    fills = told.fills(line.written_bytes)
+        return "not reported", UNKNOWN
+    fills = overview.fills(line.written_bytes)
     return line.least + capacity(line.written_bytes), number(fills) if math.isfinite(fills) else UNKNOWN
 
 
-def overview_json(told: Overview) -> list[dict[str, object]]:
-    """What became of all tests, for programs."""
+def overview_json(overview: Overview) -> list[dict[str, object]]:
+    """Return the results of all tests in the JSON form of docs/formats.rst."""
     return [
         {
             "test": line.test,
@@ -51,5 +51,5 @@ def overview_json(told: Overview) -> list[dict[str, object]]:
             "written_bytes": whole_bytes_or_none(line.written_bytes),
             "report": line.report,
         }
-        for line in told.lines
+        for line in overview.lines
     ]

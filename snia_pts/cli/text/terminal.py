@@ -12,7 +12,7 @@ from ...runner.confirmation import ConfirmDestruction, ConfirmRestart
 from ...runner.events import (
     CalibrationStarted,
     Event,
-    FolderMade,
+    FolderCreated,
     Notice,
     ProgramRunning,
     ResumePlanned,
@@ -45,7 +45,7 @@ class Terminal:
             case Notice():
                 self._clear()
                 say(event.text)
-            case FolderMade() if self._notification:
+            case FolderCreated() if self._notification:
                 self._notification.describe(event)
             case ResumePlanned():
                 self._planned = event
@@ -105,7 +105,7 @@ class Terminal:
 
     def _show_plan(self) -> None:
         if self._planned:
-            print("\n".join(resume_lines(self._planned.folder, self._planned.outlook)), file=sys.stderr)
+            print("\n".join(resume_lines(self._planned.folder, self._planned.resume_plan)), file=sys.stderr)
 
     def _ask_to_restart(self, request: ConfirmRestart) -> str:
         if self._silent:
