@@ -57,7 +57,7 @@ def workloads() -> st.SearchStrategy[ArrayWorkload]:
     ],
 )
 def test_published_iops_of_a_disk(level: int, pre_reads_hit: bool, parts: tuple[int, ...], each: int) -> None:
-    """The example's figures come out with all their parts, rounded to the nearest whole: 101.67 is 102."""
+    """The example's figures come out with all their parts, rounded to integers: 101.67 is 102."""
     work = disk_work(Array(level=level, disks=120), replace(EXAMPLE, pre_reads_hit=pre_reads_hit), 10000)
 
     assert (work.read_iops, work.pre_read_iops, work.write_iops) == parts
@@ -194,7 +194,7 @@ def test_the_example_from_the_command_line(capsys: pytest.CaptureFixture[str]) -
     assert "Each disk needs 112.2 % of its IOPS: overloaded." in text
     assert "Each disk needs 98.9 % of its IOPS, pre-reads from the cache too: within its limit." in text
     assert "The fabric is the bottleneck: the disks fill 6.24 such links." in text
-    assert "rounded to the nearest whole" in text
+    assert "rounded to integers" in text
 
 
 def test_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,9 +21,9 @@ from ...results.comparison import (
     ComparedFigure,
     ContextDifference,
     Difference,
-    possible_causes,
     compare_figures,
     context_differences,
+    possible_causes,
 )
 from ...runner.verification import require_evidence
 from ...text import printable

@@ -11,10 +11,10 @@ from ...errors import UsageError
 from ...model.raid import (
     LINKS,
     Array,
+    ArrayWorkload,
     DiskWork,
     LinkSpeed,
     Throughput,
-    ArrayWorkload,
     disk_work,
     disks_iops,
     disks_mb_per_second,

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from ...model.dut import Dut, AssumedSpeed, megabytes
+from ...model.dut import AssumedSpeed, Dut, megabytes
 from ...procedures.estimator import Estimate, Plan, PlannedStep
 from ...runner.setup import TestEstimate
 from ...spec import Deviation, OperatorSetting, ProfileSpec, Spec
@@ -170,7 +170,7 @@ def _assumptions(plan: Plan) -> Iterator[str]:
         yield f"  assuming exactly {megabytes(speed.write)} MB/s ({speed.source})"
     else:
         yield f"  assuming at most {_maximum(speed)}: {speed.source} (--assume MB/S for a slower drive)"
-        yield f"  assuming streams of at least {megabytes(speed.minimum_write)} MB/s: a slower drive takes longer (--assume)"
+        yield f"  assuming streams of at least {megabytes(speed.minimum_write)} MB/s; a slower drive takes longer"
     yield (
         f"  {plan.assumptions.overhead_seconds:g} s for each round or continuous stimulus, "
         f"{plan.assumptions.between_seconds:g} s between points{f';{missing}' if missing else ''}"
