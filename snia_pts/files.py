@@ -1,7 +1,7 @@
-"""Opens files that others name, creates files of run folders without following symlinks, finds data files.
+"""Open files named by the operator, create files in run folders without following symlinks, find data files.
 
 Inside ``keep_folder_open`` files below that folder are opened relative to its descriptor, even if its path leads
-elsewhere meanwhile.
+elsewhere by then.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ if TYPE_CHECKING:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
 NOT_EMPTY = "it is not empty, and no run overwrites another"
-_PLANTED = "Remove it, and find out who put it there; nothing was written through it."
-#: How many symlinks on the way to a file Linux follows.
-_MOST_LINKS = 40
-#: Folders that are kept open, and their descriptors.
+_UNEXPECTED_FILE_HINT = "Remove it, and find out who put it there; nothing was written through it."
+#: How many symlinks Linux follows on the way to a file.
+_MAX_SYMLINKS = 40
+#: The descriptors of the folders that are kept open.
 _open_folders: dict[Path, int] = {}
 
 
-def open_regular(path: Path, most_bytes: int | None = None) -> BufferedReader:
-    """Open a regular file of at most ``most_bytes`` for reading; raises OSError, also for anything else."""
+def open_regular(path: Path, max_bytes: int | None = None) -> BufferedReader:
+    """Open a regular file of at most ``max_bytes`` for reading.  Raises OSError, also for any other file."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
-        if most_bytes is not None and status.st_size > most_bytes:
-            raise _too_large(most_bytes)
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if max_bytes is not None and status.st_size > max_bytes:
+            raise _too_large(max_bytes)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def read_regular(path: Path, most_bytes: int) -> bytes:
-    """Return what a regular file holds, at most ``most_bytes``; raises OSError for anything else."""
-    with open_regular(path, most_bytes) as file:
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:  # it grew, or its size was told wrong
-        raise _too_large(most_bytes)
+def read_regular(path: Path, max_bytes: int) -> bytes:
+    """Return the content of a regular file of at most ``max_bytes``.  Raises OSError, also for any other file."""
+    with open_regular(path, max_bytes) as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:  # it has grown, or its reported size is wrong
+        raise _too_large(max_bytes)
     return content
 
 
-def _too_large(most_bytes: int) -> OSError:
-    most = f"{most_bytes / 2**20:g} MiB" if most_bytes >= 2**20 else f"{most_bytes / 2**10:g} KiB"
-    return OSError(errno.EFBIG, f"it is larger than {most}")
+def _too_large(max_bytes: int) -> OSError:
+    limit = f"{max_bytes / 2**20:g} MiB" if max_bytes >= 2**20 else f"{max_bytes / 2**10:g} KiB"
+    return OSError(errno.EFBIG, f"it is larger than {limit}")
 
 
 # -- folders ----------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def _too_large(most_bytes: int) -> OSError:
 
 @contextmanager
 def keep_folder_open(folder: Path) -> Iterator[None]:
-    """Keep a descriptor of a folder: inside the block files below this path are opened relative to it.
+    """Keep a folder open: inside the block, files below this path are opened relative to its descriptor.
 
     Raises RunFolderError for a symlink.
     """
@@ -86,10 +86,10 @@ def keep_folder_open(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def directory(folder: Path) -> Iterator[int]:
-    """Give a descriptor of a folder; below a folder that is kept open, symlinks raise RunFolderError."""
+    """Yield a descriptor of a folder; below a folder that is kept open, symlinks raise RunFolderError."""
     base = next((parent for parent in (folder, *folder.parents) if parent in _open_folders), None)
     with ExitStack() as opened:
-        with _named(folder):
+        with _full_path_in_errors(folder):
             if base is None:
                 descriptor = os.open(folder, _FOLDER)
                 opened.callback(os.close, descriptor)
@@ -106,33 +106,32 @@ def _open_folder(name: str | Path, folder: Path, parent: int | None) -> int:
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-            raise _refused(folder, _kind(found)) from None
+            raise _unusable(folder, _kind(os.stat(name, dir_fd=parent, follow_symlinks=False))) from None
         raise
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder in another, unless it is there; raises RunFolderError for anything else in its place."""
-    with directory(path.parent) as parent, _named(path):
+    """Create a folder unless it exists; raises RunFolderError if anything else has its name."""
+    with directory(path.parent) as parent, _full_path_in_errors(path):
         with suppress(FileExistsError):
             os.mkdir(path.name, dir_fd=parent)
-        found = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
-        if not stat.S_ISDIR(found.st_mode):
-            raise _refused(path, _kind(found))
+        status = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISDIR(status.st_mode):
+            raise _unusable(path, _kind(status))
 
 
 def make_empty_folder(path: Path) -> bool:
-    """Make a folder and those above it, or take an empty one; return whether it was made.
+    """Create a folder and its parents, or accept an empty one; return whether it was created.
 
-    Raises RunFolderError for one that holds anything, and for what takes its place meanwhile.
+    Raises RunFolderError if it is not empty, or if anything but a folder takes its place meanwhile.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with directory(path.parent) as parent, _named(path):
-        made = True
+    with directory(path.parent) as parent, _full_path_in_errors(path):
+        created = True
         try:
             os.mkdir(path.name, dir_fd=parent)
         except FileExistsError:
-            made = False
+            created = False
         descriptor = _open_folder(path.name, path, parent)
         try:
             with os.scandir(descriptor) as entries:
@@ -140,7 +139,7 @@ def make_empty_folder(path: Path) -> bool:
                     raise RunFolderError(path=path, reason=NOT_EMPTY)
         finally:
             os.close(descriptor)
-    return made
+    return created
 
 
 # -- files in a folder ------------------------------------------------------------------------------------------------
@@ -149,39 +148,39 @@ def make_empty_folder(path: Path) -> bool:
 class UnbufferedFile(FileIO):
     """A file without a buffer whose ``write`` writes everything, or raises OSError.
 
-    One system call may write a part and report no error: at a quota, a file size limit or the end of the disk.
+    A system call may write only a part and report no error: at a quota, a file size limit or the end of the disk.
     """
 
     def write(self, content: Buffer, /) -> int:
-        left = memoryview(content).cast("B")
-        size = len(left)
-        while left:
-            written = super().write(left)
+        remaining = memoryview(content).cast("B")
+        size = len(remaining)
+        while remaining:
+            written = super().write(remaining)
             if not written:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            left = left[written:]
+            remaining = remaining[written:]
         return size
 
 
 def create(path: Path, *, replace: bool = False) -> UnbufferedFile:
-    """Create a file for reading and writing; raises RunFolderError for anything there already.
+    """Create a file for reading and writing; raises RunFolderError if anything has its name.
 
-    With ``replace``, a regular file of that name is removed first; its other names (hard links) keep their content.
+    With ``replace``, a regular file of that name is removed first; its other names (hard links) keep the content.
     """
-    with directory(path.parent) as folder, _named(path):
+    with directory(path.parent) as folder, _full_path_in_errors(path):
         try:
             descriptor = os.open(path.name, _NEW, 0o644, dir_fd=folder)
         except FileExistsError:
-            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-            if not replace or not stat.S_ISREG(found.st_mode):
-                raise _refused(path, _kind(found)) from None
+            status = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+            if not replace or not stat.S_ISREG(status.st_mode):
+                raise _unusable(path, _kind(status)) from None
             os.unlink(path.name, dir_fd=folder)
             descriptor = os.open(path.name, _NEW, 0o644, dir_fd=folder)
     return UnbufferedFile(descriptor, "r+")
 
 
 def create_file(path: Path, content: bytes, *, replace: bool = False) -> None:
-    """Create a file that holds ``content``; see ``create``."""
+    """Create a file with this content; see ``create``."""
     with create(path, replace=replace) as file:
         try:
             file.write(content)
@@ -191,44 +190,44 @@ def create_file(path: Path, content: bytes, *, replace: bool = False) -> None:
 
 
 def open_to_append(path: Path, *, new: bool = False) -> UnbufferedFile:
-    """Open a regular file without a second name for reading and appending; raises RunFolderError for anything else.
+    """Open a regular file without hard links for reading and appending; raises RunFolderError for any other file.
 
-    ``new`` makes one that is not there.
+    ``new`` creates a missing file.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_CREAT if new else 0)
-    with directory(path.parent) as folder, _named(path):
+    with directory(path.parent) as folder, _full_path_in_errors(path):
         try:
             descriptor = os.open(path.name, flags, 0o644, dir_fd=folder)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-                raise _refused(path, _kind(os.stat(path.name, dir_fd=folder, follow_symlinks=False))) from None
+                raise _unusable(path, _kind(os.stat(path.name, dir_fd=folder, follow_symlinks=False))) from None
             raise
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or not _trusted(found):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not _is_trusted(status):
         os.close(descriptor)
-        raise _refused(path, _kind(found))
+        raise _unusable(path, _kind(status))
     return UnbufferedFile(descriptor, "r+")
 
 
 def rename(path: Path, name: str) -> None:
-    """Give a file another name in its folder."""
-    with directory(path.parent) as folder, _named(path):
+    """Rename a file within its folder."""
+    with directory(path.parent) as folder, _full_path_in_errors(path):
         os.rename(path.name, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a link, if it is there."""
-    with suppress(FileNotFoundError), directory(path.parent) as folder, _named(path):
+    """Remove a file or symlink if it exists."""
+    with suppress(FileNotFoundError), directory(path.parent) as folder, _full_path_in_errors(path):
         os.unlink(path.name, dir_fd=folder)
 
 
 def replace_file(path: Path, content: bytes | Iterable[bytes], *, durable: bool = True) -> None:
-    """Write ``content`` (or its chunks) so that a crash leaves the old file or the new one, never half of it.
+    """Write ``content`` (or its chunks) so that a crash leaves the old file or the new one, never a part.
 
-    What is not ``durable`` is whole as well, but a crash of the host may take it.  Temporary files that killed writers
-    of this file left are removed.
+    A file that is not ``durable`` is never a part either, but may be lost if the host crashes.  Temporary files that
+    killed writers of this file left behind are removed.
     """
-    with directory(path.parent) as folder, _named(path):
+    with directory(path.parent) as folder, _full_path_in_errors(path):
         _remove_stale(path.name, folder)
         temporary, file = _create_temporary(path.name, folder)
         try:
@@ -254,14 +253,14 @@ def _create_temporary(name: str, folder: int) -> tuple[str, BufferedWriter]:
         fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:
             return temporary, file
-        file.close()  # another writer took it for stale before it was locked
+        file.close()  # another writer removed it as stale before it was locked
 
 
 def _remove_stale(name: str, folder: int) -> None:
-    """Remove temporary files for ``name`` whose writer is gone: a living writer has its file locked."""
+    """Remove temporary files for ``name`` whose writer has exited: a running writer has its file locked."""
     temporary = re.compile(rf"\.{re.escape(name)}\.[0-9a-f]{{16}}")
     for stale in filter(temporary.fullmatch, os.listdir(folder)):
-        with suppress(OSError):  # another writer's, or it cannot be removed: no reason not to write
+        with suppress(OSError):  # another writer's, or it cannot be removed: that does not prevent writing
             descriptor = os.open(stale, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -272,107 +271,109 @@ def _remove_stale(name: str, folder: int) -> None:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Have errors name the whole path: calls relative to a descriptor know the last part alone."""
+def _full_path_in_errors(path: Path) -> Iterator[None]:
+    """Put the full path into errors: calls relative to a descriptor know only the last part."""
     try:
         yield
     except OSError as error:
-        if error.errno is not None:
-            error.filename, error.filename2 = str(path), None
+        error.filename, error.filename2 = str(path), None
         raise
 
 
-def _refused(path: Path, what: str) -> RunFolderError:
-    return RunFolderError(path=path.parent, reason=f"{path.name} {what}", hint=_PLANTED)
+def _unusable(path: Path, predicate: str) -> RunFolderError:
+    return RunFolderError(path=path.parent, reason=f"{path.name} {predicate}", hint=_UNEXPECTED_FILE_HINT)
 
 
-def _kind(found: os.stat_result) -> str:
+def _kind(status: os.stat_result) -> str:
+    """Return what a file is, as the predicate of a sentence."""
     kinds = ((stat.S_ISLNK, "symlink"), (stat.S_ISDIR, "directory"), (stat.S_ISFIFO, "named pipe"))
     for is_kind, name in kinds:
-        if is_kind(found.st_mode):
+        if is_kind(status.st_mode):
             return f"is a {name}"
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return "is not a regular file"
-    if found.st_nlink > 1:
-        return f"has {found.st_nlink} names (hard links)"
-    return "exists already" if _trusted(found) else f"belongs to {_owner(found)}"
+    if status.st_nlink > 1:
+        return f"has {status.st_nlink} names (hard links)"
+    return "already exists" if _is_trusted(status) else f"belongs to {_owner(status)}"
 
 
 # -- who may change a folder ------------------------------------------------------------------------------------------
 
 
 def require_private(folder: Path, *, parent: bool = False) -> None:
-    """Raise RunFolderError where root would write to a folder that others may change, or lead elsewhere.
+    """Raise RunFolderError if root would write to a folder that other users may change or redirect.
 
-    Every symlink on the way counts as well.  Where the folder does not exist, the nearest existing one above it counts.
-    ``parent``: the folder that is written to will be made in this one.
+    Every symlink on the way is checked too.  If the folder does not exist, its nearest existing parent is checked.
+    ``parent`` is True if the folder to be written to will be created in this one.
     """
     if os.geteuid() != 0:
         return
-    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
-    real = Path(os.path.realpath(there))
-    if why := misleading(folder.absolute()) or changeable(real, parent=parent or there != folder.absolute()):
+    path = folder.absolute()
+    existing = next(ancestor for ancestor in (path, *path.parents) if ancestor.exists())
+    real = Path(os.path.realpath(existing))
+    if risk := redirect_risk(path) or tampering_risk(real, parent=parent or existing != path):
         raise RunFolderError(
             path=folder,
-            reason=f"root would write to it, and {why}",
+            reason=f"root would write to it, and {risk}",
             hint="Let only root and the user who called sudo change it (chown, chmod go-w), choose another folder, "
             "or run it as its owner.",
         )
 
 
-def misleading(path: Path) -> str:
-    """Return how others may change where an absolute path leads: by a symlink, or by a folder before a ``..``.
+def redirect_risk(path: Path) -> str:
+    """Return how other users may change where an absolute path leads: by a symlink, or by a folder before a ``..``.
 
-    Empty if they cannot; root and the user who called sudo are no others.
+    Empty if they cannot.  Root and the user who called sudo do not count as other users.
     """
-    at, links, left = Path("/"), 0, list(reversed(path.parts[1:]))
-    while left:
-        name = left.pop()
-        here = at / name
+    folder, symlinks, remaining = Path("/"), 0, list(reversed(path.parts[1:]))
+    while remaining:
+        name = remaining.pop()
+        entry = folder / name
         if name == "..":
-            if not at.exists():
-                return f"{at} before a .. does not exist"
-            if why := changeable(at, parent=True):
-                return why
-            at = at.parent
-        elif not here.is_symlink():
-            at = here
-        elif not _trusted(found := here.lstat()):
-            return f"{here} is a symlink that belongs to {_owner(found)}"
-        elif why := changeable(at, parent=True):
-            return why
-        elif (links := links + 1) > _MOST_LINKS:
-            return f"{here} is one of too many symlinks"
+            if not folder.exists():
+                return f"{folder} before a .. does not exist"
+            if risk := tampering_risk(folder, parent=True):
+                return risk
+            folder = folder.parent
+        elif not entry.is_symlink():
+            folder = entry
+        elif not _is_trusted(status := entry.lstat()):
+            return f"{entry} is a symlink that belongs to {_owner(status)}"
+        elif risk := tampering_risk(folder, parent=True):
+            return risk
+        elif (symlinks := symlinks + 1) > _MAX_SYMLINKS:
+            return f"{entry} is one of too many symlinks"
         else:
-            target = here.readlink()
-            at = Path("/") if target.is_absolute() else at
-            left += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+            target = entry.readlink()
+            folder = Path("/") if target.is_absolute() else folder
+            remaining += reversed(target.parts[1:] if target.is_absolute() else target.parts)
     return ""
 
 
-def changeable(folder: Path, *, parent: bool = False) -> str:
-    """Return how others than root and the user behind sudo may change a folder or one above; nothing unless root asks.
+def tampering_risk(folder: Path, *, parent: bool = False) -> str:
+    """Return how users other than root and the one who called sudo may change a folder or one of its parents.
 
-    As a parent, a sticky directory is safe: others cannot rename in it what is not theirs.
+    Empty if they cannot, and if this process does not run as root.  A sticky directory is safe as a parent: in it,
+    users can rename only their own files.
     """
     if os.geteuid() != 0:
         return ""
-    for each in (folder, *folder.parents):
-        found = each.stat()
-        if not _trusted(found):
-            return f"{each} belongs to {_owner(found)}"
-        if (parent or each != folder) and found.st_mode & stat.S_ISVTX:
+    for ancestor in (folder, *folder.parents):
+        status = ancestor.stat()
+        if not _is_trusted(status):
+            return f"{ancestor} belongs to {_owner(status)}"
+        if (parent or ancestor != folder) and status.st_mode & stat.S_ISVTX:
             continue
-        if found.st_mode & stat.S_IWOTH:
-            return f"everybody may change {each}"
-        if found.st_mode & stat.S_IWGRP and not _is_private_group(each, found.st_gid):
-            return f"the group {_group(found.st_gid)} may change {each}"
+        if status.st_mode & stat.S_IWOTH:
+            return f"every user may change {ancestor}"
+        if status.st_mode & stat.S_IWGRP and not _is_private_group(ancestor, status.st_gid):
+            return f"the group {_group(status.st_gid)} may change {ancestor}"
     return ""
 
 
-def _trusted(found: os.stat_result) -> bool:
-    """Whether root may rely on the owner: root, or the user who called sudo.  Anybody else relies on all owners."""
-    return os.geteuid() != 0 or found.st_uid in _trusted_users()
+def _is_trusted(status: os.stat_result) -> bool:
+    """Return whether root may trust the owner: root, or the user who called sudo.  Other users trust all owners."""
+    return os.geteuid() != 0 or status.st_uid in _trusted_users()
 
 
 def _trusted_users() -> frozenset[int]:
@@ -381,26 +382,26 @@ def _trusted_users() -> frozenset[int]:
 
 
 def _is_private_group(folder: Path, group: int) -> bool:
-    """Whether all members of a folder's group are trusted, and no list of access rights names anybody else."""
+    """Return whether all members of a folder's group are trusted, and it has no access control list."""
     import grp
     import pwd
 
     try:
-        listed = "system.posix_acl_access" in os.listxattr(folder)
+        has_acl = "system.posix_acl_access" in os.listxattr(folder)
         members = {pwd.getpwnam(name).pw_uid for name in grp.getgrgid(group).gr_mem}
     except (OSError, KeyError):
         return False
     members |= {user.pw_uid for user in pwd.getpwall() if user.pw_gid == group}
-    return not listed and members <= _trusted_users()
+    return not has_acl and members <= _trusted_users()
 
 
-def _owner(found: os.stat_result) -> str:
+def _owner(status: os.stat_result) -> str:
     import pwd
 
     try:
-        return f"{pwd.getpwuid(found.st_uid).pw_name} (user {found.st_uid})"
+        return f"{pwd.getpwuid(status.st_uid).pw_name} (user {status.st_uid})"
     except KeyError:
-        return f"user {found.st_uid}"
+        return f"user {status.st_uid}"
 
 
 def _group(number: int) -> str:
@@ -413,13 +414,13 @@ def _group(number: int) -> str:
 
 
 def data_folder(name: str) -> Path:
-    """Return the folder ``specs`` or ``reports``: in the package where it is installed, beside it in a checkout."""
+    """Return the folder ``specs`` or ``reports``: in the package if it is installed, beside it in a checkout."""
     package = Path(__file__).parent
     installed = package / "data" / name
     return installed if installed.is_dir() else package.parent / name
 
 
 def shell_quoted(path: Path) -> str:
-    """Return a path as a command in a shell takes it, whatever it is called."""
+    """Return a path quoted for a shell command; one that begins with - is not taken for an option."""
     text = str(path)
     return shlex.quote(f"./{text}" if text.startswith("-") else text)

@@ -1,4 +1,4 @@
-"""Text of devices, files and operators as outputs may show it; and the known word that a mistyped one resembles."""
+"""Make text from devices, files and operators safe to print; suggest the correct word for a mistyped one."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ import unicodedata
 from collections.abc import Iterable
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_KEPT_SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
-#: Control, format (among them the bidirectional ones), surrogate, private and unassigned characters; separators of
-#: lines and paragraphs.
+_NO_BREAK_SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
+#: Unicode categories: control, format (includes bidirectional controls), surrogate, private and unassigned characters;
+#: line and paragraph separators.
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
-class _Shown(dict[int, str]):
-    """What each character is shown as, by its number; looked up once."""
+class _PrintableTable(dict[int, str]):
+    """A table for ``str.translate``: each code point and its printable replacement, determined once."""
 
-    def __missing__(self, number: int) -> str:
-        sign = chr(number)
-        self[number] = shown = _REPLACEMENT if unicodedata.category(sign) in _UNPRINTABLE else sign
-        return shown
+    def __missing__(self, code_point: int) -> str:
+        character = chr(code_point)
+        self[code_point] = text = _REPLACEMENT if unicodedata.category(character) in _UNPRINTABLE else character
+        return text
 
 
-_SHOWN = _Shown()
-_SHOWN_LINES = _Shown({ord("\n"): "\n", ord("\t"): "\t"})
+_TABLE = _PrintableTable()
+_TABLE_WITH_LINES = _PrintableTable({ord("\n"): "\n", ord("\t"): "\t"})
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """Return ``text`` with every character that cannot be printed as U+FFFD; ``lines`` keeps line feeds and tabs."""
-    return text.translate(_SHOWN_LINES if lines else _SHOWN)
+    """Return ``text`` with each unprintable character replaced by U+FFFD; ``lines`` keeps line feeds and tabs."""
+    return text.translate(_TABLE_WITH_LINES if lines else _TABLE)
 
 
-def plain(text: str) -> str:
-    """Return ``text`` on one line with single spaces, and what cannot be printed as U+FFFD."""
-    return printable(re.sub(rf"[^\S{_KEPT_SPACES}]+", " ", text).strip()).strip()
+def one_line(text: str) -> str:
+    """Return ``text`` on one line with single spaces, each unprintable character replaced by U+FFFD."""
+    return printable(re.sub(rf"[^\S{_NO_BREAK_SPACES}]+", " ", text).strip()).strip()
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return ``did you mean X?`` for the one of ``known`` that is most like ``word``; empty where none is."""
-    from difflib import get_close_matches  # only a mistake needs it
+def suggestion(word: str, valid_words: Iterable[str]) -> str:
+    """Return ``did you mean X?`` for the valid word most similar to ``word``; empty if none is similar."""
+    from difflib import get_close_matches  # only needed after a mistake
 
-    return "".join(f"did you mean {each}?" for each in get_close_matches(word, list(known), n=1))
+    return "".join(f"did you mean {match}?" for match in get_close_matches(word, list(valid_words), n=1))

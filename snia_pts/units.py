@@ -1,7 +1,7 @@
-"""Sizes, times and counts as people read and write them.
+"""Parse and format sizes, times and counts.
 
-Transfer sizes and offsets are binary (KiB = 1024 bytes), capacity and throughput decimal
-(MB = 10^6 bytes), as PTS 2.0.2 section 2.4.1 asks.
+Transfer sizes and offsets are binary (KiB = 1024 bytes), capacity and throughput decimal (MB = 10^6 bytes), as PTS
+2.0.2 section 2.4.1 requires.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from annotated_types import Ge, Le
 
 from .errors import UsageError
 
-#: No number of bytes, I/Os, nanoseconds or anything else that can be asked for or measured is greater.
+#: Upper bound for every quantity, requested or measured: bytes, I/Os, nanoseconds and others.
 MAX_QUANTITY = 10**18
 Amount = Annotated[int, Ge(0), Le(MAX_QUANTITY)]
 Quantity = Annotated[float, Ge(0), Le(MAX_QUANTITY)]
-#: Of two quantities.
+#: The difference of two quantities.
 Difference = Annotated[float, Ge(-MAX_QUANTITY), Le(MAX_QUANTITY)]
 
-#: Stands between thousands.
+#: Thousands separator.
 NARROW_NBSP = "\N{NARROW NO-BREAK SPACE}"
 KIB = 1024
 MIB = 1024 * KIB
@@ -32,7 +32,7 @@ GIB = 1024 * MIB
 MB = 10**6
 GB = 10**9
 
-_WHOLE = re.compile(r"[0-9]{1,19}")
+_DIGITS = re.compile(r"[0-9]{1,19}")
 _SIZE = re.compile(r"(?P<number>\d{1,20}(\.\d{1,20})?)\s*(?P<unit>[a-z]*)", re.IGNORECASE | re.ASCII)
 _SIZE_UNITS = {
     "": 1,
@@ -56,7 +56,7 @@ _SIZE_UNITS = {
 def parse_size(text: str) -> int:
     """Return the bytes that ``text`` names: ``4K`` and ``4KiB`` are 4096, ``4kB`` is 4000.
 
-    Raises UsageError when it is no whole, positive number of bytes.
+    Raises UsageError unless it is a whole, positive number of bytes.
     """
     match = _SIZE.fullmatch(text.strip())
     factor = _SIZE_UNITS.get(match["unit"].lower()) if match else None
@@ -69,13 +69,13 @@ def parse_size(text: str) -> int:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number below 2^63 that ``text`` is; None where it is anything else than its plain digits."""
-    number = int(text) if _WHOLE.fullmatch(text) else None
+    """Return a number below 2^63 from its decimal digits; None for any other text."""
+    number = int(text) if _DIGITS.fullmatch(text) else None
     return number if number is not None and number < 1 << 63 else None
 
 
 def block_size(size_bytes: int) -> str:
-    """Return a transfer size in KiB as the standard writes it: ``0.5 KiB``, ``1024 KiB``."""
+    """Return a transfer size in KiB as in the standard: ``0.5 KiB``, ``1024 KiB``."""
     return f"{size_bytes / KIB:g} KiB"
 
 
@@ -94,8 +94,8 @@ def exact_capacity(size_bytes: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in its two largest units, rounded to the smaller: ``4 h 40 min``, ``1 min 05 s``, ``0.5 s``."""
-    if seconds < 59.95:  # more is 60 s in three digits
+    """Return a time in its two largest units, rounded to the smaller one: ``4 h 40 min``, ``1 min 05 s``, ``0.5 s``."""
+    if seconds < 59.95:  # a longer time would be printed as 60 s
         return f"{seconds:.3g} s"
     if (whole_seconds := round(seconds)) < 3600:
         return "{} min {:02} s".format(*divmod(whole_seconds, 60))
@@ -113,13 +113,14 @@ def number(value: float, *, digits: int = 4) -> str:
 
 
 def distinct_digits(values: Iterable[float]) -> int:
-    """Return with how many ``digits``, four at least, ``number`` prints different values differently."""
-    different = {value for value in values if math.isfinite(value)}
-    return next(
-        (d for d in range(4, 17) if len({number(value, digits=d) for value in different}) == len(different)), 17
-    )
+    """Return the fewest ``digits``, at least four, with which ``number`` prints different values differently."""
+    distinct = {value for value in values if math.isfinite(value)}
+    for digits in range(4, 17):
+        if len({number(value, digits=digits) for value in distinct}) == len(distinct):
+            return digits
+    return 17
 
 
 def counted(count: int, noun: str) -> str:
-    """``1 round``, ``5 rounds``."""
+    """Return a count with its noun: ``1 round``, ``5 rounds``."""
     return f"{count} {noun}{'s' * (count != 1)}"

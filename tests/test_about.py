@@ -18,8 +18,8 @@ from PIL import Image
 
 from snia_pts.cli.main import main
 from snia_pts.errors import ReportError, SpecError
-from snia_pts.model.annotations import Annotations, read_about
-from snia_pts.model.description import AS_TOLD
+from snia_pts.model.annotations import Annotations, read_annotations
+from snia_pts.model.description import STATED
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import data, pages
 from snia_pts.report import registry as building
@@ -28,6 +28,7 @@ from snia_pts.report.formats import rst, xlsx
 from snia_pts.report.sections.logo import logo
 from snia_pts.results.comparison import context_differences
 from snia_pts.results.result import TestResult
+from snia_pts.results.warnings import run_warnings
 from snia_pts.spec.reader import SPECS
 from tests import samples
 
@@ -66,7 +67,7 @@ def with_about(about: Annotations) -> TestResult:
 
 def test_a_file_is_read_with_the_logo_beside_it(tmp_path: Path) -> None:
     """The logo's path is seen from the file, not from where somebody works."""
-    about = read_about(told(tmp_path))
+    about = read_annotations(told(tmp_path))
     assert about == Annotations(
         operator="A. Tester",
         vendor="Example Storage",
@@ -80,7 +81,7 @@ def test_a_file_is_read_with_the_logo_beside_it(tmp_path: Path) -> None:
 
 def test_nothing_has_to_be_said(tmp_path: Path) -> None:
     """A file with nothing but its format says nothing."""
-    assert read_about(told(tmp_path, "format = 1")) == Annotations()
+    assert read_annotations(told(tmp_path, "format = 1")) == Annotations()
 
 
 @pytest.mark.parametrize(
@@ -94,12 +95,12 @@ def test_nothing_has_to_be_said(tmp_path: Path) -> None:
         (f"format = 1\nnotes = {['n'] * 21}", ": notes: expected at most 20 entries"),
         ("format = 1\n[features]\n'' = 'x'", ": features: '': expected a short line"),
         ("format = 1\nlogo = 'none.png'", "logo: 'none.png': No such file"),
-        ("format = 1\nlogo = '.'", "logo: '.': it is no regular file"),
+        ("format = 1\nlogo = '.'", "logo: '.': it is not a regular file"),
         ("format = 1\nlogo = 'about.toml'", "logo: 'about.toml': expected a PNG as the logo"),
         (
             "format = 1\ncapacity = 'much'\nlogo = '.'\nvendr = 'x'",
             "has 3 mistakes:\n  {0}: vendr: expected no such key; did you mean vendor?\n"
-            "  {0}: logo: '.': it is no regular file\n"
+            "  {0}: logo: '.': it is not a regular file\n"
             "  {0}: capacity: 'much': expected a size like 960 GB",
         ),
     ],
@@ -107,7 +108,7 @@ def test_nothing_has_to_be_said(tmp_path: Path) -> None:
 def test_every_mistake_of_the_file_is_told(tmp_path: Path, text: str, says: str) -> None:
     """Each with its key, and with the remedy of this file."""
     with pytest.raises(SpecError) as raised:
-        read_about(told(tmp_path, text))
+        read_annotations(told(tmp_path, text))
     assert str(raised.value).startswith(f"The file of --about {tmp_path / 'about.toml'} has ")
     assert says.replace("{0}", str(tmp_path / "about.toml")) in str(raised.value)
     assert "docs/usage.rst" in raised.value.hint
@@ -127,7 +128,7 @@ def test_every_mistake_of_the_file_is_told(tmp_path: Path, text: str, says: str)
 def test_a_logo_that_cannot_be_drawn_is_refused_before_the_test(tmp_path: Path, picture: bytes, says: str) -> None:
     """Not after hours, when the report is made."""
     with pytest.raises(SpecError, match="1 mistake") as raised:
-        read_about(told(tmp_path, picture=picture))
+        read_annotations(told(tmp_path, picture=picture))
     assert says in str(raised.value)
 
 
@@ -156,7 +157,7 @@ def test_the_logo_stands_on_the_first_page_alone() -> None:
 
 def test_what_people_say_is_told(tmp_path: Path) -> None:
     """In the header, on the first page, in result.xml and in the tables; nothing of it where nobody says anything."""
-    about = read_about(told(tmp_path))
+    about = read_annotations(told(tmp_path))
     result = with_about(about)
     text = rst.render(building.build(result))
     for said in ("A. Tester", "Example Storage", "3D TLC", "on board", "An engineering sample.", "24 °C"):
@@ -263,12 +264,12 @@ def silent(about: Annotations, **device: Any) -> TestResult:
 
 def told_warnings(result: TestResult) -> list[str]:
     """Return the warnings of what the operator tells."""
-    return [f"{each.what}: {each.detail}" for each in result.warnings if AS_TOLD in each.what]
+    return [f"{each.what}: {each.detail}" for each in run_warnings(result) if STATED in each.what]
 
 
 def test_a_device_that_does_not_tell_is_described(tmp_path: Path) -> None:
     """Names and features are read, these in the order of the file."""
-    about = read_about(told(tmp_path, TOLD))
+    about = read_annotations(told(tmp_path, TOLD))
     assert (about.model, about.serial, about.firmware, about.capacity) == ("Example X1", "0123", "7.1", "960 GB")
     assert [each.name for each in about.features] == ["power loss protection", "*endurance*"]
 
@@ -288,13 +289,13 @@ def test_a_device_that_does_not_tell_is_described(tmp_path: Path) -> None:
 def test_every_mistake_of_a_description_is_told(tmp_path: Path, text: str, says: str) -> None:
     """Each with its key."""
     with pytest.raises(SpecError) as raised:
-        read_about(told(tmp_path, f"format = 1\n{text}"))
+        read_annotations(told(tmp_path, f"format = 1\n{text}"))
     assert says in str(raised.value)
 
 
 def test_what_the_operator_tells_of_a_device_is_marked(tmp_path: Path) -> None:
     """In the header, in full on the last page; without a warning where the device says nothing else."""
-    result = silent(read_about(told(tmp_path, TOLD)))
+    result = silent(read_annotations(told(tmp_path, TOLD)))
     text = " ".join(rst.render(building.build(result)).split())
     for said in ("Example X1 (as told)", "0123 (as told)", "7.1 (as told)"):
         assert said in text, said
@@ -332,7 +333,7 @@ def test_what_the_device_tells_is_taken() -> None:
 
 def test_a_description_is_in_every_output(tmp_path: Path) -> None:
     """In result.xml by its grammar, and in the tables for programs, where no text is a formula."""
-    result = silent(read_about(told(tmp_path, TOLD)))
+    result = silent(read_annotations(told(tmp_path, TOLD)))
     root = result_xml(result)
     etree.XMLSchema(etree.parse(str(SPECS / "result.xsd"))).assertValid(etree.fromstring(root))
     assert b'model="Example X1" serial="0123" firmware="7.1" capacity="960 GB"' in root

@@ -18,7 +18,7 @@ from snia_pts.errors import HostFailed, RecordError, RunFolderError
 from snia_pts.model.measurement import IdleOutcome, Measurement, Outcome, Sample
 from snia_pts.model.steps import ContinuousStimulus, Idle, Round, Step
 from snia_pts.record.entries import BEFORE, EndEntry, Entry, OutcomeEntry, StartEntry, StepEntry, line
-from snia_pts.record.journal import Journal, is_written
+from snia_pts.record.journal import Journal, is_locked
 from snia_pts.record.journal_reader import JournalReader, is_complete
 from snia_pts.results.builder import ResultBuilder
 from snia_pts.spec.reader import read_specification
@@ -115,7 +115,7 @@ def test_no_journal_is_written_over(tmp_path: Path) -> None:
     """A journal that exists is not opened for writing again."""
     (tmp_path / "journal.jsonl").write_text("precious")
 
-    with pytest.raises(RunFolderError, match="exists already"):
+    with pytest.raises(RunFolderError, match="already exists"):
         Journal(tmp_path / "journal.jsonl")
 
     assert (tmp_path / "journal.jsonl").read_text() == "precious"
@@ -163,8 +163,8 @@ def test_a_journal_says_that_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     with Journal(path) as journal:
         journal.append(ENTRIES[0])
-        assert is_written(path)
-    assert not is_written(path)
+        assert is_locked(path)
+    assert not is_locked(path)
 
 
 def test_a_removed_journal_is_noticed(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_entries_out_of_order_are_refused(listed: list[Entry], complaint: str, t
 
 def test_a_folder_is_no_journal(tmp_path: Path) -> None:
     """What cannot be read gives RecordError with the reason."""
-    with pytest.raises(RecordError, match="no regular file"):
+    with pytest.raises(RecordError, match="not a regular file"):
         read(tmp_path)
 
 

@@ -308,7 +308,7 @@ def test_resume_writes_through_nothing(tmp_path: Path, victim: Path) -> None:
 #: Owner, group and rights of a folder, and what is said of it.
 CHANGEABLE = {
     "somebody else's": (4711, 0, 0o755, "belongs to user 4711"),
-    "everybody's": (0, 0, 0o777, "everybody may change"),
+    "everybody's": (0, 0, 0o777, "every user may change"),
     "a group's": (0, 4711, 0o775, "the group 4711 may change"),
 }
 
@@ -349,7 +349,7 @@ def test_root_adds_nothing_to_a_run_that_others_may_change(
     code, said = called(capsys, verb[0], stored, *verb[1:])
 
     assert code == 5, said
-    assert "everybody may change" in said
+    assert "every user may change" in said
     assert {path: content(path) for path in stored.rglob("*") if path.is_file()} == before
     assert called(capsys, "assess", stored)[0] in (0, 14)
 
@@ -538,7 +538,7 @@ def test_an_export_replaces_no_file_that_appears_meanwhile(
     code, said = called(capsys, "export", stored, "--to", "tkperf", "--out", place)
 
     assert code == 5
-    assert "x.xml exists already" in said
+    assert "x.xml already exists" in said
     assert place.read_text() == "theirs"
 
 

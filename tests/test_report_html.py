@@ -10,7 +10,7 @@ from snia_pts.report.figures import render as drawing
 from snia_pts.report.formats import html, rst
 from snia_pts.report.registry import build
 from snia_pts.results.result import TestResult
-from snia_pts.text import plain
+from snia_pts.text import one_line
 from tests import samples
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
@@ -66,7 +66,7 @@ def test_figures_are_inside_with_words_for_those_who_cannot_see_them() -> None:
         kind, _, data = (image["src"] or "").partition(",")
         assert kind == "data:image/svg+xml;base64"
         assert base64.b64decode(data) == drawn[figure.name]
-        assert image["alt"] == plain(figure.alt)
+        assert image["alt"] == one_line(figure.alt)
     ids = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
 

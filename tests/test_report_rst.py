@@ -16,7 +16,7 @@ from snia_pts.report.registry import build
 from snia_pts.report.tables import Column, Table
 from snia_pts.results.result import RunWarning, TestResult
 from snia_pts.spec import Deviation
-from snia_pts.text import plain
+from snia_pts.text import one_line
 from tests import samples
 
 MARKUP = [
@@ -111,19 +111,19 @@ def only_text(paragraph: nodes.Element) -> bool:
 @pytest.mark.parametrize("text", MARKUP)
 def test_no_markup_survives_in_a_paragraph(text: str) -> None:
     """Escaped, each kind of RST markup reads as the text that it is."""
-    document = read(f"Before.\n\n{rst.escape(text)}\n\nAfter.\n" if plain(text) else "Before.\n\nAfter.\n")
+    document = read(f"Before.\n\n{rst.escape(text)}\n\nAfter.\n" if one_line(text) else "Before.\n\nAfter.\n")
     paragraphs = [child for child in document.children if isinstance(child, nodes.paragraph)]
     assert len(paragraphs) == len(document.children)
     assert all(only_text(paragraph) for paragraph in paragraphs)
-    if plain(text):
-        assert paragraphs[1].astext() == plain(text)
+    if one_line(text):
+        assert paragraphs[1].astext() == one_line(text)
 
 
 @given(texts())
 @settings(max_examples=300)
 def test_any_text_reads_back_as_itself(text: str) -> None:
     """A paragraph, a title and a table's cell give back any text, on one line, and hold nothing but text."""
-    shown = plain(text)
+    shown = one_line(text)
     if not shown:
         return
     title = rst.escape(f"T {text}")
@@ -132,7 +132,7 @@ def test_any_text_reads_back_as_itself(text: str) -> None:
     section = document.children[0]
     assert isinstance(section, nodes.section)
     heading, paragraph, found = section.children
-    assert heading.astext() == plain(f"T {text}")
+    assert heading.astext() == one_line(f"T {text}")
     assert isinstance(found, nodes.table)
     cells = list(found.findall(nodes.paragraph))
     assert [cell.astext() for cell in (paragraph, *cells)] == [shown] * 3
@@ -165,7 +165,7 @@ def test_any_text_in_any_field_gives_a_valid_report(text: str) -> None:
     assert {getattr(node, "tagname", "") for node in document.findall()} <= allowed
     assert len(list(document.findall(nodes.section))) == 2
     cells = [cell.astext() for cell in document.findall(nodes.entry)]
-    assert cells.count(plain(text) or "") >= 4
+    assert cells.count(one_line(text) or "") >= 4
 
 
 def with_text(text: str) -> TestResult:
@@ -197,8 +197,8 @@ def test_a_cell_of_any_length_is_read() -> None:
 
 def test_control_characters_are_made_visible() -> None:
     """Escape sequences, direction overrides and lone surrogates become U+FFFD; spaces of all kinds one space."""
-    assert plain("a\x1b[31m\u202e\ud800b\r\n\t c") == "a\ufffd[31m\ufffd\ufffdb c"
-    assert plain("12\u202f345") == "12\u202f345"
+    assert one_line("a\x1b[31m\u202e\ud800b\r\n\t c") == "a\ufffd[31m\ufffd\ufffdb c"
+    assert one_line("12\u202f345") == "12\u202f345"
 
 
 def test_the_source_is_readable() -> None:

@@ -20,7 +20,7 @@ from snia_pts.analysis.steady_state import determine
 from snia_pts.errors import RecordError
 from snia_pts.model.health import HealthText
 from snia_pts.model.measurement import average_response_us, percentile_response_us
-from snia_pts.model.time_series import COLUMNS, VITALS, TimeLine
+from snia_pts.model.time_series import COLUMNS, TELEMETRY_COLUMNS, TimeLine
 from snia_pts.record import result_xml as result_xml_module
 from snia_pts.record.document import parse
 from snia_pts.record.folder import RunFolder
@@ -158,11 +158,11 @@ def test_what_was_seen_of_drive_and_host_is_told() -> None:
     result = watched(samples.result_of("wsat"))
     first = replace(
         result.time_lines[0].measurements[0],
-        vitals=vitals(celsius=41.5, link_errors=2, block=block_statistics(queue=31.25)),
+        telemetry=vitals(celsius=41.5, link_errors=2, block=block_statistics(queue=31.25)),
     )
     line = replace(result.time_lines[0], measurements=[first, *result.time_lines[0].measurements[1:]])
     document = parse(result_xml(replace(result, time_lines=(line, *result.time_lines[1:]))), "")
-    told = document.find("time_line/measurement/vitals")
+    told = document.find("time_line/measurement/telemetry")
     assert told is not None
     assert dict(told.attrib) == {
         "seconds": "1",
@@ -175,7 +175,7 @@ def test_what_was_seen_of_drive_and_host_is_told() -> None:
         "queue": "31.25",
         "busy_percent": "99",
     }
-    for name in VITALS:
+    for name in TELEMETRY_COLUMNS:
         stored = [float(text) for text in (document.findtext(f"time_line/samples/{name}") or "").split()]
         assert stored == list(getattr(line, name))
 
@@ -198,7 +198,7 @@ def test_the_health_of_the_drive_is_told() -> None:
     }
     assert [each.get("reason") for each in found.findall("health/unread")] == ["nvme ocp: no"]
     assert [dict(each.attrib) for each in found.findall("health/text")] == [
-        {"at": BEFORE.at, "name": label.name, "text": 'release "7"', "source": "OCP log C0h"}
+        {"at": BEFORE.read_at, "name": label.name, "text": 'release "7"', "source": "OCP log C0h"}
     ]
     amplification = found.find("health/write_amplification")
     assert amplification is not None
@@ -240,12 +240,12 @@ def test_operating_points_are_told() -> None:
 
 def test_gaps_are_told_by_part_and_wish() -> None:
     """Idle times that a test asked for stand apart from pauses it did not want, for each part."""
-    gaps = [element for element in parse(of("hir")[1], "").findall("gaps") if element.get("asked_seconds")]
+    gaps = [element for element in parse(of("hir")[1], "").findall("gaps") if element.get("requested_seconds")]
 
-    assert [float(gap.get("asked_seconds", "")) for gap in gaps] == [5, 10, 15, 25, 50]
+    assert [float(gap.get("requested_seconds", "")) for gap in gaps] == [5, 10, 15, 25, 50]
     assert [int(gap.get("count", "")) for gap in gaps] == [360] * 5
     for gap in gaps:
-        asked = 1000 * float(gap.get("asked_seconds", ""))
+        asked = 1000 * float(gap.get("requested_seconds", ""))
         assert asked <= float(gap.get("median_ms", "")) <= float(gap.get("worst_ms", "")) < asked + 1000
 
 
@@ -434,7 +434,7 @@ def test_a_special_file_is_no_result(target: str, tmp_path: Path) -> None:
     """What could not be read to its end in time and memory is refused at once."""
     special(tmp_path / "result.xml", target)
 
-    with pytest.raises(RecordError, match=r"it is (no regular file|larger than 256 MiB)"):
+    with pytest.raises(RecordError, match=r"it is (not a regular file|larger than 256 MiB)"):
         differences(tmp_path / "result.xml", result_xml(RESULT))
 
 
@@ -473,7 +473,7 @@ def test_a_special_file_is_no_journal(target: str, tmp_path: Path) -> None:
     """A journal that is a pipe or a device is refused at once."""
     special(tmp_path / "journal.jsonl", target)
 
-    with pytest.raises(RecordError, match="it is no regular file"):
+    with pytest.raises(RecordError, match="it is not a regular file"):
         JournalReader(tmp_path / "journal.jsonl")
 
 

@@ -121,7 +121,7 @@ def test_a_preset_may_be_the_users_own(tmp_path: Path) -> None:
         (["iops", "sim:no-such"], UsageError.exit_code, "enterprise-nvme"),
         (["iops", "sim:"], UsageError.exit_code, "enterprise-nvme"),
         (["iops", "sim:/no/such.toml"], SpecError.exit_code, "no such file"),
-        (["iops", "sim:/dev/zero"], SpecError.exit_code, "it is no regular file"),
+        (["iops", "sim:/dev/zero"], SpecError.exit_code, "it is not a regular file"),
         (["iops", "sim:optane", "--size", "1G"], UsageError.exit_code, "--size is for real targets"),
         (["iops", "sim:optane", "--purge", "none"], UsageError.exit_code, "--purge is for real targets"),
         (["wsat", "sim:optane", "--refill-buffers"], UsageError.exit_code, "--refill-buffers is for real targets"),

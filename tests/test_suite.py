@@ -45,15 +45,15 @@ def results(**endings: TestResult | None) -> list[tuple[str, TestResult | None]]
 def test_a_folder_of_all_is_known_again(tmp_path: Path) -> None:
     """What was asked for is read back; a test without a journal was not run."""
     made = SuiteFolder.create(tmp_path / "all", ("iops", "wsat"))
-    (made.place("wsat")).mkdir()
-    (made.place("wsat") / "journal.jsonl").write_text("begun\n")
+    (made.run_path("wsat")).mkdir()
+    (made.run_path("wsat") / "journal.jsonl").write_text("begun\n")
 
     found = SuiteFolder.existing(tmp_path / "all")
 
     assert found is not None
     assert found.tests == ("iops", "wsat")
-    assert found.run("iops") is None
-    assert found.run("wsat") is not None
+    assert found.run_folder("iops") is None
+    assert found.run_folder("wsat") is not None
 
 
 def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ def test_a_folder_in_which_nothing_began_is_discarded(tmp_path: Path) -> None:
     there.mkdir()
     found = SuiteFolder.create(there, ("iops",))
     begun = SuiteFolder.create(tmp_path / "begun", ("iops",))
-    begun.place("iops").mkdir()
-    (begun.place("iops") / "journal.jsonl").write_text("begun\n")
+    begun.run_path("iops").mkdir()
+    (begun.run_path("iops") / "journal.jsonl").write_text("begun\n")
 
     for folder in (made, found, begun):
         folder.discard()
@@ -109,7 +109,7 @@ def test_a_special_file_is_no_suite(target: str, tmp_path: Path) -> None:
     """What could not be read to its end in time and memory is refused at once."""
     special(tmp_path / "suite.json", target)
 
-    with pytest.raises(RecordError, match=r"suite\.json: it is (no regular file|larger than 1 MiB)"):
+    with pytest.raises(RecordError, match=r"suite\.json: it is (not a regular file|larger than 1 MiB)"):
         SuiteFolder.existing(tmp_path)
 
 
@@ -355,8 +355,8 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SuiteFolder:
     """A stored run of three tests, the second of which was stopped."""
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
     folder = SuiteFolder.create(tmp_path / "all", ("throughput", "latency", "wsat"))
-    store_run(folder.place("throughput"), "throughput")
-    cut_journal(store_run(folder.place("latency"), "latency"), 30)
+    store_run(folder.run_path("throughput"), "throughput")
+    cut_journal(store_run(folder.run_path("latency"), "latency"), 30)
     return folder
 
 
@@ -389,17 +389,17 @@ def test_report_makes_all_reports_and_the_summary(stored: SuiteFolder, capsys: p
     about = stored.path.parent / "about.toml"
     about.write_text("format = 1\nvendor = 'Example Storage'")
     assert main(["report", str(stored.path), "--to", "rst", "--about", str(about)]) == 0
-    for place in (stored.path / "summary.rst", stored.place("throughput") / "report.rst"):
+    for place in (stored.path / "summary.rst", stored.run_path("throughput") / "report.rst"):
         assert "Example Storage" in place.read_text()
     told = capsys.readouterr().err
-    assert f"report.pdf, report.html, report.xlsx in {stored.place('throughput')};" in told
+    assert f"report.pdf, report.html, report.xlsx in {stored.run_path('throughput')};" in told
     assert f"summary.pdf, summary.html in {stored.path};" in told
     assert "throughput/report.rst" in (stored.path / "summary.rst").read_text(), "the summary names an older report"
 
 
 def test_forged_evidence_in_one_run_is_told(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code of all is that of a record that cannot be trusted when one run's is."""
-    next((stored.place("throughput") / "evidence").glob("*.json")).write_text("forged")
+    next((stored.run_path("throughput") / "evidence").glob("*.json")).write_text("forged")
 
     assert main(["assess", str(stored.path)]) == 14
     assert "Stored files differ" in capsys.readouterr().out
@@ -408,7 +408,7 @@ def test_forged_evidence_in_one_run_is_told(stored: SuiteFolder, capsys: pytest.
 def test_a_linked_folder_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """A test's folder that is a link to another run is told, and nothing is written there."""
     elsewhere = store_run(stored.path.parent / "elsewhere", "wsat")
-    stored.place("wsat").symlink_to(elsewhere.path)
+    stored.run_path("wsat").symlink_to(elsewhere.path)
 
     for verb in ("assess", "report"):
         assert main([verb, str(stored.path)]) == 14
@@ -418,7 +418,7 @@ def test_a_linked_folder_is_refused(stored: SuiteFolder, capsys: pytest.CaptureF
 
 def test_the_run_of_another_test_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder whose journal is that of another test stands for no test."""
-    stored.place("latency").rename(stored.place("wsat"))
+    stored.run_path("latency").rename(stored.run_path("wsat"))
 
     for verb in ("assess", "report"):
         assert main([verb, str(stored.path)]) == 14
@@ -439,7 +439,7 @@ def test_a_test_that_was_taken_off_the_list_is_refused(stored: SuiteFolder, caps
 
 def test_the_run_of_another_drive_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """A summary is that of one drive."""
-    killing.reference("wsat", stored.place("wsat"))
+    killing.reference("wsat", stored.run_path("wsat"))
 
     for verb in ("assess", "report"):
         assert main([verb, str(stored.path)]) == 14
@@ -449,11 +449,11 @@ def test_the_run_of_another_drive_is_refused(stored: SuiteFolder, capsys: pytest
 def test_a_run_with_another_seed_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """suite.json holds the seed of each of its runs; a run with another seed comes from elsewhere."""
     asked = [RunOptions(test=test, target="sim:enterprise-sata", seed=1) for test in stored.tests]
-    shutil.rmtree(stored.place("latency"))
+    shutil.rmtree(stored.run_path("latency"))
     (stored.path / "suite.json").unlink()
-    stored.place("throughput").rename(stored.path.parent / "throughput")
+    stored.run_path("throughput").rename(stored.path.parent / "throughput")
     SuiteFolder.create(stored.path, stored.tests, asked)
-    (stored.path.parent / "throughput").rename(stored.place("throughput"))
+    (stored.path.parent / "throughput").rename(stored.run_path("throughput"))
 
     for verb in ("assess", "report"):
         assert main([verb, str(stored.path)]) == 14

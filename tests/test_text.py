@@ -26,7 +26,7 @@ from snia_pts.cli.text.result import result_json, result_lines
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write
 from snia_pts.results.result import TestResult
-from snia_pts.text import plain, printable
+from snia_pts.text import one_line, printable
 from tests import samples
 
 EVIL = "EVIL\x1b[31m\u202eGNP.exe\r\n<title>\u2028\x9b2J"
@@ -147,5 +147,5 @@ def test_what_is_printable_stays(text: str) -> None:
     pairs = zip(text, shown, strict=True)
     assert all(now == was or (now == "\ufffd" and unicodedata.category(was) in _HIDDEN) for was, now in pairs)
     assert printable(text, lines=True).count("\n") == text.count("\n")
-    assert plain(plain(text)) == plain(text)
-    assert len(plain(text).splitlines()) <= 1
+    assert one_line(one_line(text)) == one_line(text)
+    assert len(one_line(text).splitlines()) <= 1

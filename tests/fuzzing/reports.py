@@ -32,7 +32,7 @@ from snia_pts.report.registry import build
 from snia_pts.report.writing import RenderContext, prepare
 from snia_pts.results.result import RunWarning, TestResult
 from snia_pts.spec import Deviation
-from snia_pts.text import plain
+from snia_pts.text import one_line
 from tests import samples
 
 from .chain import chained
@@ -112,10 +112,10 @@ def texts(data: bytes, folder: Path) -> None:
     _require(told is not None and told.get("model") == shown, "result.xml tells another model")
     name = default_name("iops", text, BEGAN.isoformat())
     _require(bool(re.fullmatch(r"iops-[A-Za-z0-9._-]+", name)) and ".." not in Path(name).parts, f"a run in {name!r}")
-    if plain(text):
+    if one_line(text):
         document = rst.parse(f"Before.\n\n{rst.escape(text)}\n\nAfter.\n")
         paragraphs = [child.astext() for child in document.children if isinstance(child, nodes.paragraph)]
-        _require(len(document.children) == 3 and paragraphs[1] == plain(text), "RST is more than the text")
+        _require(len(document.children) == 3 and paragraphs[1] == one_line(text), "RST is more than the text")
 
 
 class _Unwritable(dict[int, str]):

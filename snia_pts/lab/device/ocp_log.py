@@ -8,10 +8,10 @@ from functools import cache
 from typing import Literal
 from uuid import UUID
 
-from ...model.health import Figure, HealthText, Role, Unit
+from ...model.health import HealthValue, HealthText, Role, Unit
 from ...spec.reader import SPECS
 from ...spec.toml_file import read_file
-from ...text import plain
+from ...text import one_line
 from ...units import MAX_QUANTITY
 
 SOURCE = "OCP log C0h"
@@ -69,7 +69,7 @@ class PageRejected(Exception):
 class Decoded:
     """The content of a page; ``unread`` has a sentence for what could not be decoded."""
 
-    figures: tuple[Figure, ...]
+    figures: tuple[HealthValue, ...]
     texts: tuple[HealthText, ...]
     unread: tuple[str, ...]
 
@@ -97,7 +97,7 @@ def decode(page: bytes) -> Decoded:
     if not known:
         unread.append(f"Log Page Version {version} is not known, so only the fields common to all versions are decoded")
     fields = [field for field in table.fields if field.since <= (version if known else _OLDEST)]
-    figures = [Figure(name="Log Page Version", value=float(version), unit="", source=SOURCE)]
+    figures = [HealthValue(name="Log Page Version", value=float(version), unit="", source=SOURCE)]
     texts = []
     implausible = []
     for field in fields:
@@ -112,7 +112,7 @@ def decode(page: bytes) -> Decoded:
         if value > MAX_QUANTITY:
             implausible.append(field.name)
             continue
-        figures.append(Figure(name=field.name, value=float(value), unit=field.unit, source=SOURCE, role=field.role))
+        figures.append(HealthValue(name=field.name, value=float(value), unit=field.unit, source=SOURCE, role=field.role))
     if implausible:
         unread.append(f"implausible values of more than {MAX_QUANTITY:.0e}: {', '.join(implausible)}")
     return Decoded(figures=tuple(figures), texts=tuple(texts), unread=tuple(unread))
@@ -122,4 +122,4 @@ def _text(raw: bytes, kind: Literal["text", "uuid"]) -> str:
     """Return text on one line, or a UUID; empty if the field is blank or all zeros."""
     if not any(raw):
         return ""
-    return str(UUID(bytes=raw)) if kind == "uuid" else plain(raw.rstrip(b"\0").decode("ascii", "replace"))
+    return str(UUID(bytes=raw)) if kind == "uuid" else one_line(raw.rstrip(b"\0").decode("ascii", "replace"))

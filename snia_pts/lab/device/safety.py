@@ -18,7 +18,7 @@ from ...errors import (
     TargetBusy,
     TargetUnfit,
 )
-from ...files import misleading
+from ...files import redirect_risk
 from ...model.dut import Dut
 from ...units import exact_capacity
 from ..evidence import pre_run_path
@@ -107,7 +107,7 @@ def _real_path(path: Path) -> Path:
     Raises TargetUnfit if root would write to a file to which another user can make the path lead.
     """
     real = Path(require_fio_name(str(resolved(path))))
-    if os.geteuid() == 0 and not real.is_block_device() and (reason := misleading(path.absolute())):
+    if os.geteuid() == 0 and not real.is_block_device() and (reason := redirect_risk(path.absolute())):
         raise TargetUnfit(
             path=path,
             reason=f"root would write to a file, and {reason}",

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...files import changeable
+from ...files import tampering_risk
 from ...model.dut import Dut
 from ..device.identity import ROOT, attribute, block_directory
 from ..process import program as process
@@ -103,7 +103,7 @@ class Tools:
         """
         place = self._beside(name) if name else self._evidence
         files = {self.dut.path: self._descriptor} if opens and self._descriptor is not None else {}
-        if not opens and (why := changeable(Path(self.dut.path).parent)):
+        if not opens and (why := tampering_risk(Path(self.dut.path).parent)):
             raise MethodFailed(f"is not possible: {argv[0]} would open it by its name, and {why}", _BY_DEV)
         try:
             for descriptor in files.values():  # a loop device cannot discard what the device beneath has not written

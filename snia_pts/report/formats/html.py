@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ...text import plain
+from ...text import one_line
 from ..header import PAGE_OF_TOTAL
 from ..pages import Report
 from .rst import TEMPLATES, described
@@ -37,7 +37,7 @@ def make(report: Report, document: nodes.document, drawn: Mapping[str, bytes]) -
         "table_style": "",
         "math_output": "MathML",
     }
-    document["title"] = plain(report.title)
+    document["title"] = one_line(report.title)
     return _inlined(bytes(publish_from_doctree(document, writer="html5", settings_overrides=settings)), drawn)
 
 

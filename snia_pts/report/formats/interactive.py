@@ -22,7 +22,7 @@ from ...model.time_series import TimeLine
 from ...results.points import window_points
 from ...results.result import Loop, TestResult
 from ...spec import ProfileSpec, Tracked
-from ...text import plain
+from ...text import one_line
 from ..data import judged
 from ..figures import timelines
 from ..figures.style import COLOURS
@@ -65,9 +65,9 @@ def make(result: TestResult) -> bytes:
         autoescape=True,
     )
     page = environment.get_template("interactive.html.j2").render(
-        title=plain(f"{result.facts.spec.title} Test: {result.facts.dut.model or result.facts.dut.name}"),
+        title=one_line(f"{result.facts.spec.title} Test: {result.facts.dut.model or result.facts.dut.name}"),
         lines=list(_lines(result)),
-        figures=[{"title": plain(each.title)} for each in figures],
+        figures=[{"title": one_line(each.title)} for each in figures],
         library=Markup(_library()),  # noqa: S704  # plotly's own
         data=Markup(data.replace("<", "\\u003c")),  # noqa: S704  # JSON, in which nothing can end the script
     )
@@ -98,12 +98,12 @@ def _place() -> Traversable:
 def _lines(result: TestResult) -> Iterator[dict[str, str]]:
     if result.facts.dut.simulated:
         yield {"kind": "bad", "text": SIMULATED.text}
-    yield {"kind": "good" if result.achieved else "bad", "text": plain(verdict(result))}
+    yield {"kind": "good" if result.achieved else "bad", "text": one_line(verdict(result))}
     if not result.conformant:
-        yield {"kind": "bad", "text": plain(f"NOT PTS conformant: {shortcomings(result)}")}
+        yield {"kind": "bad", "text": one_line(f"NOT PTS conformant: {shortcomings(result)}")}
     facts = result.facts
     told = (facts.spec.revision, facts.dut.model, facts.dut.serial, facts.dut.firmware, facts.started)
-    yield {"kind": "note", "text": plain(", ".join(filter(None, told)))}
+    yield {"kind": "note", "text": one_line(", ".join(filter(None, told)))}
 
 
 def _plots(result: TestResult) -> Iterator[Plot]:
@@ -221,7 +221,7 @@ def _line(x: Sequence[float], y: Sequence[float], name: str, colour: str, mode: 
         "mode": mode,
         "x": list(x),
         "y": known,
-        "name": html.escape(plain(name)),
+        "name": html.escape(one_line(name)),
         "line": {"color": colour, "width": 1.5},
     }
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...errors import ReportError
-from ...files import changeable
+from ...files import tampering_risk
 
 #: Variables that name other places of configuration, data or caches.
 _PLACES = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "MATPLOTLIBRC", "PLOTLY_DIR")
@@ -45,7 +45,7 @@ def isolated() -> Iterator[None]:
 def _temporary() -> str:
     """Return where temporary folders are made: where root asks, nobody else may rename them."""
     usual = tempfile.gettempdir()
-    return "/tmp" if changeable(Path(usual).resolve(), parent=True) else usual  # noqa: S108
+    return "/tmp" if tampering_risk(Path(usual).resolve(), parent=True) else usual  # noqa: S108
 
 
 def _font_cache() -> Path | None:
@@ -58,7 +58,7 @@ def _font_cache() -> Path | None:
         own = Path(pwd.getpwuid(os.geteuid()).pw_dir, ".cache", "snia-pts", "matplotlib")
         folder = Path(os.environ.get("MPLCONFIGDIR") or own).resolve()
         there = next(each for each in (folder, *folder.parents) if each.exists())
-        usable = os.access(there, os.W_OK | os.X_OK, effective_ids=True) and not changeable(there)
+        usable = os.access(there, os.W_OK | os.X_OK, effective_ids=True) and not tampering_risk(there)
     except (OSError, KeyError):
         return None
     return folder if usable else None

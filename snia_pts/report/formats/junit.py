@@ -9,7 +9,7 @@ from lxml import etree
 from ...results.limit_checks import judgements
 from ...results.result import TestResult
 from ...spec import ProfileSpec
-from ...text import plain
+from ...text import one_line
 from ..sections.summary import elapsed_seconds, limit_text, shortcomings, value_text, verdict
 
 
@@ -19,7 +19,7 @@ def make(result: TestResult) -> bytes:
     failures = str(sum(bool(why) for _, why in cases))
     seconds = elapsed_seconds(result)
     suites = etree.Element("testsuites", tests=str(len(cases)), failures=failures)
-    name = plain(f"{facts.spec.title} {facts.dut.model or facts.dut.name}")
+    name = one_line(f"{facts.spec.title} {facts.dut.model or facts.dut.name}")
     suite = etree.SubElement(
         suites, "testsuite", name=name, timestamp=facts.started, tests=str(len(cases)), failures=failures
     )
@@ -27,11 +27,11 @@ def make(result: TestResult) -> bytes:
         suite.set("time", f"{seconds:.3f}")
     properties = etree.SubElement(suite, "properties")
     for name, value in _properties(result):
-        etree.SubElement(properties, "property", name=name, value=plain(value))
+        etree.SubElement(properties, "property", name=name, value=one_line(value))
     for name, why in cases:
-        case = etree.SubElement(suite, "testcase", name=plain(name), classname=f"snia_pts.{facts.spec.test}")
+        case = etree.SubElement(suite, "testcase", name=one_line(name), classname=f"snia_pts.{facts.spec.test}")
         if why:
-            etree.SubElement(case, "failure", message=plain(why))
+            etree.SubElement(case, "failure", message=one_line(why))
     return bytes(etree.tostring(suites, pretty_print=True, xml_declaration=True, encoding="UTF-8"))
 
 
@@ -42,9 +42,9 @@ def _properties(result: TestResult) -> Iterator[tuple[str, str]]:
     yield "drive", f"{facts.dut.model} {facts.dut.serial} {facts.dut.firmware}"
     yield "PTS conformant", "yes" if result.conformant else f"no: {shortcomings(result)}"
     for deviation in result.deviations:
-        yield f"deviation: {plain(deviation.what)}", deviation.actual
+        yield f"deviation: {one_line(deviation.what)}", deviation.actual
     for setting in facts.settings:
-        yield f"setting: {plain(setting.what)}", setting.actual
+        yield f"setting: {one_line(setting.what)}", setting.actual
 
 
 def _cases(result: TestResult) -> Iterator[tuple[str, str]]:

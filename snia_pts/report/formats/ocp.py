@@ -19,9 +19,10 @@ from ...model.time_series import TimeLine
 from ...results.key_figures import key_figures
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, TestResult
+from ...results.warnings import run_warnings
 from ...spec import ProfileSpec, default_of
 from ...spec.reader import numbers
-from ...text import plain
+from ...text import one_line
 from ..sections.summary import limit_text, shortcomings, verdict
 
 _DRIVE = "drive"
@@ -64,7 +65,7 @@ def make(result: TestResult) -> bytes:
         lines.add("testRunArtifact", {"log": {"severity": severity, "message": message}})
     for part, purged in result.purges:
         lines.step(f"purge {part}".strip(), _purge(purged), purged.started)
-    for line in result.lines_apart:
+    for line in result.separate_lines:
         lines.step(f"{line.phase} {line.part}".strip(), _stimulus(line), whole=line.complete)
     for loop in result.loops:
         whole = all(each.complete for each in loop.rounds)
@@ -134,7 +135,7 @@ def _logs(result: TestResult) -> Iterator[tuple[str, str]]:
     for setting in result.facts.settings:
         asked = f"{default_of(setting, authority)}: {setting.standard}"
         yield "INFO", f"setting: {setting.what}: {setting.actual}; {asked} ({setting.clause})"
-    for warning in result.warnings:
+    for warning in run_warnings(result):
         yield "WARNING", f"{warning.what}: {warning.detail}"
     for note in result.facts.about.notes:
         yield "INFO", note
@@ -212,7 +213,7 @@ def _outcome(result: TestResult, found: Sequence[Judgement]) -> Iterator[tuple[A
 
 def _figures(measured: Measurement) -> Iterator[tuple[str, str, float]]:
     for name, metric in METRICS.items():
-        value = metric.of(measured)
+        value = metric.read(measured)
         if math.isfinite(value):
             yield name, metric.unit, value
 
@@ -241,7 +242,7 @@ def _moment(text: str) -> str:
 def _clean(value: object) -> object:
     """Return a value whose texts are such as people can read: no device puts anything else into a line."""
     if isinstance(value, str):
-        return plain(value)
+        return one_line(value)
     if isinstance(value, Mapping):
         return {str(key): _clean(each) for key, each in value.items()}
     return [_clean(each) for each in value] if isinstance(value, list | tuple) else value

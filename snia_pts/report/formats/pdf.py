@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
 from ...errors import ReportError
-from ...text import plain
+from ...text import one_line
 from ..pages import Figure, Page, Report
 from .placements import POINTS, Placement, Sheet
 
@@ -75,7 +75,7 @@ def _finish(report: Report, laid_out: bytes, sheet: Sheet, drawn: Mapping[str, b
         if max(abs(size[0] - placement.width), abs(size[1] - placement.height)) > _ROUNDING:
             raise ReportError(reason=f"the figure {name} was drawn {size} points large, not as planned")
         _stamp(writer, figure, placement, name)
-    names = {"/Title": plain(report.title), "/Author": plain(report.author), "/Producer": "snia-pts"}
+    names = {"/Title": one_line(report.title), "/Author": one_line(report.author), "/Producer": "snia-pts"}
     writer.metadata = {**names, **_dated(report)}
     output = io.BytesIO()
     writer.write(output)

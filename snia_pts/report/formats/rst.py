@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import ReportError
 from ...files import data_folder
-from ...text import plain
+from ...text import one_line
 from ..pages import Report
 from ..tables import Link, Table
 
@@ -39,7 +39,7 @@ _SIGNS = frozenset(f"{string.punctuation}\N{BULLET}\N{TRIANGULAR BULLET}\N{HYPHE
 
 def escape(text: str) -> str:
     """Return ``text`` as RST that reads as just this text."""
-    shown = plain(text)
+    shown = one_line(text)
     escaped = _MARKUP.sub(r"\\\g<0>", shown)
     escaped = _UNDERSCORE.sub(r"\\_", escaped)
     escaped = _COLON.sub(_escape_colon, escaped)
@@ -103,7 +103,7 @@ def render(report: Report) -> str:
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701  # it makes RST, by escape()
     )
-    environment.filters.update(escape=escape, plain=plain, underline=underline, csv=csv)
+    environment.filters.update(escape=escape, one_line=one_line, underline=underline, csv=csv)
     return environment.get_template("report.rst.j2").render(report=report)
 
 

@@ -19,7 +19,7 @@ from ...analysis.window import Judged, Window
 from ...model.measurement import METRICS, SHORTEST_RATED_MS, MeasuredRound, Measurement
 from ...results.result import TestResult
 from ...spec import MetricName, SteadyStateRule, Tracked, loop_rule, settling_rule
-from ...text import plain
+from ...text import one_line
 from ..data import RATES, Data, Value, judged, tables, unit
 from ..figures.style import COLOURS
 
@@ -57,8 +57,8 @@ def make(result: TestResult) -> bytes:
     facts = result.facts
     book.set_properties(
         {
-            "title": plain(f"{facts.spec.title} Test: {facts.dut.model or facts.dut.name}")[:255],
-            "author": plain(facts.about.operator)[:255],
+            "title": one_line(f"{facts.spec.title} Test: {facts.dut.model or facts.dut.name}")[:255],
+            "author": one_line(facts.about.operator)[:255],
             "comments": "made by snia-pts",
             "created": _dated(result),
         }
@@ -142,7 +142,7 @@ class _Book:
         if isinstance(value, bool):
             sheet.write_boolean(row, column, value, form)
         elif isinstance(value, str):
-            sheet.write_string(row, column, plain(value)[:_LONGEST_TEXT], form)
+            sheet.write_string(row, column, one_line(value)[:_LONGEST_TEXT], form)
         elif value is not None and math.isfinite(value):
             sheet.write_number(row, column, value, form)
 
@@ -216,7 +216,7 @@ class _Book:
         """Means over each loop's window, or a profile's repeats; IOPS, MB/s are calculated from the measurements."""
         data = self._data["points"]
         self._table(sheet, data)
-        rounds = map(self._result.counted, self._result.loops)
+        rounds = map(self._result.evaluated_rounds, self._result.loops)
         same = (each for window in rounds for each in zip(*(found.measurements for found in window), strict=True))
         for row, measurements in enumerate(same, start=1):
             for name in (each for each in RATES if each in data.fields):
@@ -309,7 +309,7 @@ class _Book:
 
     def _samples(self, data: Data) -> None:
         """A time line with its chart."""
-        name = re.sub(r"[\[\]:*?/\\]", "-", plain(data.title.removeprefix("Samples: ")))
+        name = re.sub(r"[\[\]:*?/\\]", "-", one_line(data.title.removeprefix("Samples: ")))
         used = {sheet.get_name().lower() for sheet in self._book.worksheets()}
         name = f"Samples {name}"[:_LONGEST_NAME].rstrip("'")
         sheet = self._book.add_worksheet(name if name.lower() not in used else None)

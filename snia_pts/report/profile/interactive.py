@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...results.result import TestResult
-from ...text import plain
+from ...text import one_line
 from ..figures.style import COLOURS
 from .axes import steps, surfaces
 from .points import DEMANDS, Family, along, axis_name, group_by_workload, side
@@ -38,7 +38,7 @@ def profile_plots(result: TestResult) -> Iterator[Plotted]:
 
 def _flat(xlabel: str, ylabel: str, **axis: Any) -> dict[str, Any]:
     return {
-        "xaxis": {"title": {"text": plain(xlabel)}, **axis},
+        "xaxis": {"title": {"text": one_line(xlabel)}, **axis},
         "margin": _MARGIN,
         "yaxis": {"title": {"text": ylabel}, "rangemode": "tozero", "tickformat": "~s"},
         "showlegend": True,
@@ -55,7 +55,7 @@ def _trace(
         "mode": mode,
         "x": list(x),
         "y": known,
-        "name": html.escape(plain(name)),
+        "name": html.escape(one_line(name)),
         "line": {"color": COLOURS[place % len(COLOURS)], "width": 1.5},
         **({"text": list(text), "textposition": "top left"} if text else {}),
     }
@@ -118,7 +118,7 @@ def _known(values: Mapping[tuple[int, int], float], place: tuple[int, int]) -> f
 
 
 def _bars(family: Family, named: str) -> Plotted:
-    names = [html.escape(plain(spot.point.name)) for spot in family.spots]
+    names = [html.escape(one_line(spot.point.name)) for spot in family.spots]
     values = [IOPS.of(spot.measured) for spot in family.spots]
     trace = {"type": "bar", "x": names, "y": values, "marker": {"color": COLOURS[0]}, "name": "IOPS"}
     return f"IOPS by point{named}", [trace], _flat("Point", "IOPS", type="category")
