@@ -1,1 +1,1 @@
-"""The run folder: what a run leaves behind, and how it is read again (docs/formats.rst)."""
+"""The run folder: writes and reads the files of a run (docs/formats.rst)."""

@@ -12,13 +12,13 @@ from ..errors import RecordError
 from ..spec.reader import SPECS
 from ..units import MIB
 
-LARGEST_BYTES = 256 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
 
 
 def parse(document: bytes, name: str) -> etree._Element:
     """Return the root of a result document; raises RecordError with the line and the reason."""
-    if len(document) > LARGEST_BYTES:
-        raise RecordError(path=name, reason=f"it is larger than {LARGEST_BYTES // MIB} MiB")
+    if len(document) > MAX_BYTES:
+        raise RecordError(path=name, reason=f"it is larger than {MAX_BYTES // MIB} MiB")
     parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False)
     try:
         root = etree.fromstring(document, parser)
@@ -31,7 +31,7 @@ def parse(document: bytes, name: str) -> etree._Element:
         last = schema.error_log.last_error
         raise RecordError(path=name, reason=f"line {last.line}: {last.message}" if last else "it is invalid")
     for column, count in (
-        (column, found.get("count")) for found in root.iterfind("time_line/samples") for column in found
+        (column, samples.get("count")) for samples in root.iterfind("time_line/samples") for column in samples
     ):
         if len((column.text or "").split()) != int(count or 0):
             reason = f"line {column.sourceline}: expected {count} values of {column.tag!s}"
@@ -44,29 +44,29 @@ def _schema() -> etree.XMLSchema:
     return etree.XMLSchema(etree.parse(str(SPECS / "result.xsd")))
 
 
-def compare(stored: etree._Element, made: etree._Element) -> Iterator[str]:
-    """Give a sentence for each value or element in which a stored document differs from the one ``made`` now.
+def compare(stored: etree._Element, expected: etree._Element) -> Iterator[str]:
+    """Yield a sentence for each value or element in which a stored document differs from the expected one.
 
     The version of the suite is not compared.
     """
-    for name in sorted(set(stored.attrib) | set(made.attrib)):
-        before, now = stored.get(name), made.get(name)
-        if before != now and name != "suite_version":
-            yield f"line {stored.sourceline}, {stored.tag!s} {name}: stored {before}, expected {now}"
-    yield from _compare_texts(stored, made)
-    for one, other in zip_longest(stored, made):
-        if one is None or other is None or one.tag != other.tag:
+    for name in sorted(set(stored.attrib) | set(expected.attrib)):
+        stored_value, expected_value = stored.get(name), expected.get(name)
+        if stored_value != expected_value and name != "suite_version":
+            yield f"line {stored.sourceline}, {stored.tag!s} {name}: stored {stored_value}, expected {expected_value}"
+    yield from _compare_texts(stored, expected)
+    for stored_child, expected_child in zip_longest(stored, expected):
+        if stored_child is None or expected_child is None or stored_child.tag != expected_child.tag:
             yield f"line {stored.sourceline}, {stored.tag!s}: its elements differ from those expected"
             return
-        yield from compare(one, other)
+        yield from compare(stored_child, expected_child)
 
 
-def _compare_texts(stored: etree._Element, made: etree._Element) -> Iterator[str]:
-    if stored.text == made.text:
+def _compare_texts(stored: etree._Element, expected: etree._Element) -> Iterator[str]:
+    if stored.text == expected.text:
         return
-    values = zip_longest((stored.text or "").split(), (made.text or "").split())
-    for number, (before, now) in enumerate(values, start=1):
-        if before != now:
-            place = f"line {stored.sourceline}, {stored.tag!s}, value {number}"
-            yield f"{place}: stored {before}, expected {now}"
+    values = zip_longest((stored.text or "").split(), (expected.text or "").split())
+    for number, (stored_value, expected_value) in enumerate(values, start=1):
+        if stored_value != expected_value:
+            position = f"line {stored.sourceline}, {stored.tag!s}, value {number}"
+            yield f"{position}: stored {stored_value}, expected {expected_value}"
             return

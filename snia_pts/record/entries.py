@@ -1,4 +1,4 @@
-"""The entries of a journal, and how each is a line: ``{"crc32": "xxxxxxxx", "entry": {...}}``."""
+"""The entries of a journal, one a line: ``{"crc32": "xxxxxxxx", "entry": {...}}``."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ..units import Amount, Quantity
 
 #: Bytes of a line before and after its entry.
 BEFORE, AFTER = len(b'{"crc32":"01234567","entry":'), len(b"}\n")
-#: How the entries begin that say which steps are valid.
-STEP, RESUME = b'{"kind":"step"', b'{"kind":"resume","kept":'
+#: First bytes of the entries that determine which steps are valid.
+STEP, RESUME = b'{"kind":"step"', b'{"kind":"resume","kept_steps":'
 
 
 def _require_timestamp(text: str) -> str:
-    """Return a timestamp of ISO 8601, or the empty text of an imported run; raises ValueError for other text."""
+    """Return an ISO 8601 timestamp, or the empty text of an imported run; raises ValueError for other text."""
     if text:
         datetime.fromisoformat(text)
     return text
@@ -39,7 +39,7 @@ Digests = Mapping[str, str]
 class StartEntry:
     """First entry: everything that is fixed before the first step.
 
-    Each entry holds the digests of the evidence files that are new.
+    ``evidence``, here and in other entries: the digests of the new evidence files.
     """
 
     kind: Literal["start"] = "start"
@@ -79,10 +79,10 @@ class EndEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeEntry:
-    """Resume point: the first ``kept`` of the valid steps stay valid; the last may be a partial Round."""
+    """Resume point: the first ``kept_steps`` of the valid steps stay valid; the last may be a partial Round."""
 
     kind: Literal["resume"] = "resume"
-    kept: Amount
+    kept_steps: Amount
     policy: ResumePolicy
     stopped: Timestamp
     at: Timestamp
@@ -97,7 +97,7 @@ Entry = StartEntry | StepEntry | OutcomeEntry | EndEntry | ResumeEntry
 
 
 def line(checksum: int, payload: bytes) -> bytes:
-    """Return the line of an entry's bytes; ``checksum`` runs over them and all before."""
+    """Return the line of an entry's bytes; ``checksum`` covers them and all entries before."""
     return b'{"crc32":"%08x","entry":%b}\n' % (checksum, payload)
 
 

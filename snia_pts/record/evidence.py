@@ -18,26 +18,26 @@ from ..results.result import TestResult
 from ..units import counted
 from .folder import RunFolder
 
-#: Names that the suite gives: ASCII without spaces, at most one folder deep.
+#: Valid names of evidence files: ASCII without spaces, at most one folder deep.
 _NAME = re.compile(r"[!-.0-~]+(/[!-.0-~]+)?")
-#: What the files of a measurement are called, after its own name.
+#: Suffixes of the files of a measurement.
 _SUFFIXES = (".fio", ".json", ".process.json", ".fallen.process.json", ".samples.json.gz")
-#: So many names stand in one sentence.
-_NAMED = 5
-#: More than any evidence file.
-_LARGEST_BYTES = 16 * 1024 * 1024 * 1024
+#: Maximum number of names in a message.
+_MAX_LISTED = 5
+#: Larger than any evidence file.
+_MAX_BYTES = 16 * 1024 * 1024 * 1024
 
 
 class EvidenceLedger:
     """Computes the digests of evidence files for the entries of a journal, of each file once.
 
-    A file is digested when it is complete: the files of a measurement, and of the attempts rejected before it, with
-    that measurement, while the files of the next one are still being written; those of a purge with its outcome; all
-    others when no program runs.
+    A file is digested when it is complete.  The files of a measurement, and of the attempts rejected before it, are
+    digested with that measurement, while the files of the next one are still being written; the files of a purge with
+    its outcome; all others while no program runs.
     """
 
     def __init__(self, folder: Path, journaled: Collection[str] = (), *, durable: bool = True) -> None:
-        """``journaled`` are the names of the files in ``folder`` whose digests are in the journal already.
+        """``journaled`` are the names of the files in ``folder`` whose digests are already in the journal.
 
         ``durable`` files are on stable storage when their digests are returned, so that a power failure leaves no
         entry whose evidence is lost.
@@ -45,24 +45,27 @@ class EvidenceLedger:
         self._folder, self._durable = folder, durable
         self._journaled = set(journaled)
 
-    def of(self, outcome: Outcome) -> dict[str, str]:
-        """Return the digests of the files that belong to an outcome; raises HostFailed where one cannot be read."""
+    def digest_outcome(self, outcome: Outcome) -> dict[str, str]:
+        """Return the digests of the files of an outcome; raises HostFailed if one cannot be read."""
         match outcome:
             case Measurement() if outcome.evidence:
                 stems = (*(attempt.evidence for attempt in outcome.rejected), outcome.evidence)
                 names = (f"{stem}{suffix}" for stem in stems for suffix in _SUFFIXES)
                 return self._digests(name for name in names if self._is_regular(name))
             case PurgeOutcome():
-                return self.rest()
+                return self.digest_remaining()
         return {}
 
-    def rest(self) -> dict[str, str]:
-        """Return the digests of all files that are not in the journal yet, while no program writes any; see ``of``."""
+    def digest_remaining(self) -> dict[str, str]:
+        """Return the digests of all files that are not in the journal yet; raises HostFailed if one cannot be read.
+
+        Call it only while no program writes files.
+        """
         return self._digests(name for name in self._names() if name not in self._journaled)
 
     def _names(self) -> Iterator[str]:
         try:
-            yield from (name for name, regular in _listed(self._folder) if regular and _NAME.fullmatch(name))
+            yield from (name for name, regular in _list_files(self._folder) if regular and _NAME.fullmatch(name))
         except OSError as error:
             raise _unreadable(self._folder, error) from None
 
@@ -75,29 +78,28 @@ class EvidenceLedger:
             raise _unreadable(self._folder / name, error) from None
 
     def _digests(self, names: Iterable[str]) -> dict[str, str]:
-        found = {}
+        digests = {}
         for name in names:
             try:
-                found[name] = _digest(self._folder / name, durable=self._durable)
+                digests[name] = _digest(self._folder / name, durable=self._durable)
             except OSError as error:
                 raise _unreadable(self._folder / name, error) from None
-        for folder in {(self._folder / name).parent for name in found} if self._durable else ():
+        for folder in {(self._folder / name).parent for name in digests} if self._durable else ():
             try:
                 _sync_folder(folder)
             except OSError as error:
                 raise _unreadable(folder, error) from None
-        self._journaled |= found.keys()
-        return found
+        self._journaled |= digests.keys()
+        return digests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceCheck:
-    """What a comparison of evidence/ with the journal found.
+    """The result of comparing evidence/ with the journal.
 
-    ``differences`` has a sentence for each file that was altered or is missing, and for each file too many in a
-    finished run.  In a run that did not finish a file that the journal does not name is no difference, unless it
-    belongs to a measurement: a crash leaves such files, and so does a resume that was refused.  These are
-    ``unjournaled``.
+    ``differences`` has a sentence for each file that was altered or is missing, and for each extra file in a finished
+    run.  In an unfinished run, extra files that belong to no measurement are listed in ``unjournaled`` instead, because
+    a crash or a refused resume leaves such files.
     """
 
     differences: tuple[str, ...]
@@ -106,12 +108,12 @@ class EvidenceCheck:
 
 def check_files(folder: RunFolder, result: TestResult) -> EvidenceCheck:
     """Compare all files in evidence/ with the digests in the journal, from which ``result`` was made."""
-    measured = dict(_measured(result))
+    measured = dict(_measured_files(result))
     expected = {**result.evidence, **measured}
     if folder.evidence.is_symlink():
         return EvidenceCheck(differences=("evidence/: it is a symlink",), unjournaled=())
     try:
-        present = dict(_listed(folder.evidence))
+        present = dict(_list_files(folder.evidence))
     except OSError as error:
         reason = f"evidence/: {error.strerror}"
         return EvidenceCheck(differences=(reason,) if expected else (), unjournaled=())
@@ -119,46 +121,48 @@ def check_files(folder: RunFolder, result: TestResult) -> EvidenceCheck:
     stems = {name.removesuffix(".json") for name in measured}
     required = {f"{stem}{suffix}" for stem in stems for suffix in _SUFFIXES} if result.ending != "finished" else present
     extra = sorted(present.keys() - result.evidence.keys())
-    differences += (f"evidence/{_shown(name)}: the journal has no digest of it" for name in extra if name in required)
+    differences += (
+        f"evidence/{_printable_name(name)}: the journal has no digest of it" for name in extra if name in required
+    )
     return EvidenceCheck(
         differences=tuple(differences), unjournaled=tuple(name for name in extra if name not in required)
     )
 
 
 def unjournaled(folder: RunFolder, journaled: Collection[str]) -> tuple[str, ...]:
-    """Return the names of the files in evidence/ that are not ``journaled``; none where it cannot be listed."""
+    """Return the names of the files in evidence/ that are not ``journaled``; empty if it cannot be listed."""
     try:
-        return tuple(name for name, _ in _listed(folder.evidence) if name not in journaled)
+        return tuple(name for name, _ in _list_files(folder.evidence) if name not in journaled)
     except OSError:
         return ()
 
 
-def unjournaled_words(names: Collection[str]) -> str:
-    """Return ``3 evidence files without a journal entry: A, B, C``; of many files the first ones."""
-    more = ", ..." if len(names) > _NAMED else ""
+def describe_unjournaled(names: Collection[str]) -> str:
+    """Return ``3 evidence files without a journal entry: A, B, C``, with the first names only if there are many."""
+    more = ", ..." if len(names) > _MAX_LISTED else ""
     files = counted(len(names), "evidence file")
-    return f"{files} without a journal entry: {', '.join(map(_shown, sorted(names)[:_NAMED]))}{more}"
+    return f"{files} without a journal entry: {', '.join(map(_printable_name, sorted(names)[:_MAX_LISTED]))}{more}"
 
 
 def _differences(folder: Path, expected: Mapping[str, str], present: Mapping[str, bool]) -> Iterator[str]:
     for name, sha256 in sorted(expected.items()):
         if name not in present:
-            yield f"evidence/{_shown(name)}: the file is missing"
+            yield f"evidence/{_printable_name(name)}: the file is missing"
         elif not present[name]:
-            yield f"evidence/{_shown(name)}: it is not a regular file"
+            yield f"evidence/{_printable_name(name)}: it is not a regular file"
         else:
             try:
-                found = _digest(folder / name)
+                actual = _digest(folder / name)
             except OSError as error:
                 too_large = error.errno == errno.EFBIG
-                yield f"evidence/{name}: {'it is larger than any evidence' if too_large else error.strerror}"
+                yield f"evidence/{name}: {'it is too large for an evidence file' if too_large else error.strerror}"
                 continue
-            if found != sha256:
-                yield f"evidence/{name}: its SHA-256 is not the one in the journal"
+            if actual != sha256:
+                yield f"evidence/{name}: its SHA-256 differs from the one in the journal"
 
 
-def _measured(result: TestResult) -> Iterator[tuple[str, str]]:
-    """Give the files that the numbers of a result were read from, or rejected, with the digests of what was read."""
+def _measured_files(result: TestResult) -> Iterator[tuple[str, str]]:
+    """Yield the name and digest of each answer that was read for a result, including rejected ones."""
     if result.facts.imported is not None:
         yield result.facts.imported.file, result.facts.imported.sha256
         return
@@ -168,31 +172,31 @@ def _measured(result: TestResult) -> Iterator[tuple[str, str]]:
             yield f"{attempt.evidence}.json", attempt.evidence_sha256
 
 
-def _listed(folder: Path, prefix: str = "") -> Iterator[tuple[str, bool]]:
-    """Give the name of everything in a folder and in the folders in it, and whether it is a regular file."""
-    with os.scandir(folder) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
+def _list_files(folder: Path, prefix: str = "") -> Iterator[tuple[str, bool]]:
+    """Yield the name of each entry of a folder and of its subfolders, and whether it is a regular file."""
+    with os.scandir(folder) as scan:
+        entries = sorted(scan, key=lambda entry: entry.name)
     for entry in entries:
         if entry.is_dir(follow_symlinks=False) and not prefix:
-            yield from _listed(folder / entry.name, f"{entry.name}/")
+            yield from _list_files(folder / entry.name, f"{entry.name}/")
         else:
             yield prefix + entry.name, entry.is_file(follow_symlinks=False)
 
 
 def _digest(path: Path, *, durable: bool = False) -> str:
-    with open_regular(path, _LARGEST_BYTES) as file:
+    with open_regular(path, _MAX_BYTES) as file:
         if durable:
             os.fsync(file.fileno())
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the names in a folder on stable storage, too."""
+    """Write the names in a folder to stable storage."""
     with directory(folder) as descriptor:
         os.fsync(descriptor)
 
 
-def _shown(name: str) -> str:
+def _printable_name(name: str) -> str:
     return name if _NAME.fullmatch(name) else ascii(name)
 
 
@@ -200,5 +204,5 @@ def _unreadable(path: Path, error: OSError) -> HostFailed:
     return HostFailed(
         step="journal",
         what=path,
-        reason=f"the evidence cannot be read, or not be synced to disk: {error.strerror or error}",
+        reason=f"cannot read the evidence or sync it to disk: {error.strerror or error}",
     )

@@ -27,40 +27,40 @@ from ..files import (
 from ..units import MIB, capacity
 
 #: The longest line of a journal, in bytes.
-LONGEST_LINE = 64 * 1024 * 1024
-#: The space that the files of one outcome and of the end need at most.
-_ROOM_BYTES = 16 * MIB
+MAX_LINE_BYTES = 64 * 1024 * 1024
+#: Upper bound of the space for the files of one outcome and of the end.
+_RESERVE_BYTES = 16 * MIB
 
 
 def require_empty(path: Path) -> None:
     """Raise RunFolderError unless ``path`` is an empty folder or can be created."""
     try:
-        full = path.exists() and any(path.iterdir())
-        above = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
-        if above != path.absolute():
-            _require_place(above)
+        is_full = path.exists() and any(path.iterdir())
+        parent = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+        if parent != path.absolute():
+            _require_writable(parent)
     except OSError as error:
         raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
-    if full:
+    if is_full:
         raise RunFolderError(path=path, reason=NOT_EMPTY)
     require_private(path)
 
 
-def make_new(path: Path) -> tuple[Path, bool]:
-    """Create a folder, or take an empty one; return its path and whether it is new.  Raises RunFolderError."""
+def create_folder(path: Path) -> tuple[Path, bool]:
+    """Create a folder, or use an empty one; return its path and whether it is new.  Raises RunFolderError."""
     try:
         require_empty(path)
         if path.is_symlink() and not path.exists():
             raise FileExistsError(errno.EEXIST, "it is a dangling symlink")
-        place = path.resolve()  # from here on, no symlink is followed
-        made = make_empty_folder(place)
-        require_private(place)
+        resolved = path.resolve()  # from here on, no symlink is followed
+        created = make_empty_folder(resolved)
+        require_private(resolved)
     except OSError as error:
         raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
-    return place, made
+    return resolved, created
 
 
-def _require_place(folder: Path) -> None:
+def _require_writable(folder: Path) -> None:
     """Raise OSError if no folder can be created in ``folder``."""
     if not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -70,10 +70,10 @@ def _require_place(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFolder:
-    """The paths of a run folder; ``made``: this run created it."""
+    """The paths of a run folder; ``created``: this run created the folder."""
 
     path: Path
-    made: bool = False
+    created: bool = False
 
     @property
     def journal(self) -> Path:
@@ -89,7 +89,7 @@ class RunFolder:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether the run is to stop after its current point: the file ``stop``, or a symlink of that name, exists."""
+        """Whether a stop after the current point was requested: the file or symlink ``stop`` exists."""
         try:
             return not stat.S_ISDIR(self._stop.lstat().st_mode)
         except OSError:
@@ -100,8 +100,8 @@ class RunFolder:
         return self.path / "stop"
 
     def request_stop(self) -> None:
-        """Request that the run stops after its current point."""
-        with suppress(RunFolderError):  # it was requested before
+        """Request a stop after the current point."""
+        with suppress(RunFolderError):  # a stop is already requested
             create(self._stop).close()
 
     def withdraw_stop(self) -> None:
@@ -112,21 +112,21 @@ class RunFolder:
     def require_room(self, step: str) -> None:
         """Raise HostFailed, naming ``step``, if the disk has no room for the files of the next outcome."""
         free = shutil.disk_usage(self.path).free
-        if free < _ROOM_BYTES:
+        if free < _RESERVE_BYTES:
             raise HostFailed(
                 step=step,
                 what=self.path,
-                reason=f"the disk of the run folder is full ({capacity(free)} left)",
-                hint=f"Free {capacity(_ROOM_BYTES)} or more. All measurements are safe.",
+                reason=f"the disk of the run folder is is_full ({capacity(free)} left)",
+                hint=f"Free {capacity(_RESERVE_BYTES)} or more. All measurements are safe.",
             )
 
     @classmethod
     def create(cls, path: Path) -> RunFolder:
-        """Create a run folder, or take an empty folder.  Raises RunFolderError."""
-        place, made = make_new(path)
-        folder = cls(path=place, made=made)
+        """Create a run folder, or use an empty one.  Raises RunFolderError."""
+        resolved, created = create_folder(path)
+        folder = cls(path=resolved, created=created)
         try:
-            with keep_folder_open(place):
+            with keep_folder_open(resolved):
                 make_folder(folder.evidence)
         except OSError as error:
             raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
@@ -136,7 +136,7 @@ class RunFolder:
     def opened(self) -> Iterator[None]:
         """Keep the folder and its evidence folder open, so that all files go there even if their paths change.
 
-        Raises RunFolderError if one is a symlink, or if other users than root and the one behind sudo may change it.
+        Raises RunFolderError if one is a symlink, or if users other than root and the user of sudo can change it.
         """
         with (
             keep_folder_open(self.path),
@@ -148,14 +148,14 @@ class RunFolder:
             yield
 
     @property
-    def begun(self) -> bool:
-        """Whether the journal has a complete entry; a crash at the very beginning leaves none.
+    def has_started(self) -> bool:
+        """Whether the journal has a complete entry.  A crash at the very start leaves none.
 
-        Raises OSError for a journal that cannot be read: it may hold a whole run.
+        Raises OSError if the journal cannot be read: it may contain a run.
         """
         try:
             with open_regular(self.journal) as file:
-                return file.readline(LONGEST_LINE).endswith(b"\n")
+                return file.readline(MAX_LINE_BYTES).endswith(b"\n")
         except (FileNotFoundError, NotADirectoryError):
             return False
 
@@ -165,15 +165,15 @@ class RunFolder:
         return self.evidence.is_dir() and any(self.evidence.iterdir())
 
     def discard(self) -> None:
-        """Remove the folder of a run that never began, with the evidence of its preparation and nothing else."""
-        with suppress(OSError, RunFolderError):  # a folder with other files stays
-            if not self.begun:
+        """Remove the folder of a run that never started, with the evidence of its preparation only."""
+        with suppress(OSError, RunFolderError):  # a folder with other files remains
+            if not self.has_started:
                 self.journal.unlink(missing_ok=True)
             with keep_folder_open(self.evidence):
                 for path in self.evidence.glob("00000-*"):
                     remove(path)
             self.evidence.rmdir()
-            if self.made:
+            if self.created:
                 self.path.rmdir()
 
     @classmethod
@@ -183,19 +183,19 @@ class RunFolder:
         try:
             if folder.journal.is_file():
                 return folder
-            inside = path.is_dir()
+            is_folder = path.is_dir()
         except OSError as error:
             raise unreadable(path, error) from None
-        if inside:
+        if is_folder:
             hint = f"{RecordError.hint} snia-pts status {shell_quoted(path)} lists the runs in a folder."
-            raise RecordError(path=path, reason="there is no journal.jsonl in it", hint=hint)
-        raise RecordError(path=path, reason="it is not a folder" if path.exists() else "there is no such folder")
+            raise RecordError(path=path, reason="it has no journal.jsonl", hint=hint)
+        raise RecordError(path=path, reason="it is not a folder" if path.exists() else "no such folder")
 
 
 def unreadable(path: Path, error: OSError) -> RecordError:
     """Return a RecordError for a stored run that cannot be read."""
     denied = isinstance(error, PermissionError)
-    hint = "Run this as the user whose run it is, or as root." if denied else RecordError.hint
+    hint = "Run this as the owner of the run, or as root." if denied else RecordError.hint
     return RecordError(path=path, reason=error.strerror or str(error), hint=hint)
 
 

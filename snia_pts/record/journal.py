@@ -1,11 +1,11 @@
 """The journal of a run: its steps and outcomes in order, each entry on stable storage before the run continues.
 
 One JSON object a line: ``{"crc32": "xxxxxxxx", "entry": {...}}``.  The checksum covers the bytes of the entry and
-continues that of the line before, so that a changed, missing or moved line is detected.  A crash leaves an incomplete
+continues that of the previous line, so that a changed, missing or moved line is detected.  A crash leaves an incomplete
 last line; the reader ignores it and reports it.
 
-The resume entry of a run that was stopped says how many of its steps stay valid; the steps after them are run again.
-Their first outcomes stay in the journal, but are no part of the result.
+The resume entry of a stopped run states how many of its steps stay valid; the steps after them are run again.
+Their first outcomes stay in the journal, but are not part of the result.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .folder import unreadable
 if TYPE_CHECKING:
     from typing import Self
 
-_KEPT = "All entries before are safe."
+_ENTRIES_SAFE = "All earlier entries are safe."
 WAIT = "Wait until it ends, or stop it."
 _LOCK_ATTEMPTS, _LOCK_SECONDS = 5, 0.1
-#: What to do about a journal that cannot be written, by error number.
+#: Hints for a failed write, by error number.
 _REMEDIES = {
-    errno.ENOENT: "The journal was removed; nothing that follows can be stored.",
-    errno.ENOSPC: f"Make room on the disk of the run folder. {_KEPT}",
+    errno.ENOENT: "The journal was removed; no further entry can be stored.",
+    errno.ENOSPC: f"Make room on the disk of the run folder. {_ENTRIES_SAFE}",
 }
 
 
@@ -53,7 +53,7 @@ class Journal:
     """Appends entries; each is on stable storage when ``append`` returns, unless the journal is not ``durable``."""
 
     def __init__(self, path: Path, *, durable: bool = True, existing: bool = False) -> None:
-        """Create a journal, or lock an ``existing`` one, which takes no entry before ``continue_after``.
+        """Create a journal, or lock an ``existing`` one, which accepts entries only after ``continue_after``.
 
         Raises NotResumable if another process has locked it.
         """
@@ -88,7 +88,7 @@ class Journal:
     def _write(self, kind: str, text: bytes) -> None:
         try:
             if os.fstat(self._descriptor).st_nlink == 0:
-                raise OSError(errno.ENOENT, "the journal was removed while the run wrote it")
+                raise OSError(errno.ENOENT, "the journal was removed during the run")
             written = os.write(self._descriptor, text)
             if written != len(text):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -100,7 +100,7 @@ class Journal:
                 step="journal",
                 what=kind,
                 reason=error.strerror or str(error),
-                hint=_REMEDIES.get(error.errno or 0, f"Check the disk of the run folder. {_KEPT}"),
+                hint=_REMEDIES.get(error.errno or 0, f"Check the disk of the run folder. {_ENTRIES_SAFE}"),
             ) from None
         self._length += len(text)
 
@@ -116,9 +116,9 @@ class Journal:
 
 
 def lock(descriptor: int) -> None:
-    """Lock a file that shows that a run is in progress; raises BlockingIOError if another run has it.
+    """Lock a file, which shows that a run is in progress; raises BlockingIOError if another run has locked it.
 
-    ``is_written`` of another process locks it for an instant; so this tries a few times.
+    Retries a few times, because ``is_locked`` of another process locks the file for an instant.
     """
     for attempts_left in reversed(range(_LOCK_ATTEMPTS)):
         try:
@@ -131,8 +131,8 @@ def lock(descriptor: int) -> None:
             return
 
 
-def is_written(path: Path) -> bool:
-    """Whether a run has locked this file, its journal or suite.json; raises RecordError if it cannot be read."""
+def is_locked(path: Path) -> bool:
+    """Return whether a run has locked its journal or suite.json; raises RecordError if it cannot be read."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

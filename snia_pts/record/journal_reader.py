@@ -14,7 +14,7 @@ from .. import __version__
 from ..errors import RecordError
 from ..files import open_regular
 from ..model.measurement import IdleOutcome, Measurement, Outcome, PrepareOutcome, PurgeOutcome, Sample
-from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round, Step, place
+from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round, Step, progress_label
 from ..results.interruption import Interruption
 from ..results.result import RunFacts
 from ..units import MIB
@@ -32,31 +32,31 @@ from .entries import (
     adapter,
     line,
 )
-from .folder import LONGEST_LINE, unreadable
+from .folder import MAX_LINE_BYTES, unreadable
 
 _DAMAGED = "Restore the journal from a backup; fio's answers are still in evidence/."
-#: The hint for an intact line that this version would not have written.
-_ANOTHER_VERSION = f"The line is intact: another version of snia-pts wrote it; use that one. This is {__version__}."
+#: Hint for an intact line that this version cannot have written.
+_ANOTHER_VERSION = f"Another version of snia-pts wrote this intact line; use that version. This is {__version__}."
 
 
 class JournalReader:
     """Reads the entries of a journal in order: the facts at once, then each valid step with its outcomes.
 
-    A step that a resume discarded is skipped.  These are known once ``steps`` is exhausted: ``end`` (None in a run
+    A step that a resume discarded is skipped.  These are set once ``steps`` is exhausted: ``end`` (None in a run
     that was killed), ``torn`` (the last line is incomplete), ``interruptions``, ``evidence`` (the digest of each file
     by its name), ``discarded`` (the measurements of steps that were discarded), and ``length`` (bytes) and ``checksum``
     of all complete lines.
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the start entry; raises RecordError if the first entry is none."""
+        """Read the start entry; raises RecordError if the first entry is another one."""
         self._path = path
         self._discarded = _discarded_steps(path)
         self._entries = _without_early_ends(self._read())
         self._pushed_back: list[tuple[int, Entry]] = []
         self._step_count = 0
-        self._valid: list[int] = []
-        self._losses: dict[int, tuple[int, int]] = {}
+        self._valid_steps: list[int] = []
+        self._discarded_counts: dict[int, tuple[int, int]] = {}
         self.end: EndEntry | None = None
         self.interruptions: list[Interruption] = []
         self.evidence: dict[str, str] = {}
@@ -65,11 +65,11 @@ class JournalReader:
         self.length = self.checksum = 0
         first = next(self._entries, (0, None))[1]
         if not isinstance(first, StartEntry):
-            raise RecordError(path=path, reason="the first entry is not a start entry", hint="The run never began.")
+            raise RecordError(path=path, reason="the first entry is not a start entry", hint="The run never started.")
         self.facts: RunFacts = first.facts
 
     def steps(self) -> Iterator[tuple[Step, Iterator[Outcome]]]:
-        """Give each valid step with an iterator of its outcomes; what is left of it is read before the next step.
+        """Yield each valid step with an iterator of its outcomes, which is exhausted before the next step.
 
         Raises RecordError with the number of the invalid line.
         """
@@ -78,22 +78,20 @@ class JournalReader:
                 case StepEntry() if self.end is None:
                     yield from self._step(entry.step)
                 case ResumeEntry() if self.end is None:
-                    self._note_interruption(number, entry)
+                    self._add_interruption(number, entry)
                 case EndEntry() if self.end is None:
                     self.end = entry
                 case OutcomeEntry() if self.end is None:
-                    raise self._invalid(number, "this outcome belongs to no step")
+                    raise self._invalid(number, "this outcome has no step")
                 case _:
-                    raise self._invalid(number, "no entry may follow the end, and no second start entry the first")
-        if self._discarded != self._losses.keys():
-            raise RecordError(
-                path=self._path, reason="its resume entries do not say which steps are valid", hint=_DAMAGED
-            )
+                    raise self._invalid(number, "unexpected entry: a second start entry, or an entry after the end")
+        if self._discarded != self._discarded_counts.keys():
+            raise RecordError(path=self._path, reason="its resume entries contradict its steps", hint=_DAMAGED)
 
     def _step(self, step: Step) -> Iterator[tuple[Step, Iterator[Outcome]]]:
-        """Give a valid step; count the outcomes of a discarded one."""
+        """Yield a valid step; count the outcomes of a discarded one."""
         ordinal, self._step_count = self._step_count, self._step_count + 1
-        self._valid.append(ordinal)
+        self._valid_steps.append(ordinal)
         outcomes = self._outcomes(step)
         if ordinal not in self._discarded:
             yield step, outcomes
@@ -101,19 +99,19 @@ class JournalReader:
             return
         count = written_bytes = 0
         for outcome in outcomes:
-            whole = isinstance(step, ContinuousStimulus) and isinstance(outcome, Measurement)
+            complete = isinstance(step, ContinuousStimulus) and isinstance(outcome, Measurement)
             if isinstance(outcome, Measurement):
                 self.discarded.append(outcome)
             count += 1
-            written_bytes = _written_bytes(outcome) + (0 if whole else written_bytes)
-        self._losses[ordinal] = count, written_bytes
+            written_bytes = _written_bytes(outcome) + (0 if complete else written_bytes)
+        self._discarded_counts[ordinal] = count, written_bytes
 
-    def _note_interruption(self, number: int, resume: ResumeEntry, position: str = "") -> None:
-        """Keep an interruption; ``position`` names the point with which an incomplete round continues."""
-        lost = self._valid[resume.kept :]
-        if not 0 <= resume.kept <= len(self._valid) or not self._losses.keys() >= set(lost):
-            raise self._invalid(number, "it keeps more steps than there were")
-        del self._valid[resume.kept :]
+    def _add_interruption(self, number: int, resume: ResumeEntry, position: str = "") -> None:
+        """Store an interruption; ``position`` is the point at which an incomplete round continues."""
+        discarded = self._valid_steps[resume.kept_steps :]
+        if not 0 <= resume.kept_steps <= len(self._valid_steps) or not self._discarded_counts.keys() >= set(discarded):
+            raise self._invalid(number, "it keeps more steps than the journal has")
+        del self._valid_steps[resume.kept_steps :]
         following = self._peek()
         self.interruptions.append(
             Interruption(
@@ -123,8 +121,8 @@ class JournalReader:
                 reason=resume.reason,
                 policy=resume.policy,
                 next_step=position or (following.step.label if isinstance(following, StepEntry) else "nothing"),
-                lost_outcomes=sum(self._losses[ordinal][0] for ordinal in lost),
-                lost_bytes=sum(self._losses[ordinal][1] for ordinal in lost),
+                discarded_outcomes=sum(self._discarded_counts[ordinal][0] for ordinal in discarded),
+                discarded_bytes=sum(self._discarded_counts[ordinal][1] for ordinal in discarded),
                 changes=resume.changes,
             )
         )
@@ -137,8 +135,12 @@ class JournalReader:
                     raise self._invalid(number, f"this outcome does not belong to {step.label}")
                 outcomes = append_outcome(outcomes, entry.outcome)
                 yield entry.outcome
-            elif isinstance(entry, ResumeEntry) and entry.kept == len(self._valid) and _is_partial(step, outcomes):
-                self._note_interruption(number, entry, place(step, len(outcomes)))
+            elif (
+                isinstance(entry, ResumeEntry)
+                and entry.kept_steps == len(self._valid_steps)
+                and _is_partial(step, outcomes)
+            ):
+                self._add_interruption(number, entry, progress_label(step, len(outcomes)))
             else:
                 self._pushed_back.append((number, entry))
                 return
@@ -177,7 +179,7 @@ class JournalReader:
 
 
 def _without_early_ends(entries: Iterator[tuple[int, Entry]]) -> Iterator[tuple[int, Entry]]:
-    """Leave out each end, other than of a finished run, that a resume entry follows."""
+    """Omit each end entry, other than that of a finished run, that a resume entry follows."""
     end: tuple[int, EndEntry] | None = None
     for number, entry in entries:
         if end is not None and not (isinstance(entry, ResumeEntry) and end[1].ending != "finished"):
@@ -194,7 +196,7 @@ def _without_early_ends(entries: Iterator[tuple[int, Entry]]) -> Iterator[tuple[
 def _discarded_steps(path: Path) -> set[int]:
     """Return the ordinals of the steps that a resume discarded.
 
-    This pass checks no entry; ``steps`` checks that the entries agree with it.
+    This pass does not validate entries; ``steps`` checks that they agree with it.
     """
     valid: list[int] = []
     discarded: set[int] = set()
@@ -204,8 +206,8 @@ def _discarded_steps(path: Path) -> set[int]:
             valid.append(count)
             count += 1
         elif text.startswith(RESUME, BEFORE) and text.endswith(b"\n"):
-            kept = re.match(rb"\d{1,9}", text[BEFORE + len(RESUME) :])
-            lost = valid[int(kept[0]) if kept else 0 :]
+            kept_steps = re.match(rb"\d{1,9}", text[BEFORE + len(RESUME) :])
+            lost = valid[int(kept_steps[0]) if kept_steps else 0 :]
             discarded.update(lost)
             del valid[len(valid) - len(lost) :]
     return discarded
@@ -216,14 +218,14 @@ def _is_partial(step: Step, outcomes: Sequence[Outcome]) -> bool:
 
 
 def _written_bytes(outcome: Outcome) -> int:
-    """Return how many bytes an outcome says were written."""
+    """Return how many bytes an outcome reports as written."""
     if isinstance(outcome, Sample):
         return outcome.write_bytes
     return outcome.write.transferred_bytes if isinstance(outcome, Measurement) else 0
 
 
 def _is_next_outcome(step: Step, before: Sequence[Outcome], outcome: Outcome) -> bool:
-    """Whether ``outcome`` can follow the outcomes ``before`` of a step."""
+    """Return whether ``outcome`` can follow the outcomes ``before`` of a step."""
     match step:
         case Purge():
             return isinstance(outcome, PurgeOutcome) and not before
@@ -240,17 +242,17 @@ def _is_next_outcome(step: Step, before: Sequence[Outcome], outcome: Outcome) ->
             if isinstance(outcome, Sample):
                 number = before[-1].number if before and isinstance(before[-1], Sample) else 0
                 return outcome.number == number + 1 <= step.samples
-            whole = isinstance(outcome, Measurement) and outcome.stimulus == step.stimulus
-            return whole and bool(before or not step.samples)
+            complete = isinstance(outcome, Measurement) and outcome.stimulus == step.stimulus
+            return complete and bool(before or not step.samples)
 
 
 def append_outcome(before: list[Outcome], outcome: Outcome) -> list[Outcome]:
-    """Return the outcomes of a step that ``is_complete`` needs: of samples the last."""
+    """Return the outcomes of a step that ``is_complete`` needs; of samples, only the last."""
     return [outcome] if before and isinstance(before[-1], Sample) else [*before, outcome]
 
 
 def is_complete(step: Step, outcomes: Sequence[Outcome]) -> bool:
-    """Whether ``outcomes`` of ``step`` are all that it can have."""
+    """Return whether ``outcomes`` are all outcomes of ``step``."""
     if isinstance(step, Round):
         return len(outcomes) == len(step.stimuli)
     return bool(outcomes) and not isinstance(outcomes[-1], Sample)
@@ -259,9 +261,9 @@ def is_complete(step: Step, outcomes: Sequence[Outcome]) -> bool:
 def _lines(path: Path) -> Iterator[bytes]:
     try:
         with open_regular(path) as file:
-            while text := file.readline(LONGEST_LINE):
-                if len(text) == LONGEST_LINE:
-                    raise RecordError(path=path, reason=f"a line is longer than {LONGEST_LINE // MIB} MiB")
+            while text := file.readline(MAX_LINE_BYTES):
+                if len(text) == MAX_LINE_BYTES:
+                    raise RecordError(path=path, reason=f"a line is longer than {MAX_LINE_BYTES // MIB} MiB")
                 yield text
     except OSError as error:
         raise unreadable(path, error) from None

@@ -1,4 +1,4 @@
-"""Replays a journal through its procedure: the result of a run, and where a stopped run would resume."""
+"""Replays a journal through its procedure: gives the result of a run, and where a stopped run would resume."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from ..errors import RecordError, TargetUnfit
 from ..files import replace_file
 from ..model.measurement import IdleOutcome, Measurement, Outcome, PurgeOutcome, Sample
-from ..model.steps import Purge, Step, place
+from ..model.steps import Purge, Step, progress_label
 from ..procedures import Conclusion, drive, procedure
 from ..procedures.sampled_steady_state import SaturationEnd
 from ..results.builder import ResultBuilder
@@ -19,12 +19,12 @@ from ..results.result import RunFacts, TestResult
 from ..spec import WriteSaturationSpec
 from .evidence import unjournaled
 from .folder import RunFolder
-from .journal import is_written
+from .journal import is_locked
 from .journal_reader import JournalReader, append_outcome, is_complete
 from .result_xml import chunks
 
-#: Another tool does not report what it wrote between samples: this share of the limit counts as all of it.
-_NEARLY = 0.95
+#: Share of the limit that counts as all of it, because another tool does not report what it wrote between samples.
+_AMOUNT_TOLERANCE = 0.95
 #: Passes the outcomes of a step on.
 Tee = Callable[[Step, Iterator[Outcome]], Iterator[Outcome]]
 
@@ -32,30 +32,30 @@ Tee = Callable[[Step, Iterator[Outcome]], Iterator[Outcome]]
 def assess(folder: RunFolder) -> TestResult:
     """Return the result of a stored run from its journal alone.
 
-    The steps in the journal must be those of the procedure.  An imported run followed another tool's procedure; its
-    steps are not compared.  Raises RecordError.
+    The steps in the journal must be those of the procedure, except in an imported run, which followed another tool's
+    procedure.  Raises RecordError.
     """
-    recorded = JournalReader(folder.journal)
-    builder = ResultBuilder(recorded.facts)
-    replayed = _replay(folder, recorded, builder.tee)
-    end = recorded.end
-    running = end is None and is_written(folder.journal)
+    journal = JournalReader(folder.journal)
+    builder = ResultBuilder(journal.facts)
+    replayed = _replay(folder, journal, builder.tee)
+    end = journal.end
+    running = end is None and is_locked(folder.journal)
     return builder.result(
         ending=end.ending if end else "unfinished",
-        ending_detail=end.detail if end else "the run is still in progress" if running else _crash_reason(recorded),
+        ending_detail=end.detail if end else "the run is still in progress" if running else _crash_reason(journal),
         finished=end.at if end else "",
         conclusion=replayed.conclusion,
         running=running,
-        interruptions=recorded.interruptions,
+        interruptions=journal.interruptions,
         health_after=end.health if end else None,
-        evidence=recorded.evidence,
+        evidence=journal.evidence,
     )
 
 
 def store(folder: RunFolder) -> TestResult:
-    """Write result.xml from the journal, the source of every report, and return the result.
+    """Write result.xml, the source of every report, from the journal and return the result.
 
-    No library is loaded for it, so that a missing one costs no result.
+    Loads no library, so that a missing one cannot cost the result.
     """
     result = assess(folder)
     replace_file(folder.result, chunks(result))
@@ -66,79 +66,85 @@ def store(folder: RunFolder) -> TestResult:
 class ResumePlan:
     """Where a run was stopped, and where it would resume.
 
-    ``coming`` is the step that was interrupted, or is next, and ``came`` the number of its outcomes; None when the
-    procedure has no more steps.  A resume would keep ``kept`` steps, start with the step that ``next_step`` names, and
-    discard ``lost`` outcomes, of which --continue would keep ``spared``.  ``begins_again``: it would start with a purge
-    and keep nothing, or discard outcomes.  ``stopped`` is the time of the last outcome, if the journal has it.  The
-    complete lines of the journal are ``length`` bytes with that checksum; ``file`` is its size and time of change.
-    ``evidence`` are the digests in the journal, ``leftovers`` the names of the files in evidence/ without a digest.
+    ``current_step`` is the step that was interrupted, or is next; None when the procedure has no more steps.
+    ``outcome_count`` is the number of its outcomes.  A resume would keep ``kept_steps`` steps, start with the step that
+    ``next_step`` names, and discard ``discarded_outcomes`` outcomes, of which --continue would keep
+    ``recoverable_outcomes``.  ``restarts_test``: it would start with a purge, and keep no step or discard outcomes.
+    ``stopped`` is the time of the end entry, else of the last outcome, else of the journal's last change.  The complete
+    lines of the journal are ``length`` bytes with that checksum; ``journal_state`` is its size and time of last change.
+    ``evidence`` are the digests in the journal, ``unjournaled_files`` the files in evidence/ without a digest.
     """
 
     facts: RunFacts
     policy: ResumePolicy
-    coming: Step | None
-    came: int
-    kept: int
+    current_step: Step | None
+    outcome_count: int
+    kept_steps: int
     next_step: str
-    lost: int
-    spared: int
-    begins_again: bool
+    discarded_outcomes: int
+    recoverable_outcomes: int
+    restarts_test: bool
     reason: str
     stopped: datetime
     interruptions: int
     finished: bool
-    ended: bool
+    has_end_entry: bool
     torn: bool
     length: int
     checksum: int
-    file: tuple[int, int]
+    journal_state: tuple[int, int]
     evidence: Mapping[str, str]
-    leftovers: tuple[str, ...]
+    unjournaled_files: tuple[str, ...]
 
     @property
-    def where(self) -> str:
+    def position(self) -> str:
         """The step and point at which the run was stopped."""
-        return place(self.coming, self.came) if self.coming else "the end of the test"
+        return progress_label(self.current_step, self.outcome_count) if self.current_step else "the end of the test"
 
 
 def inspect_run(folder: RunFolder, policy: ResumePolicy) -> ResumePlan:
     """Return where a stored run was stopped, and where it would resume by a policy; raises RecordError."""
-    file = file_state(folder)
-    recorded = JournalReader(folder.journal)
-    replayed = _replay(folder, recorded, lambda _, outcomes: outcomes)
-    spec, coming = recorded.facts.spec, replayed.coming
-    kept = resumable_step_count(spec, replayed.answered, coming, policy, begun=replayed.came > 0)
-    lost = sum(replayed.counts[kept:])
-    kept_by_continue = resumable_step_count(spec, replayed.answered, coming, "continue", begun=replayed.came > 0)
-    following = coming if kept >= len(replayed.answered) else replayed.answered[kept]
-    came = replayed.came if kept > len(replayed.answered) else 0
-    end = recorded.end
-    written = replayed.latest or datetime.fromtimestamp(file[1] / 1e9).astimezone()
+    state = read_journal_state(folder)
+    journal = JournalReader(folder.journal)
+    replayed = _replay(folder, journal, lambda _, outcomes: outcomes)
+    spec, current_step = journal.facts.spec, replayed.current_step
+    kept_steps = resumable_step_count(
+        spec, replayed.complete_steps, current_step, policy, begun=replayed.outcome_count > 0
+    )
+    discarded_outcomes = sum(replayed.counts[kept_steps:])
+    kept_by_continue = resumable_step_count(
+        spec, replayed.complete_steps, current_step, "continue", begun=replayed.outcome_count > 0
+    )
+    next_step = current_step if kept_steps >= len(replayed.complete_steps) else replayed.complete_steps[kept_steps]
+    outcome_count = replayed.outcome_count if kept_steps > len(replayed.complete_steps) else 0
+    end = journal.end
+    last_change = replayed.last_outcome_time or datetime.fromtimestamp(state[1] / 1e9).astimezone()
     return ResumePlan(
-        facts=recorded.facts,
+        facts=journal.facts,
         policy=policy,
-        coming=coming,
-        came=replayed.came,
-        kept=kept,
-        next_step=place(following, came) if following else "",
-        lost=lost,
-        spared=lost - sum(replayed.counts[kept_by_continue:]),
-        begins_again=following is not None and (kept == 0 or (isinstance(following, Purge) and lost > 0)),
-        reason=f"{end.ending}: {end.detail.rstrip('.')}" if end else _crash_reason(recorded),
-        stopped=moment(folder, end.at) if end and end.at else written,
-        interruptions=len(recorded.interruptions),
+        current_step=current_step,
+        outcome_count=replayed.outcome_count,
+        kept_steps=kept_steps,
+        next_step=progress_label(next_step, outcome_count) if next_step else "",
+        discarded_outcomes=discarded_outcomes,
+        recoverable_outcomes=discarded_outcomes - sum(replayed.counts[kept_by_continue:]),
+        restarts_test=next_step is not None
+        and (kept_steps == 0 or (isinstance(next_step, Purge) and discarded_outcomes > 0)),
+        reason=f"{end.ending}: {end.detail.rstrip('.')}" if end else _crash_reason(journal),
+        stopped=parse_time(folder, end.at) if end and end.at else last_change,
+        interruptions=len(journal.interruptions),
         finished=end is not None and end.ending == "finished",
-        ended=end is not None,
-        torn=recorded.torn,
-        length=recorded.length,
-        checksum=recorded.checksum,
-        file=file,
-        evidence=recorded.evidence,
-        leftovers=unjournaled(folder, recorded.evidence),
+        has_end_entry=end is not None,
+        torn=journal.torn,
+        length=journal.length,
+        checksum=journal.checksum,
+        journal_state=state,
+        evidence=journal.evidence,
+        unjournaled_files=unjournaled(folder, journal.evidence),
     )
 
 
-def moment(folder: RunFolder, text: str, after_seconds: float = 0.0) -> datetime:
+def parse_time(folder: RunFolder, text: str, after_seconds: float = 0.0) -> datetime:
     """Return a time from the journal plus ``after_seconds``; raises RecordError if it is invalid."""
     try:
         return datetime.fromisoformat(text).astimezone() + timedelta(seconds=after_seconds)
@@ -146,7 +152,7 @@ def moment(folder: RunFolder, text: str, after_seconds: float = 0.0) -> datetime
         raise RecordError(path=folder.journal, reason=f"{text!r} is not a date and time") from None
 
 
-def file_state(folder: RunFolder) -> tuple[int, int]:
+def read_journal_state(folder: RunFolder) -> tuple[int, int]:
     """Return the journal's size in bytes and its time of last change in ns."""
     status = folder.journal.stat()
     return status.st_size, status.st_mtime_ns
@@ -169,102 +175,106 @@ class _JournalEnds(Exception):
 class _Replayed:
     """The complete steps, the number of outcomes of each, the step after them, and the procedure's conclusion.
 
-    ``coming`` is the first incomplete step; if it has ``came`` outcomes, ``counts`` has an entry for it, too.
-    ``latest`` is the time of the last outcome; None for one without a time.
+    ``current_step`` is the first incomplete step; if the journal has it, ``counts`` has an entry for it, too.
+    ``last_outcome_time`` is the end of the last outcome; None if that has no time.
     """
 
-    answered: list[Step] = field(default_factory=list)
+    complete_steps: list[Step] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
-    coming: Step | None = None
-    came: int = 0
-    latest: datetime | None = None
+    current_step: Step | None = None
+    outcome_count: int = 0
+    last_outcome_time: datetime | None = None
     conclusion: Conclusion = None
 
 
-def _replay(folder: RunFolder, recorded: JournalReader, tee: Tee) -> _Replayed:
+def _replay(folder: RunFolder, journal: JournalReader, tee: Tee) -> _Replayed:
     """Drive the procedure with the outcomes in the journal, step by step."""
-    if recorded.facts.imported is not None:
-        return _replay_imported(recorded, tee)
-    steps, replayed = recorded.steps(), _Replayed()
+    if journal.facts.imported is not None:
+        return _replay_imported(journal, tee)
+    steps, replayed = journal.steps(), _Replayed()
 
     def answer(step: Step) -> Iterator[Outcome]:
         stored, outcomes = next(steps, (None, iter(())))
-        replayed.coming, replayed.came = step, 0
+        replayed.current_step, replayed.outcome_count = step, 0
         if stored is None:
             raise _JournalEnds
         require_same(folder, stored, step)
-        passed: list[Outcome] = []
+        outcomes_so_far: list[Outcome] = []
         for outcome in tee(stored, outcomes):
-            passed = append_outcome(passed, outcome)
-            replayed.came += 1
-            replayed.latest = _ended(folder, outcome)
+            outcomes_so_far = append_outcome(outcomes_so_far, outcome)
+            replayed.outcome_count += 1
+            replayed.last_outcome_time = _end_time(folder, outcome)
             yield outcome
-        replayed.counts.append(replayed.came)
-        if not is_complete(stored, passed):
+        replayed.counts.append(replayed.outcome_count)
+        if not is_complete(stored, outcomes_so_far):
             raise _JournalEnds
-        replayed.answered.append(step)
-        replayed.coming = None
+        replayed.complete_steps.append(step)
+        replayed.current_step = None
 
     complete = False
     with suppress(_JournalEnds):
         try:
-            replayed.conclusion = drive(procedure(recorded.facts.spec, recorded.facts.dut), answer)
-        except TargetUnfit as unfit:  # such a run never begins
+            replayed.conclusion = drive(procedure(journal.facts.spec, journal.facts.dut), answer)
+        except TargetUnfit as unfit:  # such a run never starts
             raise RecordError(
                 path=folder.journal, reason=f"the recorded device cannot run this test: {unfit}"
             ) from None
         complete = True
     if next(steps, None) is not None:
         raise RecordError(path=folder.journal, reason="it has more steps than the procedure")
-    if recorded.end is not None and (recorded.end.ending == "finished") > complete:
+    if journal.end is not None and (journal.end.ending == "finished") > complete:
         raise RecordError(path=folder.journal, reason="the run is finished, but steps of the procedure are missing")
     return replayed
 
 
-def _replay_imported(recorded: JournalReader, tee: Tee) -> _Replayed:
-    """Take the steps of an imported run as they are, up to the first incomplete one."""
+def _replay_imported(journal: JournalReader, tee: Tee) -> _Replayed:
+    """Accept the steps of an imported run without comparison, up to the first incomplete one."""
     replayed, samples, written = _Replayed(), 0, 0
-    for step, outcomes in recorded.steps():
-        replayed.coming, passed = step, list[Outcome]()
+    for step, outcomes in journal.steps():
+        replayed.current_step, outcomes_so_far = step, list[Outcome]()
         for outcome in tee(step, outcomes):
-            passed = append_outcome(passed, outcome)
-            replayed.came += 1
+            outcomes_so_far = append_outcome(outcomes_so_far, outcome)
+            replayed.outcome_count += 1
             if isinstance(outcome, Sample):
                 samples, written = samples + 1, written + outcome.write_bytes
-        replayed.counts.append(replayed.came)
-        if not is_complete(step, passed):
+        replayed.counts.append(replayed.outcome_count)
+        if not is_complete(step, outcomes_so_far):
             return replayed
-        replayed.answered.append(step)
-        replayed.coming, replayed.came = None, 0
-    replayed.conclusion = _saturation_end(recorded.facts, samples, written)
+        replayed.complete_steps.append(step)
+        replayed.current_step, replayed.outcome_count = None, 0
+    replayed.conclusion = _saturation_end(journal.facts, samples, written)
     return replayed
 
 
 def _saturation_end(facts: RunFacts, samples: int, written_bytes: int) -> Conclusion:
     """Return what ended an imported write saturation test; None if that is unknown.
 
-    TKperf has two ends, the time and the amount; with an unknown capacity, an end before the time is the amount.
+    TKperf ends at a time or an amount; if the capacity is unknown, an end before the time is the amount.
     """
     spec, capacity_bytes = facts.spec, facts.dut.capacity_bytes
     if not isinstance(spec, WriteSaturationSpec):
         return None
     if samples >= round(spec.saturation.seconds / spec.settling.sample_seconds):
         return SaturationEnd(reason="time", window=None)
-    theirs = facts.imported is not None and facts.imported.tool == "TKperf"
-    enough = written_bytes >= _NEARLY * spec.saturation.capacities * capacity_bytes if capacity_bytes else theirs
+    is_tkperf = facts.imported is not None and facts.imported.tool == "TKperf"
+    enough = (
+        written_bytes >= _AMOUNT_TOLERANCE * spec.saturation.capacities * capacity_bytes
+        if capacity_bytes
+        else is_tkperf
+    )
     return SaturationEnd(reason="written", window=None) if enough else None
 
 
-def _ended(folder: RunFolder, outcome: Outcome) -> datetime | None:
-    """Return when an outcome ended; None for a sample, which has no time."""
+def _end_time(folder: RunFolder, outcome: Outcome) -> datetime | None:
+    """Return when an outcome ended; None for outcomes without a time, such as samples."""
     match outcome:
         case Measurement() if outcome.timing.started:
-            return moment(folder, outcome.timing.started, outcome.runtime_ms / 1000)
+            return parse_time(folder, outcome.timing.started, outcome.runtime_ms / 1000)
         case PurgeOutcome() | IdleOutcome() if outcome.started:
-            return moment(folder, outcome.started, outcome.seconds)
+            return parse_time(folder, outcome.started, outcome.seconds)
     return None
 
 
-def _crash_reason(recorded: JournalReader) -> str:
-    torn = " while it wrote a line" if recorded.torn else ""
+def _crash_reason(journal: JournalReader) -> str:
+    torn = " while it wrote a line" if journal.torn else ""
     return f"the journal has no end entry: the suite or the host died{torn}"

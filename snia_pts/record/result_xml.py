@@ -1,6 +1,6 @@
-"""result.xml: the result of a run for other programs, valid against ``specs/result.xsd``.
+"""Writes result.xml: the result of a run for other programs, valid against ``specs/result.xsd``.
 
-It is written with what Python brings along: the end of a run waits for no library that might not load then.
+It uses only the standard library, so that a library that fails to load cannot cost the result at the end of a run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from .. import __version__
-from ..analysis.operating_points import contested, demand_means, operating_points
+from ..analysis.operating_points import alternative_points, demand_means, operating_points
 from ..analysis.steady_state import SteadyState
 from ..analysis.window import Window
 from ..errors import RecordError
@@ -29,7 +29,7 @@ from ..model.host_ceiling import Ceiling
 from ..model.measurement import Measurement
 from ..model.telemetry import TelemetrySample
 from ..model.test_platform import TestPlatform
-from ..model.time_series import COLUMNS, VITALS, TimeLine
+from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS, TimeLine
 from ..results.imported import Imported
 from ..results.limit_checks import judgements
 from ..results.points import (
@@ -44,27 +44,28 @@ from ..results.points import (
     window_points,
 )
 from ..results.result import Gap, Loop, Sampling, TestResult
+from ..results.warnings import run_warnings
 from ..spec import DemandSpec, Tracked
 from ..spec.reader import numbers
 from ..text import printable
 
 FORMAT = 1
-#: A column of more samples would be a longer text than XML libraries take (10 MB).
-_MOST_SAMPLES = 100_000
-#: Stands for a column's text until it is written; no other text has it, because ``printable`` removes it.
+#: Maximum number of samples in a column: XML libraries limit the length of a text (10 MB).
+_MAX_SAMPLES = 100_000
+#: Placeholder for a column's text until it is written.  No other text contains it, because ``printable`` removes it.
 _PLACEHOLDER = "\0"
-#: So many numbers are made into text at a time.
+#: Numbers formatted at a time.
 _CHUNK_NUMBERS = 4096
-#: More pieces than the attributes of the first element take.
-_HEAD_PIECES, _PIECE_BYTES = 64, 4096
-#: What of a purge stands among the deviations and warnings, or is the same for all.
-_TOLD_ELSEWHERE = ("kind", "deviations", "remarks")
+#: More chunks than the attributes of the first element need.
+_MAX_HEAD_CHUNKS, _HEAD_CHUNK_BYTES = 64, 4096
+#: Fields of a purge that are written as deviations and warnings, or are the same for all purges.
+_REPORTED_ELSEWHERE = ("kind", "deviations", "remarks")
 
 
 def result_xml(result: TestResult) -> bytes:
-    """Return the whole of result.xml; the same result gives the same bytes.
+    """Return the content of result.xml; the same result gives the same bytes.
 
-    Raises RecordError when it would not be valid against the schema: that is a mistake of the suite.
+    Raises RecordError if it is not valid against the schema, which is a bug of the suite.
     """
     from .document import parse
 
@@ -74,9 +75,9 @@ def result_xml(result: TestResult) -> bytes:
 
 
 def chunks(result: TestResult) -> Iterator[bytes]:
-    """Iterate over the text of result.xml, a part of a column of samples at a time, without validation.
+    """Iterate over the text of result.xml without validation, a part of a column of samples at a time.
 
-    The text of a long run is larger than all else in memory.  No library is loaded for it.
+    The text of a long run is larger than everything else in memory.  Loads no library.
     """
     columns: list[tuple[array[float], range]] = []
     first, *others = _document(result, columns).split(_PLACEHOLDER.encode())
@@ -102,20 +103,21 @@ def _document(result: TestResult, columns: list[tuple[array[float], range]]) -> 
         _element(root, "deviation", asdict(deviation))
     for setting in result.facts.settings:
         _element(root, "operator_setting", asdict(setting))
-    for warning in result.warnings:
+    for warning in run_warnings(result):
         _element(root, "warning", asdict(warning))
     for judgement in judgements(result):
-        _element(root, "limit", judgement.told)
+        _element(root, "limit", judgement.attributes)
     for interruption in result.interruptions:
-        told = asdict(interruption)
-        _element(root, "interruption", {key: told[key] for key in told if key != "changes"})
-    for part, purged in result.purges:
-        told = asdict(purged)
-        _element(root, "purge", {"part": part, **{key: told[key] for key in told if key not in _TOLD_ELSEWHERE}})
+        fields = asdict(interruption)
+        _element(root, "interruption", {key: fields[key] for key in fields if key != "changes"})
+    for part, purge in result.purges:
+        fields = asdict(purge)
+        selected = {key: fields[key] for key in fields if key not in _REPORTED_ELSEWHERE}
+        _element(root, "purge", {"part": part, **selected})
     _prepared(root, result)
     for loop in result.loops:
         _loop(root, result, loop)
-    _repeated(root, result)
+    _profile_points(root, result)
     if result.sampling:
         _sampling(root, result.sampling)
     for line in result.time_lines:
@@ -130,48 +132,48 @@ def _document(result: TestResult, columns: list[tuple[array[float], range]]) -> 
     return text
 
 
-def differences(path: Path, made: bytes) -> tuple[str, ...]:
-    """Return where the stored result.xml and the one ``made`` now differ, a sentence each; nothing when they agree."""
-    from .document import LARGEST_BYTES, compare, parse
+def differences(path: Path, expected: bytes) -> tuple[str, ...]:
+    """Return a sentence for each difference between the stored result.xml and the expected one."""
+    from .document import MAX_BYTES, compare, parse
 
     try:
-        document = read_regular(path, LARGEST_BYTES)
+        document = read_regular(path, MAX_BYTES)
     except OSError as error:
         raise RecordError(path=path, reason=error.strerror or str(error)) from None
-    return () if document == made else tuple(compare(parse(document, str(path)), parse(made, "result.xml")))
+    return () if document == expected else tuple(compare(parse(document, str(path)), parse(expected, "result.xml")))
 
 
 def stored_verdict(path: Path) -> str:
-    """Return the verdict that result.xml holds, from its beginning alone; empty where it cannot be read."""
+    """Return the verdict in result.xml, reading only its start; empty if it cannot be read."""
     parser: Any = ElementTree.XMLPullParser(["start"])
     try:
         with open_regular(path) as file:
-            for _ in range(_HEAD_PIECES):
-                parser.feed(file.read(_PIECE_BYTES))
+            for _ in range(_MAX_HEAD_CHUNKS):
+                parser.feed(file.read(_HEAD_CHUNK_BYTES))
                 for _, element in parser.read_events():
                     if element.tag == "run":
                         return str(element.get("verdict", ""))
     except (OSError, ElementTree.ParseError):
-        return ""  # assess tells what is wrong with it
+        return ""  # assess reports the error
     return ""
 
 
 def _imported(root: Element, imported: Imported | None) -> None:
     if imported is not None:
-        told = asdict(imported)
-        claim, options = told.pop("claim"), told.pop("options")
-        element = _element(root, "imported", {**told, "options": " ".join(options)})
+        fields = asdict(imported)
+        claim, options = fields.pop("claim"), fields.pop("options")
+        element = _element(root, "imported", {**fields, "options": " ".join(options)})
         if claim is not None:
             lists = {name: " ".join(map(_text, claim[name])) for name in ("rounds", "values")}
             _element(element, "claim", {**claim, **lists})
 
 
 def _array(dut: Element, array: BuiltArray | None) -> None:
-    """The array that was made for the run: its layout, what its controller says of it, its members in order."""
+    """Add the array that was created for the run: its layout, its controller's properties, its members in order."""
     if array is None:
         return
     layout, speeds = array.layout, array.speeds
-    chosen = {name: getattr(layout, name) or None for name in ("write_policy", "read_policy", "io_policy")}
+    policies = {name: getattr(layout, name) or None for name in ("write_policy", "read_policy", "io_policy")}
     values: dict[str, object] = {
         "controller": layout.controller,
         "version": array.version,
@@ -180,28 +182,28 @@ def _array(dut: Element, array: BuiltArray | None) -> None:
         "device": layout.device,
         "sync": layout.sync,
         "bitmap": layout.bitmap,
-        **chosen,
+        **policies,
     }
     element = _element(dut, "array", values)
     for member in array.members:
         _element(element, "member", asdict(member))
-    for name, value in array.told:
-        _element(element, "told", {"name": name, "value": value})
+    for name, value in array.properties:
+        _element(element, "property", {"name": name, "value": value})
     for share, iops in speeds.iops if speeds else ():
         _element(element, "member_speed", {"read_percent": share, "iops": iops, "source": speeds and speeds.source})
 
 
 def _platform(root: Element, platform: TestPlatform) -> None:
-    told = asdict(platform)
-    settings = told.pop("settings")
-    element = _element(root, "platform", told)
+    fields = asdict(platform)
+    settings = fields.pop("settings")
+    element = _element(root, "platform", fields)
     for setting in settings:
         _element(element, "setting", setting)
 
 
 def _run(root: Element, result: TestResult) -> None:
     facts = result.facts
-    words = {
+    attributes = {
         "id": facts.run_id,
         "started": facts.started,
         "finished": result.finished,
@@ -214,17 +216,17 @@ def _run(root: Element, result: TestResult) -> None:
         "written_bytes": whole_bytes_or_none(result.written_bytes),
         "read_bytes": whole_bytes_or_none(result.read_bytes),
     }
-    run = _element(root, "run", words)
+    run = _element(root, "run", attributes)
     for argument in facts.command_line:
         _element(run, "argument", {"value": argument})
 
 
 def _about(root: Element, about: Annotations) -> None:
     digest = hashlib.sha256(about.png).hexdigest() if about.logo else None
-    words = {"vendor": about.vendor, "nand_type": about.nand_type, "hba": about.hba, "logo_sha256": digest}
-    words |= {name: getattr(about, name) or None for name in ("model", "serial", "firmware", "capacity")}
-    if about.notes or about.features or any(words.values()):
-        element = _element(root, "about", words)
+    attributes = {"vendor": about.vendor, "nand_type": about.nand_type, "hba": about.hba, "logo_sha256": digest}
+    attributes |= {name: getattr(about, name) or None for name in ("model", "serial", "firmware", "capacity")}
+    if about.notes or about.features or any(attributes.values()):
+        element = _element(root, "about", attributes)
         for note in about.notes:
             _element(element, "note", {"value": note})
         for feature in about.features:
@@ -233,7 +235,7 @@ def _about(root: Element, about: Annotations) -> None:
 
 def _specification(root: Element, result: TestResult) -> None:
     spec = result.facts.spec
-    words = {
+    attributes = {
         "test": spec.test,
         "pts": spec.pts,
         "class": result.facts.test_class,
@@ -241,7 +243,7 @@ def _specification(root: Element, result: TestResult) -> None:
         "title": spec.title,
         "publication": spec.publication,
     }
-    element = _element(root, "specification", words)
+    element = _element(root, "specification", attributes)
     for key, value in numbers(spec):
         _element(element, "number", {"key": key, "value": value})
 
@@ -261,19 +263,19 @@ def _ceiling(root: Element, ceiling: Ceiling) -> None:
 
 
 def _prepared(root: Element, result: TestResult) -> None:
-    """What came of setting the host for a profile's points."""
-    for part, prepared in result.prepared:
-        values = {"part": part, "started": prepared.started, "seconds": prepared.seconds}
-        element, before = _element(root, "prepared", values), dict(prepared.before)
-        for name, value in prepared.settings:
+    """Add the host settings of a profile's points."""
+    for part, outcome in result.prepared:
+        values = {"part": part, "started": outcome.started, "seconds": outcome.seconds}
+        element, before = _element(root, "prepared", values), dict(outcome.before)
+        for name, value in outcome.settings:
             _element(element, "host_setting", {"name": name, "value": value, "before": before.get(name, "")})
 
 
-def _repeated(root: Element, result: TestResult) -> None:
-    """A profile's points over all repeats."""
-    for each in repeated_points(result):
-        element = _element(root, "point", {**stimulus_attributes(each.stimulus), **each.figures})
-        for key, value in each.place.items():
+def _profile_points(root: Element, result: TestResult) -> None:
+    """Add a profile's points over all repeats."""
+    for point in repeated_points(result):
+        element = _element(root, "point", {**stimulus_attributes(point.stimulus), **point.figures})
+        for key, value in point.axis_values.items():
             _element(element, "place", {"key": key, "value": value})
 
 
@@ -312,11 +314,11 @@ def _window(parent: Element, window: Window) -> Element:
     values = {"first": numbers[0], "last": numbers[-1], "steady": window.steady, "fills": window.fills}
     element = _element(parent, "window", values)
     for tracked, determination in window.determinations:
-        _element(element, "determination", {**_key(tracked), **_figures(determination)})
+        _element(element, "determination", {**_tracked_attributes(tracked), **_determination_attributes(determination)})
     return element
 
 
-def _key(tracked: Tracked) -> Mapping[str, object]:
+def _tracked_attributes(tracked: Tracked) -> Mapping[str, object]:
     return {
         "metric": tracked.metric,
         "read_percent": tracked.read_percent,
@@ -326,23 +328,23 @@ def _key(tracked: Tracked) -> Mapping[str, object]:
     }
 
 
-def _figures(determination: SteadyState) -> Mapping[str, object]:
+def _determination_attributes(determination: SteadyState) -> Mapping[str, object]:
     figures = asdict(determination)
     figures.pop("values")
     return figures
 
 
 def _time_line(root: Element, result: TestResult, line: TimeLine, columns: list[tuple[array[float], range]]) -> None:
-    """Add a time line; the values and rows of its columns' text are appended to ``columns``."""
-    facts = {"phase": line.phase, "part": line.part, "stretches": line.stretches, "complete": line.complete}
+    """Add a time line; append the values and rows of each of its columns to ``columns``."""
+    facts = {"phase": line.phase, "part": line.part, "engine_starts": line.engine_starts, "complete": line.complete}
     parent = _element(root, "time_line", {**facts, **stimulus_attributes(line.stimulus)})
     for measurement in line.measurements:
         _measurement(parent, result, measurement)
-    known = [name for name in VITALS if not all(map(math.isnan, getattr(line, name)))]
-    for first in range(0, len(line), _MOST_SAMPLES) or (0,):
-        count = min(_MOST_SAMPLES, len(line) - first)
+    telemetry_columns = [name for name in TELEMETRY_COLUMNS if not all(map(math.isnan, getattr(line, name)))]
+    for first in range(0, len(line), _MAX_SAMPLES) or (0,):
+        count = min(_MAX_SAMPLES, len(line) - first)
         element = _element(parent, "samples", {"count": count})
-        for name in (*COLUMNS, *known):
+        for name in (*COLUMNS, *telemetry_columns):
             _element(element, name, {}).text = _PLACEHOLDER
             columns.append((getattr(line, name), range(first, first + count)))
 
@@ -350,26 +352,26 @@ def _time_line(root: Element, result: TestResult, line: TimeLine, columns: list[
 def _column(values: array[float], rows: range) -> Iterator[bytes]:
     """Iterate over the text of a column's rows."""
     for first in range(0, len(rows), _CHUNK_NUMBERS):
-        these = rows[first : first + _CHUNK_NUMBERS]
-        text = " ".join(map(_text, values[these.start : these.stop]))
+        chunk = rows[first : first + _CHUNK_NUMBERS]
+        text = " ".join(map(_text, values[chunk.start : chunk.stop]))
         yield (" " * (first > 0) + text).encode()
 
 
 def _gaps(root: Element, gaps: Sequence[Gap]) -> None:
-    """The times without host I/O, of each part and each time that was asked for together."""
+    """Add the times without host I/O, grouped by part and requested time."""
     grouped: dict[tuple[str, float | None], list[Gap]] = {}
     for gap in gaps:
-        grouped.setdefault((gap.part, gap.asked_seconds), []).append(gap)
-    for (part, asked), group in grouped.items():
-        idle, own = [gap.idle_ms for gap in group], [gap.own_us for gap in group]
+        grouped.setdefault((gap.part, gap.requested_seconds), []).append(gap)
+    for (part, requested_seconds), group in grouped.items():
+        idle_ms, suite_us = [gap.idle_ms for gap in group], [gap.suite_us for gap in group]
         values: dict[str, object] = {
             "part": part,
-            "asked_seconds": asked,
+            "requested_seconds": requested_seconds,
             "count": len(group),
-            "median_ms": statistics.median(idle),
-            "worst_ms": max(idle),
-            "own_median_us": statistics.median(own),
-            "own_worst_us": max(own),
+            "median_ms": statistics.median(idle_ms),
+            "worst_ms": max(idle_ms),
+            "suite_median_us": statistics.median(suite_us),
+            "suite_worst_us": max(suite_us),
         }
         _element(root, "gaps", values)
 
@@ -379,16 +381,16 @@ def _operating_points(root: Element, result: TestResult) -> None:
     if not isinstance(spec, DemandSpec) or loop is None:
         return
     means = demand_means(loop.window_rounds)
-    others = contested(means, spec.operating_points)
+    alternatives = alternative_points(means, spec.operating_points)
     for point in operating_points(means, spec.operating_points):
         values: dict[str, object] = {
             "name": point.name,
             **asdict(point.demand),
             "iops": point.iops,
             "average_response_us": finite_or_none(1000 * point.art_ms),
-            "wanted_iops": point.wanted_iops,
-            "candidates": " ".join(each.demand.label for each in point.candidates),
-            "contested": " ".join(each.demand.label for each in others[point.name]) or None,
+            "target_iops": point.target_iops,
+            "candidates": " ".join(candidate.demand.label for candidate in point.candidates),
+            "alternatives": " ".join(candidate.demand.label for candidate in alternatives[point.name]) or None,
         }
         _element(root, "operating_point", values)
 
@@ -397,14 +399,14 @@ def _measurement(parent: Element, result: TestResult, measurement: Measurement) 
     timing, share = asdict(measurement.timing), result.host_share(measurement)
     values: dict[str, object] = {
         **stimulus_attributes(measurement.stimulus),
-        "seed": measurement.seed if measurement.told is None else None,
+        "seed": measurement.seed if measurement.reported is None else None,
         "iops": finite_or_none(measurement.iops),
         "mb_per_second": finite_or_none(measurement.mb_per_second),
         "average_response_us": finite_or_none(measurement.average_response_us),
         "maximum_response_us": finite_or_none(measurement.maximum_response_us),
         **percentiles([measurement]),
         **transfers(measurement),
-        **{key: timing[key] for key in ("started", "own_gap_us", "idle_gap_ms")},
+        **{key: timing[key] for key in ("started", "suite_gap_us", "idle_gap_ms")},
         "host_cpu_percent": measurement.host_cpu_percent,
         "engine_cpu_percent": measurement.engine_cpu_percent,
         "host_limited": share.limited if share else None,
@@ -413,42 +415,42 @@ def _measurement(parent: Element, result: TestResult, measurement: Measurement) 
         "interruptions": timing["interruptions"] or None,
     }
     element = _element(parent, "measurement", values)
-    if measurement.vitals is not None:
-        _element(element, "vitals", _vitals(measurement.vitals))
+    if measurement.telemetry is not None:
+        _element(element, "telemetry", _telemetry(measurement.telemetry))
 
 
-def _vitals(vitals: TelemetrySample) -> Mapping[str, object]:
-    told = asdict(vitals)
-    return {**{key: told[key] for key in told if key != "block"}, **(told["block"] or {})}
+def _telemetry(telemetry: TelemetrySample) -> Mapping[str, object]:
+    fields = asdict(telemetry)
+    return {**{key: fields[key] for key in fields if key != "block"}, **(fields["block"] or {})}
 
 
 def _health(root: Element, result: TestResult) -> None:
-    """What the drive told of its life before and after."""
+    """Add the drive's health data before and after the run."""
     before, after = result.facts.health, result.health_after
     if before is None and after is None:
         return
-    parent = _element(root, "health", {"before": before and before.at, "after": after and after.at})
+    parent = _element(root, "health", {"before": before and before.read_at, "after": after and after.read_at})
     for change in changes(before, after):
         _element(parent, "figure", {**asdict(change), "role": change.role or None, "unit": change.unit or None})
     for reading in filter(None, (before, after)):
         for reason in reading.unread:
-            _element(parent, "unread", {"at": reading.at, "reason": reason})
+            _element(parent, "unread", {"at": reading.read_at, "reason": reason})
     for reading in filter(None, (before, after)):
         for text in reading.texts:
-            _element(parent, "text", {"at": reading.at, **asdict(text)})
-    found = result.write_amplification
-    if found:
-        _element(parent, "write_amplification", {"factor": found.factor, **asdict(found)})
+            _element(parent, "text", {"at": reading.read_at, **asdict(text)})
+    amplification = result.write_amplification
+    if amplification:
+        _element(parent, "write_amplification", {"factor": amplification.factor, **asdict(amplification)})
 
 
 def _element(parent: Element | None, tag: str, attributes: Mapping[str, object]) -> Element:
-    """Make an element; None leaves its attribute out."""
+    """Create an element; omit attributes whose value is None."""
     texts = {name: _text(value) for name, value in attributes.items() if value is not None}
     return Element(tag, texts) if parent is None else SubElement(parent, tag, texts)
 
 
 def _text(value: object) -> str:
-    """Write a value so that it reads back to the last bit."""
+    """Format a value so that it reads back bit for bit."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""Sets up an array that is made of drives for a run: ``array:FILE`` (docs/array.rst)."""
+"""Sets up an array that is created from drives for a run: ``array:FILE`` (docs/array.rst)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..lab.array.preconditioning import Preconditioning
 from ..lab.device.safety import Target
 from ..lab.evidence import pre_run_path
 from ..lab.fio.probe import IO_ENGINES
-from ..lab.host.conditions import ARRAY as NOTE
+from ..lab.host.conditions import ARRAY as RESTORE_FOLDER
 from ..lab.host.conditions import put_back, with_cache
 from ..lab.host.settable import find as find_setting
 from ..lab.laboratory import target_deviations
@@ -27,7 +27,7 @@ from ..lab.process.program import Tick, find
 from ..lab.purge import NONE, Purger
 from ..lab.settings.settings import Change, applied
 from ..lab.settings.write_cache import WriteCache
-from ..model.array import BuiltArray, Layout, Measured, Speeds
+from ..model.array import BuiltArray, Layout, MemberRates, Speeds
 from ..model.dut import Dut
 from ..model.run_options import ARRAY, RunOptions
 from ..model.test_platform import HostSetting
@@ -42,46 +42,46 @@ from .device import DeviceSetup
 from .target import AS_FOUND
 from .verification import require_evidence
 
-_WHAT = "The array"
-_REMEDY = "Correct the file; docs/array.rst tells every key."
-#: The block size of what a member is known by.
+_FILE_KIND = "The array"
+_REMEDY = "Correct the file; docs/array.rst describes every key."
+#: Block size of the member rates.
 _SMALL_BYTES = 4 * KIB
 
 
 class ArraySetup(DeviceSetup):
-    """Sets up an array of drives, which is made for each test and taken apart at its end."""
+    """Sets up an array of drives, which is created for each test and removed at its end."""
 
     def __init__(self, options: RunOptions, tell: Callable[[str], None], layout: Layout | None = None) -> None:
-        """Use the array of ``layout``, or of the file that the target names."""
+        """Use the array of ``layout``, or of the target's file."""
         super().__init__(options, tell)
         path = options.target.removeprefix(ARRAY)
-        self._layout = layout or read_file(Path(path), Layout, _WHAT, remedy=_REMEDY)
+        self._layout = layout or read_file(Path(path), Layout, _FILE_KIND, remedy=_REMEDY)
         if not self._layout.software and options.purge_method != NONE:
             raise TargetUnfit(
                 path=path,
-                reason="the controller hides its members, and nothing can purge them",
-                hint="Say --purge none, which is a Deviation; or give the controller's drives to mdadm (JBOD).",
+                reason="the controller hides its members, so they cannot be purged",
+                hint="Use --purge none, which is a Deviation; or pass the controller's drives through to mdadm (JBOD).",
             )
         self._speeds = _speeds(self._layout.measured, path, options.member_run)
         self._members: Members = (
             Drives(self._layout, discard_data=options.discard_data) if self._layout.software else Slots(self._layout)
         )
-        self._free = ExitStack()
+        self._claims = ExitStack()
         self._targets: tuple[Target, ...] = ()
-        self._standing: AssembledArray | None = None
+        self._assembled: AssembledArray | None = None
         self._spec: Spec | None = None
 
     @property
     def subject(self) -> str:
-        """Level and members."""
-        models = dict.fromkeys(each.model for each in self._members.look() if each.model)
+        """The array's level, and the number and model of its members."""
+        models = dict.fromkeys(member.model for member in self._members.look() if member.model)
         return f"raid{self._layout.level}-{len(self._layout.members)}x-{next(iter(models), 'drive')}"
 
     def dut(self, spec: Spec) -> Dut:
-        """Return the array; before it is made, what it will be."""
-        if self._standing is not None:
+        """Return the description of the array; before it is created, the predicted one."""
+        if self._assembled is not None:
             return super().dut(spec)
-        sector = max((each.logical_sector_bytes for each in self._duts()), default=512)
+        sector = max((dut.logical_sector_bytes for dut in self._duts()), default=512)
         return predicted_dut(self._layout, self._members.look(), sector_bytes=sector, speeds=self._speeds)
 
     def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
@@ -91,13 +91,13 @@ class ArraySetup(DeviceSetup):
             keep = self._options.keep_write_cache or spec.setup.write_cache == AS_FOUND
             caches = MemberCaches(self._duts(), spec.setup.write_cache, keep=keep)
             dut = with_cache(dut, caches.foreseen()) if self._duts() else dut
-        return (*target_deviations(dut, spec), *_unsynced(self._layout))
+        return (*target_deviations(dut, spec), *_sync_deviations(self._layout))
 
     def require_tools(self) -> None:
         """See TargetSetup."""
         super().require_tools()
         if os.geteuid() != 0:
-            raise UsageError(detail="Only root may make an array.", hint="Run it as root.")
+            raise UsageError(detail="Only root can create an array.", hint="Run it as root.")
         if self._layout.software:
             find("mdadm")
             require_driver(self._layout)
@@ -112,28 +112,28 @@ class ArraySetup(DeviceSetup):
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Hold all members against everybody else; arrays that killed runs left are taken apart first."""
+        """See TargetSetup; claims all members.  Arrays that killed runs left behind are removed first."""
         for line in put_back():
             self._tell(line)
-        with ExitStack() as self._free:
-            self._targets = self._free.enter_context(self._members.free(confirmed=False))
+        with ExitStack() as self._claims:
+            self._targets = self._claims.enter_context(self._members.free(confirmed=False))
             yield
 
     def confirm(self, evidence: Path, ask: Confirm) -> None:
-        """Let the operator confirm that everything on every member will be lost."""
+        """See TargetSetup; the confirmation covers every member."""
         typed = self._options.serial
         if typed is None:
             members = self._members.look()
-            found = self._members.on_it(self._targets, evidence)
+            contents = self._members.on_it(self._targets, evidence)
             drives = tuple(
                 ThreatenedDrive(
                     path=member.path,
                     model=member.model,
                     serial=member.serial,
                     capacity_bytes=member.capacity_bytes,
-                    on_it=on_it,
+                    signatures=signatures,
                 )
-                for member, on_it in zip(members, found, strict=True)
+                for member, signatures in zip(members, contents, strict=True)
             )
             expected = identities(members)
             typed = ask(
@@ -142,121 +142,133 @@ class ArraySetup(DeviceSetup):
         self._require_confirmed(typed)
 
     def _require_confirmed(self, typed: str) -> None:
-        wanted = identities(self._members.look())
-        if typed != wanted:
+        expected = identities(self._members.look())
+        if typed != expected:
             reason = f"{typed!r} are not the serial numbers or names of its members"
-            raise NotConfirmed(path=self._layout.device, reason=reason, confirmation=wanted)
+            raise NotConfirmed(path=self._layout.device, reason=reason, confirmation=expected)
 
     @contextmanager
     def conditions_applied(self, spec: Spec, folder: RunFolder, write_cache: str) -> Iterator[tuple[HostSetting, ...]]:
-        """Make the array, noted so that it is taken apart whatever happens; see TargetSetup."""
+        """See TargetSetup; creates the array, and records it first so that it is removed in any case."""
         for line in put_back(folder.path):
             self._tell(line)
-        note, made = folder.path / NOTE, controller_of(self._layout)
-        change = Change(setting=MadeArray(place=made.place))
+        note, controller = folder.path / RESTORE_FOLDER, controller_of(self._layout)
+        change = Change(setting=MadeArray(place=controller.place))
         with ExitStack() as stack:
             make_folder(note)
             stack.callback(_remove_empty, note)
             stack.enter_context(applied((change,), note, find=partial(find_setting), tell=self._tell))
-            standing = AssembledArray(self._layout, made, speeds=self._speeds)
-            stack.callback(self._forget, standing)
-            self._free.close()  # from here on they are looked at anew each time
+            assembled = AssembledArray(self._layout, controller, speeds=self._speeds)
+            stack.callback(self._forget, assembled)
+            self._claims.close()  # from here on the members are read again each time
             with self._members.free(confirmed=True):
-                known = self._members.look()
-            standing.make(
-                known, pre_run_path(folder.evidence, "array"), clean=self._clean(spec, goes_on=folder.journal.exists())
+                members = self._members.look()
+            assembled.make(
+                members,
+                pre_run_path(folder.evidence, "array"),
+                clean=self._assume_synced(spec, resumed=folder.journal.exists()),
             )
-            self._target, self._standing, self._spec = standing.target, standing, spec
+            self._target, self._assembled, self._spec = assembled.target, assembled, spec
             yield stack.enter_context(super().conditions_applied(spec, folder, write_cache))
 
     def remove_file(self, *, refused: bool = False) -> None:
         """See TargetSetup: there is no file."""
 
-    def _clean(self, spec: Spec, *, goes_on: bool) -> bool:
-        """Whether the first array's redundancy may stay as it is: it is made anew by the purge that comes first.
+    def _assume_synced(self, spec: Spec, *, resumed: bool) -> bool:
+        """Return whether the first array may skip its sync, because the first purge recreates it.
 
-        One of a run that goes on holds what was measured; only a sync tells that its redundancy does too.
+        The array of a resumed run contains the data of the run, and only a sync makes their redundancy consistent.
         """
         if not self._layout.redundant or self._layout.sync == "skip":
             return True
-        return not goes_on and (not isinstance(spec, ProfileSpec) or spec.purge)
+        return not resumed and (not isinstance(spec, ProfileSpec) or spec.purge)
 
-    def _forget(self, standing: AssembledArray) -> None:
-        standing.close()
-        self._target = self._standing = None
+    def _forget(self, assembled: AssembledArray) -> None:
+        assembled.close()
+        self._target = self._assembled = None
 
     def _duts(self) -> tuple[Dut, ...]:
         return self._members.duts if isinstance(self._members, Drives) else ()
 
     def _cache(self, write_cache: str, *, keep: bool) -> WriteCache | None:
-        """Return the members' caches; that of a hardware controller is set by its policy."""
+        """Return the members' caches; that of a hardware controller is set by its write policy."""
         if self._duts():
             return MemberCaches(self._duts(), write_cache, keep=keep)
         return WriteCache(self._claimed().dut, None, write_cache, keep=True)
 
     def _purger(self, tick: Tick | None = None) -> Purger | ArrayPurger:
-        asked = self._options
-        wanted = "auto" if asked.purge_command else asked.purge
-        each = Purger(wanted=wanted, command=asked.purge_command, allow_unpurged=asked.allow_unpurged, tick=tick)
-        standing = self._standing or AssembledArray(
+        options = self._options
+        method = "auto" if options.purge_command else options.purge
+        member_purger = Purger(
+            wanted=method, command=options.purge_command, allow_unpurged=options.allow_unpurged, tick=tick
+        )
+        assembled = self._assembled or AssembledArray(
             self._layout, controller_of(self._layout)
-        )  # only asked what is foreseen
+        )  # used for predictions only
         return ArrayPurger(
-            standing=standing, members=self._members, each=each, preconditioning=self._preconditioning(), tick=tick
+            standing=assembled,
+            members=self._members,
+            each=member_purger,
+            preconditioning=self._preconditioning(),
+            tick=tick,
         )
 
     def _preconditioning(self) -> Preconditioning | None:
-        """Return how the members are written over: as the test does with its target; None for one that does not."""
+        """Return the preconditioning of the members, as in the test; None for a test without."""
         if not isinstance(self._spec, IopsSpec | LatencySpec | ThroughputSpec):
             return None
-        demand, asked = self._spec.wipc_demand, self._options
+        demand, options = self._spec.wipc_demand, self._options
         return Preconditioning(
             passes=self._spec.preconditioning.capacities,
             thread_count=demand.thread_count,
             queue_depth=demand.queue_depth,
-            io_engines=IO_ENGINES if asked.engine == "auto" else (asked.engine,),
-            refill=asked.refill_buffers,
+            io_engines=IO_ENGINES if options.engine == "auto" else (options.engine,),
+            refill=options.refill_buffers,
         )
 
 
 def require_resumable_array(built: BuiltArray, run: Path, policy: ResumePolicy) -> None:
-    """Raise NotResumable where the data on the array are gone with it."""
+    """Raise NotResumable if the data were lost with the array."""
     if not built.layout.software and policy != "purge":
-        raise NotResumable(path=run, reason="what a controller's array held is gone with it", hint="Say --from-purge.")
+        raise NotResumable(
+            path=run, reason="the data on a controller's array were lost with it", hint="Use --from-purge."
+        )
 
 
-def _speeds(measured: Measured, path: str, run: Path | None) -> Speeds | None:
-    """Return what a member does by itself, from a run of one, else from what the file tells; raises RecordError."""
+def _speeds(measured: MemberRates, path: str, run: Path | None) -> Speeds | None:
+    """Return the speed of a single member, from a run of one, otherwise from the array's file; raises RecordError."""
     if run is None:
-        told = measured.disk_iops
-        return None if told is None else Speeds(iops=((50, told),), source=f"{path}: disk_iops")
+        disk_iops = measured.disk_iops
+        return None if disk_iops is None else Speeds(iops=((50, disk_iops),), source=f"{path}: disk_iops")
     folder = RunFolder.existing(run)
     result = assess(folder)
     require_evidence(folder, result)
     loop = result.loop()
-    points = [each for measured_round in (loop.window_rounds if loop else ()) for each in measured_round.measurements]
-    found: dict[int, list[float]] = {}
-    for each in points:
-        if each.stimulus.block_size_bytes == _SMALL_BYTES and each.stimulus.access == "RND" and each.iops > 0:
-            found.setdefault(each.stimulus.read_percent, []).append(each.iops)
-    if not isinstance(result.facts.spec, IopsSpec) or not found:
+    rounds = loop.window_rounds if loop else ()
+    measurements = [measurement for measured_round in rounds for measurement in measured_round.measurements]
+    iops_by_share: dict[int, list[float]] = {}
+    for measurement in measurements:
+        stimulus = measurement.stimulus
+        if stimulus.block_size_bytes == _SMALL_BYTES and stimulus.access == "RND" and measurement.iops > 0:
+            iops_by_share.setdefault(stimulus.read_percent, []).append(measurement.iops)
+    if not isinstance(result.facts.spec, IopsSpec) or not iops_by_share:
         raise UsageError(
             detail=f"--member-run {run}: no IOPS test with a measurement window and 4 KiB.",
             hint="Name the folder of an IOPS run of one member.",
         )
     return Speeds(
-        iops=tuple((share, sum(values) / len(values)) for share, values in sorted(found.items())),
+        iops=tuple((share, sum(values) / len(values)) for share, values in sorted(iops_by_share.items())),
         source=f"run {result.facts.run_id} of {result.facts.dut.model} {result.facts.dut.serial}".strip(),
     )
 
 
-def _unsynced(layout: Layout) -> Iterator[Deviation]:
-    """Tell that the redundancy of an array is not consistent."""
+def _sync_deviations(layout: Layout) -> Iterator[Deviation]:
+    """Yield the deviation that the redundancy of an array is not consistent."""
     if layout.redundant and layout.sync == "skip":
         yield Deviation(
             what="first sync of the array",
             standard="copies and parity are consistent before the test",
-            actual='left out (sync = "skip"): they are not',
+            actual='skipped (sync = "skip"): they are not',
             clause="docs/array.rst",
         )
 

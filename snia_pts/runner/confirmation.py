@@ -1,4 +1,4 @@
-"""What a run asks its operator before it destroys data or repeats a long test."""
+"""Questions to the operator before a run destroys data or restarts a test."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..procedures.estimator import Plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreatenedDrive:
-    """A drive that will be erased, and the signatures of what is ``on_it``: file systems, partition tables."""
+    """A drive that will be erased; ``signatures`` are the file systems and partition tables found on it."""
 
     path: str
     model: str
     serial: str
     capacity_bytes: int
-    on_it: tuple[str, ...]
+    signatures: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class ConfirmDestruction:
     """Everything on ``drives`` will be destroyed.
 
     ``expected`` is the answer that confirms it: the serial numbers, or the names of drives without one.
-    ``array`` is the array that the drives will be members of; None for a single drive.
+    ``array`` is the array that will be created from the drives; None for a single drive.
     """
 
     path: str
@@ -37,27 +37,27 @@ class ConfirmDestruction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmRestart:
-    """A test on a file would begin again and write ``path`` again, as ``plan`` estimates it.
+    """A test on a file would restart and overwrite ``path``; ``plan`` is the estimate of the test.
 
-    ``spared`` is how many outcomes ``--continue`` would keep.  The answer that confirms it is ``yes``.
+    ``recoverable_outcomes`` is how many outcomes ``--continue`` would keep.  The answer that confirms it is ``yes``.
     """
 
     path: str
     plan: Plan
-    spared: int
+    recoverable_outcomes: int
     hint: str
     expected: str = "yes"
 
 
 Confirm = Callable[[ConfirmDestruction | ConfirmRestart], str]
-"""Returns what the operator answers; raises NotConfirmed where nobody can be asked."""
+"""Returns the operator's answer; raises NotConfirmed if the operator cannot be asked."""
 
 
 def refuse(request: ConfirmDestruction | ConfirmRestart) -> str:
-    """Refuse: for a caller that gave no way to confirm.  Raises NotConfirmed."""
+    """Raise NotConfirmed, for a caller without a means of confirmation."""
     if isinstance(request, ConfirmRestart):
         raise NotConfirmed(
-            path=request.path, reason="the test would begin again, and no confirmation is available", hint=request.hint
+            path=request.path, reason="the test would restart, and no confirmation is available", hint=request.hint
         )
     raise NotConfirmed(
         path=request.path, reason="no serial number and no confirmation were given", confirmation=request.expected

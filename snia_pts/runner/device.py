@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..errors import TargetMissing, UsageError
 from ..lab.device.health import read_health
 from ..lab.device.identity import read_dut
-from ..lab.device.safety import Target, claim_target, confirm, contents, require_holdable
+from ..lab.device.safety import Target, claim_target, confirm, contents, require_claimable
 from ..lab.fio import IoEngine
 from ..lab.fio.engine import FioEngine
 from ..lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_version, require_options
@@ -26,13 +26,13 @@ from ..lab.link_speed import supposed_speed
 from ..lab.process.program import Tick, find
 from ..lab.purge import NONE, Purger
 from ..lab.settings.write_cache import WriteCache
-from ..model.dut import Dut, SupposedSpeed
+from ..model.dut import AssumedSpeed, Dut
 from ..model.run_options import RunOptions
 from ..model.steps import Stimulus
 from ..model.test_platform import HostSetting
 from ..procedures.profile import points
 from ..record.folder import RunFolder
-from ..spec import Deviation, ProfileSpec, Spec, staged
+from ..spec import Deviation, ProfileSpec, Spec, host_setting_names
 from .confirmation import Confirm, ConfirmDestruction, ThreatenedDrive
 from .target import AS_FOUND, RunContext
 
@@ -46,43 +46,43 @@ class DeviceSetup:
     """A drive, a loop device or a file."""
 
     def __init__(self, options: RunOptions, tell: Callable[[str], None], *, file_in_directory: bool = False) -> None:
-        """Take what ``options`` name; ``tell`` is called with notices for the operator.
+        """Use the target of ``options``; ``tell`` is called with notices for the operator.
 
-        With ``file_in_directory`` the target is a file that the run makes for itself and removes at its end.
-        Raises UsageError for options that are not for a target of this kind.
+        ``file_in_directory``: the target is a file that the run creates, and removes at its end.
+        Raises UsageError for options that do not apply to this kind of target.
         """
         self._options, self._tell, self._file_in_directory = options, tell, file_in_directory
         self._path = options.path
         if options.size_bytes is not None and _is(self._path, stat.S_ISBLK):
-            raise UsageError(detail="--size is for files; a drive is tested whole.", hint="Leave it out.")
+            raise UsageError(detail="--size applies to files only; a drive is tested whole.", hint="Omit it.")
         if options.discard_data and (options.size_bytes is not None or _is(self._path, stat.S_ISREG)):
             raise UsageError(
-                detail="--discard-data is for drives.", hint="A file's content is given up by --overwrite."
+                detail="--discard-data applies to drives only.", hint="To overwrite a file, use --overwrite."
             )
         self._target: Target | None = None
         self._conditions: Conditions | None = None
 
     @property
     def subject(self) -> str:
-        """The drive's model, else the file's or device's name."""
+        """The drive's model, otherwise the name of the file or device."""
         model = read_dut(self._path).model if _is(self._path, stat.S_ISBLK) else ""
         return self._path.name if not model or model.startswith("loop device") else model
 
     def dut(self, spec: Spec) -> Dut:
-        """Return what the target says of itself; what is held says it once, but for its write cache."""
+        """Return the description of the target; once it is claimed, only its write cache is read again."""
         del spec
-        dut = self._target.dut if self._target else self._found()
+        dut = self._target.dut if self._target else self._read_dut()
         return self._conditions.of(dut) if self._conditions else dut
 
-    def speed(self, spec: Spec) -> SupposedSpeed:
+    def speed(self, spec: Spec) -> AssumedSpeed:
         """See TargetSetup."""
         return supposed_speed(self.dut(spec))
 
-    def _found(self) -> Dut:
+    def _read_dut(self) -> Dut:
         try:
             return read_dut(self._path, size_bytes=self._options.size_bytes)
         except TargetMissing as missing:
-            if missing.hint == TargetMissing.hint:  # nothing is made below /dev
+            if missing.hint == TargetMissing.hint:  # no file is created below /dev
                 missing.add_note(_SIZE_HINT)
             raise
 
@@ -95,12 +95,12 @@ class DeviceSetup:
         return target_deviations(dut, spec)
 
     def purge_deviations(self, spec: Spec) -> tuple[Deviation, ...]:
-        """See TargetSetup; a profile defines its own purge, so that only a purge that is left out deviates from it."""
+        """See TargetSetup; a profile defines its own Purge, so that only omitting it is a deviation."""
         if not isinstance(spec, ProfileSpec):
             return self._purger().foreseen(self.dut(spec))
         purges = spec.purge or any(workload.fresh for workload in spec.workload)
-        found = self._purger().foreseen(self.dut(spec)) if purges else ()
-        return found if self._options.purge == NONE else ()
+        deviations = self._purger().foreseen(self.dut(spec)) if purges else ()
+        return deviations if self._options.purge == NONE else ()
 
     def require_tools(self) -> None:
         """See TargetSetup."""
@@ -108,44 +108,46 @@ class DeviceSetup:
         with TemporaryDirectory(prefix="snia-pts-") as folder:
             fio_version(Path(folder))
         if self._options.tune and os.geteuid() != 0:
-            raise UsageError(detail="--tune: only root may set the host.", hint="snia-pts host shows it to everybody.")
+            raise UsageError(
+                detail="--tune: only root can change host settings.", hint="snia-pts host lists them without root."
+            )
 
     def preflight(self, spec: Spec) -> None:
         """See TargetSetup."""
-        asked, dut = self._options, self.dut(spec)
-        require_holdable(
-            self._path, size_bytes=self._options.size_bytes, overwrite=asked.overwrite, discard_data=asked.discard_data
+        options, dut = self._options, self.dut(spec)
+        require_claimable(
+            self._path, size_bytes=options.size_bytes, overwrite=options.overwrite, discard_data=options.discard_data
         )
-        if asked.serial is not None and dut.kind != "file":
-            confirm(dut, asked.serial)
+        if options.serial is not None and dut.kind != "file":
+            confirm(dut, options.serial)
         if isinstance(spec, ProfileSpec):
-            _require_stage(spec, HostConfigurator(dut.path, medium(Path(dut.path))))
+            _require_configurable(spec, HostConfigurator(dut.path, medium(Path(dut.path))))
         with TemporaryDirectory(prefix="snia-pts-") as folder:
             self._io_engines(spec, dut, Path(folder))
 
     def _io_engines(self, spec: Spec, dut: Dut, evidence: Path) -> Sequence[IoEngine]:
-        """Return the I/O engines to try, the best first; raises UsageError for options that fio takes with none."""
+        """Return the I/O engines to try, the best first; raises UsageError if none of them accepts the options."""
         engines = IO_ENGINES if self._options.engine == "auto" else (self._options.engine,)
         if not isinstance(spec, ProfileSpec):
             return engines
         stimuli = [point.stimulus for point in points(spec, dut)]
-        taking, refusals = list[IoEngine](), list[UsageError]()
+        usable, refusals = list[IoEngine](), list[UsageError]()
         for io_engine in engines:
             try:
                 require_options(stimuli, dut.path, io_engine, evidence)
-                taking.append(io_engine)
+                usable.append(io_engine)
             except UsageError as refusal:
                 refusals.append(refusal)
-        if not taking:
+        if not usable:
             raise refusals[0]
-        return taking
+        return usable
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Hold the target against everybody else; what killed runs left is put back first."""
-        asked = self._options
+        """See TargetSetup; settings that killed runs changed are restored first."""
+        options = self._options
         with claim_target(
-            self._path, size_bytes=self._options.size_bytes, overwrite=asked.overwrite, discard_data=asked.discard_data
+            self._path, size_bytes=options.size_bytes, overwrite=options.overwrite, discard_data=options.discard_data
         ) as target:
             self._target = target
             try:
@@ -158,7 +160,7 @@ class DeviceSetup:
                 self._target = None
 
     def confirm(self, evidence: Path, ask: Confirm) -> None:
-        """See TargetSetup; a file needs no confirmation: it is ours, or --overwrite was given."""
+        """See TargetSetup; a file needs no confirmation: the run created it, or --overwrite was given."""
         target = self._claimed()
         dut, typed = target.dut, self._options.serial
         if dut.kind == "file":
@@ -169,7 +171,7 @@ class DeviceSetup:
                 model=dut.model,
                 serial=dut.serial,
                 capacity_bytes=dut.capacity_bytes,
-                on_it=contents(target, evidence),
+                signatures=contents(target, evidence),
             )
             typed = ask(ConfirmDestruction(path=dut.path, drives=(drive,), expected=dut.identity))
         confirm(dut, typed)
@@ -177,33 +179,33 @@ class DeviceSetup:
     @contextmanager
     def conditions_applied(self, spec: Spec, folder: RunFolder, write_cache: str) -> Iterator[tuple[HostSetting, ...]]:
         """See TargetSetup."""
-        asked = self._options
-        keep = asked.keep_write_cache or write_cache == AS_FOUND
+        options = self._options
+        keep = options.keep_write_cache or write_cache == AS_FOUND
         with conditions_applied(
             self._claimed(),
             folder.path,
             folder.evidence,
             write_cache=write_cache,
             keep=keep,
-            tune=asked.tune,
+            tune=options.tune,
             tell=self._tell,
-            staged=staged(spec),
+            staged=host_setting_names(spec),
             cache=self._cache(write_cache, keep=keep),
         ) as conditions:
             self._conditions = conditions
             if isinstance(spec, ProfileSpec):
-                _require_stage(spec, conditions.stage)
+                _require_configurable(spec, conditions.stage)
             try:
                 yield conditions.settings
             finally:
                 self._conditions = None
 
     def set_clock(self, at: datetime) -> None:
-        """See TargetSetup: it is the world's."""
+        """See TargetSetup: a real target uses the wall clock."""
 
     def context(self, spec: Spec, evidence: Path, seed: int, tick: Tick, stimuli: Sequence[Stimulus]) -> RunContext:
-        """Return a laboratory with fio as its engine; raises UsageError for options that fio does not take."""
-        target, asked = self._claimed(), self._options
+        """Return a laboratory with fio as its engine; raises UsageError for options that fio does not accept."""
+        target, options = self._claimed(), self._options
         engines = self._io_engines(spec, target.dut, evidence)
         path, sector = target.dut.path, target.dut.logical_sector_bytes
         io_engine = choose_io_engine(path, sector, evidence, engines, target.descriptor)
@@ -213,9 +215,9 @@ class DeviceSetup:
             evidence,
             seed=seed,
             io_engine=io_engine,
-            refill=asked.refill_buffers,
+            refill=options.refill_buffers,
             fixed_buffers=fixed_buffers,
-            stall_seconds=asked.stall_seconds,
+            stall_seconds=options.stall_seconds,
             tick=tick,
             descriptor=target.descriptor,
         )
@@ -232,7 +234,7 @@ class DeviceSetup:
         )
         calibration = Calibration(
             io_engine=io_engine,
-            refill=asked.refill_buffers,
+            refill=options.refill_buffers,
             seed=seed,
             evidence=evidence,
             fixed_buffers=fixed_buffers,
@@ -241,27 +243,27 @@ class DeviceSetup:
             laboratory=laboratory,
             engine=engine,
             now=lambda: datetime.now().astimezone(),
-            examine=lambda: read_health(target.dut, evidence),
+            read_health=lambda: read_health(target.dut, evidence),
             calibrate=calibration.ceilings,
             durable=True,
             unchecked=target.unchecked,
         )
 
     def remove_file(self, *, refused: bool = False) -> None:
-        """See TargetSetup; a run that can be resumed keeps its file."""
+        """See TargetSetup; not called for a run that can be resumed."""
         target = self._claimed()
-        if (self._file_in_directory or (refused and target.new)) and (why := target.remove()):
-            self._tell(f"{self._path} is left there: {why}")
+        if (self._file_in_directory or (refused and target.new)) and (reason := target.remove()):
+            self._tell(f"{self._path} was not removed: {reason}")
 
     def _cache(self, write_cache: str, *, keep: bool) -> WriteCache | None:
-        """Return what sets the write cache; None for the target's own."""
+        """Return the write cache to set; None for the target's own."""
         del write_cache, keep
         return None
 
     def _purger(self, tick: Tick | None = None) -> Purger | ArrayPurger:
-        asked = self._options
-        wanted = "auto" if asked.purge_command else asked.purge
-        return Purger(wanted=wanted, command=asked.purge_command, allow_unpurged=asked.allow_unpurged, tick=tick)
+        options = self._options
+        method = "auto" if options.purge_command else options.purge
+        return Purger(wanted=method, command=options.purge_command, allow_unpurged=options.allow_unpurged, tick=tick)
 
     def _claimed(self) -> Target:
         if self._target is None:
@@ -269,13 +271,13 @@ class DeviceSetup:
         return self._target
 
 
-def _require_stage(spec: ProfileSpec, stage: HostConfigurator) -> None:
-    """Raise TargetUnfit where the host cannot be set as a profile wants it."""
+def _require_configurable(spec: ProfileSpec, stage: HostConfigurator) -> None:
+    """Raise TargetUnfit if the host cannot be configured as the profile requires."""
     stage.require(sum(spec.settings(), ()), cold=any(workload.cold for workload in spec.workload))
 
 
 def _is(path: Path, kind: Callable[[int], bool]) -> bool:
-    """Whether something of a kind is there, as far as this process may see."""
+    """Return whether the path exists, is accessible, and is of a kind."""
     try:
         return kind(path.stat().st_mode)
     except OSError:

@@ -1,4 +1,4 @@
-"""What happens in a run, as values for whoever follows it: a terminal, a page, a program."""
+"""Events of a run, for a terminal, a page or a program that follows it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..spec import Spec, SteadyStateRule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something that the operator should know, and that stops nothing: a setting was put back, a check left out."""
+    """Information for the operator that does not stop the run: a setting was restored, a check was skipped."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FolderMade:
-    """A run of ``dut`` will be kept in ``folder``; ``report`` is the name of its report files, without suffix."""
+class FolderCreated:
+    """The folder of a run of ``dut`` is ready; ``report`` is the name of its report files without suffix."""
 
     folder: RunFolder
     title: str
@@ -35,7 +35,7 @@ class FolderMade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestStarted:
-    """The ``position``-th test (from 1) of the ``total`` of a suite begins, or goes on."""
+    """The ``position``-th (from 1) of ``total`` tests of a suite starts or resumes."""
 
     title: str
     position: int
@@ -44,15 +44,15 @@ class TestStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePlanned:
-    """A stopped run was inspected; ``outlook`` says where it will go on."""
+    """A stopped run was inspected; ``resume_plan`` states where it will resume."""
 
     folder: RunFolder
-    outlook: ResumePlan
+    resume_plan: ResumePlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
-    """The target is ready, and the first step follows; ``resumed`` where recorded steps are replayed first."""
+    """The target is ready and the first step follows; ``resumed``: recorded steps are replayed first."""
 
     spec: Spec
     plan: Plan
@@ -62,21 +62,21 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationStarted:
-    """The host is measured by itself before the test; ``text`` says what is measured, and for how long."""
+    """The host is measured without the drive before the test; ``text`` states what is measured, and for how long."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepStarted:
-    """A step is about to be performed."""
+    """A step is about to start."""
 
     step: Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramRunning:
-    """A program of the current step runs since ``seconds`` and has written ``written_bytes``; sent now and then."""
+    """A program of the current step has run for ``seconds`` and written ``written_bytes``; sent repeatedly."""
 
     seconds: float
     written_bytes: int
@@ -84,7 +84,7 @@ class ProgramRunning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeRecorded:
-    """The ``position``-th outcome (from 0) of a step is safe in the journal."""
+    """The ``position``-th outcome (from 0) of a step is in the journal."""
 
     step: Step
     position: int
@@ -93,29 +93,29 @@ class OutcomeRecorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundEvaluated:
-    """A round, or a sample that stands for one, is complete; ``window`` ends with it, None while too few rounds."""
+    """A round, or a sample evaluated as a round, is complete.  ``window`` ends with it; None after too few rounds."""
 
     step: Step
     rule: SteadyStateRule
-    judged: MeasuredRound | SampledRound
+    evaluated_round: MeasuredRound | SampledRound
     window: Window | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResumed:
-    """All recorded steps of a resumed run were replayed; what follows is performed."""
+    """All recorded steps of a resumed run were replayed; the following steps are performed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestFinished:
-    """A test has ended and its result is stored; its report is made next."""
+    """A test has ended and its result is stored; its report is written next."""
 
     result: TestResult
 
 
 Event = (
     Notice
-    | FolderMade
+    | FolderCreated
     | TestStarted
     | ResumePlanned
     | RunStarted
@@ -131,4 +131,4 @@ OnEvent = Callable[[Event], None]
 
 
 def ignore_event(_: Event) -> None:
-    """Do nothing: for a caller that does not follow a run."""
+    """Do nothing, for a caller that does not follow a run."""

@@ -1,4 +1,4 @@
-"""Resumes a stopped run, on the target that it began on."""
+"""Resumes a stopped run on the target on which it started."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ..model.dut import Dut
 from ..model.run_options import COMMAND, RunOptions
 from ..model.test_platform import HostSetting, TestPlatform
 from ..record.folder import RunFolder
-from ..record.journal import WAIT, is_written
-from ..record.replay import ResumePlan, assess, file_state, inspect_run, moment
+from ..record.journal import WAIT, is_locked
+from ..record.replay import ResumePlan, assess, inspect_run, parse_time, read_journal_state
 from ..report import USUAL
 from ..report.writing import forget
 from ..results.interruption import ResumePolicy
@@ -34,26 +34,26 @@ from ..results.result import RunFacts, TestResult
 from ..units import counted
 from . import session
 from .confirmation import ConfirmRestart
-from .events import FolderMade, ResumePlanned, RunStarted
+from .events import FolderCreated, ResumePlanned, RunStarted
 from .run import Caller, FinishedRun, claimed, finish, ticker
-from .setup import file_name, plan_of, require_formats, target_setup
+from .setup import file_name, plan_test, require_formats, target_setup
 from .target import TargetSetup
 from .verification import require_evidence
 
-#: Differences of the drive that are recorded; any other one would mix measurements of two drives.
-_HARMLESS = {"path", "bus", "discard"}
-#: What is known of an array before it is made.
-_KNOWN_BEFORE = {"kind", "model", "serial", "array"}
-#: Host settings that change from moment to moment.
-_FLEETING = {"other load", "other I/O", "swap"}
+#: Fields of the drive that may differ and are recorded; another difference could mix measurements of two drives.
+_ALLOWED_DIFFERENCES = {"path", "bus", "discard"}
+#: Fields of an array that are known before it is created.
+_KNOWN_BEFORE_CREATION = {"kind", "model", "serial", "array"}
+#: Host settings that are too volatile to compare.
+_VOLATILE_SETTINGS = {"other load", "other I/O", "swap"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeOptions:
-    """What its operator gives to a run that is resumed, besides what its journal holds.
+    """The options for resuming a run, in addition to those in its journal.
 
-    ``policy`` is where it goes on.  ``target`` is where the target is now; None where it was.  The others are those of
-    RunOptions: options that destroy data or start a program are never taken from a journal.
+    ``policy`` determines where it resumes.  ``target`` is the present path of the target; None if it is unchanged.  The
+    other fields are those of RunOptions: options that destroy data or start a program are never taken from a journal.
     """
 
     policy: ResumePolicy = "rule"
@@ -65,85 +65,87 @@ class ResumeOptions:
 
 
 def resume(path: Path, options: ResumeOptions, caller: Caller) -> FinishedRun:
-    """Resume the stopped run in a folder and make its report.
+    """Resume the stopped run in a folder and write its report.
 
     Raises NotResumable, RecordError, NotConfirmed, and what ``run`` raises.
     """
     with preparation(path):
         folder = RunFolder.existing(path)
         require_private(path)
-        outlook = require_resumable(folder, options.policy)
-        facts = outlook.facts
-        again = options_of(facts, path, options)
-        formats = available_formats(again, caller)
-        target = target_again(facts, path, again, options, caller)
-        caller.on_event(FolderMade(folder=folder, title=f"{facts.spec.title} test", dut=facts.dut))
+        resume_plan = require_resumable(folder, options.policy)
+        facts = resume_plan.facts
+        run_options = resumed_options(facts, path, options)
+        formats = available_formats(run_options, caller)
+        target = resumed_target(facts, path, run_options, options, caller)
+        caller.on_event(FolderCreated(folder=folder, title=f"{facts.spec.title} test", dut=facts.dut))
         with folder.opened():
-            result = _measure(folder, outlook, target, again, caller)
+            result = _measure(folder, resume_plan, target, run_options, caller)
             return finish(result, folder, formats, caller)
 
 
 @contextmanager
 def preparation(path: Path) -> Iterator[None]:
-    """Name the remedy where the target of a stopped run is missing, or the run is stopped before it goes on."""
+    """Add hints to the errors of a missing target, and of an interruption before the run resumes."""
     try:
         yield
     except TargetMissing as missing:
-        known = f"If it is gone for good, snia-pts report {shell_quoted(path)} reports what was measured."
-        hint = f"If it has another name or place now, give that with --target. {known}"
+        report_hint = f"If it no longer exists, snia-pts report {shell_quoted(path)} reports the existing measurements."
+        hint = f"If its path changed, give the new one with --target. {report_hint}"
         raise replace(missing, hint=hint) from None
     except KeyboardInterrupt as stop:
-        hint = f"Nothing was added to it. snia-pts resume {shell_quoted(path)} goes on with it."
+        hint = f"The run is unchanged. snia-pts resume {shell_quoted(path)} continues it."
         raise Interrupted(cause=stop_cause(stop), step="the preparation", what=path, hint=hint) from None
 
 
 def _measure(
-    folder: RunFolder, outlook: ResumePlan, target: TargetSetup, options: RunOptions, caller: Caller
+    folder: RunFolder, resume_plan: ResumePlan, target: TargetSetup, options: RunOptions, caller: Caller
 ) -> TestResult:
-    """Claim the target, let its destruction be confirmed, and perform the rest of the test."""
+    """Claim the target, have its destruction confirmed, and perform the remaining steps of the test."""
     try:
         with claimed(target, folder):
-            confirm_restart(folder, outlook, target, options, caller)
+            confirm_restart(folder, resume_plan, target, options, caller)
             target.confirm(folder.evidence, caller.confirm)
-            return perform_rest(folder, outlook, target, options, caller)
+            return resume_claimed(folder, resume_plan, target, options, caller)
     except SniaPtsError as error:
-        if file_state(folder) != outlook.file:
-            error.add_note(f"snia-pts resume {shell_quoted(folder.path)} goes on with it.")
+        if read_journal_state(folder) != resume_plan.journal_state:
+            error.add_note(f"snia-pts resume {shell_quoted(folder.path)} continues it.")
         raise
 
 
 def require_resumable(folder: RunFolder, policy: ResumePolicy) -> ResumePlan:
-    """Return where a run would go on; raises NotResumable for one that is in progress or finished.
+    """Return where a run would resume; raises NotResumable if it is in progress or finished.
 
-    Raises RecordError where evidence was altered: what is added after it would make it part of the run.
+    Raises RecordError if evidence was altered, because resuming would make it part of the run.
     """
-    if is_written(folder.journal):
+    if is_locked(folder.journal):
         raise NotResumable(path=folder.path, reason="the run is still in progress", hint=WAIT)
     if folder.evidence.is_symlink() or not folder.evidence.is_dir():
-        reason = "its evidence/ is missing, or leads elsewhere"
-        raise NotResumable(path=folder.path, reason=reason, hint="Take the folder from a backup, or begin a new run.")
-    outlook = inspect_run(folder, policy)
-    if outlook.facts.imported is not None:
-        raise NotResumable(path=folder.path, reason="another tool measured it", hint="Import its file once more.")
-    if outlook.finished:
+        reason = "its evidence/ is missing, or is not a folder"
+        raise NotResumable(
+            path=folder.path, reason=reason, hint="Restore the folder from a backup, or start a new run."
+        )
+    resume_plan = inspect_run(folder, policy)
+    if resume_plan.facts.imported is not None:
+        raise NotResumable(path=folder.path, reason="it was imported from another tool", hint="Import the file again.")
+    if resume_plan.finished:
         hint = f"snia-pts report {shell_quoted(folder.path)} reports it."
         raise NotResumable(path=folder.path, reason="it is finished", hint=hint)
     require_evidence(folder, assess(folder))
-    return outlook
+    return resume_plan
 
 
-def options_of(facts: RunFacts, path: Path, options: ResumeOptions) -> RunOptions:
-    """Return what the run was asked for, with what the operator gives again; raises NotResumable or UsageError."""
+def resumed_options(facts: RunFacts, path: Path, options: ResumeOptions) -> RunOptions:
+    """Return the options of the run, with those that must be given again; raises NotResumable or UsageError."""
     stored = facts.options
     if stored is None:
-        raise NotResumable(path=path, reason="its journal does not hold what it was asked for")
+        raise NotResumable(path=path, reason="its journal does not contain its options")
     if stored.purge == COMMAND and options.purge_command is None:
         raise NotResumable(
             path=path,
-            reason="the command that purges is not taken from a journal",
+            reason="the purge command is never taken from a journal",
             hint="Give it again with --purge-command.",
         )
-    given = {name: getattr(options, name) for name in ("serial", "overwrite", "discard_data", "purge_command")}
+    overridden = {name: getattr(options, name) for name in ("serial", "overwrite", "discard_data", "purge_command")}
     target = stored.target if facts.dut.array else facts.dut.path
     return replace(
         stored,
@@ -152,12 +154,14 @@ def options_of(facts: RunFacts, path: Path, options: ResumeOptions) -> RunOption
         seed=facts.seed,
         limits=facts.limits,
         about=facts.about,
-        **given,
+        **overridden,
     )
 
 
-def target_again(facts: RunFacts, path: Path, again: RunOptions, options: ResumeOptions, caller: Caller) -> TargetSetup:
-    """Return the setup of the target of a stopped run; raises NotResumable where the data on it are gone."""
+def resumed_target(
+    facts: RunFacts, path: Path, run_options: RunOptions, options: ResumeOptions, caller: Caller
+) -> TargetSetup:
+    """Return the setup of the target of a stopped run; raises NotResumable if the data on it are lost."""
     array, layout = facts.dut.array, None
     if array is not None and options.target is None:
         from .array import require_resumable_array
@@ -165,105 +169,108 @@ def target_again(facts: RunFacts, path: Path, again: RunOptions, options: Resume
         require_resumable_array(array, path, options.policy)
         layout = array.layout
     else:
-        require_answer(again.path)
-    began_in = Path(facts.options.target if facts.options else "")
-    in_directory = options.target is None and began_in.name != Path(facts.dut.path).name == file_name(facts.spec)
-    target = target_setup(again, caller.tell, layout=layout, file_in_directory=in_directory)
+        require_answer(run_options.path)
+    original_target = Path(facts.options.target if facts.options else "")
+    in_directory = options.target is None and original_target.name != Path(facts.dut.path).name == file_name(facts.spec)
+    target = target_setup(run_options, caller.tell, layout=layout, file_in_directory=in_directory)
     target.require_tools()
     return target
 
 
 def available_formats(options: RunOptions, caller: Caller) -> tuple[str, ...]:
-    """Return the formats that the run was begun with; the usual ones, with a notice, where these cannot be made."""
+    """Return the report formats of the run; if they are unavailable, the default ones, with a notice."""
     try:
         return require_formats(options.formats)
     except (UsageError, ReportError) as error:
-        caller.tell(f"{error} The report is made as {', '.join(USUAL)} instead.")
+        caller.tell(f"{error} Writing the report as {', '.join(USUAL)} instead.")
         return USUAL
 
 
 def confirm_restart(
-    folder: RunFolder, outlook: ResumePlan, target: TargetSetup, options: RunOptions, caller: Caller
+    folder: RunFolder, resume_plan: ResumePlan, target: TargetSetup, options: RunOptions, caller: Caller
 ) -> None:
-    """Say where a run goes on; ask before a test on a file begins again, unless ``policy`` is the last purge.
+    """Report where a run resumes; ask before a test on a file restarts, unless the policy is ``purge``.
 
-    The operator of a drive is asked for its serial number anyway.  Raises NotConfirmed.
+    For a drive, the operator confirms its serial number in any case.  Raises NotConfirmed.
     """
-    caller.on_event(ResumePlanned(folder=folder, outlook=outlook))
-    spec, dut = outlook.facts.spec, outlook.facts.dut
-    if not outlook.begins_again or dut.kind != "file" or outlook.policy == "purge":
+    caller.on_event(ResumePlanned(folder=folder, resume_plan=resume_plan))
+    spec, dut = resume_plan.facts.spec, resume_plan.facts.dut
+    if not resume_plan.restarts_test or dut.kind != "file" or resume_plan.policy == "purge":
         return
     now = target.dut(spec)
-    kept = f" --continue keeps {counted(outlook.spared, 'outcome')} instead, without a new purge."
+    alternative = ""
+    if resume_plan.recoverable_outcomes:
+        outcomes = counted(resume_plan.recoverable_outcomes, "outcome")
+        alternative = f" --continue keeps {outcomes} instead, without a new purge."
     request = ConfirmRestart(
         path=now.path,
-        plan=plan_of(spec, now, target.speed(spec), options),
-        spared=outlook.spared,
-        hint=f"--from-purge begins again without this question.{kept if outlook.spared else ''}",
+        plan=plan_test(spec, now, target.speed(spec), options),
+        recoverable_outcomes=resume_plan.recoverable_outcomes,
+        hint=f"--from-purge restarts it without this question.{alternative}",
     )
     if caller.confirm(request).strip().lower() != request.expected:
-        raise NotConfirmed(path=now.path, reason="the test was not to begin again", hint=request.hint)
+        raise NotConfirmed(path=now.path, reason="the restart of the test was not confirmed", hint=request.hint)
 
 
-def perform_rest(
-    folder: RunFolder, outlook: ResumePlan, target: TargetSetup, options: RunOptions, caller: Caller
+def resume_claimed(
+    folder: RunFolder, resume_plan: ResumePlan, target: TargetSetup, options: RunOptions, caller: Caller
 ) -> TestResult:
-    """Perform the rest of a test on a target that is claimed and confirmed."""
+    """Perform the remaining steps of a test on a target that is claimed and confirmed."""
     folder.withdraw_stop()
-    with target.conditions_applied(outlook.facts.spec, folder, outlook.facts.dut.write_cache) as settings:
-        return _perform_rest(folder, outlook, target, options, caller, settings)
+    with target.conditions_applied(resume_plan.facts.spec, folder, resume_plan.facts.dut.write_cache) as settings:
+        return _resume_claimed(folder, resume_plan, target, options, caller, settings)
 
 
-def _perform_rest(
+def _resume_claimed(
     folder: RunFolder,
-    outlook: ResumePlan,
+    resume_plan: ResumePlan,
     target: TargetSetup,
     options: RunOptions,
     caller: Caller,
     settings: tuple[HostSetting, ...],
 ) -> TestResult:
-    facts = outlook.facts
+    facts = resume_plan.facts
     changes = tuple(drive_changes(folder, facts.dut, target.dut(facts.spec), overwrite=options.overwrite))
-    plan = plan_of(facts.spec, facts.dut, target.speed(facts.spec), options)
-    target.set_clock(moment(folder, facts.started))
+    plan = plan_test(facts.spec, facts.dut, target.speed(facts.spec), options)
+    target.set_clock(parse_time(folder, facts.started))
     stimuli = (*plan.preconditioning, *plan.stimuli)
     context = target.context(facts.spec, folder.evidence, facts.seed or 0, ticker(caller.on_event), stimuli)
     changes += tuple(platform_changes(facts.platform, replace(read_platform(context.engine), settings=settings)))
-    forget(folder.path)  # a report on what was there before is no longer true, once nothing refuses to go on
+    forget(folder.path)  # the existing report is outdated once the run resumes
     caller.on_event(RunStarted(spec=facts.spec, plan=plan, simulated=facts.dut.simulated, resumed=True))
     return session.resume(
-        outlook,
+        resume_plan,
         context.laboratory,
         folder,
         caller.on_event,
         changes=changes,
         command_line=caller.command_line or ("snia-pts", "resume", str(folder.path)),
         now=context.now,
-        examine=context.examine,
+        read_health=context.read_health,
         durable=context.durable,
         stop=caller.stop,
     )
 
 
 def drive_changes(folder: RunFolder, before: Dut, now: Dut, *, overwrite: bool) -> Iterator[str]:
-    """Tell what is not as before and does no harm; raises NotResumable for what does.
+    """Yield the allowed differences of the target; raises NotResumable for others.
 
-    A file must be the one that the journal names by its instance; where that is not known, ``overwrite`` gives it up.
+    A file must have the instance that is in the journal; if that is unknown, ``overwrite`` is required.
     """
     for field in dataclasses.fields(Dut):
         old, new = getattr(before, field.name), getattr(now, field.name)
         if old == new or field.name in ("write_cache_source", "instance"):
             continue
         name = field.name.replace("_", " ")
-        if field.name == "array" and old and new and old.essence == new.essence:
+        if field.name == "array" and old and new and old.resume_identity == new.resume_identity:
             continue
-        if now.array and not now.array.version and field.name not in _KNOWN_BEFORE:
+        if now.array and not now.array.version and field.name not in _KNOWN_BEFORE_CREATION:
             continue
-        if field.name not in _HARMLESS:
+        if field.name not in _ALLOWED_DIFFERENCES:
             raise NotResumable(
                 path=folder.path,
-                reason=f"the run was on {before.summary}; the {name} of {now.path} is {new}, and was {old}",
-                hint="If the drive has another name now, give it with --target; else begin a new run.",
+                reason=f"the run was on {before.summary}; {name} of {now.path}: expected {old}, got {new}",
+                hint="If the path of the drive changed, give it with --target; otherwise start a new run.",
             )
         yield f"{name} of the drive: {new}, was {old}"
     if before.serial or before.simulated or (before.instance and before.instance == now.instance):
@@ -272,21 +279,21 @@ def drive_changes(folder: RunFolder, before: Dut, now: Dut, *, overwrite: bool) 
         what = "another file" if before.kind == "file" else "a loop device on another file"
         raise NotResumable(
             path=folder.path,
-            reason=f"{now.path} is {what} than the one that the run was on",
-            hint="What was measured belongs to that file; begin a new run.",
+            reason=f"{now.path} is {what}, not the one that the run was on",
+            hint="The measurements belong to the original file; start a new run.",
         )
     if before.kind == "file" and not overwrite:
-        whose = "its file system" if before.instance else "the journal"
+        source = "its file system" if before.instance else "the journal"
         raise NotResumable(
             path=folder.path,
-            reason=f"{whose} does not tell whether {now.path} is the file that the run was on",
-            hint="Begin a new run, or say --overwrite if the content of this file may be destroyed.",
+            reason=f"{source} cannot identify {now.path} as the file that the run was on",
+            hint="Start a new run, or use --overwrite if the content of this file may be destroyed.",
         )
-    yield f"identity of the drive: nothing tells that {now.path} is the same, it has no serial number"
+    yield f"identity of the drive: {now.path} has no serial number, so it may be another drive"
 
 
 def _is_of_file(dut: Dut) -> bool:
-    """Return whether the instance of a target is that of a file, which a loop device may have, too."""
+    """Return whether the instance of a target is that of a file; a loop device has that of its file."""
     return dut.instance is not None and dut.instance.startswith("inode ")
 
 
@@ -295,7 +302,7 @@ def platform_changes(before: TestPlatform, now: TestPlatform) -> Iterator[str]:
         old, new = getattr(before, field.name), getattr(now, field.name)
         if old != new and field.name != "settings":
             yield f"{field.name.replace('_', ' ')}: {new or 'unknown'}, was {old or 'unknown'}"
-    was = {setting.name: setting.value for setting in before.settings}
+    previous = {setting.name: setting.value for setting in before.settings}
     for setting in now.settings:
-        if setting.name not in _FLEETING and was.get(setting.name, setting.value) != setting.value:
-            yield f"{setting.name} of the host: {setting.value}, was {was[setting.name]}"
+        if setting.name not in _VOLATILE_SETTINGS and previous.get(setting.name, setting.value) != setting.value:
+            yield f"{setting.name} of the host: {setting.value}, was {previous[setting.name]}"

@@ -22,7 +22,7 @@ from . import session
 from .confirmation import Confirm, refuse
 from .events import (
     CalibrationStarted,
-    FolderMade,
+    FolderCreated,
     Notice,
     OnEvent,
     ProgramRunning,
@@ -33,14 +33,14 @@ from .events import (
 from .setup import (
     TestEstimate,
     all_limits,
-    estimate_of,
+    estimate_test,
     new_seed,
-    plan_of,
+    plan_test,
     preflight,
     require_formats,
     require_measurable,
-    specification_of,
-    target_of,
+    specification_for,
+    target_for,
 )
 from .target import TargetSetup
 
@@ -49,7 +49,7 @@ _RUNS = Path("runs")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asked for a run: what follows its events, confirms, and may stop it; and how the request is recorded."""
+    """The caller of a run: its callbacks for events and confirmation, a token to stop the run, and its command line."""
 
     on_event: OnEvent = ignore_event
     confirm: Confirm = refuse
@@ -81,15 +81,15 @@ class _PreparedRun:
 
 
 def estimate(options: RunOptions, caller: Caller) -> TestEstimate:
-    """Return what a test would cost; raises what the run would be refused for.  Writes nothing."""
+    """Return the estimate of a test; raises the error with which the run would be refused.  Writes nothing."""
     return _prepare(options, caller, estimate_only=True).estimate
 
 
 def run(options: RunOptions, caller: Caller) -> FinishedRun:
-    """Run a test and make its report.
+    """Run a test and write its report.
 
-    Raises Interrupted, DeviceFailed, HostFailed and the other errors of ``snia_pts.errors``; what was measured before
-    is in the run folder, and ``resume`` continues it.
+    Raises Interrupted, DeviceFailed, HostFailed and the other errors of ``snia_pts.errors``; the measurements before
+    the error are in the run folder, and ``resume`` continues the run.
     """
     formats = require_formats(options.formats)
     prepared = _prepare(options, caller)
@@ -100,7 +100,7 @@ def run(options: RunOptions, caller: Caller) -> FinishedRun:
         datetime.now().astimezone().isoformat(),
     )
     folder = RunFolder.create(options.run_folder or _RUNS / name)
-    caller.on_event(FolderMade(folder=folder, title=f"{spec.title} test", dut=prepared.estimate.dut))
+    caller.on_event(FolderCreated(folder=folder, title=f"{spec.title} test", dut=prepared.estimate.dut))
     with folder.opened():
         result = _measure(prepared, folder, caller)
         return finish(result, folder, formats, caller)
@@ -111,18 +111,18 @@ def _folder_prefix(options: RunOptions, profile: str) -> str:
 
 
 def _prepare(options: RunOptions, caller: Caller, *, estimate_only: bool = False) -> _PreparedRun:
-    specification = specification_of(options)
-    target = target_of(options, specification.spec, caller.tell)
+    specification = specification_for(options)
+    target = target_for(options, specification.spec, caller.tell)
     target.require_tools()
-    if estimate_only:  # first, so that a drive in use is not asked anything
+    if estimate_only:  # first, so that no command is sent to a drive in use
         preflight(options, specification.spec, target)
-    found = estimate_of(specification, target, options)  # refuses what the target cannot hold
-    require_measurable(options, [(specification, found.dut)], caller.tell)
-    return _PreparedRun(options=options, specification=specification, target=target, estimate=found)
+    test_estimate = estimate_test(specification, target, options)  # refuses a test that does not fit the target
+    require_measurable(options, [(specification, test_estimate.dut)], caller.tell)
+    return _PreparedRun(options=options, specification=specification, target=target, estimate=test_estimate)
 
 
 def _measure(prepared: _PreparedRun, folder: RunFolder, caller: Caller) -> TestResult:
-    """Claim the target, let its destruction be confirmed, and run the test; a folder in which nothing began goes."""
+    """Claim the target, have its destruction confirmed, run the test; remove the folder of a run that did not start."""
     try:
         with claimed(prepared.target, folder):
             prepared.target.confirm(folder.evidence, caller.confirm)
@@ -132,13 +132,13 @@ def _measure(prepared: _PreparedRun, folder: RunFolder, caller: Caller) -> TestR
             discard_unless_failed(folder, error)
         elif isinstance(error, SniaPtsError):
             path = shell_quoted(folder.path)
-            error.add_note(f"snia-pts resume {path} goes on with it; snia-pts report {path} reports it.")
+            error.add_note(f"snia-pts resume {path} continues it; snia-pts report {path} reports it.")
         raise
 
 
 @contextmanager
 def claimed(target: TargetSetup, folder: RunFolder) -> Iterator[None]:
-    """Claim a target for a run in ``folder``; the file made for it is removed unless the run can be resumed."""
+    """Claim a target for a run in ``folder``; remove the file created for it, unless the run can be resumed."""
     with target.claimed():
         try:
             yield
@@ -150,7 +150,7 @@ def claimed(target: TargetSetup, folder: RunFolder) -> Iterator[None]:
 
 
 def discard_unless_failed(folder: RunFolder, error: BaseException) -> None:
-    """Remove the folder of a run that never began; after a failure of device or host its evidence stays."""
+    """Remove the folder of a run that never started; keep it after a device or host failure that left evidence."""
     if not isinstance(error, DeviceFailed | HostFailed) or not folder.has_evidence:
         folder.discard()
         return
@@ -182,10 +182,10 @@ def _perform(
     run_id: str,
     settings: tuple[HostSetting, ...],
 ) -> TestResult:
-    """Run a test under its conditions, whose host settings are ``settings``."""
+    """Run a test after its conditions were applied; ``settings`` are the host settings."""
     spec, seed = specification.spec, options.seed or 0
     dut = target.dut(spec)
-    plan = plan_of(spec, dut, target.speed(spec), options)
+    plan = plan_test(spec, dut, target.speed(spec), options)
     stimuli = (*plan.preconditioning, *plan.stimuli)
     context = target.context(spec, folder.evidence, seed, ticker(caller.on_event), stimuli)
     platform = replace(read_platform(context.engine), settings=settings)
@@ -202,7 +202,7 @@ def _perform(
         warnings=tuple(_warnings(platform, context.unchecked)),
         deviations=specification.deviations + target.deviations(spec),
         settings=specification.settings,
-        health=context.examine(),
+        health=context.read_health(),
         limits=all_limits(spec, options),
         about=options.about,
         ceilings=context.calibrate(
@@ -216,44 +216,43 @@ def _perform(
         folder,
         caller.on_event,
         now=context.now,
-        examine=context.examine,
+        read_health=context.read_health,
         durable=context.durable,
         stop=caller.stop,
     )
 
 
 def ticker(on_event: OnEvent) -> Callable[[float, int], None]:
-    """Return what tells how long a program runs and how much it has written."""
+    """Return a callback that reports a program's run time in seconds and the bytes it has written."""
     return lambda seconds, written: on_event(ProgramRunning(seconds=seconds, written_bytes=written))
 
 
 def _warnings(platform: TestPlatform, unchecked: Sequence[str]) -> Iterator[RunWarning]:
     yield from host_warnings(platform.settings)
-    for program, newest in platform.untried_versions():
+    for program, newest in platform.untested_versions():
         yield RunWarning(what=program, detail=f"this version is newer than {newest}, the newest that was tested")
     for line in unchecked:
         yield RunWarning(what="not checked", detail=line)
 
 
 def host_warnings(settings: Sequence[HostSetting]) -> Iterator[RunWarning]:
-    """Warn of host settings that affect results."""
+    """Yield a warning for each host setting that affects results."""
     for setting in settings:
-        if setting.judgement == "matters":
-            better = f" (better: {setting.wish})" if setting.wish else ""
-            yield RunWarning(what=f"host: {setting.name}", detail=f"{setting.value}{better}: {setting.reason}")
+        if setting.judgement == "affects results":
+            recommended = f" (recommended: {setting.recommended})" if setting.recommended else ""
+            yield RunWarning(what=f"host: {setting.name}", detail=f"{setting.value}{recommended}: {setting.reason}")
 
 
 def finish(result: TestResult, folder: RunFolder, formats: Sequence[str], caller: Caller) -> FinishedRun:
-    """Make the report of a finished test in ``formats``."""
-    folder.withdraw_stop()  # one that came too late
+    """Write the report of a finished test in ``formats``."""
+    folder.withdraw_stop()  # requested after the last point
     try:
-        from ..report import write  # what makes a report is not held while a test runs
+        from ..report import write  # report libraries are not loaded during a test
 
         caller.on_event(TestFinished(result=result))
         reports = write(result, folder.path, formats)
     except KeyboardInterrupt:
-        hint = (
-            f"The test is finished and its result safe; snia-pts report {shell_quoted(folder.path)} makes the report."
-        )
+        report_hint = f"snia-pts report {shell_quoted(folder.path)} writes the report."
+        hint = f"The test is finished and its result stored; {report_hint}"
         raise Interrupted(cause=stop_cause(), step="the report", what=folder.path, hint=hint) from None
     return FinishedRun(folder=folder, result=result, reports=reports)

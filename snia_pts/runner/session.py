@@ -1,4 +1,4 @@
-"""Drives a procedure through a laboratory, journals each answer, emits events."""
+"""Drives a procedure through a laboratory, journals each outcome, emits events."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from datetime import datetime
 from threading import Event
 from typing import Protocol
 
-from ..analysis.window import sampled_round, sampled_window, window_ending
+from ..analysis.window import last_window, sampled_round, sampled_window
 from ..errors import DeviceFailed, Interrupted, PurgeFailed, RecordError, SniaPtsError, stop_cause
 from ..model.health import Health
 from ..model.measurement import MeasuredRound, Measurement, Outcome, Sample, SampledRound
 from ..model.steps import ContinuousStimulus, Round, Step
 from ..procedures import Answer, drive, procedure
 from ..record.entries import EndEntry, OutcomeEntry, ResumeEntry, StartEntry, StepEntry
-from ..record.evidence import EvidenceLedger, unjournaled_words
+from ..record.evidence import EvidenceLedger, describe_unjournaled
 from ..record.folder import RunFolder
 from ..record.journal import Journal, uninterrupted
 from ..record.journal_reader import JournalReader
-from ..record.replay import ResumePlan, file_state, require_same, store
-from ..results.builder import judged_phase
+from ..record.replay import ResumePlan, read_journal_state, require_same, store
+from ..results.builder import sampled_phase
 from ..results.result import Ending, RunFacts, TestResult
 from ..spec import Spec, SteadyStateRule, loop_rule, settling_rule
 from .events import OnEvent, OutcomeRecorded, RoundEvaluated, RunResumed, StepStarted
 
-#: Asks the drive for what it tells of its life; raises nothing.
+#: Reads the drive's health data; raises nothing.
 ReadHealth = Callable[[], Health | None]
 
 
 class Performer(Protocol):
-    """What performs steps, and can be told what was performed before."""
+    """Performs steps; steps that were performed before an interruption are passed to ``recall``."""
 
     def perform(self, step: Step) -> Iterable[Outcome]:
-        """Perform a step, giving each outcome as it comes."""
+        """Perform a step; yield each outcome as soon as it is complete."""
         ...
 
     def recall(self, step: Step, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
-        """Take note of what came of a step before the run was interrupted, giving each outcome on."""
+        """Restore the state after a step that was performed before an interruption; pass on its outcomes."""
         ...
 
 
@@ -47,7 +47,7 @@ def _wall_clock() -> datetime:
 
 
 def _no_health() -> None:
-    """The answer of a drive that is not asked."""
+    """Return None: no health data are read."""
 
 
 def run(
@@ -57,32 +57,32 @@ def run(
     emit: OnEvent,
     *,
     now: Callable[[], datetime] = _wall_clock,
-    examine: ReadHealth = _no_health,
+    read_health: ReadHealth = _no_health,
     durable: bool = True,
     stop: Event | None = None,
 ) -> TestResult:
-    """Run a test to its end and leave journal and result.xml in ``folder``.
+    """Run a test to its end; write the journal and result.xml to ``folder``.
 
-    ``now`` is the run's clock; a journal that is not ``durable`` may lose its last entries when the host dies.
-    ``examine`` reads the health of the drive after the last step.  Another thread may set ``stop`` to end the run
+    ``now`` is the run's clock; a journal that is not ``durable`` may lose its last entries when the host crashes.
+    ``read_health`` reads the drive's health data after the last step.  Another thread may set ``stop`` to end the run
     after its current point or sample.
 
-    When it is stopped or something fails, what was measured is in the journal, the end is recorded with its reason, and
-    result.xml is written; then the reason goes on upwards: Interrupted, PurgeFailed, DeviceFailed, HostFailed.
-    A mistake of the suite itself leaves a journal without an end, which reads as unfinished.
+    If the run is stopped or fails, the measurements are in the journal, the end is recorded with its reason, and
+    result.xml is written; then the error is raised: Interrupted, PurgeFailed, DeviceFailed, HostFailed.
+    A bug of the suite leaves a journal without an end entry; such a run counts as unfinished.
     """
     ledger = EvidenceLedger(folder.evidence, durable=durable)
-    begun = StartEntry(facts=facts, evidence=ledger.rest())
+    start_entry = StartEntry(facts=facts, evidence=ledger.digest_remaining())
     with Journal(folder.journal, durable=durable) as journal:
-        journal.append(begun)
-        course = _RunSession(facts, perform, folder, journal, emit, examine, ledger, stop)
-        with _closing(course, now):
-            drive(procedure(facts.spec, facts.dut), course.performed)
-        return _finish(course, now)
+        journal.append(start_entry)
+        session = _RunSession(facts, perform, folder, journal, emit, read_health, ledger, stop)
+        with _closing(session, now):
+            drive(procedure(facts.spec, facts.dut), session.answer_by_performing)
+        return _finish(session, now)
 
 
 def resume(
-    outlook: ResumePlan,
+    resume_plan: ResumePlan,
     laboratory: Performer,
     folder: RunFolder,
     emit: OnEvent,
@@ -90,70 +90,70 @@ def resume(
     command_line: tuple[str, ...],
     changes: tuple[str, ...] = (),
     now: Callable[[], datetime] = _wall_clock,
-    examine: ReadHealth = _no_health,
+    read_health: ReadHealth = _no_health,
     durable: bool = True,
     stop: Event | None = None,
 ) -> TestResult:
-    """Go on with a stopped run as ``outlook`` tells; ends as ``run`` does.
+    """Resume a stopped run by ``resume_plan``; ends as ``run`` does.
 
-    The procedure is answered from the journal as far as it stands, and then by the laboratory.  Nothing is added to the
-    journal before the first step is performed.  Raises RecordError when the journal is no longer as it was looked at.
+    The valid steps are answered from the journal, the others by the laboratory.  Nothing is added to the journal before
+    the first step is performed.  Raises RecordError if the journal was changed since it was inspected.
     """
     with Journal(folder.journal, durable=durable, existing=True) as journal:
-        ledger = EvidenceLedger(folder.evidence, outlook.evidence, durable=durable)
-        course = _RunSession(outlook.facts, laboratory.perform, folder, journal, emit, examine, ledger, stop)
-        found = (unjournaled_words(outlook.leftovers),) if outlook.leftovers else ()
+        ledger = EvidenceLedger(folder.evidence, resume_plan.evidence, durable=durable)
+        session = _RunSession(resume_plan.facts, laboratory.perform, folder, journal, emit, read_health, ledger, stop)
+        leftovers = (describe_unjournaled(resume_plan.unjournaled_files),) if resume_plan.unjournaled_files else ()
 
         def entry() -> ResumeEntry:
             at = now()
-            stopped = at if outlook.facts.dut.simulated else outlook.stopped
+            stopped = at if resume_plan.facts.dut.simulated else resume_plan.stopped
             return ResumeEntry(
-                kept=outlook.kept,
-                policy=outlook.policy,
+                kept_steps=resume_plan.kept_steps,
+                policy=resume_plan.policy,
                 stopped=_stamp(stopped),
                 at=_stamp(at),
                 idle_seconds=max(0.0, (at - stopped).total_seconds()),
-                reason=outlook.reason,
+                reason=resume_plan.reason,
                 command_line=command_line,
-                changes=(*changes, *found),
-                evidence=ledger.rest(),
+                changes=(*changes, *leftovers),
+                evidence=ledger.digest_remaining(),
             )
 
-        again = _ResumedSession(outlook, laboratory, course, entry)
-        with _closing(course, now, begun=lambda: again.gone_on):
-            drive(procedure(outlook.facts.spec, outlook.facts.dut), again.answer)
-            again.end()
-        measured = not again.gone_on and not outlook.facts.dut.simulated
-        return _finish(course, (lambda: outlook.stopped) if measured else now)
+        resumed = _ResumedSession(resume_plan, laboratory, session, entry)
+        with _closing(session, now, has_started=lambda: resumed.has_resumed):
+            drive(procedure(resume_plan.facts.spec, resume_plan.facts.dut), resumed.answer)
+            resumed.end()
+        only_end_missing = not resumed.has_resumed and not resume_plan.facts.dut.simulated
+        return _finish(session, (lambda: resume_plan.stopped) if only_end_missing else now)
 
 
 @contextmanager
 def _closing(
-    course: _RunSession, now: Callable[[], datetime], begun: Callable[[], bool] = lambda: True
+    session: _RunSession, now: Callable[[], datetime], has_started: Callable[[], bool] = lambda: True
 ) -> Iterator[None]:
-    """Record why a run that has begun ends early, and let the reason go on upwards."""
+    """Record why a started run ends early, and raise the reason again."""
     try:
         yield
     except (KeyboardInterrupt, Interrupted) as stop:
-        stopped = stop if isinstance(stop, Interrupted) else course.interrupted(stop)
-        if begun():
-            course.close("interrupted", stopped, now())
+        stopped = stop if isinstance(stop, Interrupted) else session.interrupted(stop)
+        if has_started():
+            session.close("interrupted", stopped, now())
         raise stopped from None
     except SniaPtsError as error:
         device = isinstance(error, DeviceFailed | PurgeFailed)
-        if begun():
-            course.close("device failed" if device else "host failed", error, now())
+        if has_started():
+            session.close("device failed" if device else "host failed", error, now())
         raise
 
 
-def _finish(course: _RunSession, now: Callable[[], datetime]) -> TestResult:
+def _finish(session: _RunSession, now: Callable[[], datetime]) -> TestResult:
     with uninterrupted():
-        course.end("finished", "", now())
-        return store(course.folder)
+        session.end("finished", "", now())
+        return store(session.folder)
 
 
 class _RunSession:
-    """A run as it goes: each step is asked for and answered in the journal, and told to whoever watches."""
+    """A run in progress: journals each step and its outcomes, and emits events."""
 
     def __init__(
         self,
@@ -162,12 +162,12 @@ class _RunSession:
         folder: RunFolder,
         journal: Journal,
         emit: OnEvent,
-        examine: ReadHealth,
+        read_health: ReadHealth,
         ledger: EvidenceLedger,
         stop: Event | None,
     ) -> None:
         self._stop = stop
-        self._examine = examine
+        self._read_health = read_health
         self._ledger = ledger
         self.folder = folder
         self.emit = emit
@@ -175,48 +175,50 @@ class _RunSession:
         self._dut = facts.dut
         self._perform = perform
         self.journal = journal
-        self._watch = _ProgressObserver(facts.spec, emit)
+        self._observer = _ProgressObserver(facts.spec, emit)
         self._step: Step | None = None
 
-    def performed(self, step: Step) -> Iterator[Outcome]:
-        """Ask for a step, and give what comes of it, each outcome once it is safe."""
+    def answer_by_performing(self, step: Step) -> Iterator[Outcome]:
+        """Journal a step and perform it; yield each outcome once it is in the journal."""
         self._step = step
         self.check_stop_requested(step)
         self.journal.append(StepEntry(step=step))
-        self._watch.begin(step)
+        self._observer.start_step(step)
         yield from self._outcomes(step, step, 0)
 
-    def recalled(self, step: Step, outcomes: Iterable[Outcome], go_on: Callable[[], None]) -> Iterator[Outcome]:
-        """Give what came of a step before; the rest of a round that was broken off is performed."""
+    def answer_from_journal(
+        self, step: Step, outcomes: Iterable[Outcome], on_resume: Callable[[], None]
+    ) -> Iterator[Outcome]:
+        """Replay recorded outcomes; measure the remaining points of an interrupted round."""
         self._step = step
-        self._watch.begin(step)
-        came = 0
+        self._observer.start_step(step)
+        outcome_count = 0
         for outcome in outcomes:
-            self._watch.came(step, came, outcome)
-            came += 1
+            self._observer.record_outcome(step, outcome_count, outcome)
+            outcome_count += 1
             yield outcome
-        if isinstance(step, Round) and came < len(step.stimuli):
+        if isinstance(step, Round) and outcome_count < len(step.stimuli):
             self.check_stop_requested(step)
-            go_on()
-            yield from self._outcomes(step, replace(step, stimuli=step.stimuli[came:]), came)
+            on_resume()
+            yield from self._outcomes(step, replace(step, stimuli=step.stimuli[outcome_count:]), outcome_count)
 
-    def _outcomes(self, step: Step, rest: Step, came: int) -> Iterator[Outcome]:
-        """Perform the ``rest`` of a step."""
-        outcomes = self._perform(rest)
+    def _outcomes(self, step: Step, remaining: Step, outcome_count: int) -> Iterator[Outcome]:
+        """Perform the part of a step that is ``remaining``, after ``outcome_count`` outcomes."""
+        outcomes = self._perform(remaining)
         try:
-            for position, found in enumerate(outcomes, start=came):
-                outcome = self._counted(found)
-                self.journal.append(OutcomeEntry(outcome=outcome, evidence=self._ledger.of(outcome)))
-                self._watch.came(step, position, outcome)
+            for position, new_outcome in enumerate(outcomes, start=outcome_count):
+                outcome = self._with_interruptions(new_outcome)
+                self.journal.append(OutcomeEntry(outcome=outcome, evidence=self._ledger.digest_outcome(outcome)))
+                self._observer.record_outcome(step, position, outcome)
                 yield outcome
                 if isinstance(outcome, Sample) or position + 1 < len(step.stimuli):
                     self.check_stop_requested(step)
         finally:
-            if isinstance(outcomes, Generator):  # ends the program that a stretch still runs
+            if isinstance(outcomes, Generator):  # stops the program of a continuous stimulus
                 outcomes.close()
 
-    def _counted(self, outcome: Outcome) -> Outcome:
-        """Tell in an outcome how often the run was interrupted before."""
+    def _with_interruptions(self, outcome: Outcome) -> Outcome:
+        """Return an outcome with the number of interruptions before it."""
         if not self.interruptions:
             return outcome
         if isinstance(outcome, Measurement):
@@ -233,96 +235,102 @@ class _RunSession:
         self.folder.require_room(step.label)
 
     def interrupted(self, stop: KeyboardInterrupt | None = None) -> Interrupted:
-        """Return the reason of a run that a signal stops, or the operator."""
-        step = self._step.label if self._step else "the beginning"
+        """Return the error of a run that a signal or the operator stops."""
+        step = self._step.label if self._step else "the start"
         return Interrupted(cause=stop_cause(stop), step=step, what=self._dut.path)
 
     def close(self, ending: Ending, reason: SniaPtsError, at: datetime) -> None:
-        """Record why a run ends early; what goes wrong meanwhile is told beside the reason, not in its place."""
+        """Record why a run ends early; a further error is added to the reason as a note."""
         try:
             with uninterrupted():
                 self.end(ending, str(reason), at)
                 store(self.folder)
-        except (SniaPtsError, OSError) as second:
-            reason.add_note(f"Besides: {second}")
+        except (SniaPtsError, OSError) as secondary:
+            reason.add_note(f"Also: {secondary}")
 
     def end(self, ending: Ending, detail: str, at: datetime) -> None:
-        """Record the end."""
-        health = self._examine()  # leaves evidence
+        """Append the end entry."""
+        health = self._read_health()  # writes evidence
         self.journal.append(
-            EndEntry(ending=ending, detail=detail, at=_stamp(at), health=health, evidence=self._ledger.rest())
+            EndEntry(
+                ending=ending, detail=detail, at=_stamp(at), health=health, evidence=self._ledger.digest_remaining()
+            )
         )
 
 
 class _ResumedSession:
-    """Gives again what stands of a stopped run; and lets it go on, with an entry, where nothing is left to be given."""
+    """Replays the valid steps of a stopped run, then appends a resume entry and continues the run."""
 
     def __init__(
-        self, outlook: ResumePlan, laboratory: Performer, course: _RunSession, entry: Callable[[], ResumeEntry]
+        self, resume_plan: ResumePlan, laboratory: Performer, session: _RunSession, entry: Callable[[], ResumeEntry]
     ) -> None:
-        self._outlook = outlook
+        self._plan = resume_plan
         self._laboratory = laboratory
-        self._course = course
+        self._session = session
         self._entry = entry
-        self._steps = JournalReader(course.folder.journal).steps()
-        self._left = outlook.kept
-        self.gone_on = False
+        self._steps = JournalReader(session.folder.journal).steps()
+        self._steps_left = resume_plan.kept_steps
+        self.has_resumed = False
 
     def answer(self, step: Step) -> Iterable[Outcome]:
-        """Answer a step from the journal, as far as it stands, and then by performing it."""
-        if self._left:
-            self._left -= 1
-            asked, outcomes = next(self._steps)
-            require_same(self._course.folder, asked, step)
-            return self._course.recalled(step, self._laboratory.recall(step, outcomes), self._go_on)
-        if not self.gone_on:
-            self._course.check_stop_requested(step)  # a stop that changes nothing sets nothing aside
-            self._go_on()
-        return self._course.performed(step)
+        """Answer a step from the journal if it is valid there, otherwise by performing it."""
+        if self._steps_left:
+            self._steps_left -= 1
+            stored_step, outcomes = next(self._steps)
+            require_same(self._session.folder, stored_step, step)
+            return self._session.answer_from_journal(step, self._laboratory.recall(step, outcomes), self._resume)
+        if not self.has_resumed:
+            self._session.check_stop_requested(step)  # before the resume entry, which discards outcomes
+            self._resume()
+        return self._session.answer_by_performing(step)
 
     def end(self) -> None:
-        """Let a run end of which all was measured before, but for something that failed after it."""
-        if not self.gone_on and self._outlook.ended:
-            self._go_on()
-        elif not self.gone_on:
+        """Prepare the end of a run whose steps are all in the journal."""
+        if not self.has_resumed and self._plan.has_end_entry:
+            self._resume()
+        elif not self.has_resumed:
             self._open()
 
-    def _go_on(self) -> None:
-        self._course.interruptions = self._outlook.interruptions + 1
+    def _resume(self) -> None:
+        self._session.interruptions = self._plan.interruptions + 1
         self._open()
-        self._course.journal.append(self._entry())
-        self.gone_on = True
-        self._course.emit(RunResumed())
+        self._session.journal.append(self._entry())
+        self.has_resumed = True
+        self._session.emit(RunResumed())
 
     def _open(self) -> None:
-        folder = self._course.folder
-        if file_state(folder) != self._outlook.file:
-            raise RecordError(path=folder.path, reason="it was changed meanwhile", hint="Try again.")
-        self._course.journal.continue_after(self._outlook.length, self._outlook.checksum)
+        folder = self._session.folder
+        if read_journal_state(folder) != self._plan.journal_state:
+            raise RecordError(
+                path=folder.path, reason="its journal was changed after it was inspected", hint="Try again."
+            )
+        self._session.journal.continue_after(self._plan.length, self._plan.checksum)
 
 
 class _ProgressObserver:
-    """Tells whoever watches what happens, and judges each round as it comes; the procedure judges for itself."""
+    """Emits events, and evaluates each round for them; the procedure evaluates rounds independently."""
 
     def __init__(self, spec: Spec, emit: OnEvent) -> None:
         self._emit = emit
-        self._rule, self._settling, self._phase = loop_rule(spec), settling_rule(spec), judged_phase(spec)
+        self._rule, self._settling, self._phase = loop_rule(spec), settling_rule(spec), sampled_phase(spec)
         self._samples_before = self._sampled_bytes = 0
-        self._sampled: list[SampledRound] = []
-        self._points: list[Measurement] = []
+        self._sampled_rounds: list[SampledRound] = []
+        self._round_measurements: list[Measurement] = []
         self._rounds: dict[str, list[MeasuredRound]] = {}
 
-    def begin(self, step: Step) -> None:
-        self._points = []
+    def start_step(self, step: Step) -> None:
+        self._round_measurements = []
         self._emit(StepStarted(step=step))
 
-    def came(self, step: Step, position: int, outcome: Outcome) -> None:
+    def record_outcome(self, step: Step, position: int, outcome: Outcome) -> None:
         self._emit(OutcomeRecorded(step=step, position=position, outcome=outcome))
         if isinstance(step, Round) and isinstance(outcome, Measurement) and self._rule:
-            self._points.append(outcome)
-            if len(self._points) == len(step.stimuli):
-                done = MeasuredRound(number=step.number, measurements=tuple(self._points), complete=True)
-                self._judge(step, done, self._rule)
+            self._round_measurements.append(outcome)
+            if len(self._round_measurements) == len(step.stimuli):
+                measured_round = MeasuredRound(
+                    number=step.number, measurements=tuple(self._round_measurements), complete=True
+                )
+                self._evaluate(step, measured_round, self._rule)
         elif isinstance(step, ContinuousStimulus) and step.phase == self._phase and self._settling:
             if isinstance(outcome, Measurement):
                 self._samples_before += step.samples
@@ -331,14 +339,14 @@ class _ProgressObserver:
                 fills = step.stimulus.fills(self._sampled_bytes)
                 sampled = sampled_round(self._samples_before, outcome, self._settling, fills)
                 if sampled is not None:
-                    self._sampled.append(sampled)
-                    window = sampled_window(self._sampled, self._settling)
-                    self._emit(RoundEvaluated(step=step, rule=self._settling, judged=sampled, window=window))
+                    self._sampled_rounds.append(sampled)
+                    window = sampled_window(self._sampled_rounds, self._settling)
+                    self._emit(RoundEvaluated(step=step, rule=self._settling, evaluated_round=sampled, window=window))
 
-    def _judge(self, step: Step, done: MeasuredRound, rule: SteadyStateRule) -> None:
+    def _evaluate(self, step: Step, measured_round: MeasuredRound, rule: SteadyStateRule) -> None:
         name = f"{step.kind} {step.part}"
-        last = self._rounds[name] = [*self._rounds.get(name, ()), done][-rule.window_rounds :]
-        self._emit(RoundEvaluated(step=step, rule=rule, judged=done, window=window_ending(last, rule)))
+        last = self._rounds[name] = [*self._rounds.get(name, ()), measured_round][-rule.window_rounds :]
+        self._emit(RoundEvaluated(step=step, rule=rule, evaluated_round=measured_round, window=last_window(last, rule)))
 
 
 def _stamp(at: datetime) -> str:

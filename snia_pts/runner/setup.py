@@ -1,4 +1,4 @@
-"""From options to what a run needs: its specification, its target, its estimate."""
+"""Derives the specification, the target and the estimate of a run from its options."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from pathlib import Path
 
 from ..errors import ReportError, TargetUnfit, UsageError
 from ..model.array import Layout
-from ..model.dut import Dut, SupposedSpeed
+from ..model.dut import AssumedSpeed, Dut
 from ..model.run_options import ARRAY, PROFILE, SIMULATED, RunOptions
 from ..procedures.estimator import Assumptions, Plan, PurgeKind, plan
 from ..record.folder import require_empty
 from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
 from ..results.limit_checks import expected, unmeasurable
 from ..spec import Deviation, OperatorSetting, ProfileSpec, Spec
-from ..spec.limits import Limit, unmet
+from ..spec.limits import Limit, limits_error
 from ..spec.profile_reader import Changes, profile_path, read_profile
 from ..spec.reader import Specification, parse_override, read_specification, versions
 from .target import TargetSetup
 
-#: What fio costs around the I/O of a round, and between two of its points (bench/gap.py measures it).
+#: Time without I/O around a round and between two of its points; bench/gap.py measures it.
 _OVERHEAD_SECONDS, _BETWEEN_SECONDS = 0.3, 0.03
-#: MB/s that a drive may be assumed to move.
-_SLOWEST, _FASTEST = 1e-3, 1e9
+#: Limits of --assume.
+_MIN_MB_PER_SECOND, _MAX_MB_PER_SECOND = 1e-3, 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestEstimate:
-    """What a test would cost, with the deviations and settings that are known before it, and the limits given."""
+    """The estimated cost of a test, with its limits, and the deviations and settings known before it."""
 
     dut: Dut
     spec: Spec
@@ -40,35 +40,35 @@ class TestEstimate:
     settings: tuple[OperatorSetting, ...] = ()
 
     @property
-    def own_limits(self) -> tuple[Limit, ...]:
+    def test_limits(self) -> tuple[Limit, ...]:
         """The limits on this test."""
         return tuple(limit for limit in self.limits if limit.test == self.spec.test)
 
 
-def specification_of(options: RunOptions) -> Specification:
+def specification_for(options: RunOptions) -> Specification:
     """Return the specification of a test or profile with its overrides; raises UsageError or SpecError."""
     if options.test == PROFILE:
         return read_profile(options.specification or "", Changes.parse(options.overrides))
-    known = versions(options.test)
-    if options.pts not in known:
-        detail = f"--pts {options.pts}: no such version of the standard."
-        raise UsageError(detail=detail, hint=f"Known: {', '.join(known)}.")
+    supported = versions(options.test)
+    if options.pts not in supported:
+        detail = f"--pts {options.pts}: unknown version of the standard."
+        raise UsageError(detail=detail, hint=f"Versions: {', '.join(supported)}.")
     path = Path(options.specification) if options.specification else None
     changes = [parse_override(text) for text in options.overrides]
     return read_specification(options.test, options.pts, options.test_class, path=path, overrides=changes)
 
 
-def target_of(options: RunOptions, spec: Spec, tell: Callable[[str], None]) -> TargetSetup:
-    """Return the setup of the target; a profile makes a file in a target that is a directory."""
+def target_for(options: RunOptions, spec: Spec, tell: Callable[[str], None]) -> TargetSetup:
+    """Return the setup of the target; if the target of a profile is a directory, the run creates a file in it."""
     if isinstance(spec, ProfileSpec) and _is_directory(options.path):
-        return target_setup(_with_file(options, spec), tell, file_in_directory=True)
+        return target_setup(_with_file_in_directory(options, spec), tell, file_in_directory=True)
     return target_setup(options, tell)
 
 
 def target_setup(
     options: RunOptions, tell: Callable[[str], None], *, layout: Layout | None = None, file_in_directory: bool = False
 ) -> TargetSetup:
-    """Return the setup of what TARGET names, or of an array of ``layout``; raises UsageError or SpecError."""
+    """Return the setup of the target, or of an array of ``layout``; raises UsageError or SpecError."""
     if layout is not None or options.target.startswith(ARRAY):
         from .array import ArraySetup
 
@@ -83,7 +83,7 @@ def target_setup(
 
 
 def file_name(spec: Spec) -> str:
-    """Return the name of the file that a profile's run makes in a directory; empty for a test of the standard."""
+    """Return the name of the file that a profile creates in a directory; empty for a test of the standard."""
     return f"snia-pts-{spec.name}.data" if isinstance(spec, ProfileSpec) else ""
 
 
@@ -94,21 +94,21 @@ def _is_directory(path: Path) -> bool:
         return False
 
 
-def _with_file(options: RunOptions, spec: ProfileSpec) -> RunOptions:
-    """Return options whose target is a file in the directory; raises UsageError where nothing bounds its size."""
+def _with_file_in_directory(options: RunOptions, spec: ProfileSpec) -> RunOptions:
+    """Return options whose target is a file in the directory; raises UsageError if its size is not limited."""
     size_bytes, directory = options.size_bytes, options.path
     if size_bytes is None:
         sizes = [workload.range_bytes for workload, _ in spec.cases()]
-        known = [size for size in sizes if size is not None]
-        if len(known) < len(sizes):
+        range_sizes = [size for size in sizes if size is not None]
+        if len(range_sizes) < len(sizes):
             raise UsageError(
-                detail=f"{spec.name} goes over its whole target, and {directory} is a directory.",
-                hint="Give --size, how large a file it may make there.",
+                detail=f"{spec.name} uses its whole target, and {directory} is a directory.",
+                hint="Give the size of the file to create there with --size.",
             )
-        size_bytes = max(known)
+        size_bytes = max(range_sizes)
     path = directory / file_name(spec)
     if path.is_symlink():
-        reason = "it is a symlink, and in a directory a run makes a file of its own"
+        reason = "it is a symlink, and the run must create this file"
         raise TargetUnfit(path=path, reason=reason, hint="Remove the symlink, or choose another directory.")
     return replace(options, target=str(path), size_bytes=size_bytes)
 
@@ -119,31 +119,31 @@ def new_seed() -> int:
 
 
 def require_formats(formats: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the formats of a report, the usual ones for None.
+    """Return the formats of a report, the default ones for None.
 
-    Raises UsageError for an unknown format, ReportError for one that cannot be made here.
+    Raises UsageError for an unknown format, ReportError for one that cannot be written on this host.
     """
     if formats is None:
         return USUAL
-    known = (*OUTPUTS, *DATA_OUTPUTS)
-    if wrong := [name for name in formats if name not in known]:
-        detail = f"--to {','.join(formats)}: no format {wrong[0]!r}."
-        raise UsageError(detail=detail, hint=f"Formats: {', '.join(known)}; none.")
+    supported = (*OUTPUTS, *DATA_OUTPUTS)
+    if unknown := [name for name in formats if name not in supported]:
+        detail = f"--to {','.join(formats)}: unknown format {unknown[0]!r}."
+        raise UsageError(detail=detail, hint=f"Formats: {', '.join(supported)}; none.")
     if "interactive" in formats:
         from ..report.formats.interactive import require_plotly
 
         try:
             require_plotly()
         except ReportError as error:
-            hint = f"Nothing was made. {error.hint} Or leave interactive out of --to."
+            hint = f"No report was written. {error.hint} Or omit interactive from --to."
             raise replace(error, hint=hint) from None
     return tuple(dict.fromkeys(formats))
 
 
-def plan_of(spec: Spec, dut: Dut, speed: SupposedSpeed, options: RunOptions) -> Plan:
-    """Return what a test would cost on a device of a speed, unless the options assume another speed.
+def plan_test(spec: Spec, dut: Dut, speed: AssumedSpeed, options: RunOptions) -> Plan:
+    """Return the plan of a test on a device of ``speed``, or of the speed that the options assume.
 
-    Raises UsageError for an impossible speed, TargetUnfit for a test that cannot run on the device.
+    Raises UsageError for an invalid speed, TargetUnfit for a test that cannot run on the device.
     """
     assumed = options.assumed_mb_per_second
     try:
@@ -153,30 +153,30 @@ def plan_of(spec: Spec, dut: Dut, speed: SupposedSpeed, options: RunOptions) -> 
         raise TargetUnfit(path=dut.path, reason=reason, hint=unfit.hint) from None
 
 
-def _constant_speed(mb_per_second: float) -> SupposedSpeed:
-    if not _SLOWEST <= mb_per_second <= _FASTEST:
+def _constant_speed(mb_per_second: float) -> AssumedSpeed:
+    if not _MIN_MB_PER_SECOND <= mb_per_second <= _MAX_MB_PER_SECOND:
         raise UsageError(detail=f"--assume {mb_per_second:g}: not a speed in MB/s.", hint="For example --assume 500.")
-    return SupposedSpeed.constant(mb_per_second, "--assume")
+    return AssumedSpeed.constant(mb_per_second, "--assume")
 
 
-def _assumptions(options: RunOptions, speed: SupposedSpeed) -> Assumptions:
+def _assumptions(options: RunOptions, speed: AssumedSpeed) -> Assumptions:
     purges: Mapping[str, PurgeKind] = {"none": "none", "overwrite": "overwrite"}
     return Assumptions(
         speed=speed,
         overhead_seconds=_OVERHEAD_SECONDS,
         between_seconds=_BETWEEN_SECONDS,
-        purging=purges.get(options.purge, "own"),
+        purge=purges.get(options.purge, "device"),
     )
 
 
-def estimate_of(specification: Specification, target: TargetSetup, options: RunOptions) -> TestEstimate:
-    """Return what a test would cost on the target, and every deviation known beforehand; touches nothing."""
+def estimate_test(specification: Specification, target: TargetSetup, options: RunOptions) -> TestEstimate:
+    """Return the estimate of a test on the target, with every deviation known before it; writes nothing."""
     spec = specification.spec
     dut = target.dut(spec)
     return TestEstimate(
         dut=dut,
         spec=spec,
-        plan=plan_of(spec, dut, target.speed(spec), options),
+        plan=plan_test(spec, dut, target.speed(spec), options),
         deviations=(*specification.deviations, *target.deviations(spec), *target.purge_deviations(spec)),
         settings=specification.settings,
         limits=all_limits(spec, options),
@@ -184,12 +184,12 @@ def estimate_of(specification: Specification, target: TargetSetup, options: RunO
 
 
 def all_limits(spec: Spec, options: RunOptions) -> tuple[Limit, ...]:
-    """Return the limits of the operator, after those of a profile."""
+    """Return the limits of a profile, then those of the operator."""
     return (*(spec.limit if isinstance(spec, ProfileSpec) else ()), *options.limits)
 
 
 def preflight(options: RunOptions, spec: Spec, target: TargetSetup) -> None:
-    """Raise what a run would be refused for before its operator is asked, as far as reading alone tells."""
+    """Raise the error with which a run would be refused before its confirmation, as far as reading can determine it."""
     if options.run_folder is not None:
         require_empty(options.run_folder)
     target.preflight(spec)
@@ -198,14 +198,14 @@ def preflight(options: RunOptions, spec: Spec, target: TargetSetup) -> None:
 def require_measurable(
     options: RunOptions, tests: Sequence[tuple[Specification, Dut]], tell: Callable[[str], None]
 ) -> None:
-    """Raise SpecError for limits on what these tests cannot measure, whatever the result.
+    """Raise SpecError for limits on figures that these tests never measure.
 
-    For several tests, limits on other tests are mistakes too; one test leaves those to the others.
+    For several tests, a limit on another test is an error, too; for a single test it is ignored.
     """
     if len(tests) == 1:
         specification, _ = tests[0]
         spec = specification.spec
-        tell_if_unlimited(options.limits, options.limits_source, spec.test, tell)
+        notify_if_unlimited(options.limits, options.limits_source, spec.test, tell)
         if isinstance(spec, ProfileSpec) and not specification.deviations:  # overrides change the names of points
             _require_measurable(spec.limit, str(profile_path(options.specification or "")), tests, options)
     _require_measurable(options.limits, options.limits_source, tests, options)
@@ -214,17 +214,23 @@ def require_measurable(
 def _require_measurable(
     limits: Sequence[Limit], source: str, tests: Sequence[tuple[Specification, Dut]], options: RunOptions
 ) -> None:
-    # The slowest drive has every number: it has not written all there is to write before the first window.
-    limited, assumed = {limit.test for limit in limits}, _assumptions(options, SupposedSpeed.constant(_SLOWEST))
+    # The slowest drive gives every figure: it does not reach the amount to write before the first window.
+    limited, assumed = (
+        {limit.test for limit in limits},
+        _assumptions(options, AssumedSpeed.constant(_MIN_MB_PER_SECOND)),
+    )
     names: dict[str, Mapping[str, str]] = {
-        each.spec.test: expected(each.spec, dut, assumed) if each.spec.test in limited else {} for each, dut in tests
+        specification.spec.test: expected(specification.spec, dut, assumed)
+        if specification.spec.test in limited
+        else {}
+        for specification, dut in tests
     }
     if mistakes := tuple(unmeasurable(limits, names)):
-        raise unmet(Path(source), mistakes)
+        raise limits_error(Path(source), mistakes)
 
 
-def tell_if_unlimited(limits: Sequence[Limit], source: str, test: str, tell: Callable[[str], None]) -> None:
-    """Tell that limits were given and none is on this test."""
+def notify_if_unlimited(limits: Sequence[Limit], source: str, test: str, tell: Callable[[str], None]) -> None:
+    """Notify the operator if limits were given, but none for this test."""
     if limits and all(limit.test != test for limit in limits):
         others = ", ".join(dict.fromkeys(limit.test for limit in limits))
-        tell(f"{source} has no limit on {test}, only on {others}: nothing is judged by it.")
+        tell(f"{source} has no limits for {test}, only for {others}; they are not checked.")

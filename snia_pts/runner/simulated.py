@@ -13,7 +13,7 @@ from ..lab.laboratory import target_deviations
 from ..lab.process.program import Tick
 from ..lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
 from ..lab.simulated.preset import Identity, read_preset
-from ..model.dut import Dut, SupposedSpeed
+from ..model.dut import AssumedSpeed, Dut
 from ..model.run_options import SIMULATED, RunOptions
 from ..model.steps import Stimulus
 from ..model.test_platform import HostSetting
@@ -24,7 +24,7 @@ from .target import RunContext
 
 
 class SimulatedSetup:
-    """Sets up a simulated drive; its write cache is as the test needs it."""
+    """Sets up a simulated drive, whose write cache is as the test requires."""
 
     def __init__(self, options: RunOptions) -> None:
         self._name = options.target.removeprefix(SIMULATED)
@@ -37,41 +37,41 @@ class SimulatedSetup:
         return f"simulated-{Path(self._name).stem}"
 
     def dut(self, spec: Spec) -> Dut:
-        """Return what the simulated drive says of itself."""
+        """Return the description of the simulated drive."""
         drive = self._drive(spec)
         return simulated_dut(self._name, dataclasses.replace(self._preset, drive=drive))
 
-    def speed(self, spec: Spec) -> SupposedSpeed:
-        """See TargetSetup: as its preset tells."""
+    def speed(self, spec: Spec) -> AssumedSpeed:
+        """See TargetSetup: the speed of its preset."""
         del spec
         return self._preset.speed
 
     def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
         """See TargetSetup; raises TargetUnfit for a profile that only a real host can run."""
         dut = self.dut(spec)
-        if isinstance(spec, ProfileSpec) and (why := _not_simulated(spec)):
-            reason = f"the simulated drive has no host around it, and {spec.name} wants {why}"
+        if isinstance(spec, ProfileSpec) and (requirement := _unsupported_requirement(spec)):
+            reason = f"the simulated drive has no host, and {spec.name} requires {requirement}"
             raise TargetUnfit(path=dut.path, reason=reason, hint="Run it on a drive, a file, or in a directory.")
         return target_deviations(dut, spec)
 
     def purge_deviations(self, spec: Spec) -> tuple[Deviation, ...]:
-        """A simulated drive returns to FOB as the standard wants it."""
+        """See TargetSetup: a simulated drive returns to FOB as the standard requires."""
         del spec
         return ()
 
     def require_tools(self) -> None:
-        """See TargetSetup: nothing is needed."""
+        """See TargetSetup: no tools are required."""
 
     def preflight(self, spec: Spec) -> None:
-        """See TargetSetup: nothing is refused that was not."""
+        """See TargetSetup: there are no further checks."""
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """See TargetSetup: there is nothing to hold."""
+        """See TargetSetup: there is nothing to claim."""
         yield
 
     def confirm(self, evidence: Path, ask: Confirm) -> None:
-        """See TargetSetup: nothing is lost."""
+        """See TargetSetup: no data are destroyed."""
 
     @contextmanager
     def conditions_applied(self, spec: Spec, folder: RunFolder, write_cache: str) -> Iterator[tuple[HostSetting, ...]]:
@@ -80,7 +80,7 @@ class SimulatedSetup:
         yield ()
 
     def _drive(self, spec: Spec) -> Identity:
-        """Return what the drive is called, with its write cache as a test wants it."""
+        """Return the drive's identity, with the write cache that the test requires."""
         if isinstance(spec, ProfileSpec):
             return self._preset.drive
         return dataclasses.replace(self._preset.drive, write_cache=spec.setup.write_cache)
@@ -90,7 +90,7 @@ class SimulatedSetup:
         self._now = lambda: at
 
     def remove_file(self, *, refused: bool = False) -> None:
-        """See TargetSetup: there is none."""
+        """See TargetSetup: there is no file."""
 
     def context(self, spec: Spec, evidence: Path, seed: int, tick: Tick, stimuli: Sequence[Stimulus]) -> RunContext:
         """Return a laboratory in virtual time."""
@@ -102,21 +102,21 @@ class SimulatedSetup:
             evidence=evidence,
             began=self._now(),
         )
-        self._now = laboratory.now  # the next test begins when this one ends
+        self._now = laboratory.now  # the next test starts when this one ends
         return RunContext(
             laboratory=laboratory,
             engine=laboratory,
             now=laboratory.now,
-            examine=lambda: None,
+            read_health=lambda: None,
             calibrate=lambda *_: (),
             durable=False,
         )
 
 
-def _not_simulated(spec: ProfileSpec) -> str:
-    """Return what of a profile is no matter of a drive alone; nothing where all of it is."""
+def _unsupported_requirement(spec: ProfileSpec) -> str:
+    """Return a requirement of a profile that a simulated drive cannot meet; empty if there is none."""
     if setting := next((axis.key for axis in spec.axis if axis.setting), ""):
-        return f"to set {setting}"
+        return f"the setting {setting}"
     for workload, _ in spec.cases():
         if workload.cold:
             return "an empty page cache"

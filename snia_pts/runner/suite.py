@@ -27,27 +27,27 @@ from ..results.result import TestResult
 from ..spec.reader import Specification
 from ..text import suggestion
 from ..units import counted
-from .events import FolderMade, TestStarted
+from .events import FolderCreated, TestStarted
 from .resume import (
     ResumeOptions,
     available_formats,
     confirm_restart,
     drive_changes,
-    options_of,
-    perform_rest,
     preparation,
     require_resumable,
-    target_again,
+    resume_claimed,
+    resumed_options,
+    resumed_target,
 )
 from .run import Caller, discard_unless_failed, perform
 from .setup import (
     TestEstimate,
-    estimate_of,
+    estimate_test,
     new_seed,
     preflight,
     require_formats,
     require_measurable,
-    specification_of,
+    specification_for,
     target_setup,
 )
 from .target import TargetSetup
@@ -57,9 +57,9 @@ _RUNS = Path("runs")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedSuite:
-    """Several tests that have ended, their results, and the files of their summary by format.
+    """A finished suite: the results of its tests, and the files of its summary by format.
 
-    ``unreported`` are the reports that could not be made.
+    ``unreported`` are the errors of reports that could not be written.
     """
 
     folder: SuiteFolder
@@ -70,38 +70,38 @@ class FinishedSuite:
 
 
 def split_options(options: RunOptions, tests: Sequence[str]) -> tuple[RunOptions, ...]:
-    """Return the options of each test: those of its overrides ``TEST.KEY=VALUE``, and a seed of its own.
+    """Return the options of each test, with its own overrides (from ``TEST.KEY=VALUE``) and seed.
 
-    The seeds are the same whenever ``options.seed`` is.  Raises UsageError for an override of another test.
+    The seeds depend only on ``options.seed``.  Raises UsageError for an override of another test.
     """
-    found: dict[str, list[str]] = {test: [] for test in tests}
+    overrides_by_test: dict[str, list[str]] = {test: [] for test in tests}
     for text in options.overrides:
-        test, dot, rest = text.partition(".")
-        if test not in found or not dot:
-            meant = suggestion(test, tests) or "for example --set iops.rounds.maximum=7."
+        test, dot, override = text.partition(".")
+        if test not in overrides_by_test or not dot:
+            hint = suggestion(test, tests) or "for example --set iops.rounds.maximum=7."
             raise UsageError(
-                detail=f"--set {text}: not TEST.KEY=VALUE with one of the tests {', '.join(tests)}.",
-                hint=f"{meant[:1].upper()}{meant[1:]}",
+                detail=f"--set {text}: expected TEST.KEY=VALUE with one of the tests {', '.join(tests)}.",
+                hint=f"{hint[:1].upper()}{hint[1:]}",
             )
-        found[test].append(rest)
+        overrides_by_test[test].append(override)
     seed = new_seed() if options.seed is None else options.seed
     return tuple(
-        replace(options, test=test, overrides=tuple(overrides), seed=seed_of(seed, test))
-        for test, overrides in found.items()
+        replace(options, test=test, overrides=tuple(overrides), seed=derive_seed(seed, test))
+        for test, overrides in overrides_by_test.items()
     )
 
 
-def seed_of(seed: int, test: str) -> int:
-    """Return a test's own seed, below 2^63: the same whenever the seed of all is the same."""
+def derive_seed(seed: int, test: str) -> int:
+    """Return the seed of a test, below 2^63, derived from the seed of the suite."""
     return int.from_bytes(hashlib.sha256(f"{seed}/{test}".encode()).digest()[:8], "big") >> 1
 
 
 def estimate_suite(options: Sequence[RunOptions], caller: Caller) -> tuple[TestEstimate, ...]:
-    """Return what each test would cost; raises what the run would be refused for.  Writes nothing."""
-    specifications = tuple(map(specification_of, options))
+    """Return the estimate of each test; raises the error with which the run would be refused.  Writes nothing."""
+    specifications = tuple(map(specification_for, options))
     target = target_setup(options[0], caller.tell)
     target.require_tools()
-    preflight(options[0], specifications[0].spec, target)  # first, so that a drive in use is not asked anything
+    preflight(options[0], specifications[0].spec, target)  # first, so that no command is sent to a drive in use
     return _estimates(options, specifications, target, caller)
 
 
@@ -109,45 +109,45 @@ def _estimates(
     options: Sequence[RunOptions], specifications: Sequence[Specification], target: TargetSetup, caller: Caller
 ) -> tuple[TestEstimate, ...]:
     pairs = zip(options, specifications, strict=True)
-    found = tuple(estimate_of(specification, target, each) for each, specification in pairs)  # refuses what is unfit
-    duts = (each.dut for each in found)
+    estimates = tuple(estimate_test(specification, target, test_options) for test_options, specification in pairs)
+    duts = (estimate.dut for estimate in estimates)
     require_measurable(options[0], list(zip(specifications, duts, strict=True)), caller.tell)
-    return found
+    return estimates
 
 
 def run_suite(options: Sequence[RunOptions], caller: Caller) -> FinishedSuite:
-    """Run several tests of one target, one after the other, and summarise them.
+    """Run several tests on one target, one after the other, and summarise them.
 
-    ``options`` differ in test, overrides and seed alone.  Raises what ``run`` raises; ``resume_suite`` continues it.
+    ``options`` differ only in test, overrides and seed.  Raises what ``run`` raises; ``resume_suite`` continues it.
     """
-    specifications = {each.test: specification_of(each) for each in options}
+    specifications = {test_options.test: specification_for(test_options) for test_options in options}
     formats, target = require_formats(options[0].formats), target_setup(options[0], caller.tell)
     target.require_tools()
     dut = _estimates(options, tuple(specifications.values()), target, caller)[0].dut
     name = default_name("all", target.subject, datetime.now().astimezone().isoformat())
     folder = SuiteFolder.create(options[0].run_folder or _RUNS / name, tuple(specifications), options)
-    work = _Suite(
+    plan = _SuitePlan(
         folder=folder,
-        options={each.test: each for each in options},
+        options={test_options.test: test_options for test_options in options},
         specifications=specifications,
         formats=formats,
         dut=dut,
     )
-    return _run(work, target, caller)
+    return _run(plan, target, caller)
 
 
 def resume_suite(folder: SuiteFolder, options: ResumeOptions, caller: Caller) -> FinishedSuite:
-    """Resume several tests: the one that was stopped, then those that were not run."""
+    """Resume a suite: the test that was stopped, then those that were not run."""
     with preparation(folder.path):
-        runs = [run for test in folder.tests if (run := folder.recorded(test))]
+        runs = [run for test in folder.tests if (run := folder.verified_run_folder(test))]
         if not runs:
-            raise NotResumable(path=folder.path, reason="none of its tests had begun", hint="Begin a new run.")
+            raise NotResumable(path=folder.path, reason="none of its tests was started", hint="Start a new run.")
         if len(runs) == len(folder.tests) and all(inspect_run(run, "rule").finished for run in runs):
             hint = f"snia-pts report {shell_quoted(folder.path)} reports them."
             raise NotResumable(path=folder.path, reason="all of its tests are finished", hint=hint)
         facts = JournalReader(runs[0].journal).facts
-        first = options_of(facts, folder.path, options)
-        given = {
+        first = resumed_options(facts, folder.path, options)
+        overridden = {
             name: getattr(first, name)
             for name in (
                 "target",
@@ -160,29 +160,29 @@ def resume_suite(folder: SuiteFolder, options: ResumeOptions, caller: Caller) ->
                 "about",
             )
         }
-        each = {stored.test: replace(stored, **given) for stored in folder.options}
-        if each.keys() != set(folder.tests):
-            raise NotResumable(path=folder.path, reason="its suite.json does not hold what it was asked for")
-        specifications = {test: specification_of(each[test]) for test in folder.tests}
+        options_by_test = {stored.test: replace(stored, **overridden) for stored in folder.options}
+        if options_by_test.keys() != set(folder.tests):
+            raise NotResumable(path=folder.path, reason="its suite.json does not contain the options of its tests")
+        specifications = {test: specification_for(options_by_test[test]) for test in folder.tests}
         formats = available_formats(first, caller)
-        target = target_again(facts, folder.path, first, options, caller)
-        work = _Suite(
+        target = resumed_target(facts, folder.path, first, options, caller)
+        plan = _SuitePlan(
             folder=folder,
-            options=each,
+            options=options_by_test,
             specifications=specifications,
             formats=formats,
             policy=options.policy,
             dut=facts.dut,
             resumed=True,
         )
-        return _run(work, target, caller)
+        return _run(plan, target, caller)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Suite:
-    """Several tests to run or resume: where, what, and how a stopped one goes on.
+class _SuitePlan:
+    """The tests to run or resume, their folder, and the policy for a stopped one.
 
-    ``dut`` is the target; where the suite is ``resumed``, as its first run found it.
+    ``dut`` is the target; for a ``resumed`` suite, as recorded by its first run.
     """
 
     folder: SuiteFolder
@@ -194,72 +194,74 @@ class _Suite:
     resumed: bool = False
 
 
-def _run(work: _Suite, target: TargetSetup, caller: Caller) -> FinishedSuite:
-    folder = work.folder
+def _run(plan: _SuitePlan, target: TargetSetup, caller: Caller) -> FinishedSuite:
+    folder = plan.folder
     tests = folder.tests
-    caller.on_event(FolderMade(folder=folder.whole, title=counted(len(tests), "test"), dut=work.dut, report="summary"))
+    caller.on_event(
+        FolderCreated(folder=folder.as_run_folder, title=counted(len(tests), "test"), dut=plan.dut, report="summary")
+    )
     with folder.locked():
-        folder.whole.withdraw_stop()
+        folder.as_run_folder.withdraw_stop()
         try:
             with target.claimed():
-                unreported = _run_each(work, target, caller)
+                unreported = _run_tests(plan, target, caller)
         except (SniaPtsError, KeyboardInterrupt) as error:
-            raise _stopped(error, folder, work.formats) from None
+            raise _stop_error(error, folder, plan.formats) from None
         finally:
             folder.discard()
-        return _summarise(work, unreported)
+        return _summarise(plan, unreported)
 
 
-def _run_each(work: _Suite, target: TargetSetup, caller: Caller) -> list[ReportError]:
-    """Run what is left of each test; return the failed reports, which do not stop the others."""
+def _run_tests(plan: _SuitePlan, target: TargetSetup, caller: Caller) -> list[ReportError]:
+    """Run the remaining tests; return the errors of failed reports, which do not stop the other tests."""
     unreported: list[ReportError] = []
     confirmed = False
-    for position, test in enumerate(work.specifications, start=1):
-        run = work.folder.recorded(test)
-        outlook = inspect_run(run, work.policy) if run else None
-        if run and outlook and outlook.finished:
-            target.set_clock(outlook.stopped)
-            wanted = (run.result, *places(run.path, work.formats).values())
-            if not all(path.exists() for path in wanted):  # the crash came before them
-                _report(store(run), run, work.formats, unreported)
+    for position, test in enumerate(plan.specifications, start=1):
+        run = plan.folder.verified_run_folder(test)
+        resume_plan = inspect_run(run, plan.policy) if run else None
+        if run and resume_plan and resume_plan.finished:
+            target.set_clock(resume_plan.stopped)
+            outputs = (run.result, *places(run.path, plan.formats).values())
+            if not all(path.exists() for path in outputs):  # a crash before they were written
+                _report(store(run), run, plan.formats, unreported)
             continue
-        run = run or _new_folder(work.folder.place(test), caller)
+        run = run or _new_folder(plan.folder.run_path(test), caller)
         try:
-            if outlook:
-                confirm_restart(run, outlook, target, work.options[test], caller)
+            if resume_plan:
+                confirm_restart(run, resume_plan, target, plan.options[test], caller)
             if not confirmed:
                 with run.opened():
                     target.confirm(run.evidence, caller.confirm)
                 confirmed = True
-            title = work.specifications[test].spec.title
-            caller.on_event(TestStarted(title=title, position=position, total=len(work.specifications)))
+            title = plan.specifications[test].spec.title
+            caller.on_event(TestStarted(title=title, position=position, total=len(plan.specifications)))
             with run.opened():
-                result = _run_or_resume(work, run, outlook, target, test, caller)
+                result = _run_or_resume(plan, run, resume_plan, target, test, caller)
         except BaseException as error:
             if not run.journal.exists():
                 discard_unless_failed(run, error)
             raise
-        _report(result, run, work.formats, unreported)
-        _check_stop_requested((run, work.folder.whole), result, caller)
+        _report(result, run, plan.formats, unreported)
+        _check_stop_requested((run, plan.folder.as_run_folder), result, caller)
     return unreported
 
 
 def _check_stop_requested(folders: Sequence[RunFolder], result: TestResult, caller: Caller) -> None:
     """Raise Interrupted if a stop was requested since the last point of a test."""
-    asked = [each for each in folders if each.stop_requested]
-    for each in asked:
-        each.withdraw_stop()
-    if asked or (caller.stop is not None and caller.stop.is_set()):
+    stop_folders = [folder for folder in folders if folder.stop_requested]
+    for folder in stop_folders:
+        folder.withdraw_stop()
+    if stop_folders or (caller.stop is not None and caller.stop.is_set()):
         raise Interrupted(cause=stop_cause(), step=result.facts.spec.title, what="between two tests")
 
 
-def _new_folder(place: Path, caller: Caller) -> RunFolder:
-    """Return a new run folder; what is left of one that never began is removed."""
-    if os.path.lexists(place / NOTE):
-        for line in put_back(place):
+def _new_folder(path: Path, caller: Caller) -> RunFolder:
+    """Return a new run folder; first remove the remains of a run that never started."""
+    if os.path.lexists(path / NOTE):
+        for line in put_back(path):
             caller.tell(line)
-    RunFolder(path=place, made=True).discard()
-    return RunFolder.create(place)
+    RunFolder(path=path, created=True).discard()
+    return RunFolder.create(path)
 
 
 def _report(result: TestResult, run: RunFolder, formats: Sequence[str], unreported: list[ReportError]) -> None:
@@ -272,34 +274,34 @@ def _report(result: TestResult, run: RunFolder, formats: Sequence[str], unreport
 
 
 def _run_or_resume(
-    work: _Suite, run: RunFolder, outlook: ResumePlan | None, target: TargetSetup, test: str, caller: Caller
+    plan: _SuitePlan, run: RunFolder, resume_plan: ResumePlan | None, target: TargetSetup, test: str, caller: Caller
 ) -> TestResult:
-    specification, options = work.specifications[test], work.options[test]
-    if outlook is not None:
-        return perform_rest(run, require_resumable(run, work.policy), target, options, caller)
-    if work.resumed:
-        now = replace(target.dut(specification.spec), write_cache=work.dut.write_cache)
-        tuple(drive_changes(run, work.dut, now, overwrite=options.overwrite))  # raises NotResumable for another drive
-    return perform(specification, target, run, options, caller, run_id=f"{work.folder.path.name}/{test}")
+    specification, options = plan.specifications[test], plan.options[test]
+    if resume_plan is not None:
+        return resume_claimed(run, require_resumable(run, plan.policy), target, options, caller)
+    if plan.resumed:
+        now = replace(target.dut(specification.spec), write_cache=plan.dut.write_cache)
+        tuple(drive_changes(run, plan.dut, now, overwrite=options.overwrite))  # raises NotResumable for another drive
+    return perform(specification, target, run, options, caller, run_id=f"{plan.folder.path.name}/{test}")
 
 
-def _stopped(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder, formats: Sequence[str]) -> SniaPtsError:
-    """Return the reason why not all tests were run, once what was run is summed up."""
-    run = [test for test in folder.tests if folder.run(test)]
+def _stop_error(error: SniaPtsError | KeyboardInterrupt, folder: SuiteFolder, formats: Sequence[str]) -> SniaPtsError:
+    """Return the error of a suite that did not finish, after writing the summary of the tests that were run."""
+    run = [test for test in folder.tests if folder.run_folder(test)]
     if isinstance(error, KeyboardInterrupt):
         step = run[-1] if run else "the preparation"
         error = Interrupted(cause=stop_cause(error), step=step, what="between two tests")
     if not run:
         return error
     missing = [test for test in folder.tests if test not in run]
-    told = f"Not run: {', '.join(missing)}. " if missing else ""
-    whole = shell_quoted(folder.path)
-    going_on = f"snia-pts resume {whole} goes on; snia-pts report {whole} reports all that was run."
-    error.add_note(f"{told}{going_on}")
+    not_run = f"Not run: {', '.join(missing)}. " if missing else ""
+    path = shell_quoted(folder.path)
+    next_steps = f"snia-pts resume {path} continues the suite; snia-pts report {path} reports the tests that were run."
+    error.add_note(f"{not_run}{next_steps}")
     try:
         write_summary(build_summary(folder), folder.path, formats)
-    except (SniaPtsError, OSError) as second:
-        error.add_note(f"Besides: {second}")
+    except (SniaPtsError, OSError) as secondary:
+        error.add_note(f"Also: {secondary}")
     return error
 
 
@@ -308,15 +310,15 @@ def build_summary(
     change: Callable[[TestResult], TestResult] = lambda result: result,
     formats: Sequence[str] = USUAL,
 ) -> Overview:
-    """Return what became of all tests of a stored run of several, from their journals.
+    """Return the overview of a stored suite, from the journals of its tests.
 
-    ``change`` is made to each; ``formats`` are those in which a report may be named.
+    ``change`` is applied to each result; only reports in ``formats`` are linked.
     """
     reported = {
         test: f"report.{name}"
         for test in folder.tests
-        for name in ("rst", "html", "pdf")  # the last that is there
-        if name in formats and (folder.place(test) / f"report.{name}").is_file()
+        for name in ("rst", "html", "pdf")  # the last existing one wins
+        if name in formats and (folder.run_path(test) / f"report.{name}").is_file()
     }
     return overview(_results(folder, change), reported)
 
@@ -326,24 +328,26 @@ def _results(
 ) -> Iterator[tuple[str, TestResult | None]]:
     first: TestResult | None = None
     for test in folder.tests:
-        run = folder.recorded(test)
+        run = folder.verified_run_folder(test)
         result = assess(run) if run else None
         first = first or result
         if run and first and result and result.facts.dut.summary != first.facts.dut.summary:
             reason = f"its drive is {result.facts.dut.summary}; that of the test before is {first.facts.dut.summary}"
-            raise RecordError(path=run.path, reason=reason, hint="Each folder of several tests is of one drive.")
+            raise RecordError(path=run.path, reason=reason, hint="All tests of a suite must be of one drive.")
         yield test, change(result) if result else None
 
 
-def _summarise(work: _Suite, unreported: Sequence[ReportError]) -> FinishedSuite:
+def _summarise(plan: _SuitePlan, unreported: Sequence[ReportError]) -> FinishedSuite:
     """Write the summary of all tests."""
-    folder = work.folder
+    folder = plan.folder
     try:
-        found = build_summary(folder)
-        reports = write_summary(found, folder.path, work.formats)
+        summary = build_summary(folder)
+        reports = write_summary(summary, folder.path, plan.formats)
     except KeyboardInterrupt:
-        remade = f"snia-pts report {shell_quoted(folder.path)} makes the summary"
-        hint = f"All tests are finished and their results safe; {remade}."
+        report_hint = f"snia-pts report {shell_quoted(folder.path)} writes the summary"
+        hint = f"All tests are finished and their results stored; {report_hint}."
         raise Interrupted(cause=stop_cause(), step="the summary", what=folder.path, hint=hint) from None
-    results = tuple(assess(run) for test in folder.tests if (run := folder.recorded(test)))
-    return FinishedSuite(folder=folder, results=results, overview=found, reports=reports, unreported=tuple(unreported))
+    results = tuple(assess(run) for test in folder.tests if (run := folder.verified_run_folder(test)))
+    return FinishedSuite(
+        folder=folder, results=results, overview=summary, reports=reports, unreported=tuple(unreported)
+    )

@@ -1,4 +1,4 @@
-"""What a run needs of its target, whatever kind of target that is."""
+"""The interface of a run to its target, for every kind of target."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ..lab.fio.engine import Named
 from ..lab.process.program import Tick
-from ..model.dut import Dut, SupposedSpeed
+from ..model.dut import AssumedSpeed, Dut
 from ..model.health import Health
 from ..model.host_ceiling import Ceiling
 from ..model.steps import Stimulus
@@ -21,31 +21,31 @@ from ..spec import Deviation, Spec
 from .confirmation import Confirm
 from .session import Performer
 
-#: The write cache of a run that leaves it as it is.
+#: Write cache setting of a run that leaves the cache unchanged.
 AS_FOUND = "as found"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What performs the steps of a run, and its clock.
+    """The objects that perform the steps of a run, and its clock.
 
-    ``durable`` is whether the journal must survive a crash of the host.  ``examine`` reads the health of the drive.
-    ``calibrate`` measures what the host alone reaches for stimuli, for a test of at least so many seconds; it calls its
-    last argument with a sentence before it begins.  ``unchecked`` lists what could not be examined of who else uses the
-    target.
+    ``durable``: the journal must survive a crash of the host.  ``read_health`` reads the drive's health data.
+    ``calibrate`` measures the host's ceiling for stimuli, given the minimum duration of the test in seconds; it calls
+    its last argument with a sentence before it starts.  ``unchecked`` lists the checks for other users of the target
+    that could not be made.
     """
 
     laboratory: Performer
     engine: Named
     now: Callable[[], datetime]
-    examine: Callable[[], Health | None]
+    read_health: Callable[[], Health | None]
     calibrate: Callable[[Sequence[Stimulus], float, Callable[[str], None]], tuple[Ceiling, ...]]
     durable: bool
     unchecked: tuple[str, ...] = ()
 
 
 class TargetSetup(Protocol):
-    """Sets up a target for one run or several: a drive, a file, an array, or a simulated drive."""
+    """Sets up a target for one or several runs: a drive, a file, an array, or a simulated drive."""
 
     @property
     def subject(self) -> str:
@@ -53,11 +53,11 @@ class TargetSetup(Protocol):
         ...
 
     def dut(self, spec: Spec) -> Dut:
-        """Return what is known of the target."""
+        """Return the description of the target."""
         ...
 
-    def speed(self, spec: Spec) -> SupposedSpeed:
-        """Return how fast the target may be, as far as that is known."""
+    def speed(self, spec: Spec) -> AssumedSpeed:
+        """Return the assumed speed of the target."""
         ...
 
     def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
@@ -65,19 +65,19 @@ class TargetSetup(Protocol):
         ...
 
     def purge_deviations(self, spec: Spec) -> tuple[Deviation, ...]:
-        """Return the deviations that its purge will add."""
+        """Return the deviations that its Purge will add."""
         ...
 
     def require_tools(self) -> None:
-        """Raise ToolMissing where a program is missing, UsageError where root is required."""
+        """Raise ToolMissing if a program is missing, UsageError if root is required."""
         ...
 
     def preflight(self, spec: Spec) -> None:
-        """Raise what a run would be refused for, as far as reading alone tells."""
+        """Raise the error with which a run would be refused, as far as it can be determined by reading only."""
         ...
 
     def claimed(self) -> AbstractContextManager[None]:
-        """Have exclusive access to the target inside the block."""
+        """Claim exclusive access to the target inside the block."""
         ...
 
     def confirm(self, evidence: Path, ask: Confirm) -> None:
@@ -87,20 +87,20 @@ class TargetSetup(Protocol):
     def conditions_applied(
         self, spec: Spec, folder: RunFolder, write_cache: str
     ) -> AbstractContextManager[tuple[HostSetting, ...]]:
-        """Set write cache and host inside the block as a run in ``folder`` needs them; gives the host settings."""
+        """Apply write cache and host settings for a run in ``folder`` inside the block; yield the host settings."""
         ...
 
     def set_clock(self, at: datetime) -> None:
-        """Set the clock at which the next run begins, of a target that has a clock of its own."""
+        """Set the start time of the next run, for a target with a virtual clock."""
         ...
 
     def context(self, spec: Spec, evidence: Path, seed: int, tick: Tick, stimuli: Sequence[Stimulus]) -> RunContext:
-        """Return what performs the steps of a run; ``stimuli`` are those of its plan, for the memory that they need."""
+        """Return the objects that perform a run; ``stimuli`` are those of its plan, which determine its memory."""
         ...
 
     def remove_file(self, *, refused: bool = False) -> None:
-        """Remove the file that the run made in a directory, if it made one; while it is claimed.
+        """Remove the file that the run created in a directory, if any; the target must be claimed.
 
-        Where the run was ``refused`` before it began, also a file that was made under the name that was given.
+        If the run was ``refused`` before its start, also remove a file that it created under the given name.
         """
         ...

@@ -1,8 +1,8 @@
-"""Compares the numbers in a journal with the evidence that they were read from, by reading it again.
+"""Compares the numbers in a journal with the evidence from which they were read, by reading it again.
 
-A digest shows that a file is the one that was journaled; only this shows that a number is the one in the file.  Each
-answer repeats the seed of its point, which follows from the seed of the run and the number of the evidence.  So an
-answer belongs to one point of one run, and a point that is missing leaves a gap in the numbers.
+A digest proves that a file is unchanged; only this check proves that a number is the one in the file.  Each answer
+repeats the seed of its point, which is derived from the seed of the run and the number of the evidence.  So an answer
+belongs to one point of one run, and a missing point leaves a gap in the numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..lab.fio.sampling import Sampler
 from ..lab.laboratory import target_deviations
 from ..lab.simulated.evidence import read_transfers
 from ..model.measurement import Measurement, Outcome, Sample
-from ..model.steps import ContinuousStimulus, Step, place
+from ..model.steps import ContinuousStimulus, Step, progress_label
 from ..record.evidence import EvidenceCheck, check_files
 from ..record.folder import RunFolder
 from ..record.journal_reader import JournalReader
@@ -33,39 +33,39 @@ from ..results.imported import Imported
 from ..results.result import RunFacts, TestResult
 from ..spec.reader import spec_deviations
 
-#: So many differences stand in one sentence.
-_NAMED = 5
-#: More than an answer of fio's, which has a few thousand bins at most.
-_LARGEST_ANSWER_BYTES = 64 * 1024 * 1024
+#: Maximum number of differences in a message.
+_MAX_LISTED = 5
+#: Larger than any answer of fio, which has at most a few thousand bins.
+_MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
-#: Texts longer than that, as those of histograms, are not printed.
-_LONGEST_VALUE = 40
-#: The evidence of a stimulus, rather than of a purge or of what was looked up before.
-_OF_STIMULUS = re.compile(r"[0-9]{5,9}-(rnd|seq)")
-#: The end of a run leaves the evidence of at most two points that were not measured: one at work, and the next one.
-_UNFINISHED_POINTS = 2
+#: Longer texts, such as histograms, are not printed.
+_MAX_VALUE_LENGTH = 40
+#: Evidence of a stimulus, not of a purge or of the preparation.
+_STIMULUS_EVIDENCE = re.compile(r"[0-9]{5,9}-(rnd|seq)")
+#: Maximum number of unmeasured points with evidence at the end of a run: the current and the next one.
+_MAX_UNMEASURED_POINTS = 2
 
 
 def check_evidence(folder: RunFolder, result: TestResult) -> EvidenceCheck:
-    """Compare evidence/ with the journal that ``result`` was made from: all files, then all numbers.
+    """Compare evidence/ with the journal of ``result``: all files, then all numbers.
 
-    Numbers are compared where no file differs: a file that was altered says nothing about them.  Raises RecordError.
+    Numbers are compared only if no file differs, because an altered file proves nothing.  Raises RecordError.
     """
-    found = check_files(folder, result)
-    if found.differences:
-        return found
-    files = (*result.evidence, *found.unjournaled)
-    return replace(found, differences=tuple(_differences(folder, result, files)))
+    check = check_files(folder, result)
+    if check.differences:
+        return check
+    files = (*result.evidence, *check.unjournaled)
+    return replace(check, differences=tuple(_differences(folder, result, files)))
 
 
 def require_evidence(folder: RunFolder, result: TestResult) -> None:
-    """Raise RecordError unless all evidence is as the journal says."""
-    found = check_evidence(folder, result).differences
-    if found:
-        more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    """Raise RecordError if evidence and journal differ."""
+    differences = check_evidence(folder, result).differences
+    if differences:
+        more = f"; and {len(differences) - _MAX_LISTED} more" if len(differences) > _MAX_LISTED else ""
         raise RecordError(
             path=folder.path,
-            reason=f"its evidence differs from its journal: {'; '.join(found[:_NAMED])}{more}",
+            reason=f"its evidence differs from its journal: {'; '.join(differences[:_MAX_LISTED])}{more}",
             hint="Restore the run folder from a backup. snia-pts assess lists all differences; nothing was written.",
         )
 
@@ -79,14 +79,14 @@ def _differences(folder: RunFolder, result: TestResult, files: Collection[str]) 
     verification = _Verification(folder.evidence, result)
     for step, outcomes in recorded.steps():
         try:
-            yield from verification.of(step, outcomes)
+            yield from verification.check_step(step, outcomes)
         except (fio.AnswerRejected, ValueError, OSError, EOFError, zlib.error) as error:
-            yield f"{step.label}: its evidence cannot be read again: {error}"
-    yield from verification.missing(recorded, files)
+            yield f"{step.label}: cannot read its evidence again: {error}"
+    yield from verification.find_gaps(recorded, files)
 
 
 def _missing_deviations(facts: RunFacts) -> Iterator[str]:
-    """Give a sentence for each deviation of the specification, or of the target, that the facts do not list."""
+    """Yield a sentence for each deviation of the specification or the target that the facts do not list."""
     listed = {deviation.what for deviation in facts.deviations}
     for deviation in (*spec_deviations(facts.spec, facts.test_class), *target_deviations(facts.dut, facts.spec)):
         if deviation.what not in listed:
@@ -102,90 +102,93 @@ class _Verification:
         self._ended_early = result.ending != "finished"
         self._numbers, self._digests = set[int](), set[str]()
         self._last = self._rejected = 0
-        #: The measurements of continuous stimuli: their samples, which come before, are in a file of their name.
-        self._wholes = {(line.phase, line.part): iter(line.measurements) for line in result.time_lines}
+        #: Measurements of continuous stimuli; the evidence of their samples is a file of their name.
+        self._measurements = {(line.phase, line.part): iter(line.measurements) for line in result.time_lines}
 
-    def of(self, step: Step, outcomes: Iterator[Outcome]) -> Iterator[str]:
-        """Give a sentence for each outcome that has other numbers than its evidence.
+    def check_step(self, step: Step, outcomes: Iterator[Outcome]) -> Iterator[str]:
+        """Yield a sentence for each outcome whose numbers differ from its evidence.
 
-        Raises fio.Refused, ValueError, OSError, EOFError or zlib.error where the evidence cannot be read.
+        Raises fio.AnswerRejected, ValueError, OSError, EOFError or zlib.error if the evidence cannot be read.
         """
-        whole = next(self._wholes[step.phase, step.part], None) if isinstance(step, ContinuousStimulus) else None
-        samples = self._samples(step, whole) if isinstance(step, ContinuousStimulus) and whole else iter(())
-        for came, outcome in enumerate(outcomes):
-            label = place(step, came)
+        measurement = (
+            next(self._measurements[step.phase, step.part], None) if isinstance(step, ContinuousStimulus) else None
+        )
+        samples = self._samples(step, measurement) if isinstance(step, ContinuousStimulus) and measurement else iter(())
+        for position, outcome in enumerate(outcomes):
+            label = progress_label(step, position)
             if isinstance(outcome, Measurement):
                 if next(samples, None) is not None:
-                    yield f"{label}: there are more samples in the evidence than in the journal"
-                yield from self._named(label, outcome)
-                yield from self._measured(label, outcome)
-            elif isinstance(outcome, Sample) and whole and not self._simulated:
-                journaled = replace(outcome, interruptions=0, vitals=None)
-                yield from _unlike(label, journaled, next(samples, None))
+                    yield f"{label}: the evidence has more samples than the journal"
+                yield from self._check_names(label, outcome)
+                yield from self._check_numbers(label, outcome)
+            elif isinstance(outcome, Sample) and measurement and not self._simulated:
+                journaled = replace(outcome, interruptions=0, telemetry=None)
+                yield from _outcome_differences(label, journaled, next(samples, None))
 
-    def _samples(self, step: ContinuousStimulus, whole: Measurement) -> Iterator[Sample]:
-        """Read the samples of a stretch again; see FioEngine.stretch.
+    def _samples(self, step: ContinuousStimulus, measurement: Measurement) -> Iterator[Sample]:
+        """Read the samples of a continuous stimulus again; see FioEngine.
 
-        Whether running totals fit the wall clock was decided while it ran: when the clock was set is not kept.
+        Running totals are not compared with the wall clock again, because changes of the clock are not stored.
         """
         if self._simulated or not step.samples:
             return
         answers, sampler = fio.StatusStream(), Sampler(step.samples)
         with (
-            open_regular(self._evidence / f"{whole.evidence}.samples.json.gz") as file,
-            gzip.GzipFile(fileobj=file) as said,
+            open_regular(self._evidence / f"{measurement.evidence}.samples.json.gz") as file,
+            gzip.GzipFile(fileobj=file) as stream,
         ):
-            while piece := said.read(_CHUNK_BYTES):
-                for answer in answers.more(piece):
+            while chunk := stream.read(_CHUNK_BYTES):
+                for answer in answers.more(chunk):
                     yield from sampler.cut(fio.read_totals(answer)[0])
         yield from sampler.last(fio.read_totals(answers.last.decode("utf-8", "replace"))[0])
 
-    def missing(self, recorded: JournalReader, files: Collection[str]) -> Iterator[str]:
-        """Give a sentence where evidence has no measurement, after all steps; ``files`` are the names in evidence/.
+    def find_gaps(self, recorded: JournalReader, files: Collection[str]) -> Iterator[str]:
+        """Yield a sentence if evidence numbers have no measurement, after all steps; ``files`` are those in evidence/.
 
-        Numbers of evidence have no gaps.  Each interruption and each rejected attempt may leave points that were not
-        measured; what is looked up before a run goes on may take a number, and so do the purges of a simulated drive.
+        Evidence numbers have no gaps, with these exceptions: each interruption and each rejected attempt may leave
+        unmeasured points; the preparation of a resume and the purges of a simulated drive use numbers, too.
         """
         for measurement in recorded.discarded:
             self._count(measurement)
         interruptions = len(recorded.interruptions) + self._ended_early
-        found = self._numbers.copy()
+        numbers = self._numbers.copy()
         if self._simulated or interruptions:
-            found |= {number_of(name) or 0 for name in files if not _OF_STIMULUS.match(name)}
+            numbers |= {number_of(name) or 0 for name in files if not _STIMULUS_EVIDENCE.match(name)}
         last = max((number_of(name) or 0 for name in files), default=0)
-        without = sorted(set(range(1, max(last, self._last) + 1)) - found)
-        if len(without) > _UNFINISHED_POINTS * interruptions + self._rejected:
-            more = ", ..." if len(without) > _NAMED else ""
-            yield f"the journal has no measurement for evidence number {', '.join(map(str, without[:_NAMED]))}{more}"
+        without = sorted(set(range(1, max(last, self._last) + 1)) - numbers)
+        if len(without) > _MAX_UNMEASURED_POINTS * interruptions + self._rejected:
+            more = ", ..." if len(without) > _MAX_LISTED else ""
+            numbers_text = ", ".join(map(str, without[:_MAX_LISTED]))
+            yield f"the journal has no measurement for evidence number {numbers_text}{more}"
 
     def _count(self, measurement: Measurement) -> None:
         self._numbers |= {number_of(name) or 0 for name in _names(measurement)}
         self._rejected += len(measurement.rejected)
 
-    def _named(self, label: str, measurement: Measurement) -> Iterator[str]:
-        """Require names of evidence whose numbers rise, and of fio another answer each time."""
+    def _check_names(self, label: str, measurement: Measurement) -> Iterator[str]:
+        """Yield a sentence if evidence numbers do not rise, or if fio's answer is the same as for an earlier point."""
         self._count(measurement)
         for name in _names(measurement):
             number = number_of(name)
             if number is None or number <= self._last:
-                yield f"{label}: evidence/{name} does not follow the evidence before, number {self._last}"
+                yield f"{label}: evidence/{name} does not follow the previous evidence number {self._last}"
             else:
                 self._last = number
         if measurement.evidence_sha256 in self._digests and not self._simulated:
-            yield f"{label}: evidence/{measurement.evidence}.json is the answer of another point, too"
+            yield f"{label}: evidence/{measurement.evidence}.json is identical to the answer of another point"
         self._digests.add(measurement.evidence_sha256)
 
-    def _measured(self, label: str, measurement: Measurement) -> Iterator[str]:
+    def _check_numbers(self, label: str, measurement: Measurement) -> Iterator[str]:
         path = self._evidence / f"{measurement.evidence}.json"
-        answer = read_regular(path, _LARGEST_ANSWER_BYTES).decode("utf-8", "replace")
+        answer = read_regular(path, _MAX_ANSWER_BYTES).decode("utf-8", "replace")
         stimulus, number = measurement.stimulus, number_of(measurement.evidence) or 0
         if self._simulated:
             read, write = read_transfers(answer)
-            again = replace(measurement, read=read, write=write, seed=stimulus_seed(self._run_seed, number))
+            reread = replace(measurement, read=read, write=write, seed=stimulus_seed(self._run_seed, number))
         else:
-            self._require_own(measurement, answer)
+            self._require_same_point(measurement, answer)
             read, write = fio.accept(stimulus, 0, False, answer, stall_seconds=math.inf, allow_uncounted=True)
-            again = replace(
+            reread = replace(
                 measurement,
                 read=read,
                 write=write,
@@ -194,62 +197,63 @@ class _Verification:
                 sync=fio.sync_times(answer) if stimulus.options else None,
                 uncounted_ios=fio.uncounted_ios(stimulus, answer),
             )
-        yield from _unlike(f"{label}, {stimulus.label} (evidence/{path.name})", measurement, again)
+        yield from _outcome_differences(f"{label}, {stimulus.label} (evidence/{path.name})", measurement, reread)
 
-    def _require_own(self, measurement: Measurement, answer: str) -> None:
-        """Raise fio.Refused or ValueError unless an answer repeats its job file, and that has the point's seed."""
+    def _require_same_point(self, measurement: Measurement, answer: str) -> None:
+        """Raise fio.AnswerRejected or ValueError unless the answer repeats its job file, which has the point's seed."""
         path = self._evidence / f"{measurement.evidence}.fio"
-        job = read_regular(path, _LARGEST_ANSWER_BYTES).decode("utf-8", "replace")
+        job = read_regular(path, _MAX_ANSWER_BYTES).decode("utf-8", "replace")
         if f"\nrandseed={measurement.seed}\n" not in job:
-            raise ValueError(f"evidence/{path.name} has another seed than this point")
+            raise ValueError(f"evidence/{path.name} does not have the seed of this point")
         fio.require_echo(job, answer, ignored=ignored_options(measurement.stimulus) | {"filename"})
 
 
 def _names(measurement: Measurement) -> tuple[str, ...]:
-    """Return the names of the evidence of all attempts, the rejected ones first."""
+    """Return the evidence names of all attempts, rejected ones first."""
     return (*(attempt.evidence for attempt in measurement.rejected), measurement.evidence)
 
 
 def _imported_differences(folder: RunFolder, recorded: JournalReader, imported: Imported) -> Iterator[str]:
     """Read the file of another tool again and compare its steps and outcomes with the journal.
 
-    Messages name the file by its name in evidence/.  A run on a drive needs no XML parser, so it is imported here.
+    Messages contain the file's name in evidence/.  The XML parser is imported here, because other runs do not need it.
     """
     from ..tkperf.document import LARGEST_BYTES, read
     from ..tkperf.reader import runs
 
     name = f"evidence/{imported.file}"
     document = read(read_regular(folder.evidence / imported.file, LARGEST_BYTES), name)
-    found = runs(document, imported, recorded.facts.command_line, name)
-    course = next((run.course for run in found if run.facts.spec == recorded.facts.spec), ())
-    for journaled, again in zip_longest(recorded.steps(), course):
-        if journaled is None or again is None or journaled[0] != again[0]:
-            yield f"{name}: the journal has other steps than this file"
+    imported_runs = runs(document, imported, recorded.facts.command_line, name)
+    course = next((run.course for run in imported_runs if run.facts.spec == recorded.facts.spec), ())
+    for journaled, reread in zip_longest(recorded.steps(), course):
+        if journaled is None or reread is None or journaled[0] != reread[0]:
+            yield f"{name}: the steps differ from those in the journal"
             return
         step = journaled[0]
-        for came, outcomes in enumerate(zip_longest(journaled[1], again[1])):
-            yield from _unlike(f"{place(step, came)} ({name})", *outcomes)
+        for position, outcomes in enumerate(zip_longest(journaled[1], reread[1])):
+            yield from _outcome_differences(f"{progress_label(step, position)} ({name})", *outcomes)
 
 
-def _unlike(label: str, journaled: object, found: object) -> Iterator[str]:
-    """Give a sentence where an outcome is another than the one ``found`` in the evidence."""
-    if journaled != found:
+def _outcome_differences(label: str, journaled: object, reread: object) -> Iterator[str]:
+    """Yield a sentence if an outcome differs from the one ``reread`` in the evidence."""
+    if journaled != reread:
         numbers = (
-            f"{name} is {one} in the journal, {other} in the evidence" for name, one, other in _pairs(journaled, found)
+            f"{name} is {journal_value} in the journal, {evidence_value} in the evidence"
+            for name, journal_value, evidence_value in _field_differences(journaled, reread)
         )
         yield f"{label}: {', '.join(numbers)}"
 
 
-def _pairs(journaled: object, found: object, name: str = "") -> Iterator[tuple[str, str, str]]:
-    """Give the names of all fields that differ, with both values."""
-    if is_dataclass(journaled) and type(journaled) is type(found):
+def _field_differences(journaled: object, reread: object, name: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield the name of each field that differs, with both values."""
+    if is_dataclass(journaled) and type(journaled) is type(reread):
         for field in fields(journaled):
-            one, other = getattr(journaled, field.name), getattr(found, field.name)
-            yield from _pairs(one, other, f"{name}.{field.name}".removeprefix("."))
-    elif journaled != found:
-        yield name or "it", _shown(journaled), _shown(found)
+            journal_value, evidence_value = getattr(journaled, field.name), getattr(reread, field.name)
+            yield from _field_differences(journal_value, evidence_value, f"{name}.{field.name}".removeprefix("."))
+    elif journaled != reread:
+        yield name or "it", _printable_value(journaled), _printable_value(reread)
 
 
-def _shown(value: object) -> str:
+def _printable_value(value: object) -> str:
     text = "missing" if value is None else str(value)
-    return text if len(text) <= _LONGEST_VALUE else "another text"
+    return text if len(text) <= _MAX_VALUE_LENGTH else "a different text"
