@@ -97,13 +97,13 @@ def test_evidence(tmp_path: Path) -> None:
         "exit_code": 3,
         "timed_out": False,
         "stopped_seconds": None,
-        "left_behind": None,
+        "unkillable_pid": None,
         "started": finished.started,
         "started_monotonic_ns": finished.started_monotonic_ns,
         "ended_monotonic_ns": finished.ended_monotonic_ns,
         "stdout": "out �",
         "stderr": "err\n",
-        "opened": {},
+        "descriptors": {},
         "environment": {},
     }
     assert [path.name for path in tmp_path.iterdir()] == ["00001-x.process.json"]
@@ -493,7 +493,7 @@ def test_threads_work_when_they_are_let_go(tmp_path: Path) -> None:
     time.sleep(0.5)
     before = list(tmp_path.iterdir())
     let_go = time.monotonic_ns()
-    program.begin()
+    program.start()
     done_ns = program.wait_for_io_end(10)
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "e.process.json"}
     assert not program.exited
@@ -551,7 +551,7 @@ def test_threads_that_do_not_all_get_ready_are_none(tmp_path: Path, monkeypatch:
         evidence=tmp_path / "e",
         child_signals=process.ChildSignalListener(),
     )
-    program.begin()
+    program.start()
     exited_by_then, late = program.exited, program.timed_out
     program.end()
 
@@ -566,7 +566,7 @@ def test_a_thread_that_is_lost_while_it_waits_is_missed(tmp_path: Path) -> None:
         ["sh", "-c", text], threads=2, evidence=tmp_path / "e", child_signals=process.ChildSignalListener()
     )
     time.sleep(0.5)
-    program.begin()
+    program.start()
     done = program.wait_for_io_end(10)
     list(program.iter_stdout(10))
     program.end()
@@ -598,7 +598,7 @@ def test_a_program_that_is_about_to_fall_is_gone_when_it_should_begin(tmp_path: 
         evidence=tmp_path / "e",
         child_signals=process.ChildSignalListener(),
     )
-    program.begin()
+    program.start()
     exited_by_then = program.exited
     program.end()
 
@@ -612,7 +612,7 @@ def test_a_program_that_falls_is_not_waited_for(tmp_path: Path, text: str) -> No
     program = staged.StagedProgram(
         ["sh", "-c", text], threads=1, evidence=tmp_path / "e", child_signals=process.ChildSignalListener()
     )
-    program.begin()
+    program.start()
     done = program.wait_for_io_end(30)
     list(program.iter_stdout(30))
     program.end()
@@ -629,7 +629,7 @@ def test_two_programs_are_heard_at_once(tmp_path: Path) -> None:
         for seconds in ("0.5", "0.9")
     )
     with first:
-        second.begin()
+        second.start()
         first.wait_for_io_end(10)
     os.kill(children()[0], signal.SIGSTOP)
     second.wait_for_io_end(10)

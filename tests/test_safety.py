@@ -32,7 +32,7 @@ from snia_pts.errors import (
 from snia_pts.lab.device import file_target as filetarget
 from snia_pts.lab.device import safety
 from snia_pts.lab.device.identity import raw_attribute, read_dut, traits
-from snia_pts.lab.device.safety import Target, claim_target, confirm, contents, require_holdable
+from snia_pts.lab.device.safety import Target, claim_target, confirm, contents, require_claimable
 from snia_pts.lab.inventory import read_inventory
 from snia_pts.runner.device import DeviceSetup
 from snia_pts.units import exact_capacity
@@ -584,7 +584,7 @@ def refused_as_not_ours(path: Path, reason: str) -> None:
     for size_bytes in (None, MIB):
         refused(path, TargetNotOurs, reason, size_bytes)
         with pytest.raises(TargetNotOurs, match=reason) as planned:
-            require_holdable(path, size_bytes=size_bytes, overwrite=False)
+            require_claimable(path, size_bytes=size_bytes, overwrite=False)
         assert planned.value.exit_code == 8
         assert "--overwrite" in planned.value.hint
     with held(path, overwrite=True) as target:
@@ -669,7 +669,7 @@ def test_random_data_and_zeros_are_ours(ours: Path) -> None:
         pass
     ours.write_bytes(random.Random(3).randbytes(8 * MIB))
     with held(ours) as target:
-        assert target.ours
+        assert target.created_by_suite
 
 
 def test_a_file_of_ours_that_cannot_be_read_is_refused(ours: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ import pytest
 from snia_pts.errors import KernelFilesMissing, SniaPtsError, TargetBusy, TargetMissing, TargetUnfit
 from snia_pts.lab.device import processes, safety, storage, usage
 from snia_pts.lab.device.processes import Processes, read_processes
-from snia_pts.lab.device.safety import claim_target, require_holdable
+from snia_pts.lab.device.safety import claim_target, require_claimable
 from snia_pts.lab.device.storage import Identity, identity_at, read_backings
 from snia_pts.lab.inventory import read_inventory
 from tests.drives import MIB, UNSHARE, content, filled, loop_device, mounted, need_program, need_root, partitioned
@@ -561,7 +561,7 @@ def test_bytes_that_anybody_uses_are_refused(
         before = content(image)
         overwrite = not target.is_block_device()
         for discard_data in (False, True):
-            for attempt in (held, require_holdable):
+            for attempt in (held, require_claimable):
                 with pytest.raises(refusal, match=reason) as refused:
                     attempt(target, size_bytes=None, overwrite=overwrite, discard_data=discard_data)
                 assert refused.value.exit_code == (7 if refusal is TargetBusy else 10)
@@ -944,7 +944,7 @@ def hidden_file(folder: Path) -> Iterator[tuple[Path, Path]]:
 
 def refused_as_another(path: Path, size_bytes: int | None, fact: str) -> None:
     """A path is refused by the run and by --plan with the exit code of an unfit target."""
-    for attempt in (held, require_holdable):
+    for attempt in (held, require_claimable):
         with pytest.raises(TargetUnfit, match=fact) as refused:
             attempt(path, size_bytes=size_bytes, overwrite=True)
         assert refused.value.exit_code == 10
@@ -1037,7 +1037,7 @@ def test_a_symlink_to_nothing_is_refused(tmp_path: Path) -> None:
     """No file is made where a symlink leads."""
     link = tmp_path / "link"
     link.symlink_to("new.img")
-    for attempt in (held, require_holdable):
+    for attempt in (held, require_claimable):
         with pytest.raises(TargetMissing, match=rf"{link} \(a symlink to {tmp_path}/new.img\)") as refused:
             attempt(link, size_bytes=MIB, overwrite=False)
         assert refused.value.exit_code == 6

@@ -81,7 +81,7 @@ def read_inventory(root: Path = ROOT) -> tuple[Listed, ...]:
 def _lasting(usage: Usage, root: Path) -> Usage:
     """Leave out who has a device open for a moment only, as udev and other lists do."""
     time.sleep(_PASSING_SECONDS)
-    return usage.persistent(root)
+    return usage.recheck_processes(root)
 
 
 def _is_there(block: Path) -> bool:

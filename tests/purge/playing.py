@@ -184,7 +184,7 @@ class Canned(Tools):
             exit_code=0,
             timed_out=False,
             stopped_seconds=None,
-            left_behind=None,
+            unkillable_pid=None,
             started="",
             started_monotonic_ns=0,
             ended_monotonic_ns=0,

@@ -12,7 +12,7 @@ from ...errors import HostFailed, TargetBusy, TargetUnfit, UsageError
 from ...model.array import Layout, Member
 from ...model.dut import Dut
 from ..device.identity import ROOT, read_dut
-from ..device.safety import Target, claim_target, contents, require_holdable
+from ..device.safety import Target, claim_target, contents, require_claimable
 from .programs import Unmade
 from .storcli import Storcli
 
@@ -75,7 +75,7 @@ class Drives:
         self._require_distinct()
         for path in self._paths:
             self._look(path)
-            require_holdable(path, size_bytes=None, overwrite=False, discard_data=self._discard_data, root=self._root)
+            require_claimable(path, size_bytes=None, overwrite=False, discard_data=self._discard_data, root=self._root)
 
     def on_it(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
         """See Members."""

@@ -23,8 +23,8 @@ from .identity import attribute
 from .storage import Layer, device_identity, holders, identity_of
 
 #: udev locks a device, and lists of drives open it, for a shorter time.
-PASSING_SECONDS = 0.5
-ELSEWHERE = "no longer leads to the file or device that was checked"
+BRIEF_USE_SECONDS = 0.5
+PATH_CHANGED = "no longer leads to the file or device that was checked"
 _EXCLUSIVE = "is already open exclusively (a mount in a container, RAID, device mapper, another run)"
 _WHOLE_FILE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 _UNLOCKED = struct.pack("h", fcntl.F_UNLCK)
@@ -45,7 +45,7 @@ def open_checked(path: Path, flags: int, checked: os.stat_result | None, *, fold
         raise cannot_open(path, error.errno or errno.EIO) from None
     if checked is not None and node_identity(os.fstat(descriptor)) != node_identity(checked):
         os.close(descriptor)
-        raise TargetBusy(path=path, reason=f"it {ELSEWHERE}")
+        raise TargetBusy(path=path, reason=f"it {PATH_CHANGED}")
     return descriptor
 
 
@@ -62,7 +62,7 @@ def lock(descriptor: int, path: Path, beneath: str = "") -> None:
     built = f"it is built on {beneath}, and " if beneath else ""
     reason = f"{built}another program has locked {beneath or 'it'} (another run of snia-pts?)"
     locked = TargetBusy(path=path, reason=reason)
-    deadline = time.monotonic() + PASSING_SECONDS
+    deadline = time.monotonic() + BRIEF_USE_SECONDS
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -72,27 +72,28 @@ def lock(descriptor: int, path: Path, beneath: str = "") -> None:
                 raise locked from None
         except OSError as error:
             raise TargetUnfit(path=path, reason=f"it cannot be locked ({error.strerror})") from None
-        time.sleep(PASSING_SECONDS / 10)
+        time.sleep(BRIEF_USE_SECONDS / 10)
     if stat.S_ISREG(os.fstat(descriptor).st_mode) and _has_range_lock(descriptor):
         raise locked
 
 
 def require_sole_open(descriptor: int, path: Path) -> None:
-    """Raise TargetBusy unless ``descriptor`` becomes the only open one of its file within PASSING_SECONDS.
+    """Raise TargetBusy unless ``descriptor`` becomes the only open one of its file within BRIEF_USE_SECONDS.
 
     The kernel grants a write lease only on such a descriptor.  It also counts openers that /proc does not show: the
     kernel itself, processes in other containers, io_uring, and descriptors in flight over a socket.
     """
-    deadline = time.monotonic() + PASSING_SECONDS
+    deadline = time.monotonic() + BRIEF_USE_SECONDS
     while not _is_sole_open(descriptor):
         if time.monotonic() > deadline:
             raise TargetBusy(path=path, reason="the kernel, or a process that cannot be examined, has it open")
-        time.sleep(PASSING_SECONDS / 10)
+        time.sleep(BRIEF_USE_SECONDS / 10)
 
 
 def _is_sole_open(descriptor: int) -> bool:
     """Return whether a write lease is granted (it is released at once), or is unsupported or not permitted here."""
-    fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # ignored by default, if somebody opens the file right now
+    # If another process opens the file during the lease, the kernel sends this signal, which is ignored by default.
+    fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
     try:
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
     except OSError as error:
@@ -124,13 +125,13 @@ def _claim_file(layer: Layer, path: Path, claims: ExitStack) -> str:
         except OSError as error:
             denied = error.strerror or str(error)
             if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-                raise TargetBusy(path=path, reason=f"it is built on {layer.path}, which {ELSEWHERE}") from None
+                raise TargetBusy(path=path, reason=f"it is built on {layer.path}, which {PATH_CHANGED}") from None
     else:
         return denied
     claims.callback(os.close, descriptor)
     status = os.fstat(descriptor)
     if identity_of(status) != layer.identity:
-        raise TargetBusy(path=path, reason=f"it is built on {layer.path}, which {ELSEWHERE}")
+        raise TargetBusy(path=path, reason=f"it is built on {layer.path}, which {PATH_CHANGED}")
     require_sole_name(path, status.st_nlink, layer.name)
     lock(descriptor, path, layer.name)
     return ""
@@ -148,7 +149,7 @@ def _claim_device(layer: Layer, stack: Sequence[Layer], path: Path, claims: Exit
         raise TargetBusy(path=path, reason=f"it is built on {layer.name}, which {_EXCLUSIVE}") from None
     claims.callback(os.close, descriptor)
     if identity_of(os.fstat(descriptor)) != layer.identity:
-        raise TargetBusy(path=path, reason=f"it is built on {layer.name}, and {layer.path} {ELSEWHERE}")
+        raise TargetBusy(path=path, reason=f"it is built on {layer.name}, and {layer.path} {PATH_CHANGED}")
     lock(descriptor, path, layer.name)
     return ""
 
@@ -169,7 +170,7 @@ def _has_range_lock(descriptor: int) -> bool:
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.EACCES):
             return True
-        if error.errno != errno.EBADF:  # the file system does not support such locks, so nobody has one
+        if error.errno != errno.EBADF:  # the file system does not support such locks, so no program has one
             return False
         # EBADF: the descriptor is open for reading only, and can only test for a lock.
         return not fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE).startswith(_UNLOCKED)

@@ -48,7 +48,7 @@ def open_file(path: Path, size_bytes: int | None, *, overwrite: bool) -> tuple[i
     descriptor = open_checked(path, 0, checked)
     try:
         if not overwrite:
-            _require_ours(path, descriptor)
+            _require_valid_mark(path, descriptor)
         _require_growth_space(path, size_bytes, checked)
     except BaseException:
         os.close(descriptor)
@@ -65,7 +65,7 @@ def resize(descriptor: int, path: Path, size_bytes: int) -> None:
         raise TargetUnfit(path=path, reason=reason, hint="Give a smaller --size.") from None
 
 
-def is_ours(descriptor: int) -> bool:
+def has_valid_mark(descriptor: int) -> bool:
     """Return whether snia-pts created an open file."""
     return _stored_mark(descriptor) == _mark(descriptor)
 
@@ -78,7 +78,7 @@ def require_no_signature(path: Path) -> None:
 
 def is_reusable(descriptor: int, path: Path) -> bool:
     """Return whether snia-pts created a file, open as ``descriptor``, and it holds no file system or the like."""
-    return is_ours(descriptor) and not _foreign_content(path)
+    return has_valid_mark(descriptor) and not _foreign_content(path)
 
 
 def _foreign_content(path: Path) -> str:
@@ -191,13 +191,13 @@ def _require_readable_mark(path: Path) -> None:
         reason = f"it cannot be examined whether snia-pts created it ({error.strerror})"
         raise TargetNotOurs(path=path, reason=reason, hint=_OVERWRITE_HINT) from None
     try:
-        _require_ours(path, descriptor)
+        _require_valid_mark(path, descriptor)
     finally:
         os.close(descriptor)
 
 
-def _require_ours(path: Path, descriptor: int) -> None:
-    if not is_ours(descriptor):
+def _require_valid_mark(path: Path, descriptor: int) -> None:
+    if not has_valid_mark(descriptor):
         copied = " (its mark belongs to another file)" if _stored_mark(descriptor) else ""
         raise TargetNotOurs(path=path, reason=f"snia-pts did not create it{copied}", hint=_OVERWRITE_HINT)
 

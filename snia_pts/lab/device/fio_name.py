@@ -7,7 +7,7 @@ import re
 from ...errors import TargetUnfit
 
 #: fio reads lines of up to 4095 bytes, and takes the rest of a longer line for another option.
-_LONGEST_BYTES = 4000
+_MAX_BYTES = 4000
 _MISREAD = re.compile(r"[\x00-\x1f\x7f$\\\"'#;]|^\s|\s$")
 
 
@@ -20,7 +20,7 @@ def require_fio_name(path: str) -> str:
             hint="Use a valid UTF-8 path without quotes, backslash, $, #, ; or control characters, and without a space "
             "at its beginning or end.",
         )
-    if not path.startswith("/") or len(_escaped(path).encode()) > _LONGEST_BYTES:
+    if not path.startswith("/") or len(_escaped(path).encode()) > _MAX_BYTES:
         raise TargetUnfit(path=path, reason="its path is too long for fio", hint="Use a shorter path.")
     return path
 

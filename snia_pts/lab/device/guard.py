@@ -79,7 +79,7 @@ def require_free(path: Path, stack: Sequence[Layer], usage: Usage) -> None:
 
 
 def usage_sentence(stack: Sequence[Layer], usage: Usage, path: Path) -> str:
-    """Return a sentence that says who or what uses the target ``path`` or a layer beneath it; empty if nobody does."""
+    """Return a sentence that says who or what uses the target ``path`` or a layer beneath it; empty if unused."""
     for layer in stack:
         is_top = layer is stack[0]
         node, name = (path, "it") if is_top else (layer.path, layer.name)
@@ -219,7 +219,7 @@ def _upper_user(identity: Identity | None, usage: Usage) -> str:
 
 
 def _lock_sentence(path: Path, usage: Usage, name: str) -> str:
-    """Return a sentence that says who has locked the node or file ``path``, called ``name``; empty if nobody has."""
+    """Return a sentence that says who has locked the node or file ``path``, called ``name``; empty if unlocked."""
     try:
         status = path.stat()
     except OSError:

@@ -18,14 +18,14 @@ from typing import Any
 from ...errors import SniaPtsError
 from ...files import read_regular
 from ...model.dut import Dut
-from ...model.health import Figure, Health, HealthText, Role, Unit
+from ...model.health import Health, HealthText, HealthValue, Role, Unit
 from ...units import GB, GIB, MAX_QUANTITY, MIB
 from ..evidence import pre_run_path
 from ..process import program as process
 from . import ocp_log
 
 _TIMEOUT_SECONDS = 20.0
-_MOST_FIGURES, _LONGEST_TEXT = 200, 120
+_MAX_FIGURES, _MAX_TEXT = 200, 120
 #: More than the answer for OCP's log page of 512 bytes.
 _MOST_PAGE_BYTES = 1 << 20
 _KELVIN = 273
@@ -33,7 +33,7 @@ _KELVIN = 273
 _DATA_UNIT_BYTES = 512_000
 
 #: Yields the figures in a tool's parsed answer.
-Reader = Callable[[Mapping[str, Any], Dut], Iterator[Figure]]
+Reader = Callable[[Mapping[str, Any], Dut], Iterator[HealthValue]]
 
 #: The NVMe SMART log: the keys of several versions of nvme-cli, the specification's name, the unit and the role.
 _NVME: tuple[tuple[tuple[str, ...], str, Unit, Role], ...] = (
@@ -81,7 +81,7 @@ def read_health(dut: Dut, evidence: Path) -> Health | None:
     name, reader, argv = "smart", smartctl, ("smartctl", "-j", "-a", "-l", "devstat", dut.path)
     if nvme:
         name, reader, argv = "smart-log", smart_log, ("nvme", "smart-log", dut.path, "-o", "json")
-    figures: list[Figure] = []
+    figures: list[HealthValue] = []
     texts: list[HealthText] = []
     unread: list[str] = []
     evidence_names: list[str] = []
@@ -105,7 +105,7 @@ def read_health(dut: Dut, evidence: Path) -> Health | None:
         texts += page.texts
         unread += page.unread
     return Health(
-        at=datetime.now().astimezone().isoformat(timespec="milliseconds"),
+        read_at=datetime.now().astimezone().isoformat(timespec="milliseconds"),
         figures=tuple(figures),
         unread=tuple(unread),
         evidence=tuple(evidence_names),
@@ -140,7 +140,7 @@ class NoFigures(Exception):
     """A tool's answer contains no figure of the drive."""
 
 
-def parse_figures(answer: str, reader: Reader, dut: Dut) -> tuple[Figure, ...]:
+def parse_figures(answer: str, reader: Reader, dut: Dut) -> tuple[HealthValue, ...]:
     """Return the figures in a tool's answer; raises NoFigures if it has none."""
     try:
         document = json.loads(answer)
@@ -148,7 +148,7 @@ def parse_figures(answer: str, reader: Reader, dut: Dut) -> tuple[Figure, ...]:
         raise NoFigures("its output is not JSON") from None
     if not isinstance(document, dict):
         raise NoFigures("its output is not a JSON object")
-    figures = tuple(islice(reader(document, dut), _MOST_FIGURES))
+    figures = tuple(islice(reader(document, dut), _MAX_FIGURES))
     if not figures:
         raise NoFigures("its output has no figure of the drive")
     return figures
@@ -157,7 +157,7 @@ def parse_figures(answer: str, reader: Reader, dut: Dut) -> tuple[Figure, ...]:
 # -- NVMe -------------------------------------------------------------------------------------------------------------
 
 
-def smart_log(document: Mapping[str, Any], dut: Dut) -> Iterator[Figure]:
+def smart_log(document: Mapping[str, Any], dut: Dut) -> Iterator[HealthValue]:
     """Yield the figures of nvme smart-log."""
     del dut
     for keys, name, unit, role in _NVME:
@@ -178,7 +178,7 @@ def _first(document: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
 # -- ATA and SCSI -----------------------------------------------------------------------------------------------------
 
 
-def smartctl(document: Mapping[str, Any], dut: Dut) -> Iterator[Figure]:
+def smartctl(document: Mapping[str, Any], dut: Dut) -> Iterator[HealthValue]:
     """Yield the figures of smartctl on an ATA or SCSI drive."""
     passed = _object(document, "smart_status").get("passed")
     if isinstance(passed, bool):
@@ -190,7 +190,7 @@ def smartctl(document: Mapping[str, Any], dut: Dut) -> Iterator[Figure]:
     yield from _scsi(document)
 
 
-def _statistics(document: Mapping[str, Any], dut: Dut) -> Iterator[Figure]:
+def _statistics(document: Mapping[str, Any], dut: Dut) -> Iterator[HealthValue]:
     """Yield the figures that the ATA standard defines: sectors transferred, errors of interface and media."""
     roles: Mapping[str, tuple[Unit, Role]] = {
         "Logical Sectors Written": ("bytes", "host written"),
@@ -208,7 +208,7 @@ def _statistics(document: Mapping[str, Any], dut: Dut) -> Iterator[Figure]:
                 yield from _figure(name, scale * value, unit, "ATA device statistics", role)
 
 
-def _attributes(document: Mapping[str, Any]) -> Iterator[Figure]:
+def _attributes(document: Mapping[str, Any]) -> Iterator[HealthValue]:
     for row in _rows(_object(document, "ata_smart_attributes").get("table")):
         number, name = row.get("id"), _one_line(row.get("name"))
         raw = _object(row, "raw")
@@ -227,7 +227,7 @@ def _attributes(document: Mapping[str, Any]) -> Iterator[Figure]:
             )
 
 
-def _scsi(document: Mapping[str, Any]) -> Iterator[Figure]:
+def _scsi(document: Mapping[str, Any]) -> Iterator[HealthValue]:
     log, source = _object(document, "scsi_error_counter_log"), "SCSI log pages"
     roles: Mapping[str, Role] = {"read": "", "write": "host written", "verify": ""}
     for side, role in roles.items():
@@ -247,10 +247,10 @@ def _scsi(document: Mapping[str, Any]) -> Iterator[Figure]:
 # -- untrusted values -------------------------------------------------------------------------------------------------
 
 
-def _figure(name: str, value: float | None, unit: Unit, source: str, role: Role = "") -> Iterator[Figure]:
+def _figure(name: str, value: float | None, unit: Unit, source: str, role: Role = "") -> Iterator[HealthValue]:
     """Yield a figure, unless its value is missing or implausible."""
     if value is not None and abs(value) <= MAX_QUANTITY:
-        yield Figure(name=name, value=float(value), unit=unit, source=source, role=role)
+        yield HealthValue(name=name, value=float(value), unit=unit, source=source, role=role)
 
 
 def _number(value: object) -> float | None:
@@ -281,4 +281,4 @@ def _rows(value: object) -> list[Mapping[str, Any]]:
 def _one_line(value: object) -> str:
     """Return text as one short line of valid UTF-8; empty if ``value`` is not text."""
     text = " ".join(value.split()).encode("utf-8", "replace").decode() if isinstance(value, str) else ""
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}\N{HORIZONTAL ELLIPSIS}"
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}\N{HORIZONTAL ELLIPSIS}"

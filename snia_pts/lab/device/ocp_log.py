@@ -8,7 +8,7 @@ from functools import cache
 from typing import Literal
 from uuid import UUID
 
-from ...model.health import HealthValue, HealthText, Role, Unit
+from ...model.health import HealthText, HealthValue, Role, Unit
 from ...spec.reader import SPECS
 from ...spec.toml_file import read_file
 from ...text import one_line
@@ -112,7 +112,9 @@ def decode(page: bytes) -> Decoded:
         if value > MAX_QUANTITY:
             implausible.append(field.name)
             continue
-        figures.append(HealthValue(name=field.name, value=float(value), unit=field.unit, source=SOURCE, role=field.role))
+        figures.append(
+            HealthValue(name=field.name, value=float(value), unit=field.unit, source=SOURCE, role=field.role)
+        )
     if implausible:
         unread.append(f"implausible values of more than {MAX_QUANTITY:.0e}: {', '.join(implausible)}")
     return Decoded(figures=tuple(figures), texts=tuple(texts), unread=tuple(unread))

@@ -17,7 +17,7 @@ from .storage import Identity, identity_at, identity_of
 
 THIS_PROCESS = "snia-pts itself"
 #: How often /proc is listed to find processes that started meanwhile; a busy host starts new ones all the time.
-_MOST_LISTS = 20
+_MAX_LISTINGS = 20
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h
 _SYSCALL = ctypes.CDLL(None, use_errno=True).syscall
 _SYSCALL.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong]
@@ -103,7 +103,7 @@ def read_processes(root: Path = ROOT) -> Processes:
     )
 
 
-def persistent(before: Processes, after: Processes) -> Processes:
+def keep_persistent(before: Processes, after: Processes) -> Processes:
     """Return ``after`` without the objects that had no user in ``before``: udev and lists of drives open them briefly.
 
     An object whose users differ is kept: one process may have passed it on to another.
@@ -125,7 +125,7 @@ def read_pids(root: Path = ROOT) -> list[str]:
 def _all_pids(root: Path) -> Iterator[str]:
     """Yield the number of each process, including those that start meanwhile: a process may fork and exit."""
     listed: set[str] = set()
-    for _ in range(_MOST_LISTS):
+    for _ in range(_MAX_LISTINGS):
         new = [pid for pid in read_pids(root) if pid not in listed]
         if not new:
             return

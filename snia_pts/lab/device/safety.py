@@ -22,7 +22,7 @@ from ...files import redirect_risk
 from ...model.dut import Dut
 from ...units import exact_capacity
 from ..evidence import pre_run_path
-from .claim import ELSEWHERE, PASSING_SECONDS, claim_beneath, lock, node_identity, open_checked, require_sole_open
+from .claim import BRIEF_USE_SECONDS, PATH_CHANGED, claim_beneath, lock, node_identity, open_checked, require_sole_open
 from .contents import Contents, read_contents
 from .file_target import (
     is_reusable,
@@ -41,23 +41,23 @@ from .storage import Layer, device_path, identity_of, partitions
 from .usage import Usage, read_usage
 
 _RETRY_SECONDS = 0.5
-_GONE = "is no longer there"
+_DISAPPEARED = "is no longer there"
 _NO_PROCESSES = Processes(users={}, locks={})
 _Stack = tuple[Layer, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A target that is claimed for the whole run: nobody else can mount, wipe or test it.
+    """A target that is claimed for the whole run: no other process can mount, wipe or test it.
 
-    ``traits`` are the files of sysfs, with their contents, that identify a device.  ``ours`` is True for a file that
-    snia-pts created, ``new`` if it created the file for this run.  ``unchecked`` describes what could not be examined
-    for lack of permission, or cannot be seen from this host.
+    ``traits`` are the files of sysfs, with their contents, that identify a device.  ``created_by_suite`` is True for a
+    file that snia-pts created, ``new`` if it created the file for this run.  ``unchecked`` describes what could not be
+    examined for lack of permission, or cannot be seen from this host.
     """
 
     dut: Dut
     descriptor: int
-    ours: bool = False
+    created_by_suite: bool = False
     new: bool = False
     traits: tuple[tuple[Path, bytes], ...] = ()
     unchecked: tuple[str, ...] = ()
@@ -71,17 +71,17 @@ class Target:
             self._file_change(status) if self.dut.kind == "file" else self._device_change()
         )
         if change:
-            failure = DeviceFailed if change == _GONE and self.dut.kind != "file" else HostFailed
+            failure = DeviceFailed if change == _DISAPPEARED and self.dut.kind != "file" else HostFailed
             raise failure(step=step, what=what, reason=f"{self.dut.path} {change}")
 
     def remove(self) -> str:
         """Remove a file that snia-pts created; return why it was not removed, or nothing if it is gone."""
         path = Path(self.dut.path)
         change = _change(path, os.fstat(self.descriptor))
-        if change or not self.ours:
-            return "" if change == _GONE else f"it {change}" if change else "snia-pts did not create it"
+        if change or not self.created_by_suite:
+            return "" if change == _DISAPPEARED else f"it {change}" if change else "snia-pts did not create it"
         try:
-            return "" if unlink_file(path, self.descriptor) else f"it {ELSEWHERE}"
+            return "" if unlink_file(path, self.descriptor) else f"it {PATH_CHANGED}"
         except OSError as error:
             return error.strerror or str(error)
 
@@ -96,8 +96,10 @@ class Target:
             now = raw_attribute(path)
             if now != confirmed:
                 values = f"its {path.name} was {trait(path, confirmed)} and is {trait(path, now)}"
-                gone = now.strip() in ((b"",) if path.parent.name == "loop" else (b"", b"0"))  # an offset may be 0
-                return _GONE if gone else f"is not the confirmed device any more: {values}"
+                missing_values = (b"",) if path.parent.name == "loop" else (b"", b"0")  # a loop offset may be 0
+                return (
+                    _DISAPPEARED if now.strip() in missing_values else f"is not the confirmed device any more: {values}"
+                )
         return ""
 
 
@@ -135,32 +137,37 @@ def claim_target(
     """
     real = _real_path(path)
     read_dut(real, size_bytes=size_bytes, root=root)  # refuses anything but a whole drive or a regular file
-    device, new, ours = real.is_block_device(), False, False
+    is_device, new, created_by_suite = real.is_block_device(), False, False
     with ExitStack() as claims:
-        if device:
+        if is_device:
             descriptor, stack = _open_device(real, root)
         else:
             descriptor, stack, new = _open_file(real, size_bytes, overwrite, root)
         claims.callback(os.close, descriptor)
-        with _removed_if_refused(real, descriptor) if new else nullcontext():
+        with _remove_if_refused(real, descriptor) if new else nullcontext():
             lock(descriptor, real)
             unclaimed = claim_beneath(stack, real, claims)
             usage = _require_untouched(descriptor, real, stack, root)
-            if device:
+            if is_device:
                 block = block_directory(os.fstat(descriptor).st_rdev, root)
                 require_spare(real, _contents(real, block), discard_data=discard_data)
             else:
                 require_sole_open(descriptor, real)
-                ours = new or is_reusable(descriptor, real)
-                if not (ours or overwrite):
+                created_by_suite = new or is_reusable(descriptor, real)
+                if not (created_by_suite or overwrite):
                     require_no_signature(real)
                 if size_bytes is not None:
                     resize(descriptor, real, size_bytes)
-            device_traits = traits(block_directory(os.fstat(descriptor).st_rdev, root), root) if device else ()
+            device_traits = traits(block_directory(os.fstat(descriptor).st_rdev, root), root) if is_device else ()
             unchecked = (*usage.unchecked, *unclaimed, *_remote(stack))
             dut = read_dut(real, root=root)
             target = Target(
-                dut=dut, descriptor=descriptor, traits=device_traits, ours=ours, new=new, unchecked=unchecked
+                dut=dut,
+                descriptor=descriptor,
+                traits=device_traits,
+                created_by_suite=created_by_suite,
+                new=new,
+                unchecked=unchecked,
             )
             change = _change(real, os.fstat(descriptor))
             if change:
@@ -169,8 +176,8 @@ def claim_target(
 
 
 @contextmanager
-def _removed_if_refused(path: Path, descriptor: int) -> Iterator[None]:
-    """Remove the file that was created as a target if an exception leaves the block."""
+def _remove_if_refused(path: Path, descriptor: int) -> Iterator[None]:
+    """Remove the file that was created as a target if the block raises an exception."""
     try:
         yield
     except BaseException:
@@ -179,7 +186,7 @@ def _removed_if_refused(path: Path, descriptor: int) -> Iterator[None]:
         raise
 
 
-def require_holdable(
+def require_claimable(
     path: Path, *, size_bytes: int | None, overwrite: bool, discard_data: bool = False, root: Path = ROOT
 ) -> None:
     """Raise what ``claim_target`` would raise, without opening anything for writing.
@@ -237,19 +244,19 @@ def _require_free(path: Path, root: Path) -> _Stack:
 def _examine(path: Path, status: os.stat_result, root: Path, *, ignore_locks: bool = False) -> tuple[Usage, _Stack]:
     """Return the usage of the host and the stack of a target.
 
-    If only processes use the target, wait up to PASSING_SECONDS for them to close it.  ``ignore_locks`` is for a target
-    that this process has locked itself.
+    If only processes use the target, wait up to BRIEF_USE_SECONDS for them to close it.  ``ignore_locks`` is for a
+    target that this process has locked itself.
     """
-    usage, deadline = read_usage(root), time.monotonic() + PASSING_SECONDS
+    usage, deadline = read_usage(root), time.monotonic() + BRIEF_USE_SECONDS
     while True:
         if ignore_locks:
             usage = replace(usage, processes=replace(usage.processes, locks={}))
         stack = _stack(path, status, usage, root)
         without_processes = replace(usage, processes=_NO_PROCESSES)
-        passing = usage_sentence(stack, usage, path) and not usage_sentence(stack, without_processes, path)
-        if not passing or time.monotonic() > deadline:
+        only_processes = usage_sentence(stack, usage, path) and not usage_sentence(stack, without_processes, path)
+        if not only_processes or time.monotonic() > deadline:
             return usage, stack
-        time.sleep(PASSING_SECONDS / 10)
+        time.sleep(BRIEF_USE_SECONDS / 10)
         usage = replace(usage, processes=read_processes(root))
 
 
@@ -314,8 +321,8 @@ def _change(path: Path, status: os.stat_result) -> str:
     try:
         now = path.lstat()
     except OSError:
-        return _GONE
-    return "" if node_identity(now) == node_identity(status) else ELSEWHERE
+        return _DISAPPEARED
+    return "" if node_identity(now) == node_identity(status) else PATH_CHANGED
 
 
 def contents(target: Target, evidence: Path) -> tuple[str, ...]:

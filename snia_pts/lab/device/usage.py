@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .identity import ROOT, attribute, block_directory
-from .processes import Processes, persistent, program, read_pids, read_processes
+from .processes import Processes, keep_persistent, program, read_pids, read_processes
 from .storage import Backing, Identity, Layer, block_of, device_identity, identity_at, layers, partitions, read_backings
 
 #: Files of /sys that name a block device or file in use by the kernel, and the use.
@@ -71,9 +71,9 @@ class Usage:
         loops = f"whether {', '.join(unopened[:_NAMED])}{others} {use} it by another name ({they} cannot be opened)"
         return (*self.processes.unchecked, *[loops] * bool(unopened))
 
-    def persistent(self, root: Path = ROOT) -> Usage:
+    def recheck_processes(self, root: Path = ROOT) -> Usage:
         """Read the processes again; return the usage without the objects that none uses now, or none used before."""
-        return replace(self, processes=persistent(self.processes, read_processes(root)))
+        return replace(self, processes=keep_persistent(self.processes, read_processes(root)))
 
 
 def read_usage(root: Path = ROOT) -> Usage:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 DESCRIPTORS = "/proc/self/fd/"
 #: Shells redirect lower descriptors; StagedProgram uses 3.
-_LEAST_DESCRIPTOR = 10
+_MIN_DESCRIPTOR = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ def duplicate(files: Mapping[str, int]) -> Iterator[dict[str, int]]:
         for name, number in files.items():
             descriptor = os.open(f"{DESCRIPTORS}{number}", os.O_PATH | os.O_CLOEXEC)
             try:
-                names[name] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _LEAST_DESCRIPTOR)
+                names[name] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _MIN_DESCRIPTOR)
             finally:
                 os.close(descriptor)
             cleanup.callback(os.close, names[name])

@@ -65,8 +65,8 @@ class Finished:
 
     The times of a StagedProgram are those of its threads' work.  ``exit_code`` is negative for a signal.  ``timed_out``
     is true if the suite ended the program at its limit.  ``stopped_seconds`` is how long the program was stopped from
-    outside (SIGSTOP); None if it was not.  ``left_behind`` is the process ID of a program that hangs in the kernel and
-    could not be killed.  ``opened`` maps the descriptor names that the program got to the names of the files;
+    outside (SIGSTOP); None if it was not.  ``unkillable_pid`` is the process ID of a program that hangs in the kernel
+    and could not be killed.  ``descriptors`` maps the descriptor names that the program got to the names of the files;
     ``environment`` holds the variables set for it.
     """
 
@@ -74,13 +74,13 @@ class Finished:
     exit_code: int
     timed_out: bool
     stopped_seconds: float | None
-    left_behind: int | None
+    unkillable_pid: int | None
     started: str
     started_monotonic_ns: int
     ended_monotonic_ns: int
     stdout: str
     stderr: str
-    opened: Mapping[str, str] = field(default_factory=dict)
+    descriptors: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -168,7 +168,7 @@ class Program:
         self._record: UnbufferedFile | None = None
         self.started_ns = self._ended_ns = self._stopped_ns = 0
         self._stopped_since: int | None = None
-        self._left_behind: int | None = None
+        self._unkillable_pid: int | None = None
         self._ready = self._stopped = self.timed_out = False
         with ExitStack() as cleanup:
             self._stdout_pipe, self._stdout = _create_stdout(listen, stdout_file)
@@ -198,7 +198,7 @@ class Program:
             self._cleanup = cleanup.pop_all()
 
     def __enter__(self) -> Self:
-        self.begin()
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -214,11 +214,11 @@ class Program:
         """Whether a thread of the program did not finish its work, whatever the exit code is."""
         return False
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the program, and watch for its being stopped; ends the program on an error."""
         try:
             self._cleanup.enter_context(self._child_signals.listening(self._check_stopped))
-            self._begin()
+            self._start()
             # Create the file now, while the program runs: any time spent after its end leaves the device idle.
             record = create(self._evidence.with_suffix(".process.json"), replace=True)
             self._record = self._cleanup.enter_context(record)
@@ -226,7 +226,7 @@ class Program:
             self._cleanup.close()
             raise
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         with suppress(OSError):  # the program was killed while it waited; _wait detects that
             self._control_socket.settimeout(_GRACE_SECONDS)
             self._ready = bool(self._control_socket.recv(1))
@@ -250,13 +250,13 @@ class Program:
                 exit_code=self._process.returncode,
                 timed_out=self.timed_out,
                 stopped_seconds=self._stopped_ns / 1e9 if self._stopped else None,
-                left_behind=self._left_behind,
+                unkillable_pid=self._unkillable_pid,
                 started=self._started_at,
                 started_monotonic_ns=self.started_ns,
                 ended_monotonic_ns=self._ended_ns,
                 stdout=_text(self._stdout) if self._keep_stdout else "",
                 stderr=_text(self._stderr),
-                opened={f"{DESCRIPTORS}{number}": name for name, number in self._descriptors.items()},
+                descriptors={f"{DESCRIPTORS}{number}": name for name, number in self._descriptors.items()},
                 environment=self._environment,
             )
             content = {field.name: getattr(self.finished, field.name) for field in fields(Finished)}
@@ -344,7 +344,7 @@ class Program:
                 self._process.wait(timeout=_GRACE_SECONDS)
                 break
         if self._process.returncode is None:  # unkillable (D state): stop waiting
-            self._left_behind, self._process.returncode = self._process.pid, -signal.SIGKILL
+            self._unkillable_pid, self._process.returncode = self._process.pid, -signal.SIGKILL
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

@@ -53,14 +53,14 @@ class StagedProgram(Program):
         self._threads = threads
         self._released = self._done = False
         try:
-            super()._begin()
+            super()._start()
             if not self._ready:  # a late report of the program would be taken for that of a thread
                 self._terminate()
         except BaseException:
             self.end()
             raise
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         """Wait until the threads are ready, and release them; a program whose threads do not become ready is ended."""
         self._check_stopped()
         if self._stopped_since is None:  # a stop that ended before the work is harmless
