@@ -81,7 +81,7 @@ class SpecError(SniaPtsError, ValueError):
 
     exit_code = 3
     message = "{what} {path} has {count}:\n{mistakes}"
-    hint: str = "Correct the file, or the option; specs/ shows every key and its form."
+    hint: str = "Correct the file or the option; the files in specs/ show every key and its form."
     what: str
     path: Path | str
     count: str
@@ -136,7 +136,7 @@ class TargetNotOurs(SniaPtsError):
     """The target may hold data of other people."""
 
     exit_code = 8
-    message = "{path} may hold somebody's data: {reason}. Nothing was written to it."
+    message = "{path} may hold data of other people: {reason}. Nothing was written to it."
     hint: str = "Choose another target."
     path: Path | str
     reason: str
@@ -171,7 +171,7 @@ class PurgeFailed(SniaPtsError):
 
     exit_code = 11
     message = "The purge of {path} by {method} {reason}."
-    hint: str = "Choose another method with --purge (docs/purge.rst); --allow-unpurged goes on all the same."
+    hint: str = "Choose another method with --purge (docs/purge.rst); --allow-unpurged continues anyway."
     path: Path | str
     method: str
     reason: str
@@ -183,7 +183,7 @@ class DeviceFailed(SniaPtsError):
 
     exit_code = 12
     message = "The device failed in step {step} ({what}): {reason}."
-    hint: str = "What was measured before is kept in the run folder; look at the evidence of this step and at dmesg."
+    hint: str = "The run folder keeps all earlier measurements; check the evidence of this step and dmesg."
     step: str
     what: Path | str
     reason: str
@@ -195,7 +195,7 @@ class HostFailed(SniaPtsError):
 
     exit_code = 13
     message = "The host failed in step {step} ({what}): {reason}."
-    hint: str = "What was measured before is kept in the run folder; look at the evidence of this step."
+    hint: str = "The run folder keeps all earlier measurements; check the evidence of this step."
     step: str
     what: Path | str
     reason: str
@@ -207,7 +207,7 @@ class RecordError(SniaPtsError, ValueError):
 
     exit_code = 14
     message = "The stored run {path} cannot be read: {reason}."
-    hint: str = "Name the folder of a run (it holds journal.jsonl)."
+    hint: str = "Name the folder of a run (it contains journal.jsonl)."
     path: Path | str
     reason: str
 
@@ -218,7 +218,7 @@ class ReportError(SniaPtsError):
 
     exit_code = 15
     message = "The report could not be made: {reason}."
-    hint: str = "The result itself is safe; make the report again with snia-pts report RUN."
+    hint: str = "The result is safe; create the report again with snia-pts report RUN."
     reason: str
 
 
@@ -228,7 +228,7 @@ class NotResumable(SniaPtsError):
 
     exit_code = 16
     message = "The run {path} cannot be resumed: {reason}."
-    hint: str = "What was measured is safe; snia-pts report {path} reports it. Begin a new run."
+    hint: str = "All measurements are safe; snia-pts report {path} reports them. Start a new run."
     path: Path | str
     reason: str
 
@@ -238,8 +238,8 @@ class NotRunning(SniaPtsError):
     """No run is in progress in the folder."""
 
     exit_code = 17
-    message = "{path} does not run: {reason}."
-    hint: str = "snia-pts status {path} tells where it stands."
+    message = "{path} is not running: {reason}."
+    hint: str = "snia-pts status {path} shows its state."
     path: Path | str
     reason: str
 
@@ -250,7 +250,7 @@ class NotComparable(SniaPtsError, ValueError):
 
     exit_code = 18
     message = "The runs cannot be compared: {reason}."
-    hint: str = "Compare runs of one test, version and class; snia-pts assess RUN tells each run's."
+    hint: str = "Compare runs of the same test, version and class; snia-pts assess RUN shows those of a run."
     reason: str
 
 
@@ -260,7 +260,7 @@ class LimitsMissed(SniaPtsError):
 
     exit_code = 19
     message = "{missed} of {total} limits not met: {details}."
-    hint: str = "The test itself is done; its report tells each limit."
+    hint: str = "The test is finished; its report lists each limit."
     missed: int
     total: int
     details: str
@@ -272,7 +272,7 @@ class NotExportable(SniaPtsError):
 
     exit_code = 20
     message = "The stored run {path} cannot be exported: {reason}."
-    hint: str = "TKperf's file holds IOPS, throughput, latency and write saturation (docs/tkperf.rst)."
+    hint: str = "A file of TKperf holds IOPS, throughput, latency and write saturation (docs/tkperf.rst)."
     path: Path | str
     reason: str
 
@@ -294,7 +294,7 @@ class Interrupted(SniaPtsError):
 
     exit_code = 130
     message = "{cause} in step {step} ({what})."
-    hint: str = "What was measured before is kept in the run folder."
+    hint: str = "The run folder keeps all earlier measurements."
     cause: str
     step: str
     what: Path | str

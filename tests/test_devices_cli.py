@@ -285,7 +285,7 @@ def test_a_run_refuses_somebodys_data(photos: Path, tmp_path: Path) -> None:
     done = run("wsat", str(photos), "--serial", photos.name, cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (8, "")
-    assert "may hold somebody's data: it holds ext4 photos. Nothing was written to it." in done.stderr
+    assert "may hold data of other people: it holds ext4 photos. Nothing was written to it." in done.stderr
     assert "--discard-data" in done.stderr
     assert content(photos) == before
     assert not list(tmp_path.glob("runs/*"))

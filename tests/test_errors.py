@@ -125,7 +125,7 @@ def test_paths_in_hints_are_quoted_for_the_shell() -> None:
     error = errors.NotRunning(path=Path("/runs/a b"), reason="it is finished")
 
     assert "'/runs/a b'" in error.hint
-    assert "/runs/a b does" in str(error)
+    assert "/runs/a b is" in str(error)
 
 
 def test_messages_do_not_need_docstrings() -> None:
