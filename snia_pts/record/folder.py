@@ -116,7 +116,7 @@ class RunFolder:
             raise HostFailed(
                 step=step,
                 what=self.path,
-                reason=f"the disk of the run folder is is_full ({capacity(free)} left)",
+                reason=f"the disk of the run folder is full ({capacity(free)} left)",
                 hint=f"Free {capacity(_RESERVE_BYTES)} or more. All measurements are safe.",
             )
 

@@ -109,11 +109,11 @@ def inspect_run(folder: RunFolder, policy: ResumePolicy) -> ResumePlan:
     replayed = _replay(folder, journal, lambda _, outcomes: outcomes)
     spec, current_step = journal.facts.spec, replayed.current_step
     kept_steps = resumable_step_count(
-        spec, replayed.complete_steps, current_step, policy, begun=replayed.outcome_count > 0
+        spec, replayed.complete_steps, current_step, policy, started=replayed.outcome_count > 0
     )
     discarded_outcomes = sum(replayed.counts[kept_steps:])
     kept_by_continue = resumable_step_count(
-        spec, replayed.complete_steps, current_step, "continue", begun=replayed.outcome_count > 0
+        spec, replayed.complete_steps, current_step, "continue", started=replayed.outcome_count > 0
     )
     next_step = current_step if kept_steps >= len(replayed.complete_steps) else replayed.complete_steps[kept_steps]
     outcome_count = replayed.outcome_count if kept_steps > len(replayed.complete_steps) else 0

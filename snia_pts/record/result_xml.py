@@ -276,7 +276,7 @@ def _profile_points(root: Element, result: TestResult) -> None:
     for point in repeated_points(result):
         element = _element(root, "point", {**stimulus_attributes(point.stimulus), **point.figures})
         for key, value in point.axis_values.items():
-            _element(element, "place", {"key": key, "value": value})
+            _element(element, "axis_value", {"key": key, "value": value})
 
 
 def _loop(root: Element, result: TestResult, loop: Loop) -> None:

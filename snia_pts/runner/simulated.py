@@ -100,7 +100,7 @@ class SimulatedSetup:
             dataclasses.replace(self._preset, drive=drive),
             seed=seed,
             evidence=evidence,
-            began=self._now(),
+            started=self._now(),
         )
         self._now = laboratory.now  # the next test starts when this one ends
         return RunContext(

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from ..lab.fio.engine import Named
+from ..lab.fio.engine import EngineIdentity
 from ..lab.process.program import Tick
 from ..model.dut import AssumedSpeed, Dut
 from ..model.health import Health
@@ -36,7 +36,7 @@ class RunContext:
     """
 
     laboratory: Performer
-    engine: Named
+    engine: EngineIdentity
     now: Callable[[], datetime]
     read_health: Callable[[], Health | None]
     calibrate: Callable[[Sequence[Stimulus], float, Callable[[str], None]], tuple[Ceiling, ...]]

@@ -20,7 +20,7 @@ from ..errors import RecordError
 from ..files import open_regular, read_regular
 from ..lab import fio
 from ..lab.evidence import number_of
-from ..lab.fio.engine import ignored_options, seed_of, stimulus_seed
+from ..lab.fio.engine import ignored_options, seed_for, stimulus_seed
 from ..lab.fio.sampling import Sampler
 from ..lab.laboratory import target_deviations
 from ..lab.simulated.evidence import read_transfers
@@ -138,9 +138,9 @@ class _Verification:
             gzip.GzipFile(fileobj=file) as stream,
         ):
             while chunk := stream.read(_CHUNK_BYTES):
-                for answer in answers.more(chunk):
-                    yield from sampler.cut(fio.read_totals(answer)[0])
-        yield from sampler.last(fio.read_totals(answers.last.decode("utf-8", "replace"))[0])
+                for answer in answers.feed(chunk):
+                    yield from sampler.add(fio.read_totals(answer)[0])
+        yield from sampler.finish(fio.read_totals(answers.last_answer.decode("utf-8", "replace"))[0])
 
     def find_gaps(self, recorded: JournalReader, files: Collection[str]) -> Iterator[str]:
         """Yield a sentence if evidence numbers have no measurement, after all steps; ``files`` are those in evidence/.
@@ -192,7 +192,7 @@ class _Verification:
                 measurement,
                 read=read,
                 write=write,
-                seed=seed_of(stimulus, self._run_seed, number),
+                seed=seed_for(stimulus, self._run_seed, number),
                 engine_cpu_percent=fio.engine_cpu_percent(answer),
                 sync=fio.sync_times(answer) if stimulus.options else None,
                 uncounted_ios=fio.uncounted_ios(stimulus, answer),
