@@ -111,7 +111,7 @@ def points(
         step, io_engine = drawn(dice), dice.choice(IO_ENGINES)
         engine = FioEngine(targets[number % 2], evidence, seed=number + 1, io_engine=io_engine)
         try:
-            (measured,) = (each for each in engine.stretch(step) if isinstance(each, Measurement))
+            (measured,) = (each for each in engine.measure_continuous(step) if isinstance(each, Measurement))
         except fio.AnswerRejected as refusal:
             yield f"{step.stimulus} on {io_engine}: {refusal.reason}", 0, []
             continue

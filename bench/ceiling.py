@@ -104,7 +104,7 @@ def calibrated(evidence: Path, asked: Sequence[Stimulus]) -> tuple[Ceiling, ...]
         shape, costs = each[0].shape, sorted(one.cost_us for one in each)
         name = f"{shape.side} {shape.block_size_bytes or 'any size'} T{shape.thread_count}Q{shape.queue_depth}"
         cpus = os.cpu_count() or 1
-        print(f"  {name:24} {'  '.join(f'{cost:8.2f}' for cost in costs)}   {each[-1].most_iops(cpus):12.0f} IOPS")
+        print(f"  {name:24} {'  '.join(f'{cost:8.2f}' for cost in costs)}   {each[-1].max_iops(cpus):12.0f} IOPS")
     return turns[-1]
 
 

@@ -143,7 +143,7 @@ class Scripted:
             three_nines_us=3 * mean_us,
             four_nines_us=5 * mean_us,
             five_nines_us=10 * mean_us,
-            vitals=self.vitals(ios),
+            telemetry=self.vitals(ios),
         )
 
     def vitals(self, ios: int) -> TelemetrySample:
@@ -179,13 +179,13 @@ class Scripted:
             response_min_ns=10_000,
             response_mean_ns=160_000.0,
             response_max_ns=3_000_000,
-            histogram=Histogram.of((100_000 + 1000 * edge, (ios + edge) // bins) for edge in range(bins)),
+            histogram=Histogram.from_bins((100_000 + 1000 * edge, (ios + edge) // bins) for edge in range(bins)),
         )
         clocking = Timing(
             started=_STARTED,
             started_monotonic_ns=began_ns,
             ended_monotonic_ns=self.now_ns,
-            own_gap_us=1000.0,
+            suite_gap_us=1000.0,
             idle_gap_ms=60.0,
         )
         return Measurement(

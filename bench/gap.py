@@ -257,7 +257,7 @@ def main() -> None:
                     took[peer] = list(readings(start(), limit))
     print(f"{'':46}   median      p90    worst")
     within = [point for points in rounds for point in points[1:]]
-    spread("the suite's own time before a point", [point["own_gap_us"] / 1000 for point in within])
+    spread("the suite's own time before a point", [point["suite_gap_us"] / 1000 for point in within])
     spread("idle before a point, as the suite records it", [point["idle_gap_ms"] for point in within])
     median_ms = spread("idle between points: suite", [gap for points in rounds for gap in between(suite, points)])
     spread("the same between two rounds", [points[0]["idle_gap_ms"] for points in rounds[1:]])

@@ -34,6 +34,7 @@ LIVELY = {
     "test_laboratory",
     "test_privilege",
     "test_profile_cli",
+    "test_recomputation",
     "test_telemetry",
 }
 

@@ -78,7 +78,7 @@ def preset() -> Preset:
 def laboratory(facts: RunFacts, folder: RunFolder) -> SimulatedLaboratory:
     """Return the drive as it comes from its box, whose time is that at which the run began."""
     began = datetime.datetime.fromisoformat(facts.started)
-    return SimulatedLaboratory(preset(), seed=facts.seed or 0, evidence=folder.evidence, began=began)
+    return SimulatedLaboratory(preset(), seed=facts.seed or 0, evidence=folder.evidence, started=began)
 
 
 @cache
@@ -134,10 +134,10 @@ def killed(before: Path, place: Path, journal: bytes) -> RunFolder:
 
 def went_on(folder: RunFolder, way: ResumePolicy) -> TestResult:
     """Resume a run."""
-    outlook = inspect_run(folder, way)
-    simulated = laboratory(outlook.facts, folder)
+    resume_plan = inspect_run(folder, way)
+    simulated = laboratory(resume_plan.facts, folder)
     return resume(
-        outlook,
+        resume_plan,
         simulated,
         folder,
         lambda _: None,

@@ -146,7 +146,7 @@ def _measured(stimulus: Stimulus, iops: float, clock: list[int], sync_us: float)
         calls=ios,
         mean_ns=float(sync_ns),
         max_ns=2 * sync_ns,
-        histogram=Histogram.of([(sync_ns, ios - ios // 50), (2 * sync_ns, ios // 50)]),
+        histogram=Histogram.from_bins([(sync_ns, ios - ios // 50), (2 * sync_ns, ios // 50)]),
     )
     return Measurement(
         stimulus=stimulus,
@@ -160,7 +160,7 @@ def _measured(stimulus: Stimulus, iops: float, clock: list[int], sync_us: float)
             started=samples.STARTED.isoformat(),
             started_monotonic_ns=clock[0],
             ended_monotonic_ns=clock[0] + round(1e9 * seconds),
-            own_gap_us=900.0,
+            suite_gap_us=900.0,
             idle_gap_ms=70.0,
         ),
     )
@@ -178,5 +178,5 @@ def _side(stimulus: Stimulus, ios: int, seconds: float, mean_ns: float) -> Trans
         response_min_ns=round(0.5 * mean_ns),
         response_mean_ns=mean_ns,
         response_max_ns=round(6 * mean_ns),
-        histogram=Histogram.of(bins),
+        histogram=Histogram.from_bins(bins),
     )

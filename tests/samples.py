@@ -109,18 +109,18 @@ SETTINGS = (
         name="governor",
         value="performance",
         judgement="good",
-        wish="performance",
+        recommended="performance",
         before="schedutil",
         reason="a processor that slows down between I/Os costs up to four fifths of the IOPS",
     ),
     HostSetting(
         name="scheduler",
         value="mq-deadline",
-        judgement="matters",
-        wish="none",
+        judgement="affects results",
+        recommended="none",
         reason="a scheduler sorts, delays and locks; it could not be set: Device or resource busy",
     ),
-    HostSetting(name="turbo", value="unknown", judgement="not told", reason="the kernel does not tell"),
+    HostSetting(name="turbo", value="unknown", judgement="unknown", reason="the kernel does not tell"),
 )
 
 
@@ -454,7 +454,7 @@ class _Device:
         self, stimulus: Stimulus, reads: int, writes: int, seconds: float, mean_ns: float, *, fine: bool = False
     ) -> Measurement:
         self.count += 1
-        own_gap_us = None if self.fresh else 900 + self.noise.uniform(0, 400)
+        suite_gap_us = None if self.fresh else 900 + self.noise.uniform(0, 400)
         idle_gap_ms = None if self.fresh else 61 + self.idle_ms + self.noise.uniform(0, 30)
         self.fresh = stimulus.passes is not None
         self.idle_ms = 0.0
@@ -469,12 +469,14 @@ class _Device:
                 started=self._clock(started_ns),
                 started_monotonic_ns=started_ns,
                 ended_monotonic_ns=self.now_ns,
-                own_gap_us=own_gap_us,
+                suite_gap_us=suite_gap_us,
                 idle_gap_ms=idle_gap_ms,
             ),
             evidence=f"{self.count + 1:05}-point",
             evidence_sha256=f"{self.count:064x}",
-            vitals=vitals(cpu_percent=min(96.0, 2.5 + 0.5 * stimulus.thread_count + (reads + writes) / seconds / 2500)),
+            telemetry=vitals(
+                cpu_percent=min(96.0, 2.5 + 0.5 * stimulus.thread_count + (reads + writes) / seconds / 2500)
+            ),
         )
 
     def _clock(self, at_ns: int) -> str:
@@ -501,7 +503,7 @@ def _transfers(stimulus: Stimulus, ios: int, seconds: float, mean_ns: float, fin
         response_min_ns=round(0.25 * mean_ns),
         response_mean_ns=mean_ns,
         response_max_ns=round(14 * mean_ns),
-        histogram=Histogram.of((edge, count) for edge, count in sorted(bins.items()) if count),
+        histogram=Histogram.from_bins((edge, count) for edge, count in sorted(bins.items()) if count),
     )
 
 

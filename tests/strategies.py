@@ -120,7 +120,7 @@ def transfers(ios: int = 1000, **changes: Any) -> Transfers:
     return Transfers(**{**facts, **changes})
 
 
-CLOCKING = Timing(started="", started_monotonic_ns=0, ended_monotonic_ns=1, own_gap_us=None, idle_gap_ms=None)
+CLOCKING = Timing(started="", started_monotonic_ns=0, ended_monotonic_ns=1, suite_gap_us=None, idle_gap_ms=None)
 PURGED = PurgeOutcome(method="supposed", samples=4, survivors=0, started="", seconds=1.0, evidence="")
 
 
@@ -224,7 +224,7 @@ def positive_values(size: int = 5) -> st.SearchStrategy[list[float]]:
 def histograms() -> st.SearchStrategy[Histogram]:
     """Histograms of a few bins."""
     bins = st.dictionaries(st.integers(1, 10**10), st.integers(0, 10**6), max_size=8)
-    return bins.map(lambda counted: Histogram.of(tuple(sorted(counted.items()))))
+    return bins.map(lambda counted: Histogram.from_bins(tuple(sorted(counted.items()))))
 
 
 def toml_values() -> st.SearchStrategy[Any]:

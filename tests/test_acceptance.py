@@ -20,7 +20,7 @@ ENDED = Finished(
     exit_code=0,
     timed_out=False,
     stopped_seconds=None,
-    left_behind=None,
+    unkillable_pid=None,
     started="",
     started_monotonic_ns=0,
     ended_monotonic_ns=100_000_000,
@@ -61,7 +61,7 @@ def test_fio_was_there_as_long_as_it_tells(runtime: int, believed: bool) -> None
     if believed:
         assert accepted(document=document)[1].runtime_ms == runtime
         return
-    with pytest.raises(fio.AnswerRejected, match=r"tells of 0\.111 s of I/O, and was there for 0\.1 s") as refused:
+    with pytest.raises(fio.AnswerRejected, match=r"reports 0\.111 s of I/O, but its process ran for only 0\.1 s") as refused:
         accepted(document=document)
     assert refused.value.blame == "host"
 
@@ -76,7 +76,7 @@ def test_reads_count_for_the_runtime_as_writes_do() -> None:
 @pytest.mark.parametrize("seconds", [0.0, 0.3])
 def test_a_fio_that_was_stopped_is_not_believed(seconds: float) -> None:
     """However good its answer, and however short the stop."""
-    with pytest.raises(fio.AnswerRejected, match="fio was stopped from outside for about") as refused:
+    with pytest.raises(fio.AnswerRejected, match="another process stopped fio for about") as refused:
         accepted(stopped_seconds=seconds)
     assert refused.value.blame == "host"
 
@@ -87,7 +87,7 @@ def test_what_became_of_fio_is_told_with_a_refusal() -> None:
         accepted(document=answer(error=5), exit_code=1)
     assert (refused.value.blame, refused.value.number) == ("device", 5)
     with pytest.raises(fio.AnswerRejected, match=r"no answer within .*left behind \(process 77\)") as hung:
-        accepted(timed_out=True, left_behind=77)
+        accepted(timed_out=True, unkillable_pid=77)
     assert hung.value.blame == "device"
 
 
@@ -119,14 +119,14 @@ def test_no_answer_is_told_with_the_end(code: int, told: str) -> None:
 
 def test_an_end_without_a_beginning_is_an_answer_of_its_own() -> None:
     """What is left of a document does not become part of the next one."""
-    assert list(fio.StatusStream().more(b"\n}\n{\n}\n")) == ["\n}\n", "{\n}\n"]
+    assert list(fio.StatusStream().feed(b"\n}\n{\n}\n")) == ["\n}\n", "{\n}\n"]
 
 
 def test_a_time_that_was_too_short_is_told_without_a_limit_that_there_is_not() -> None:
     """Bytes are told only where there was a limit of them."""
     with pytest.raises(fio.AnswerRejected) as refused:
         fio.accept(stimulus(seconds=1.0), 0, False, json.dumps(answer()))
-    assert refused.value.reason == "the stimulus ran 0.1 s instead of 1 s"
+    assert refused.value.reason == "the stimulus ran 0.1 s, expected 1 s"
 
 
 @pytest.mark.parametrize(("greatest_ns", "believed"), [(17_100_000_000, True), (29_000_000_000, True), (10**10, False)])

@@ -36,12 +36,12 @@ from snia_pts.lab.host.conditions import put_back
 from snia_pts.lab.process.program import Tick
 from snia_pts.lab.purge import Purger
 from snia_pts.lab.settings.settings import Change, applied, restore
-from snia_pts.model.array import BuiltArray, Layout, Measured, Member, Speeds
+from snia_pts.model.array import BuiltArray, Layout, Member, MemberRates, Speeds
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report.pages import Page
 from snia_pts.report.sections import array as pages
 from snia_pts.report.tables import Table
-from snia_pts.runner.array import _speeds, _unsynced
+from snia_pts.runner.array import _speeds, _sync_deviations
 from snia_pts.spec import Deviation
 from snia_pts.spec.toml_file import read_file
 from tests import samples
@@ -1121,10 +1121,10 @@ def test_what_no_array_can_be_is_refused(
 def result(test: str = "iops", **changes: Any) -> Any:
     """Return a result on an array of three."""
     made = BuiltArray(
-        layout=layout(measured=Measured(disk_mb_per_second=500.0)),
+        layout=layout(measured=MemberRates(disk_mb_per_second=500.0)),
         version="mdadm v4.2; md of Linux 6.1",
         members=tuple(map(member, THREE)),
-        told=(("Layout", "2"),),
+        properties=(("Layout", "2"),),
         speeds=Speeds(iops=((0, 8000.0), (100, 82000.0)), source="run 1"),
     )
     device = samples.dut(kind="virtual device", array=made, model="RAID 5 of 3 x EXAMPLE")
@@ -1178,18 +1178,18 @@ def test_what_a_member_does_is_taken_from_a_run_of_it(tmp_path: Path, capsys: py
     short = [word for each in (*points, tracked) for word in ("--set", each)]
     there = ("--run-dir", str(tmp_path / "run"), "--progress", "none", "--to", "none")
     assert main(["iops", "sim:enterprise-sata", *short, *there]) == 0
-    found = _speeds(Measured(disk_iops=1.0), "array.toml", tmp_path / "run")
+    found = _speeds(MemberRates(disk_iops=1.0), "array.toml", tmp_path / "run")
     root = etree.parse(tmp_path / "run/result.xml")
     told = {int(each.attrib["read_percent"]): float(each.attrib["iops"]) for each in root.iterfind("loop/window/point")}
     assert found is not None
     assert dict(found.iops) == pytest.approx(told)
-    assert _speeds(Measured(disk_iops=1.0), "array.toml", None) == Speeds(
+    assert _speeds(MemberRates(disk_iops=1.0), "array.toml", None) == Speeds(
         iops=((50, 1.0),), source="array.toml: disk_iops"
     )
     answer = next((tmp_path / "run/evidence").glob("00003-*.json"))
     answer.write_text(answer.read_text() + " ")
-    with pytest.raises(RecordError, match=f"{answer.name}: its SHA-256 is not the one in the journal"):
-        _speeds(Measured(disk_iops=1.0), "array.toml", tmp_path / "run")
+    with pytest.raises(RecordError, match=f"{answer.name}: its SHA-256 differs from the one in the journal"):
+        _speeds(MemberRates(disk_iops=1.0), "array.toml", tmp_path / "run")
     assert main(["iops", "sim:enterprise-sata", "--member-run", str(tmp_path / "run"), "--plan"]) == 2
     assert "--member-run is for arrays" in capsys.readouterr().err
 
@@ -1202,7 +1202,7 @@ def test_a_single_drive_has_no_such_page() -> None:
 
 def test_a_sync_that_is_left_out_is_a_deviation() -> None:
     """sync = "skip" is told wherever the array is tested."""
-    (found,) = _unsynced(layout(sync="skip"))
+    (found,) = _sync_deviations(layout(sync="skip"))
     assert isinstance(found, Deviation)
-    assert not [*_unsynced(layout())]
-    assert not [*_unsynced(layout(level=0, sync="skip"))]
+    assert not [*_sync_deviations(layout())]
+    assert not [*_sync_deviations(layout(level=0, sync="skip"))]

@@ -24,6 +24,7 @@ from snia_pts.lab.settings.settings import applied
 from snia_pts.lab.settings.write_cache import NvmeCache, ScsiCache, VirtioCache, WriteCache, cache_of
 from snia_pts.model.measurement import PurgeOutcome
 from snia_pts.model.steps import Purge
+from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import Deviation, Spec
 from tests import samples, strategies
 from tests.drives import MIB
@@ -257,7 +258,7 @@ def test_a_laboratory_looks_after_each_purge(tmp_path: Path) -> None:
     assert isinstance(purged, PurgeOutcome)
     assert [each.actual for each in purged.deviations if each.what == "cache"] == ["00000-purge-write-cache"]
     result = dataclasses.replace(samples.iops_result(), purges=(("", purged),))
-    assert [each.detail for each in result.warnings if each.what == "purge"] == ["it was set again"]
+    assert [each.detail for each in run_warnings(result) if each.what == "purge"] == ["it was set again"]
     assert purged.deviations[-1] in result.deviations
 
 

@@ -99,13 +99,13 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
         ),
         (("wsat", "."), 10, "to test in a directory, use snia-pts profile run NAME ."),
         (("iops", "/dev/null"), 10, "neither"),
-        (("iops", "x.img", "--size", "100K"), 10, "cannot hold"),
+        (("iops", "x.img", "--size", "100K"), 10, "less than one block"),
         (("hir", "x.img", "--size", "1G", "--point-seconds", "1"), 2, "--point-seconds"),
         (("xsr", "x.img", "--size", "1G", "--thread-count", "1"), 2, "--thread-count"),
         (("iops", "x.img", "--size", "1G", "--stimulus", "oltp"), 2, "--stimulus"),
         (("wsat", "x.img", "--size", "1G", "--stimulus", "gaming"), 3, "write-intensive, oltp, vod"),
         (("dirth", "x.img", "--size", "1G", "--max-rounds", "3"), 3, "demand.maximum"),
-        (("tp", "x.img", "--size", "100K"), 10, "cannot hold"),
+        (("tp", "x.img", "--size", "100K"), 10, "less than one block"),
         (("ecw", "x.img"), 6, "does not exist"),
         (("all", "x.img", "--size", "1G", "--set", "rounds.maximum=5"), 2, "TEST.KEY=VALUE"),
         (
@@ -287,9 +287,9 @@ def test_the_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("nowhere", "there is no such folder.\n  Name the folder of a run"),
+        ("nowhere", "no such folder.\n  Name the folder of a run"),
         ("file", "it is not a folder.\n  Name the folder of a run"),
-        ("file/x", "there is no such folder.\n  Name the folder of a run"),
+        ("file/x", "no such folder.\n  Name the folder of a run"),
         ("empty", "in it.\n  Name the folder of a run"),
     ],
 )
@@ -410,7 +410,7 @@ def test_assess_tells_forged_and_missing_evidence(stored: RunFolder, capsys: pyt
     assert main(["assess", str(stored.path)]) == 14
 
     out = capsys.readouterr().out
-    assert f"{first.name}: its SHA-256 is not the one in the journal" in out
+    assert f"{first.name}: its SHA-256 differs from the one in the journal" in out
     assert f"{second.name}: the file is missing" in out
 
 

@@ -25,7 +25,14 @@ from snia_pts.report.pages import Figure
 from snia_pts.report.profile.comparing import overall_lines
 from snia_pts.report.tables import Table
 from snia_pts.report.writing import render
-from snia_pts.results.comparison import Compared, causes, compared, context_differences, difference, welch
+from snia_pts.results.comparison import (
+    ComparedFigure,
+    compare_figures,
+    context_differences,
+    difference,
+    possible_causes,
+    welch,
+)
 from snia_pts.results.key_figures import KeyFigure, key_figures
 from snia_pts.results.result import TestResult
 from snia_pts.spec import SPEC_TYPES, Axis, ProfileSpec
@@ -67,7 +74,7 @@ def test_a_difference_is_certain_where_the_rounds_say_so() -> None:
         found = difference(figure(rounds), figure([1.02 * each for each in rounds]))
         assert found is not None
         assert found.percent == pytest.approx(2)
-        assert found.certain is certain
+        assert found.significant is certain
     assert difference(figure([0, 0]), figure([1, 1])) is None
 
 
@@ -104,13 +111,13 @@ def test_every_test_has_key_figures_by_names_of_their_own(test: str) -> None:
     """Each number of a result has a name that no other has; the same run compared with itself differs in nothing."""
     result = samples.result_of(test)
     names = [each.name for each in key_figures(result)]
-    rows = compared([result, result, result])
+    rows = compare_figures([result, result, result])
 
     assert len(names) == len(set(names)) > 10
     assert [f"{row.metric} at {row.at}" for row in rows] == names
     for row in rows:
         for found in row.differences[1:]:
-            assert found is None or (found.percent == 0 and not found.certain)
+            assert found is None or (found.percent == 0 and not found.significant)
         assert row.spread_percent in (0, None)
     assert [each.what for each in context_differences([result, result])] == ([] if result.steady else ["steady state"])
 
@@ -147,7 +154,7 @@ def test_what_is_not_the_same_is_told_by_its_weight() -> None:
     assert found["kernel"] == ("told", ("6.1.0-28-amd64", "6.12"))
     assert found["steady state"] == ("flagged", ("achieved", "NOT ACHIEVED"))
     assert any(what.startswith("deviation: ") for what in found)
-    assert {weight for weight, _ in found.values()} == {"flagged", "told"}
+    assert {weight for weight, _ in found.values()} == {"flagged", "context"}
     assert others["class"] == "other"
     assert others["setup.queue_depth"] == "flagged"
 
@@ -205,7 +212,7 @@ def test_asterisks_stand_beside_the_numbers() -> None:
     """Where there is none there is no room for one, and what is compared stands below each other all the same."""
     sure, chance = ((100, 101, 102), (147, 148, 149)), ((100, 120, 140), (101, 121, 141))
     rows = [
-        Compared(metric="iops", at=at, unit="IOPS", better="more", figures=tuple(map(figure, both)))
+        ComparedFigure(metric="iops", at=at, unit="IOPS", better="more", figures=tuple(map(figure, both)))
         for at, both in (("x", sure), ("y", chance))
     ]
     pair = entries(samples.iops_result(), samples.iops_result())
@@ -300,7 +307,7 @@ def test_the_only_recorded_difference_is_named() -> None:
     slow, fast = host_with(governor="ondemand", swap="none"), host_with(governor="performance", swap="1 GB in use")
     both = entries(profiled(host=slow), profiled(slow=2.0, host=fast))
     results = [entry.result for entry in both]
-    (line,) = overall_lines("AB", compared(results))
+    (line,) = overall_lines("AB", compare_figures(results))
 
     assert cause(both, context_differences(results)) == (
         "The only difference in what is compared: governor (A: ondemand; B: performance)."
@@ -340,8 +347,8 @@ def test_an_axis_is_a_cause_where_runs_stand_at_one_place_each() -> None:
         ("governor", ("performance", "powersave"))
     ]
     assert [each.what for each in context_differences(shorter)] == ["axis queue_depth"]
-    assert causes(context_differences(shorter)) == ()
-    assert [each.what for each in causes(context_differences(sizes))] == ["axis block_size"]
+    assert possible_causes(context_differences(shorter)) == ()
+    assert [each.what for each in possible_causes(context_differences(sizes))] == ["axis block_size"]
 
 
 def test_profiles_without_a_point_in_common_are_not_compared() -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from snia_pts.analysis.operating_points import (
     DemandMean,
     OperatingPoint,
-    beyond_art,
-    contested,
+    exceeds_art_limit,
+    alternative_points,
     demand_means,
     operating_points,
 )
@@ -57,7 +57,7 @@ def test_max_is_the_highest_iops_of_those_below_the_limit(means: Sequence[Demand
     """Max is never at or above the ART limit where some point is below it, and none below has over 2 % more IOPS."""
     below = [mean for mean in means if mean.art_ms < LIMIT_MS]
     found = points(means)["Max IOPS"]
-    assert beyond_art(operating_points(means, RULE), LIMIT_MS) == (not below)
+    assert exceeds_art_limit(operating_points(means, RULE), LIMIT_MS) == (not below)
     if below:
         assert found.art_ms < LIMIT_MS
         assert found.iops >= 0.98 * max(mean.iops for mean in below)
@@ -69,9 +69,9 @@ def test_max_is_the_highest_iops_of_those_below_the_limit(means: Sequence[Demand
 def test_mid_is_the_nearest_to_the_middle_of_max_and_min(means: Sequence[DemandMean]) -> None:
     """No point that Mid may be lies nearer to (Max + Min) / 2; it is below the ART limit where some point is."""
     found = points(means)
-    wanted = (found["Max IOPS"].wanted_iops + found["Min IOPS"].iops) / 2
+    wanted = (found["Max IOPS"].target_iops + found["Min IOPS"].iops) / 2
     below = [mean for mean in means if mean.art_ms < LIMIT_MS]
-    assert found["Mid IOPS"].wanted_iops == wanted
+    assert found["Mid IOPS"].target_iops == wanted
     nearest = min(abs(mean.iops - wanted) for mean in below or means)
     assert nearest <= abs(found["Mid IOPS"].iops - wanted) <= nearest + 0.02 * wanted
     assert not below or found["Mid IOPS"].art_ms < LIMIT_MS
@@ -88,8 +88,8 @@ def test_ties_go_to_the_least_total_oio(means: Sequence[DemandMean]) -> None:
     """Of points as good as Max or Mid, none has fewer outstanding I/Os."""
     found = points(means)
     allowed = [mean for mean in means if mean.art_ms < LIMIT_MS] or means
-    middle = found["Mid IOPS"].wanted_iops
-    if not beyond_art(list(found.values()), LIMIT_MS):
+    middle = found["Mid IOPS"].target_iops
+    if not exceeds_art_limit(list(found.values()), LIMIT_MS):
         as_high = [mean for mean in allowed if mean.iops == found["Max IOPS"].iops]
         assert found["Max IOPS"].demand.total_oio == min(mean.demand.total_oio for mean in as_high)
     as_near = [mean for mean in allowed if abs(mean.iops - middle) <= abs(found["Mid IOPS"].iops - middle)]
@@ -125,7 +125,7 @@ def test_the_middle_of_a_published_run() -> None:
         mean_of(32, 32, 53900, 19.0),
     ]
     found = points(means)
-    assert found["Mid IOPS"].wanted_iops == 30069
+    assert found["Mid IOPS"].target_iops == 30069
     assert {name: point.demand.label for name, point in found.items()} == {
         "Max IOPS": "T16Q8",
         "Mid IOPS": "T4Q2",
@@ -144,7 +144,7 @@ def test_noise_on_a_plateau_does_not_choose() -> None:
     ]
     found = points(means)["Max IOPS"]
 
-    assert (found.demand.label, found.wanted_iops) == ("T16Q8", 50100)
+    assert (found.demand.label, found.target_iops) == ("T16Q8", 50100)
     assert [each.demand.label for each in found.candidates] == ["T16Q8", "T32Q6", "T32Q32"]
 
 
@@ -158,8 +158,8 @@ def test_points_at_the_edge_of_the_tolerance_are_contested() -> None:
     close, clear = [of(1, 9790), of(2, 9830)], [of(1, 9900), of(2, 9910)]
 
     assert points(demand_means(close))["Max IOPS"].demand.label == "T8Q8"
-    assert [each.demand.label for each in contested(demand_means(close), RULE)["Max IOPS"]] == ["T32Q32"]
-    assert contested(demand_means(clear), RULE)["Max IOPS"] == ()
+    assert [each.demand.label for each in alternative_points(demand_means(close), RULE)["Max IOPS"]] == ["T32Q32"]
+    assert alternative_points(demand_means(clear), RULE)["Max IOPS"] == ()
 
 
 def test_a_point_on_the_limit_is_not_below_it() -> None:
@@ -173,7 +173,7 @@ def test_a_dead_device_has_points_too() -> None:
     means = [mean_of(8, 8, 0.0, math.nan), mean_of(1, 1, 0.0, math.nan)]
     found = operating_points(means, RULE)
     assert {point.demand.label for point in found} == {"T1Q1"}
-    assert beyond_art(found, LIMIT_MS)
+    assert exceeds_art_limit(found, LIMIT_MS)
     assert operating_points([], RULE) == ()
 
 

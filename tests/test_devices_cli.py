@@ -23,7 +23,7 @@ from snia_pts.cli.commands import devices
 from snia_pts.cli.commands.devices import device_json, device_lines
 from snia_pts.cli.main import main
 from snia_pts.errors import KernelFilesMissing
-from snia_pts.lab.inventory import Listed, read_inventory
+from snia_pts.lab.inventory import ListedDevice, read_inventory
 from tests.drives import MIB, UNSHARE, content, loop_device, make_ext4, mounted
 from tests.hosts import FakeHost
 
@@ -47,13 +47,13 @@ def host(tmp_path: Path) -> FakeHost:
 
 
 @pytest.fixture
-def found(host: FakeHost) -> tuple[Listed, ...]:
+def found(host: FakeHost) -> tuple[ListedDevice, ...]:
     """What is listed of that host."""
     return read_inventory(host.root)
 
 
 @pytest.mark.parametrize("width", [20, 44, 80, 100, 132, 200, 400])
-def test_it_fits_a_terminal(found: tuple[Listed, ...], width: int) -> None:
+def test_it_fits_a_terminal(found: tuple[ListedDevice, ...], width: int) -> None:
     """No line is longer than the terminal, but for a name that would not survive a break; nothing is lost by that."""
     lines = list(device_lines(found, width))
     words = re.split(r"\s+", "\n".join(lines))
@@ -68,7 +68,7 @@ def test_it_fits_a_terminal(found: tuple[Listed, ...], width: int) -> None:
     assert " ".join(words).endswith("1 of 4 devices may be tested.")
 
 
-def test_a_wide_terminal_has_a_column_for_each(found: tuple[Listed, ...]) -> None:
+def test_a_wide_terminal_has_a_column_for_each(found: tuple[ListedDevice, ...]) -> None:
     """Where there is room all stands in the table, only the verdict below; a column without content is left out."""
     lines = list(device_lines(found, 400))
 
@@ -97,7 +97,7 @@ def test_a_wide_terminal_has_a_column_for_each(found: tuple[Listed, ...]) -> Non
     ]
 
 
-def test_a_pipe_has_a_line_for_each(found: tuple[Listed, ...]) -> None:
+def test_a_pipe_has_a_line_for_each(found: tuple[ListedDevice, ...]) -> None:
     """Without a terminal nothing is wrapped or left out: the head, and a line for each device, its verdict last."""
     head, *lines = device_lines(found, None)
 
@@ -108,7 +108,7 @@ def test_a_pipe_has_a_line_for_each(found: tuple[Listed, ...]) -> None:
     assert len({line.index(verdict) for line, verdict in zip(lines, ("yes", *["no: "] * 3), strict=True)}) == 1
 
 
-def test_a_drives_name_commands_no_terminal(found: tuple[Listed, ...]) -> None:
+def test_a_drives_name_commands_no_terminal(found: tuple[ListedDevice, ...]) -> None:
     """What a drive calls itself is shown, and not obeyed."""
     text = "\n".join(device_lines(found, None))
 
@@ -116,7 +116,7 @@ def test_a_drives_name_commands_no_terminal(found: tuple[Listed, ...]) -> None:
     assert "BTYF\ufffd[2J7" in text
 
 
-def documented(host: FakeHost) -> Iterator[Listed]:
+def documented(host: FakeHost) -> Iterator[ListedDevice]:
     """Give the drives that docs/usage.rst shows, as a host with such drives would list them."""
     sizes = {"nvme0n1": 960_197_124_096, "sda": 480_103_981_056, "sdb": 3_840_755_982_336}
     traits: dict[str, dict[str, Any]] = {
@@ -156,7 +156,7 @@ def test_no_devices_is_told() -> None:
     assert list(device_lines((), 80)) == ["There are no block devices."]
 
 
-def test_the_json_says_all(found: tuple[Listed, ...]) -> None:
+def test_the_json_says_all(found: tuple[ListedDevice, ...]) -> None:
     """Every fact by its name; what is not known is null; the refusal with its exit code, reason and remedy."""
     free, root, parts, slot = (json.loads(json.dumps(device_json(each))) for each in found)
 
@@ -174,7 +174,7 @@ def test_the_json_says_all(found: tuple[Listed, ...]) -> None:
     assert (slot["dut"], slot["refusal"]["exit_code"]) == (None, 10)
 
 
-def test_the_json_is_described(found: tuple[Listed, ...]) -> None:
+def test_the_json_is_described(found: tuple[ListedDevice, ...]) -> None:
     """docs/formats.rst names every field."""
     text = (
         (Path(__file__).parent.parent / "docs" / "formats.rst").read_text().partition("``snia-pts devices --json``")[2]

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from snia_pts.analysis.disturbances import disturbances, foreign_bytes, idled_longer, otherwise
+from snia_pts.analysis.disturbances import disturbances, foreign_bytes, long_idle_times, engine_deviations
 from snia_pts.model.measurement import Measurement
 from snia_pts.results.result import Gap, RunWarning
+from snia_pts.results.warnings import run_warnings
 from tests import samples
 from tests.strategies import block_statistics, measurement, stimulus, transfers, vitals
 
@@ -22,7 +23,7 @@ def point(read: int, write: int, block: tuple[int, int] | None, **changes: Any) 
     if block is not None:
         seen = vitals(block=block_statistics(read_bytes=block[0], write_bytes=block[1]), **changes)
     found = measurement(stimulus(65), read=transfers(transferred_bytes=read), write=transfers(transferred_bytes=write))
-    return replace(found, vitals=seen)
+    return replace(found, telemetry=seen)
 
 
 @pytest.mark.parametrize(
@@ -47,19 +48,19 @@ def test_more_io_than_the_tests_own_is_seen(found: Measurement, foreign: int) ->
 def test_io_of_others_is_a_warning_of_the_result() -> None:
     """The result names how many points, and the worst of them; a clean run has no such warning."""
     result = samples.iops_result()
-    assert "others used the drive" not in {warning.what for warning in result.warnings}
+    assert "other I/O on the drive" not in {warning.what for warning in run_warnings(result)}
 
     (loop,) = result.loops
     first = loop.rounds[0].measurements[3]
     ours = first.read.transferred_bytes + first.write.transferred_bytes
-    disturbed = replace(first, vitals=vitals(block=block_statistics(write_bytes=ours + 3 * GB)))
+    disturbed = replace(first, telemetry=vitals(block=block_statistics(write_bytes=ours + 3 * GB)))
     turn = replace(loop.rounds[0], measurements=(disturbed, *loop.rounds[0].measurements[1:]))
-    warned = replace(result, loops=(replace(loop, rounds=(turn, *loop.rounds[1:])),)).warnings
-    (told,) = (warning.detail for warning in warned if warning.what == "others used the drive")
+    warned = run_warnings(replace(result, loops=(replace(loop, rounds=(turn, *loop.rounds[1:])),)))
+    (told,) = (warning.detail for warning in warned if warning.what == "other I/O on the drive")
 
     assert told.startswith("in 1 of ")
     assert f"in {first.stimulus.label} ({first.evidence})" in told
-    assert RunWarning(what="others used the drive", detail=told) in warned
+    assert RunWarning(what="other I/O on the drive", detail=told) in warned
 
 
 def test_cpu_time_that_a_hypervisor_took_is_a_warning() -> None:
@@ -84,7 +85,7 @@ def test_cpu_time_that_a_hypervisor_took_is_a_warning() -> None:
     ) == [
         (
             "stolen CPU time",
-            "a hypervisor took more than 10 % of the host's CPU time in 2 of 6 points; 33 % at the most, in "
+            "a hypervisor took more than 10 % of the host's CPU time in 2 of 6 points; up to 33 %, in "
             f"{worst.stimulus.label} (evidence/00007-rnd.json)",
         )
     ]
@@ -97,7 +98,7 @@ def test_heat_of_the_cpu_and_errors_of_the_link_are_warnings() -> None:
 
     loud = [*quiet, point(1, 1, (1, 1), throttlings=3, link_errors=1), point(1, 1, (1, 1), throttlings=4)]
     assert dict(disturbances(loud)) == {
-        "CPU throttling": "the CPU was slowed down for its heat: 7 times, in 2 of 4 points",
+        "CPU throttling": "the CPU was throttled because of its temperature: 7 times, in 2 of 4 points",
         "PCIe errors": "the drive's PCIe link reported errors: 1 time, in 1 of 4 points",
     }
 
@@ -116,22 +117,22 @@ def test_heat_of_the_cpu_and_errors_of_the_link_are_warnings() -> None:
 )
 def test_an_idle_time_much_longer_than_asked_is_told(asked: float, measured: float, told: bool) -> None:
     """By more than a tenth and more than a second: the shorter times by the second, the longer by the tenth."""
-    assert bool(list(idled_longer([(asked, asked), (asked, measured)]))) == told
+    assert bool(list(long_idle_times([(asked, asked), (asked, measured)]))) == told
 
 
 def test_idle_times_that_were_not_as_asked_are_a_warning_of_the_result() -> None:
     """How many, and the worst; pauses that nobody asked for are none, and idle times are no pauses."""
     result = samples.result_of("hir")
-    assert not {"idle time", "pause"} & {warning.what for warning in result.warnings}
+    assert not {"idle time", "pause"} & {warning.what for warning in run_warnings(result)}
 
     measured = (2001.0, 7481.0, 12_000.0)
-    gaps = [Gap(part="Wait State 1", asked_seconds=2.0, idle_ms=each, own_us=1.0) for each in measured]
-    between = Gap(part="Wait State 1", asked_seconds=None, idle_ms=2999.0, own_us=1.0)
-    (told,) = (each for each in replace(result, gaps=(*gaps, between)).warnings if each not in result.warnings)
+    gaps = [Gap(part="Wait State 1", requested_seconds=2.0, idle_ms=each, suite_us=1.0) for each in measured]
+    between = Gap(part="Wait State 1", requested_seconds=None, idle_ms=2999.0, suite_us=1.0)
+    (told,) = (each for each in run_warnings(replace(result, gaps=(*gaps, between))) if each not in run_warnings(result))
 
     assert told.what == "idle time"
-    assert "2 of 3 idle times took longer than asked by more than 10 % and 1 s" in told.detail
-    assert "at the most 12 s where 2 s were asked" in told.detail
+    assert "2 of 3 idle times exceeded the requested time by more than 10 % and 1 s" in told.detail
+    assert "up to 12 s instead of 2 s" in told.detail
 
 
 def mixed(reads: int, writes: int, read_percent: int = 95) -> Measurement:
@@ -155,12 +156,12 @@ def mixed(reads: int, writes: int, read_percent: int = 95) -> Measurement:
 )
 def test_a_mix_that_chance_does_not_explain_is_warned_of(points: list[Measurement], warned: bool) -> None:
     """By all I/Os of a stimulus together: more than 0.2 points, and three standard deviations."""
-    assert bool([what for what, _ in otherwise(points) if what == "R/W mix"]) == warned
+    assert bool([what for what, _ in engine_deviations(points) if what == "R/W mix"]) == warned
 
 
 def test_the_mix_that_was_achieved_is_named() -> None:
     """Of the stimulus that is off by most, with the I/Os that tell it."""
-    ((_, detail),) = otherwise([mixed(94_700, 5300), mixed(50_500, 49_500, 50)])
+    ((_, detail),) = engine_deviations([mixed(94_700, 5300), mixed(50_500, 49_500, 50)])
     assert "2 of 2 kinds of points" in detail
     assert "94.70/5.30 in 100000 I/Os" not in detail
     assert "50.50/49.50 in 100000 I/Os" in detail

@@ -15,7 +15,7 @@ from snia_pts.cli.parser import build_parser
 from snia_pts.spec import Axis, ProfileSpec, Workload
 from snia_pts.spec.fio_options import ALLOWED
 from snia_pts.spec.limits import Limit
-from snia_pts.spec.profile_reader import shipped
+from snia_pts.spec.profile_reader import builtin_profiles
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.rst"), *ROOT.glob("docs/*.rst")])
@@ -88,4 +88,4 @@ def test_profiles_tell_every_option_of_fio() -> None:
     assert sorted(re.findall(r"``(\w+)``", listed)) == sorted(ALLOWED)
     keys = {each.name for kind in (ProfileSpec, Workload, Axis, Limit) for each in fields(kind)} - {"test"}
     assert [key for key in keys if f"``{key}``" not in text and f"[[{key}]]" not in text] == []
-    assert [name for name in shipped() if f"``{name}``" not in text] == []
+    assert [name for name in builtin_profiles() if f"``{name}``" not in text] == []

@@ -142,10 +142,10 @@ def test_gaps_are_recorded(place: Path) -> None:
     journal = [json.loads(line)["entry"] for line in (place / "run" / "journal.jsonl").read_text().splitlines()]
     clocks = [e["outcome"]["timing"] for e in journal if e["kind"] == "outcome" and "seed" in e["outcome"]]
 
-    assert clocks[0]["own_gap_us"] is clocks[0]["idle_gap_ms"] is None
+    assert clocks[0]["suite_gap_us"] is clocks[0]["idle_gap_ms"] is None
     for before, after in pairwise(clocks):
         gap_ms = (after["started_monotonic_ns"] - before["ended_monotonic_ns"]) / 1e6
-        assert 0 < after["own_gap_us"] / 1000 <= gap_ms <= after["idle_gap_ms"], (before, after)
+        assert 0 < after["suite_gap_us"] / 1000 <= gap_ms <= after["idle_gap_ms"], (before, after)
 
 
 def test_our_own_file_is_used_again_without_a_question(place: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from snia_pts.errors import RunFolderError, TargetUnfit, ToolMissing
 from snia_pts.lab import fio
-from snia_pts.lab.fio.engine import FioEngine, seed_of, stimulus_seed
+from snia_pts.lab.fio.engine import FioEngine, seed_for, stimulus_seed
 from snia_pts.lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_version
 from snia_pts.lab.observation.clocks import Moment, read_moment
 from snia_pts.lab.process import program as process
@@ -170,10 +170,10 @@ def test_randrepeat_goes_to_the_same_places(tmp_path: Path, evidence: Path, rand
 def test_other_points_and_runs_have_other_seeds(tmp_path: Path) -> None:
     """randrepeat repeats a point within its run: neither another point nor another run has its seed."""
     asked = stimulus(name="point", options=(("randrepeat", "1"),))
-    seeds = [seed_of(asked, 1, 1), seed_of(asked, 2, 1), seed_of(replace(asked, name="other"), 1, 1)]
+    seeds = [seed_for(asked, 1, 1), seed_for(asked, 2, 1), seed_for(replace(asked, name="other"), 1, 1)]
 
     assert len(set(seeds)) == 3
-    assert seed_of(asked, 1, 2) == seeds[0]
+    assert seed_for(asked, 1, 2) == seeds[0]
 
 
 def test_every_stimulus_has_its_own_large_seed(tmp_path: Path, evidence: Path) -> None:
@@ -252,14 +252,14 @@ def test_gaps_are_measured(tmp_path: Path, evidence: Path) -> None:
     laboratory = engine(sparse(tmp_path / "x.img"), evidence)
     found = [each.timing for each in laboratory.measure([stimulus(seconds=0.4)] * 3)]
 
-    assert (found[0].own_gap_us, found[0].idle_gap_ms) == (None, None)
+    assert (found[0].suite_gap_us, found[0].idle_gap_ms) == (None, None)
     for before, after in itertools.pairwise(found):
-        own_us = (after.started_monotonic_ns - before.ended_monotonic_ns) / 1000
-        assert after.own_gap_us is not None
-        assert 0 < after.own_gap_us <= own_us
+        suite_us = (after.started_monotonic_ns - before.ended_monotonic_ns) / 1000
+        assert after.suite_gap_us is not None
+        assert 0 < after.suite_gap_us <= suite_us
         assert after.idle_gap_ms is not None
         length_ms = max(each.ended_monotonic_ns - each.started_monotonic_ns for each in (before, after)) / 1e6
-        assert own_us / 1000 < after.idle_gap_ms <= own_us / 1000 + length_ms - 395
+        assert suite_us / 1000 < after.idle_gap_ms <= suite_us / 1000 + length_ms - 395
 
 
 def test_the_next_point_does_not_wait_for_anybody(tmp_path: Path, evidence: Path) -> None:
@@ -425,7 +425,7 @@ def test_evidence_is_whole(tmp_path: Path, evidence: Path) -> None:
     job, process = (evidence / f"{name}.fio").read_text(), json.loads((evidence / f"{name}.process.json").read_text())
     assert f"SNIA_PTS_TARGET={tmp_path}/x.img fio FILE" in job
     assert process["environment"] == {"SNIA_PTS_TARGET": f"{tmp_path}/x.img"}
-    assert sorted(process["opened"].values()) == [f"{evidence / name}.fio", f"{evidence / name}.json"]
+    assert sorted(process["descriptors"].values()) == [f"{evidence / name}.fio", f"{evidence / name}.json"]
 
 
 def test_refilled_buffers_are_told_and_recorded(tmp_path: Path, evidence: Path) -> None:
@@ -584,7 +584,7 @@ def stretch(asked: Stimulus, sample_seconds: float | None) -> ContinuousStimulus
 
 def stretched(laboratory: FioEngine, step: ContinuousStimulus) -> tuple[list[Sample], Measurement]:
     """Run a stretch; return its samples and the whole."""
-    *samples, whole = laboratory.stretch(step)
+    *samples, whole = laboratory.measure_continuous(step)
     assert isinstance(whole, Measurement)
     return [each for each in samples if isinstance(each, Sample)], whole
 
@@ -618,7 +618,7 @@ def test_a_stretch_without_samples_is_a_measurement(tmp_path: Path, evidence: Pa
 
 def test_samples_come_while_fio_runs(tmp_path: Path, evidence: Path) -> None:
     """Each sample is there as soon as it is over; who stops then keeps it, with its evidence, and fio is ended."""
-    outcomes = engine(sparse(tmp_path / "x.img"), evidence).stretch(stretch(stimulus(seconds=60.0), 0.3))
+    outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure_continuous(stretch(stimulus(seconds=60.0), 0.3))
     first, second = next(outcomes), next(outcomes)
 
     assert isinstance(first, Sample)
@@ -655,7 +655,7 @@ def test_all_that_fio_said_is_kept(tmp_path: Path, evidence: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_fio_ended_midway_has_given_its_samples(tmp_path: Path, evidence: Path, number: signal.Signals) -> None:
     """Samples that came before fio was ended from outside stay; the whole is refused, and so is what was cut short."""
-    outcomes = engine(sparse(tmp_path / "x.img"), evidence).stretch(stretch(stimulus(seconds=60.0), 0.2))
+    outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure_continuous(stretch(stimulus(seconds=60.0), 0.2))
     seen = [next(outcomes) for _ in range(3)]
     for pid in fio_processes(evidence):
         os.kill(pid, number)
@@ -682,10 +682,10 @@ def test_stretches_follow_without_a_pause_of_ours(tmp_path: Path, evidence: Path
     first = stretched(laboratory, stretch(stimulus(seconds=0.2), 0.1))[1]
     second = stretched(laboratory, stretch(stimulus(seconds=0.2), 0.1))[1]
 
-    assert first.timing.own_gap_us is None
-    assert second.timing.own_gap_us is not None
+    assert first.timing.suite_gap_us is None
+    assert second.timing.suite_gap_us is not None
     assert second.timing.idle_gap_ms is not None
-    assert second.timing.own_gap_us < 1000 * second.timing.idle_gap_ms
+    assert second.timing.suite_gap_us < 1000 * second.timing.idle_gap_ms
 
 
 def test_samples_cost_no_memory(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -696,7 +696,7 @@ def test_samples_cost_no_memory(tmp_path: Path, evidence: Path, monkeypatch: pyt
         folder.mkdir()
         replace_fio(monkeypatch, talking_fio(tmp_path / f"{count}", count))
         laboratory = engine(tmp_path / "x.img", folder)
-        outcomes = laboratory.stretch(stretch(stimulus(seconds=count / 1000), 0.001))
+        outcomes = laboratory.measure_continuous(stretch(stimulus(seconds=count / 1000), 0.001))
         tracemalloc.start()
         seen = sum(isinstance(outcome, Sample) for outcome in outcomes)
         peaks.append(tracemalloc.get_traced_memory()[1])
@@ -749,10 +749,10 @@ def test_idle_is_as_long_as_asked(tmp_path: Path, evidence: Path) -> None:
     (after,) = laboratory.measure([stimulus(seconds=0.3)])
 
     assert after.timing.idle_gap_ms is not None
-    assert after.timing.own_gap_us is not None
+    assert after.timing.suite_gap_us is not None
     assert 1700 < after.timing.idle_gap_ms < 5000
     assert 0 < idled.seconds < after.timing.idle_gap_ms / 1000  # fio's own end and start are part of it
-    assert after.timing.own_gap_us / 1000 < after.timing.idle_gap_ms - 1000 * idled.seconds + 100
+    assert after.timing.suite_gap_us / 1000 < after.timing.idle_gap_ms - 1000 * idled.seconds + 100
 
 
 def test_idle_before_any_io_is_the_time_asked(tmp_path: Path, evidence: Path) -> None:
@@ -822,7 +822,7 @@ def test_a_fio_stopped_from_outside_is_refused(
     tmp_path: Path, evidence: Path, pause: float, sample_seconds: float | None
 ) -> None:
     """Whoever holds fio for a moment, or for good, gets no point out of it; neither does a stretch go on after it."""
-    outcomes = engine(sparse(tmp_path / "x.img"), evidence).stretch(stretch(stimulus(seconds=20.0), sample_seconds))
+    outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure_continuous(stretch(stimulus(seconds=20.0), sample_seconds))
     held = threading.Thread(target=hold_for, args=(evidence, pause))
     held.start()
     began = time.monotonic()
@@ -832,7 +832,7 @@ def test_a_fio_stopped_from_outside_is_refused(
     held.join()
 
     assert refusal.value.blame == "host"
-    assert re.fullmatch(r"fio was stopped from outside for about [\d.]+ s", refusal.value.reason)
+    assert re.fullmatch(r"another process stopped fio for about [\d.]+ s", refusal.value.reason)
     assert taken < 10
     assert fio_processes(evidence) == []
 
@@ -927,7 +927,7 @@ def test_a_host_that_was_suspended_during_a_point_is_told(
     sleeping.start()
     began = time.monotonic()
     with pytest.raises(fio.AnswerRejected, match=r"suspended for 0\.2 s"):
-        list(laboratory.stretch(stretch(stimulus(seconds=20.0), sample_seconds)))
+        list(laboratory.measure_continuous(stretch(stimulus(seconds=20.0), sample_seconds)))
 
     assert time.monotonic() - began < 10
     assert fio_processes(evidence) == []

@@ -17,6 +17,7 @@ from snia_pts.model.attempt import RejectedAttempt
 from snia_pts.record.evidence import EvidenceLedger
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import assess, inspect_run
+from snia_pts.results.warnings import run_warnings
 from snia_pts.runner.resume import require_resumable
 from snia_pts.runner.verification import check_evidence
 from tests import killing
@@ -206,11 +207,11 @@ def test_a_resumed_run_tells_what_was_left(copied: Callable[[str], RunFolder]) -
     for path in sorted(folder.evidence.iterdir())[-3:]:
         path.unlink()
     (folder.evidence / "00000-odd.txt").write_text("who knows")
-    assert "00000-odd.txt" in inspect_run(folder, "rule").leftovers
+    assert "00000-odd.txt" in inspect_run(folder, "rule").unjournaled_files
 
     result = killing.went_on(folder, "rule")
 
-    assert any("00000-odd.txt" in warning.detail for warning in result.warnings)
+    assert any("00000-odd.txt" in warning.detail for warning in run_warnings(result))
     assert check_evidence(folder, result).differences == check_evidence(folder, result).unjournaled == ()
     (folder.evidence / "00000-odd.txt").write_text("somebody else")
     assert "00000-odd.txt" in check_evidence(folder, result).differences[0]
@@ -296,11 +297,11 @@ def test_files_in_use_are_left_for_later(tmp_path: Path) -> None:
         (evidence / name).write_text(name)
     ledger = EvidenceLedger(evidence)
 
-    assert ledger.of(measurement).keys() == {own}
+    assert ledger.digest_outcome(measurement).keys() == {own}
     (evidence / coming).write_text("complete")
-    rest = ledger.rest()
+    rest = ledger.digest_remaining()
     assert rest.keys() == {coming}
-    assert ledger.rest() == {}
+    assert ledger.digest_remaining() == {}
 
 
 def test_the_files_of_a_rejected_attempt_are_in_its_measurements_entry(tmp_path: Path) -> None:
@@ -315,7 +316,7 @@ def test_the_files_of_a_rejected_attempt_are_in_its_measurements_entry(tmp_path:
     attempt = RejectedAttempt(reason="lost", seconds=1.0, evidence=name, evidence_sha256=digest)
     repeated = replace(first, rejected=(attempt,))
 
-    assert EvidenceLedger(folder.evidence).of(repeated)[path.name] == digest
+    assert EvidenceLedger(folder.evidence).digest_outcome(repeated)[path.name] == digest
 
     rounds = (replace(loop.rounds[0], measurements=(repeated, *loop.rounds[0].measurements[1:])), *loop.rounds[1:])
     journaled = {**result.evidence, path.name: digest}
@@ -331,7 +332,7 @@ def test_a_measurement_costs_no_list_of_the_folder(tmp_path: Path, monkeypatch: 
     measurement = next(iter(killing.reference("iops", tmp_path / "run").result.measurements))
     monkeypatch.delattr(os, "scandir")
 
-    assert f"{measurement.evidence}.json" in EvidenceLedger(tmp_path / "run/evidence").of(measurement)
+    assert f"{measurement.evidence}.json" in EvidenceLedger(tmp_path / "run/evidence").digest_outcome(measurement)
 
 
 @pytest.mark.parametrize("change", [alter, os.unlink])

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from snia_pts.cli.main import main
-from snia_pts.model.dut import SupposedSpeed
+from snia_pts.model.dut import AssumedSpeed
 from snia_pts.procedures.estimator import Assumptions
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.limit_checks import expected, unmeasurable
 from snia_pts.results.result import TestResult
 from snia_pts.spec.limits import Limit
-from snia_pts.spec.profile_reader import shipped
+from snia_pts.spec.profile_reader import builtin_profiles
 from tests import profiles, samples
 from tests.strategies import TESTS
 
@@ -30,7 +30,7 @@ minimum = 1
 
 def names(result: TestResult, speed: float = 500) -> dict[str, str]:
     """Return what is expected of the test of a result."""
-    supposed = Assumptions(speed=SupposedSpeed.constant(speed), overhead_seconds=0.3)
+    supposed = Assumptions(speed=AssumedSpeed.constant(speed), overhead_seconds=0.3)
     return dict(expected(result.facts.spec, result.facts.dut, supposed))
 
 
@@ -64,7 +64,7 @@ def test_a_wrong_speed_is_no_matter(speed: float) -> None:
     assert {each.name for each in key_figures(result)} <= known.keys()
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", builtin_profiles())
 def test_no_number_that_a_profile_has_is_unexpected(name: str) -> None:
     """Synchronizing calls and percentiles among them, which are there only where a drive was asked often enough."""
     result = profiles.result(profiles.shipped(name), sync_us=100.0 if name == "etcd-fsync" else 0.0)

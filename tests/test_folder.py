@@ -64,7 +64,7 @@ def test_a_journal_that_cannot_be_read_is_not_discarded(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(folders, "open_regular", refuse)
     with pytest.raises(OSError, match="Input/output error"):
-        assert folder.begun
+        assert folder.has_started
     folder.discard()
 
     assert folder.journal.read_text() == "hours of a run\n"
@@ -113,7 +113,7 @@ def test_a_folder_without_a_journal_is_no_run(tmp_path: Path) -> None:
     """Reading needs a journal."""
     with pytest.raises(RecordError, match=r"no journal\.jsonl"):
         RunFolder.existing(tmp_path)
-    with pytest.raises(RecordError, match="there is no such folder"):
+    with pytest.raises(RecordError, match="no such folder"):
         RunFolder.existing(tmp_path / "no")
 
 

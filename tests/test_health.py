@@ -13,7 +13,7 @@ import pytest
 from snia_pts.errors import ToolMissing
 from snia_pts.lab.device.health import read_health
 from snia_pts.lab.process import program as process
-from snia_pts.model.health import Figure, Health, alarms, changes, write_amplification
+from snia_pts.model.health import Health, HealthValue, alarms, changes, write_amplification
 from tests.strategies import dut
 
 GIB = 1 << 30
@@ -124,7 +124,7 @@ class Drive:
             exit_code=0,
             timed_out=text == "never",
             stopped_seconds=None,
-            left_behind=None,
+            unkillable_pid=None,
             started="",
             started_monotonic_ns=0,
             ended_monotonic_ns=0,
@@ -356,10 +356,10 @@ def reading(**told: float) -> Health:
     """Return a reading of a few figures."""
     roles = {"host": "host written", "media": "media written", "errors": "fault", "hot": "heat", "state": "state"}
     figures = tuple(
-        Figure(name=name, value=value, unit="", source="log", role=roles.get(name, ""))  # type: ignore[arg-type]
+        HealthValue(name=name, value=value, unit="", source="log", role=roles.get(name, ""))  # type: ignore[arg-type]
         for name, value in told.items()
     )
-    return Health(at="", figures=figures, unread=(), evidence=())
+    return Health(read_at="", figures=figures, unread=(), evidence=())
 
 
 def test_changes_are_told_of_every_figure() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.analysis.host_limit import HostShare, balance_percent, host_share, limited_over, limited_words
-from snia_pts.model.host_ceiling import Ceiling, Shape, all_shapes, most_iops, shapes
+from snia_pts.analysis.host_limit import HostShare, balance_percent, host_share, limited_over, limited_points_sentence
+from snia_pts.model.host_ceiling import Ceiling, Shape, all_shapes, max_iops, shapes
 from snia_pts.model.measurement import Measurement
 from snia_pts.model.steps import BlockShare, Stimulus
 from tests.strategies import block_statistics, dut, measurement, stimulus, transfers, vitals
@@ -37,7 +37,7 @@ def measured(
     block = None if queue is None else block_statistics(write_ios=iops, queue=queue)
     seen = vitals(cpu_percent=host, busiest_cpu_percent=busiest, block=block, stolen_percent=stolen)
     found = measurement(asked, write=transfers(iops))
-    return replace(found, engine_cpu_percent=engine, vitals=seen)
+    return replace(found, engine_cpu_percent=engine, telemetry=seen)
 
 
 def judged(found: Measurement, *ceilings: Ceiling, cpus: int = CPUS, **device: Any) -> HostShare:
@@ -99,19 +99,19 @@ def test_a_ceiling_is_a_cost_that_others_at_the_cpus_do_not_change() -> None:
     alone, crowded = ceiling(800_000), ceiling(200_000, 25.0)
 
     assert alone.cost_us == crowded.cost_us == pytest.approx(5.0)
-    assert alone.most_iops(8) == crowded.most_iops(8) == pytest.approx(800_000)
-    assert alone.most_iops(2) == pytest.approx(400_000)
+    assert alone.max_iops(8) == crowded.max_iops(8) == pytest.approx(800_000)
+    assert alone.max_iops(2) == pytest.approx(400_000)
 
 
 def test_the_ceiling_of_a_mix_comes_from_the_costs_of_reads_and_writes() -> None:
     """65 reads of 2 us and 35 writes of 10 us are 480 us: 208 333 IOPS a CPU, and not the mean of both ceilings."""
     reads, writes = ceiling(2e6, side="read", block_size_bytes=None), ceiling(0.4e6)
 
-    assert most_iops(stimulus(65), [reads, writes], 4) == pytest.approx(4 * MILLION * 100 / 480)
-    assert most_iops(stimulus(0), [reads, writes], 4) == pytest.approx(0.4e6)
-    assert most_iops(stimulus(65), [reads], 4) is None
-    assert most_iops(stimulus(65), [reads, writes], 0) is None
-    assert most_iops(stimulus(0, thread_count=1), [reads, writes], 4) is None
+    assert max_iops(stimulus(65), [reads, writes], 4) == pytest.approx(4 * MILLION * 100 / 480)
+    assert max_iops(stimulus(0), [reads, writes], 4) == pytest.approx(0.4e6)
+    assert max_iops(stimulus(65), [reads], 4) is None
+    assert max_iops(stimulus(65), [reads, writes], 0) is None
+    assert max_iops(stimulus(0, thread_count=1), [reads, writes], 4) is None
 
 
 # -- the verdict ------------------------------------------------------------------------------------------------------
@@ -237,14 +237,14 @@ def test_one_i_o_at_a_time_may_come_no_nearer_to_the_ceiling_than_half() -> None
 def test_the_block_layer_s_queue_counts_in_i_os_and_while_there_is_i_o() -> None:
     """Requests that are parts of an I/O, and the engine's start and end, change nothing in what is in the drive."""
     whole = measured(1000, depth=8, in_drive=50.0)
-    assert whole.vitals is not None
+    assert whole.telemetry is not None
     split = block_statistics(write_ios=8000, queue=8 * 16.0)
     longer = block_statistics(write_ios=1000, queue=16.0 / 1.25)
 
     assert judged(whole).drive_percent == pytest.approx(50.0)
     for block, seconds in ((split, 1.0), (longer, 1.25)):
-        seen = replace(whole.vitals, block=block, seconds=seconds)
-        assert judged(replace(whole, vitals=seen)).drive_percent == pytest.approx(50.0)
+        seen = replace(whole.telemetry, block=block, seconds=seconds)
+        assert judged(replace(whole, telemetry=seen)).drive_percent == pytest.approx(50.0)
 
 
 @pytest.mark.parametrize("kind", ["file", "loop device", "virtual device"])
@@ -350,10 +350,10 @@ def test_a_sentence_names_some_and_counts_all() -> None:
     eight = dict(list(points.items())[:8])
     few: dict[Stimulus, bool | None] = {stimulus(0): True, stimulus(100): False, stimulus(50): None}
 
-    assert limited_words(points).endswith("RND 4 KiB 0/100 T8Q32 and 2 more")
-    assert limited_words(eight).endswith("RND 4 KiB 0/100 T8Q32")
-    assert limited_words(few) == "the host, not the drive, set 1 of 3 points of the window: RND 4 KiB 0/100"
-    assert limited_words(dict.fromkeys(points)) == ""
+    assert limited_points_sentence(points).endswith("RND 4 KiB 0/100 T8Q32 and 2 more")
+    assert limited_points_sentence(eight).endswith("RND 4 KiB 0/100 T8Q32")
+    assert limited_points_sentence(few) == "the host, not the drive, limited 1 of 3 points of the window: RND 4 KiB 0/100"
+    assert limited_points_sentence(dict.fromkeys(points)) == ""
 
 
 def test_names_with_commas_are_told_apart() -> None:
@@ -361,8 +361,8 @@ def test_names_with_commas_are_told_apart() -> None:
     plain = {replace(stimulus(percent), name=f"p{percent}"): True for percent in (0, 100)}
     long = {replace(stimulus(percent), name=f"p{percent}, cold"): True for percent in (0, 100)}
 
-    assert limited_words(plain).endswith(": p0, p100")
-    assert limited_words(long).endswith(": p0, cold; p100, cold")
+    assert limited_points_sentence(plain).endswith(": p0, p100")
+    assert limited_points_sentence(long).endswith(": p0, cold; p100, cold")
 
 
 @pytest.mark.parametrize(("cpus", "percent"), [(4, 100 * 16 / 17), (16, 100 * 8 / 9), (0, 100 * 8 / 9)])

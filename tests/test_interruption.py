@@ -43,7 +43,7 @@ WRITTEN: list[Step] = [
 
 def kept(spec: Any, asked: Sequence[Step], coming: Step | None, policy: ResumePolicy, *, begun: bool = False) -> int:
     """Return how many steps stand."""
-    return resumable_step_count(spec, asked, coming, policy, begun=begun)
+    return resumable_step_count(spec, asked, coming, policy, started=begun)
 
 
 @pytest.mark.parametrize("policy", ["rule", "purge", "continue"])
@@ -66,7 +66,7 @@ def test_what_is_purged_next_or_is_over_loses_nothing(coming: Step | None, polic
 )
 def test_rounds_go_on(policy: ResumePolicy, begun: bool, steps: int) -> None:
     """Rounds that are done stand, and so does one that has begun; from the purge is from the purge."""
-    assert kept(IOPS, [*FILLED, *rounds(3)], rounds(4)[3], policy, begun=begun) == steps
+    assert kept(IOPS, [*FILLED, *rounds(3)], rounds(4)[3], policy, started=begun) == steps
 
 
 @pytest.mark.parametrize(("phase", "begun"), [("WIPC", True), ("WIPC", False), ("histogram", True), ("PC", False)])
@@ -154,8 +154,8 @@ def test_an_interruption_is_a_deviation_with_its_times(policy: ResumePolicy, los
         reason="no power",
         policy=policy,
         next_step="Round 3",
-        lost_outcomes=lost,
-        lost_bytes=4 * 10**9,
+        discarded_outcomes=lost,
+        discarded_bytes=4 * 10**9,
     )
     told = stopped.deviation.actual
     assert "stopped 2026-11-03 12:00:00, resumed 2026-11-03 13:30:00, 1 h 30 min without I/O" in told

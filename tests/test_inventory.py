@@ -16,7 +16,7 @@ from snia_pts.errors import SniaPtsError, TargetBusy, TargetMissing, TargetNotOu
 from snia_pts.lab import inventory, purge
 from snia_pts.lab.device import guard
 from snia_pts.lab.device.usage import read_usage
-from snia_pts.lab.inventory import Link, Listed, read_inventory
+from snia_pts.lab.inventory import PcieLink, ListedDevice, read_inventory
 from tests.drives import MIB, make_ext4, need_root, zfs_marks
 from tests.hosts import FakeHost
 
@@ -27,7 +27,7 @@ def host(tmp_path: Path) -> FakeHost:
     return FakeHost(tmp_path)
 
 
-def listed(host: FakeHost, name: str = "sdx") -> Listed:
+def listed(host: FakeHost, name: str = "sdx") -> ListedDevice:
     """Return what is told of one device; looking changes no byte of any."""
     nodes = [path for path in (host.root / "dev").rglob("*") if path.is_file() and not path.is_symlink()]
     before = [hashlib.sha256(node.read_bytes()).digest() for node in nodes]
@@ -54,7 +54,7 @@ def test_a_free_drive_may_be_tested(host: FakeHost) -> None:
         "S64HNE0R500001",
         "GDC5302Q",
     )
-    assert (found.link, found.link_maximum) == (Link(gigatransfers=8, lanes=4), Link(gigatransfers=16, lanes=4))
+    assert (found.link, found.link_maximum) == (PcieLink(gigatransfers=8, lanes=4), PcieLink(gigatransfers=16, lanes=4))
     assert found.numa_node == 1
     assert found.by_id == (
         "/dev/disk/by-id/nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001",
@@ -81,7 +81,7 @@ def test_a_drive_with_several_paths_is_one_drive(host: FakeHost) -> None:
     assert [Path(each.path).name for each in read_inventory(host.root)] == ["nvme0n1"]
     assert found.dut is not None
     assert (found.dut.bus, found.dut.kind, found.numa_node) == ("NVMe", "drive", 1)
-    assert found.link == Link(gigatransfers=8, lanes=4)
+    assert found.link == PcieLink(gigatransfers=8, lanes=4)
 
 
 def test_what_is_not_known_is_not_guessed(host: FakeHost) -> None:
@@ -99,7 +99,7 @@ def test_a_link_that_the_kernel_does_not_know_is_zero(host: FakeHost) -> None:
     host.nvme()
     host.write("sys/devices/pci0000:00/0000:01:00.0/current_link_speed", "Unknown\n")
 
-    assert listed(host, "nvme0n1").link == Link(gigatransfers=0, lanes=4)
+    assert listed(host, "nvme0n1").link == PcieLink(gigatransfers=0, lanes=4)
 
 
 @pytest.mark.parametrize("told", ["\N{SUPERSCRIPT TWO}", "9" * 5000, "1e9", "-1"])

@@ -173,9 +173,9 @@ def test_a_removed_journal_is_noticed(tmp_path: Path) -> None:
         journal.append(ENTRIES[0])
         (tmp_path / "journal.jsonl").unlink()
 
-        with pytest.raises(HostFailed, match="removed while the run wrote it") as failed:
+        with pytest.raises(HostFailed, match="removed during the run") as failed:
             journal.append(ENTRIES[1])
-    assert "nothing that follows can be stored" in failed.value.hint
+    assert "no further entry can be stored" in failed.value.hint
     assert "room" not in failed.value.hint
 
 
@@ -238,11 +238,11 @@ def test_junk_is_refused(tmp_path_factory: pytest.TempPathFactory, junk: bytes) 
     ("listed", "complaint"),
     [
         ([ENTRIES[1]], "not a start entry"),
-        ([ENTRIES[0], ENTRIES[0]], "no second start entry"),
+        ([ENTRIES[0], ENTRIES[0]], "a second start entry"),
         ([ENTRIES[0], ENTRIES[2]], "this outcome"),
         ([ENTRIES[0], ENTRIES[1], ENTRIES[2], ENTRIES[2]], "this outcome"),
         ([ENTRIES[0], ENTRIES[1], ENTRIES[4]], "this outcome"),
-        ([ENTRIES[0], ENTRIES[-1], ENTRIES[1]], "no entry may follow the end"),
+        ([ENTRIES[0], ENTRIES[-1], ENTRIES[1]], "an entry after the end"),
     ],
 )
 def test_entries_out_of_order_are_refused(listed: list[Entry], complaint: str, tmp_path: Path) -> None:
@@ -357,7 +357,7 @@ def test_a_journal_of_another_version_is_not_called_damaged(tmp_path: Path, othe
 
     with pytest.raises(RecordError, match=r"start\.format") as refused:
         read(path)
-    assert "use that one" in refused.value.hint
+    assert "use that version" in refused.value.hint
     assert "backup" not in refused.value.hint
 
 

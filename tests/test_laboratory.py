@@ -76,7 +76,7 @@ class Scripted:
                 answer()
             yield strategies.measurement(each)
 
-    def stretch(self, step: ContinuousStimulus) -> Iterator[Sample | Measurement]:
+    def measure_continuous(self, step: ContinuousStimulus) -> Iterator[Sample | Measurement]:
         """Give a sample for each answer of the script but the last, and the whole for that."""
         try:
             for number, answer in enumerate(self.answers[:-1], start=1):
@@ -518,11 +518,11 @@ def test_each_difference_is_told(spec: Spec) -> None:
 
 
 LOST = {
-    "iops": ("0.5 KiB", "left out: sectors of 4096 bytes cannot hold them"),
-    "latency": ("0.5 KiB", "left out: sectors of 4096 bytes cannot hold them"),
+    "iops": ("0.5 KiB", "omitted: not a multiple of the 4096-byte sectors"),
+    "latency": ("0.5 KiB", "omitted: not a multiple of the 4096-byte sectors"),
     "composite": (
         "0.5 KiB 4 %, 1 KiB 1 %, 1.5 KiB 1 %, 2 KiB 1 %, 2.5 KiB 1 %, 3 KiB 1 %, 3.5 KiB 1 %",
-        "left out: sectors of 4096 bytes cannot hold them; the shares of the others were scaled to 100 %",
+        "omitted: not a multiple of the 4096-byte sectors; the shares of the others were scaled to 100 %",
     ),
 }
 

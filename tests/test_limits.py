@@ -123,10 +123,10 @@ def test_a_bound_is_met_as_whole_numbers_say(bound: int, tolerance: int, value: 
         limit(minimum=None, maximum=bound, tolerance_percent=tolerance),
     )
     if 100 * value != bound * (100 - tolerance):
-        assert least.met_by(value) == (100 * value > bound * (100 - tolerance))
+        assert least.is_met_by(value) == (100 * value > bound * (100 - tolerance))
     if 100 * value != bound * (100 + tolerance):
-        assert most.met_by(value) == (100 * value < bound * (100 + tolerance))
-    assert limit(minimum=bound, maximum=bound).met_by(bound)
+        assert most.is_met_by(value) == (100 * value < bound * (100 + tolerance))
+    assert limit(minimum=bound, maximum=bound).is_met_by(bound)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_a_run_is_held_against_its_limits(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().err == ""
     for verb in (["assess"], ["report", "--to", "none"]):
         assert main([verb[0], str(place), *verb[1:], "--limits", str(other)]) == 0
-        assert "other.toml has no limit on latency, only on iops: nothing is judged by it." in capsys.readouterr().err
+        assert "other.toml has no limits for latency, only for iops; they are not checked." in capsys.readouterr().err
     assert main(["assess", str(place), "--json"]) == LimitsMissed.exit_code
     (told,) = json.loads(capsys.readouterr().out)["limits"]
     assert (told["maximum"], told["met"]) == (1e-6, False)
@@ -327,7 +327,7 @@ def test_a_file_with_mistakes_is_called_what_it_is(tmp_path: Path) -> None:
 def test_a_missed_limit_is_printed_apart_from_its_value(bound: float, percent: float, which: str, steps: int) -> None:
     """However close a value is to the effective bound, both are printed differently, in the order of their size."""
     bounded = limit(**{"tolerance_percent": percent, "minimum": None, which: bound})
-    effective = bounded.least if which == "minimum" else bounded.most
+    effective = bounded.lower_bound if which == "minimum" else bounded.upper_bound
     value = effective * (1 + steps * 1e-7)
     words = limit_text(bounded, value).replace("\N{NARROW NO-BREAK SPACE}", "").replace("(", "").split()
     printed_bound = float(words[4] if percent else words[2])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.model.histogram import Histogram, merged, percentile_rank, percentiles_ns
+from snia_pts.model.histogram import Histogram, merge, percentile_rank, percentiles_ns
 from snia_pts.model.measurement import (
     FIVE_NINES,
     METRICS,
@@ -86,21 +86,21 @@ def test_nothing_measured_is_zero() -> None:
 @given(histograms(), histograms(), histograms())
 def test_merging_keeps_the_count(one: Histogram, two: Histogram, three: Histogram) -> None:
     """Merged histograms hold all I/Os, in any order."""
-    assert merged((one, two)) == merged((two, one))
-    assert merged((one, two)).count == one.count + two.count
-    assert merged((merged((one, two)), three)) == merged((one, merged((two, three)))) == merged((one, two, three))
-    assert merged((one, Histogram())) == one
+    assert merge((one, two)) == merge((two, one))
+    assert merge((one, two)).count == one.count + two.count
+    assert merge((merge((one, two)), three)) == merge((one, merge((two, three)))) == merge((one, two, three))
+    assert merge((one, Histogram())) == one
 
 
 def test_histograms_end_at_what_can_be_measured() -> None:
     """A response time of 10^18 ns is the greatest, a measurement of 10^18 I/Os; merged ones may be more."""
     most = Histogram(counted=f"{10**18} {10**18}")
 
-    assert merged((transfers(histogram=most).histogram, most)).count == 2 * 10**18
+    assert merge((transfers(histogram=most).histogram, most)).count == 2 * 10**18
     with pytest.raises(ValueError, match="beyond all that can be measured"):
         Histogram(counted=f"{10**18 + 1} 1")
     with pytest.raises(ValueError, match="more response times"):
-        transfers(histogram=merged((most, Histogram(counted="1 1"))))
+        transfers(histogram=merge((most, Histogram(counted="1 1"))))
 
 
 @pytest.mark.parametrize("counted", ["-2 1", "2 1,1 1", "1 1,1 1", "1 -1", "1 1,2", "one 1", "1.5 1"])
@@ -112,8 +112,8 @@ def test_histograms_ascend_and_count_up(counted: str) -> None:
 
 def test_percentiles_come_from_merged_bins() -> None:
     """The 99 % response time of a mixed point is that of all its I/Os, and no average of two percentiles."""
-    reads = transfers(histogram=Histogram.of(((10, 900),)))
-    writes = transfers(histogram=Histogram.of(((20, 85), (5000, 15))))
+    reads = transfers(histogram=Histogram.from_bins(((10, 900),)))
+    writes = transfers(histogram=Histogram.from_bins(((20, 85), (5000, 15))))
     mixed = measurement(read=reads, write=writes)
 
     assert percentiles_ns((mixed.histogram,), (90,))[0] == 10
@@ -137,8 +137,8 @@ def test_percentile_is_the_first_bin_that_reaches_it(histogram: Histogram, perce
 
 def test_five_nines_need_a_hundred_thousand() -> None:
     """With 99 999 I/Os nobody can tell the 99.999 % response time, with 100 000 it is the second largest."""
-    assert percentiles_ns((Histogram.of(((1, 99_999),)),), (FIVE_NINES,))[0] is None
-    assert percentiles_ns((Histogram.of(((1, 99_998), (2, 1), (3, 1))),), (FIVE_NINES,))[0] == 2
+    assert percentiles_ns((Histogram.from_bins(((1, 99_999),)),), (FIVE_NINES,))[0] is None
+    assert percentiles_ns((Histogram.from_bins(((1, 99_998), (2, 1), (3, 1))),), (FIVE_NINES,))[0] == 2
     assert percentiles_ns((Histogram(),), (50,))[0] is None
 
 
@@ -193,7 +193,7 @@ def test_a_point_measured_twice_is_refused() -> None:
     """Two measurements with the same key cannot be told apart by it, and are not."""
     twice = MeasuredRound(number=1, measurements=(measurement(), measurement()), complete=True)
     with pytest.raises(ValueError, match="round 1 measured a point twice"):
-        twice.by(lambda stimulus: stimulus.cell)
+        twice.keyed_by(lambda stimulus: stimulus.cell)
     with pytest.raises(ValueError, match="round 1 has 2 points for a tracked variable"):
         twice.value(Tracked(metric="iops", read_percent=0, block_size_kib=4))
 
@@ -203,9 +203,9 @@ def test_points_are_keyed_as_the_test_wants() -> None:
     stimuli = [stimulus(thread_count=threads, queue_depth=depth) for threads in (2, 1) for depth in (2, 1)]
     measured = MeasuredRound(number=1, measurements=tuple(map(measurement, stimuli)), complete=True)
 
-    assert [demand.label for demand in measured.by(lambda each: each.demand)] == ["T2Q2", "T2Q1", "T1Q2", "T1Q1"]
+    assert [demand.label for demand in measured.keyed_by(lambda each: each.demand)] == ["T2Q2", "T2Q1", "T1Q2", "T1Q1"]
     with pytest.raises(ValueError, match="twice"):
-        measured.by(lambda each: each.cell)
+        measured.keyed_by(lambda each: each.cell)
 
 
 def test_value_at_a_demand() -> None:
@@ -232,8 +232,8 @@ def test_metrics(metric: MetricName, value: float) -> None:
         seconds=1.0, read_ios=1000, write_ios=500, read_bytes=4_096_000, write_bytes=2_048_000, average_response_us=400
     )
 
-    assert METRICS[metric].of(point) == pytest.approx(value)
-    assert METRICS[metric].of(cut) == pytest.approx(value)
+    assert METRICS[metric].read(point) == pytest.approx(value)
+    assert METRICS[metric].read(cut) == pytest.approx(value)
 
 
 def test_response_time_of_several_measurements() -> None:

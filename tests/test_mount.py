@@ -33,4 +33,4 @@ def test_the_nearest_and_latest_mount_is_the_files(tmp_path: Path) -> None:
 def test_a_host_that_does_not_tell_is_taken_at_its_word(tmp_path: Path) -> None:
     """Without a table of mounts nothing is guessed."""
     (found,) = mount("/x", tmp_path)
-    assert found.setting.judgement == "not told"
+    assert found.setting.judgement == "unknown"

@@ -291,7 +291,7 @@ def _reading(written: int, detected: int, corrected: int) -> Health:
     raw[72:76], raw[76:80] = detected.to_bytes(4, "little"), corrected.to_bytes(4, "little")
     raw[97] = 0
     found = decode(bytes(raw))
-    return Health(at="", figures=found.figures, unread=(), evidence=())
+    return Health(read_at="", figures=found.figures, unread=(), evidence=())
 
 
 def test_two_pages_give_differences_and_faults() -> None:

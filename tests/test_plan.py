@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from snia_pts.cli.text.plan import besides
 from snia_pts.model.array import BuiltArray, Layout, Member
-from snia_pts.model.dut import SupposedSpeed
+from snia_pts.model.dut import AssumedSpeed
 from snia_pts.model.steps import Step, Stimulus
 from snia_pts.procedures.estimator import Assumptions, Estimate, Plan, PurgeKind, plan
 from snia_pts.spec import MetricName, TestClass, Tracked
@@ -21,9 +21,9 @@ from tests.courses import Behaviour, brief, course, whole_runs
 from tests.strategies import CLASSES, EVERY, TESTS, VERSIONS, dut, spec_of
 
 
-def at(speed: float) -> SupposedSpeed:
+def at(speed: float) -> AssumedSpeed:
     """Return a speed that is the same all the time."""
-    return SupposedSpeed.constant(speed)
+    return AssumedSpeed.constant(speed)
 
 
 ASSUMED = Assumptions(speed=at(500), overhead_seconds=0)
@@ -235,7 +235,7 @@ def test_reads_write_nothing() -> None:
 
 def test_each_way_has_its_speed() -> None:
     """What reads faster than it writes writes at 65/35 all the time, and at 95/5 what its reads leave it."""
-    faster = replace(ASSUMED, speed=SupposedSpeed(read=1000, write=500, least=100, source=""))
+    faster = replace(ASSUMED, speed=AssumedSpeed(read=1000, write=500, minimum_write=100, source=""))
     for percent, mb_per_second in ((65, 500), (95, 1000 * 5 / 95)):
         course_of = plan(spec_of("iops", "1.1", rounds__read_percents=(0, percent)), dut(), faster).longest
         assert course_of.steps[2].written_bytes == pytest.approx(8 * 60 * MB * (500 + mb_per_second), rel=1e-9)
@@ -243,7 +243,7 @@ def test_each_way_has_its_speed() -> None:
 
 def test_the_longest_time_is_the_slowest_drives() -> None:
     """Twice 960 GB at 3500 MB/s in the shortest course, at 100 in the longest; what is written is the same."""
-    speed = SupposedSpeed(read=7000, write=3500, least=100, source="")
+    speed = AssumedSpeed(read=7000, write=3500, minimum_write=100, source="")
     found = plan(spec_of("iops"), dut(), replace(ASSUMED, speed=speed))
 
     assert found.shortest.steps[1].seconds == pytest.approx(2 * C / (3500 * MB))
@@ -270,7 +270,7 @@ def test_a_bad_speed_is_none() -> None:
     """No device is at least faster than at most, or does nothing."""
     for least in (0.0, 501.0):
         with pytest.raises(ValueError, match="least speed"):
-            SupposedSpeed(read=600, write=500, least=least, source="")
+            AssumedSpeed(read=600, write=500, minimum_write=least, source="")
 
 
 speeds = st.floats(0.5, 20_000)
@@ -365,7 +365,7 @@ def test_the_members_of_an_array_are_written_over_in_each_purge(
         Member(path=path, model="", serial="", firmware="", capacity_bytes=1000 * GB) for path in layout.members
     )
     target = dut(array=BuiltArray(layout=layout, version="", members=members))
-    found = plan(spec_of(test), target, replace(ASSUMED, purging=purging))
+    found = plan(spec_of(test), target, replace(ASSUMED, purge=purging))
     purges = [step for step in found.longest.steps if step.kind == "purge"]
 
     assert {step.written_bytes for step in purges} == {passes * 2000 * GB}

@@ -49,7 +49,7 @@ def planned(preset: Preset, test: str) -> Plan:
 
 def rehearsed(preset: Preset, test: str, seed: int, folder: Path) -> tuple[float, int]:
     """Return the seconds that a rehearsal took besides its purges, and the bytes that it wrote."""
-    laboratory = SimulatedLaboratory(preset, seed=seed, evidence=folder, began=BEGAN)
+    laboratory = SimulatedLaboratory(preset, seed=seed, evidence=folder, started=BEGAN)
     came: list[Outcome] = []
 
     def answered(step: Step) -> Iterator[Outcome]:

@@ -17,12 +17,12 @@ import pytest
 from snia_pts.cli.main import main
 from snia_pts.cli.text.plan import plan_json, plan_lines, suite_lines
 from snia_pts.lab.process import program as process
-from snia_pts.model.dut import SupposedSpeed
+from snia_pts.model.dut import AssumedSpeed
 from snia_pts.procedures.estimator import Assumptions, PurgeKind, plan
 from snia_pts.runner.setup import TestEstimate
 from snia_pts.spec import Axis, Spec
 from snia_pts.spec.limits import Limit
-from snia_pts.spec.profile_reader import read_profile, shipped
+from snia_pts.spec.profile_reader import read_profile, builtin_profiles
 from tests import profiles
 from tests.drives import MIB, filled, loop_device, make_ext4, mounted, need_program, need_root
 from tests.strategies import TESTS, dut, spec_of
@@ -33,14 +33,14 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
 
 
-def planned(spec: Spec, purging: PurgeKind = "own") -> TestEstimate:
+def planned(spec: Spec, purging: PurgeKind = "device") -> TestEstimate:
     """Return the plan of a test, or a profile, on 960 GB."""
-    speed = SupposedSpeed.constant(500)
-    assumed = Assumptions(speed=speed, overhead_seconds=0.3, between_seconds=0.03, purging=purging)
+    speed = AssumedSpeed.constant(500)
+    assumed = Assumptions(speed=speed, overhead_seconds=0.3, between_seconds=0.03, purge=purging)
     return TestEstimate(dut=dut(), spec=spec, plan=plan(spec, dut(), assumed), deviations=())
 
 
-def text_of(spec: Spec, purging: PurgeKind = "own") -> str:
+def text_of(spec: Spec, purging: PurgeKind = "device") -> str:
     return "\n".join(plan_lines(planned(spec, purging), dut()))
 
 
@@ -69,7 +69,7 @@ def test_an_overwrite_is_in_the_plan(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_the_words_tell_whether_the_purge_is_counted() -> None:
     """The drive's own takes a time that nobody knows; an overwrite takes a known one; what is left out takes none."""
-    own, overwrite, none = (text_of(spec_of("iops"), purging) for purging in ("own", "overwrite", "none"))
+    own, overwrite, none = (text_of(spec_of("iops"), purging) for purging in ("device", "overwrite", "none"))
 
     assert ("1 x, not counted" in row(own, "Purge"), "besides the purge" in own) == (True, True)
     assert ("960 GB" in row(overwrite, "Purge"), "besides" in overwrite) == (True, False)
@@ -80,7 +80,7 @@ def test_the_words_tell_whether_the_purge_is_counted() -> None:
 def test_a_purge_that_is_left_out_is_no_step_for_programs() -> None:
     """Its JSON has none, and says why."""
     told = plan_json(planned(spec_of("iops"), "none"), dut())
-    assert told["assumptions"]["purging"] == "none"
+    assert told["assumptions"]["purge"] == "none"
     assert [step["kind"] for step in told["shortest"]["steps"]] == ["continuous", "round"]
     assert [step["kind"] for step in told["longest"]["steps"]] == ["continuous", "round"]
 
@@ -171,7 +171,7 @@ def test_many_limits_are_no_second_page() -> None:
 # -- how long it is ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spec", [*map(spec_of, TESTS), *(read_profile(name).spec for name in shipped())])
+@pytest.mark.parametrize("spec", [*map(spec_of, TESTS), *(read_profile(name).spec for name in builtin_profiles())])
 def test_a_plan_is_a_page(spec: Spec) -> None:
     """Of each test and each profile; what stands together adds up to the whole, and nothing is said of a drive's time
     that is none.
@@ -276,13 +276,13 @@ def _full_folder(stack: ExitStack) -> None:
         (None, "iops x.img --size 900T", 10, "free space"),
         (_foreign, "all x.img --overwrite --size 900T", 10, "free space"),
         (None, "iops none/x.img --size 1M", 6, "none does not exist"),
-        (None, "iops x.img --size 100K", 10, "cannot hold one block"),
+        (None, "iops x.img --size 100K", 10, "is less than one block"),
         (_full_folder, "iops x.img --size 8M --run-dir full", 5, "not empty"),
         (_full_folder, "all x.img --size 8M --run-dir full", 5, "not empty"),
         (_full_folder, "iops x.img --size 8M --run-dir full/note", 5, "note"),
         (_full_folder, "iops x.img --size 8M --run-dir full/note/run", 5, "Not a directory"),
         (_immutable, "iops x.img --overwrite", 10, "Operation not permitted"),
-        (None, "profile run etcd-fsync x.img --size 32M --axis fio.rate=fast", 2, "fio does not take"),
+        (None, "profile run etcd-fsync x.img --size 32M --axis fio.rate=fast", 2, "fio rejects the options"),
         (None, "profile run etcd-fsync x.img --size 32M --axis host.scheduler=nosuch", 10, "scheduler"),
     ],
 )

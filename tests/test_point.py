@@ -63,7 +63,7 @@ def begun_in(asked: Stimulus, at: tuple[float, ...]) -> list[int]:
     """Return how many points are begun when one is looked at first after so many seconds, and in ticks after others."""
     each, point = Round(None, None), at_work(asked, at[0])
     seen: list[float] = []
-    tick = each.upcoming.during(point, lambda elapsed, _: seen.append(elapsed))
+    tick = each.upcoming.tick_for(point, lambda elapsed, _: seen.append(elapsed))
     counts = [len(each.begun)]
     for elapsed in at[1:]:
         point.program.started_ns = time.monotonic_ns() - round(1e9 * elapsed)
@@ -121,10 +121,10 @@ def test_what_keeps_a_point_from_being_begun_waits_for_the_one_before(error: Exc
     """No error comes out of a tick, nor of the taking: who measures tells what was measured first."""
     each = Round(None, error)
     assert each.upcoming.take() is each.begun[0]
-    each.upcoming.during(at_work(stimulus(seconds=10), 8.0), lambda *_: None)(9.0, 0)
+    each.upcoming.tick_for(at_work(stimulus(seconds=10), 8.0), lambda *_: None)(9.0, 0)
 
     assert each.upcoming.take() is None
-    assert each.upcoming.trouble is error
+    assert each.upcoming.deferred_error is error
 
 
 def test_every_point_that_was_begun_is_ended() -> None:
@@ -132,6 +132,6 @@ def test_every_point_that_was_begun_is_ended() -> None:
     each = Round(None, None, None)
     with each.left:
         each.upcoming.take()
-        each.upcoming.during(at_work(stimulus(seconds=1)), lambda *_: None)
+        each.upcoming.tick_for(at_work(stimulus(seconds=1)), lambda *_: None)
 
     assert [cast("Any", point.program).ended for point in each.begun] == [True, True]

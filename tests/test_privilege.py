@@ -121,7 +121,7 @@ def test_what_may_not_be_read_is_told(verb: str, locked: str, theirs: Path, capf
         return
     assert code == 14
     assert "Permission denied" in said.out + said.err
-    assert "as the user whose run it is" in said.out + said.err
+    assert "as the owner of the run" in said.out + said.err
 
 
 @pytest.mark.root

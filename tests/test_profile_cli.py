@@ -23,7 +23,7 @@ from snia_pts.record.replay import assess
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.result import TestResult
 from snia_pts.spec import ProfileSpec
-from snia_pts.spec.profile_reader import profile_path, read_profile, shipped
+from snia_pts.spec.profile_reader import profile_path, read_profile, builtin_profiles
 from tests.drives import content, filled, loop_device, make_ext4, mounted, need_root
 
 QUIET = ("--to", "none", "--progress", "none")
@@ -62,7 +62,7 @@ def figures(found: TestResult) -> dict[str, Any]:
 
 def test_all_shipped_are_tried_here() -> None:
     """Whoever ships a profile more tells here how to run it briefly."""
-    assert tuple(SHORT) == shipped()
+    assert tuple(SHORT) == builtin_profiles()
 
 
 @pytest.mark.parametrize("name", SHORT)
@@ -244,7 +244,7 @@ def test_what_others_made_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFi
     assert (run(*words), content(own)) == (8, before)
     assert run(*words, "--overwrite") in (0, 19)
     assert own.exists()
-    assert "is left there: snia-pts did not create it" in capsys.readouterr().err
+    assert "was not removed: snia-pts did not create it" in capsys.readouterr().err
 
 
 def test_a_second_run_takes_nothing_from_the_first(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_nothing_is_left_where_a_run_cannot_begin(tmp_path: Path, capsys: pytest
     """An option that fio does not take, and a setting that this target lacks: one sentence, no folder, no file."""
     words = ("etcd-fsync", tmp_path, "--range", "100K", "--run-dir", tmp_path / "run")
     assert run(*words, "--axis", "fio.rate=abc") == 2
-    assert "fio does not take fdatasync=1, direct=0, ioengine=sync, rate=abc" in " ".join(
+    assert "fio rejects the options fdatasync=1, direct=0, ioengine=sync, rate=abc" in " ".join(
         sorted(capsys.readouterr().err.split("\n"))
     ).replace("direct=0, fdatasync=1", "fdatasync=1, direct=0")
     assert run(*words, "--axis", "host.scheduler=no-such-one") == 10
@@ -314,8 +314,8 @@ def test_nothing_is_left_where_a_run_cannot_begin(tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [
-        (("queue-depth", "{}"), 2, "goes over its whole target"),
-        (("etcd-fsync", "{}", "--size", "1M"), 10, "it holds 1.049 MB, and fdatasync wants 23.07 MB"),
+        (("queue-depth", "{}"), 2, "uses its whole target"),
+        (("etcd-fsync", "{}", "--size", "1M"), 10, "its capacity is 1.049 MB, but fdatasync needs 23.07 MB"),
         (("etcd-fsync", "{}/no/x", "--size", "32M"), 6, "does not exist"),
         (("no-such", "{}"), 2, "There is no profile"),
         (("etcd-fsync", "{}", "--repeats", "x"), 2, "--repeats x: not a number"),
@@ -364,7 +364,7 @@ def test_profiles_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> No
     """By name and title; as they stand in their file."""
     assert main(["profile", "list"]) == 0
     told = capsys.readouterr().out
-    assert all(name in told and read_profile(name).spec.title in told for name in shipped())
+    assert all(name in told and read_profile(name).spec.title in told for name in builtin_profiles())
     assert main(["profile", "show", "etcd-fsync"]) == 0
     assert capsys.readouterr().out == profile_path("etcd-fsync").read_text()
 

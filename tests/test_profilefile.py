@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from snia_pts.errors import SniaPtsError, SpecError, UsageError
 from snia_pts.lab import fio
-from snia_pts.model.steps import SAME_PLACES
+from snia_pts.model.steps import SAME_OFFSETS
 from snia_pts.procedures.profile import points
 from snia_pts.spec import ProfileSpec
-from snia_pts.spec.fio_options import ALLOWED, ENGINES, refused, spoken
-from snia_pts.spec.profile_reader import Changes, parse_axis, profile_path, read_profile, shipped
+from snia_pts.spec.fio_options import ALLOWED, ENGINES, rejection_reason, fio_value
+from snia_pts.spec.profile_reader import Changes, parse_axis, profile_path, read_profile, builtin_profiles
 from tests.strategies import dut
 
 HEAD = 'format = 1\ntitle = "T"\ndescription = "d"\nsource = "s"\n'
@@ -37,7 +37,7 @@ def written(folder: Path, *lines: str, head: str = HEAD, name: str = "p.toml") -
     return path
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", builtin_profiles())
 def test_a_copy_is_the_shipped_one(name: str, tmp_path: Path) -> None:
     """A profile is found by its name; a copy of it, by its path, is the same, and neither differs from itself."""
     copy = tmp_path / f"{name}.toml"
@@ -185,13 +185,13 @@ def test_any_axis_is_taken_or_refused(text: str) -> None:
 )
 def test_options_add_no_lines(option: str, value: Any) -> None:
     """An option that is allowed stands in the job file once, as one line that fio can take for no other."""
-    if refused(option, value):
+    if rejection_reason(option, value):
         return
     asked = next(iter(points(profile_of(option, value), dut()))).stimulus
     lines = fio.job_file(asked, "/x", "libaio", 1 << 61).splitlines()
     named = [line for line in lines if line.startswith(f"{option}=")]
     expected = (
-        "0" if option == SAME_PLACES else spoken(value)
+        "0" if option == SAME_OFFSETS else fio_value(value)
     )  # the seed repeats the places, whatever the version of fio
     assert named == [f"{option}={expected}"]
     assert not set("\\$#;\n\"' ") & set(named[0])
@@ -201,7 +201,7 @@ def test_options_add_no_lines(option: str, value: Any) -> None:
 def profile_of(option: str, value: Any) -> ProfileSpec:
     """Return a profile with one option of fio."""
     base = profile(profile_path("queue-depth"))
-    workload = base.workload[0].having("queue_depth", 1).having(f"fio.{option}", value)
+    workload = base.workload[0].with_axis_value("queue_depth", 1).with_axis_value(f"fio.{option}", value)
     return ProfileSpec(name="p", title="P", description="p", source="s", workload=(workload,))
 
 
@@ -256,7 +256,7 @@ FORBIDDEN = (
 @pytest.mark.parametrize("option", FORBIDDEN)
 def test_what_the_suite_rests_on_is_refused(option: str) -> None:
     """Such an option is none of a profile's."""
-    assert refused(option, 1)
+    assert rejection_reason(option, 1)
 
 
 def test_engines_do_io_on_the_target_alone() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from snia_pts.cli.text.progress import Progress, choose_mode
 from snia_pts.errors import Interrupted
-from snia_pts.model.dut import SupposedSpeed
+from snia_pts.model.dut import AssumedSpeed
 from snia_pts.model.measurement import Outcome
 from snia_pts.model.steps import Round, Step
 from snia_pts.procedures.estimator import Assumptions, plan
@@ -35,7 +35,7 @@ class Screen(io.StringIO):
 
 def following(spec: Spec, mode: str, stream: io.StringIO, now: list[float]) -> Progress:
     """Return the progress of a test, by a clock that stands at ``now``."""
-    planned = plan(spec, samples.dut(), Assumptions(speed=SupposedSpeed.constant(500), overhead_seconds=0.25))
+    planned = plan(spec, samples.dut(), Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.25))
     return Progress(spec, planned, mode, stream, clock=lambda: now[0])
 
 
@@ -191,7 +191,7 @@ def test_each_point_of_a_profile_is_a_line(folder: RunFolder) -> None:
 def test_a_profile_tells_what_is_left_of_it(folder: RunFolder) -> None:
     """On a terminal the point that runs is shown, which step of how many it is, and the time until all are over."""
     spec = profiles.shipped("queue-depth", repeats=1)
-    supposed = Assumptions(speed=SupposedSpeed.constant(500), overhead_seconds=0.25)
+    supposed = Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.25)
     steps = plan(spec, samples.dut(), supposed).shortest.steps
     text = followed(spec, folder, "line", steps[-1].seconds)
     shown = [line.strip() for line in text.split("\r") if "step" in line]
@@ -202,7 +202,7 @@ def test_a_profile_tells_what_is_left_of_it(folder: RunFolder) -> None:
 
 def test_a_profile_that_ends_with_an_amount_promises_no_time(folder: RunFolder) -> None:
     """Nobody knows how long its I/Os take: what is planned, and what is left, is that or more."""
-    spec, speed = profiles.shipped("etcd-fsync"), SupposedSpeed(read=9000, write=4000, least=500, source="")
+    spec, speed = profiles.shipped("etcd-fsync"), AssumedSpeed(read=9000, write=4000, minimum_write=500, source="")
     planned, stream = plan(spec, samples.dut(), Assumptions(speed=speed, overhead_seconds=0.25)), io.StringIO()
     Progress(spec, planned, "log", stream).begin()
 
@@ -288,7 +288,7 @@ def test_a_reader_that_is_gone_stops_no_test(folder: RunFolder) -> None:
 def test_what_is_planned_of_a_simulated_drive_is_virtual(simulated: bool) -> None:
     """Its hours are none of the operator's."""
     spec, stream = read_specification("iops", "2.0.2", "enterprise").spec, io.StringIO()
-    planned = plan(spec, samples.dut(), Assumptions(speed=SupposedSpeed.constant(500), overhead_seconds=0.25))
+    planned = plan(spec, samples.dut(), Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.25))
     Progress(spec, planned, "log", stream, simulated=simulated).begin()
     assert ("of virtual time" in stream.getvalue()) == simulated
 
@@ -298,7 +298,7 @@ def test_a_resumed_run_speaks_from_where_it_goes_on() -> None:
     spec = read_specification("iops", "2.0.2", "enterprise", overrides=NINE_ROUNDS).spec
     answered, _ = samples.answers(spec, samples.dut(), rounds=9)
     now, stream = [0.0], io.StringIO()
-    planned = plan(spec, samples.dut(), Assumptions(speed=SupposedSpeed.constant(500), overhead_seconds=0.25))
+    planned = plan(spec, samples.dut(), Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.25))
     progress = Progress(spec, planned, "log", stream, clock=lambda: now[0], resumed=True)
     told = [(step, outcome) for step, outcomes in answered for outcome in outcomes]
     rounds = [place for place, (step, _) in enumerate(told) if isinstance(step, Round)]

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from snia_pts.cli.main import main
 from snia_pts.errors import UsageError
 from snia_pts.model.raid import (
-    MIN_DISKS,
     LINKS,
+    MIN_DISKS,
     Array,
+    ArrayWorkload,
     LinkSpeed,
     Throughput,
-    ArrayWorkload,
     disk_work,
     disks_iops,
     disks_mb_per_second,

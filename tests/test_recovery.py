@@ -71,13 +71,13 @@ def test_recovered_is_what_stays_at_the_threshold_to_the_end(speeds: list[int], 
     assert (found.reference, found.group) == ("AG 1", "AG 3")
     assert found.baseline == pytest.approx(100)
     kept = [speed >= 100 - TOLERANCE_PERCENT for speed in speeds]
-    assert (found.stay.seconds is not None) == dwelt(kept, seconds)
-    if found.stay.seconds is not None:
-        place = round(found.stay.seconds / seconds)
+    assert (found.time.seconds is not None) == dwelt(kept, seconds)
+    if found.time.seconds is not None:
+        place = round(found.time.seconds / seconds)
         assert all(kept[place:])
         assert place == 0 or not kept[place - 1]
-    assert found.stay.reached_seconds == (kept.index(True) * seconds if any(kept) else None)
-    assert found.stay.measured_seconds == len(speeds) * seconds
+    assert found.time.reached_seconds == (kept.index(True) * seconds if any(kept) else None)
+    assert found.time.measured_seconds == len(speeds) * seconds
 
 
 @given(SPEEDS)
@@ -94,8 +94,8 @@ def test_a_late_dip_is_no_recovery_before_it() -> None:
     found = recovery.recovery(groups([50, 95, 95, 95, 80]))
 
     assert found is not None
-    assert found.stay.seconds is None
-    assert found.stay.reached_seconds == 60
+    assert found.time.seconds is None
+    assert found.time.reached_seconds == 60
 
 
 def test_a_last_good_second_is_no_recovery() -> None:
@@ -103,16 +103,16 @@ def test_a_last_good_second_is_no_recovery() -> None:
     for bad, good, seconds, stayed in ((9, 1, 1.0, 1), (59, 1, 60.0, 60), (56, 4, 60.0, 240)):
         found = recovery.recovery(groups([50] * bad + [95] * good, seconds=seconds))
         assert found is not None
-        assert found.stay.seconds is None
-        assert found.stay.stayed_seconds == pytest.approx(stayed)
+        assert found.time.seconds is None
+        assert found.time.in_band_seconds == pytest.approx(stayed)
     found = recovery.recovery(groups([50] * 55 + [95] * 5))
     assert found is not None
-    assert found.stay.seconds == pytest.approx(55 * 60)
+    assert found.time.seconds == pytest.approx(55 * 60)
 
 
 def test_just_the_threshold_is_recovered() -> None:
     """90 % of the baseline is enough, a little less is not."""
-    assert [found.stay.seconds for speed in (90.0, 89.9) if (found := recovery.recovery(groups([speed])))] == [0, None]
+    assert [found.time.seconds for speed in (90.0, 89.9) if (found := recovery.recovery(groups([speed])))] == [0, None]
 
 
 def test_the_baseline_is_the_end_of_the_first_group() -> None:
@@ -142,7 +142,7 @@ def test_a_stub_at_the_end_decides_nothing() -> None:
     last.add([replace(sample(), seconds=5.0, ended_seconds=5.0, write_bytes=MB)], None)
     found = recovery.recovery([group("AG 1", [100] * 9), last])
     assert found is not None
-    assert found.stay.seconds == 0
+    assert found.time.seconds == 0
     assert found.lowest_percent == pytest.approx(95)
 
     stub = group("AG 3", [20], seconds=0.2)
@@ -157,7 +157,7 @@ def test_what_is_too_short_for_a_rate_has_none() -> None:
     found = recovery.recovery([group("AG 1", [100] * 9), group("AG 3", [100], seconds=0.05)])
     assert found is not None
     assert math.isnan(found.lowest_percent)
-    assert found.stay.seconds is None
+    assert found.time.seconds is None
 
 
 @pytest.mark.parametrize(
@@ -183,8 +183,8 @@ def test_of_the_standards_groups_the_third_recovers_to_the_first(pts: str) -> No
 
     assert found is not None
     assert (found.reference, found.group) == ("AG 1", "AG 3")
-    assert found.stay.seconds is not None
-    assert 0 < found.stay.seconds < 3600
+    assert found.time.seconds is not None
+    assert 0 < found.time.seconds < 3600
     assert found.lowest_percent < 60
 
 

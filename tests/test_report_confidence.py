@@ -36,7 +36,7 @@ def line_of(bins: dict[int, int], *, maximum_ns: int | None = None, seconds: flo
             response_min_ns=min(bins),
             response_mean_ns=sum(edge * count for edge, count in bins.items()) / ios,
             response_max_ns=maximum_ns or max(bins),
-            histogram=Histogram.of(bins.items()),
+            histogram=Histogram.from_bins(bins.items()),
         )
     stimulus = strategies.stimulus(thread_count=1, queue_depth=1)
     line = TimeLine(phase="histogram", part="", stimulus=stimulus)

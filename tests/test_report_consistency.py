@@ -35,7 +35,7 @@ def line(ios: list[int], seconds: float = 60.0) -> TimeLine:
     """Return a time line of samples with so many I/Os each."""
     made = TimeLine(phase="stimulus", part="", stimulus=STIMULUS)
     for number, count in enumerate(ios, start=1):
-        made.take(sample(number=number, ended_seconds=number * seconds, seconds=seconds, write_ios=count, read_ios=0))
+        made.add_sample(sample(number=number, ended_seconds=number * seconds, seconds=seconds, write_ios=count, read_ios=0))
     return made
 
 
@@ -122,7 +122,7 @@ def test_write_saturation_has_the_page() -> None:
 def test_a_sample_that_was_cut_short_does_not_count() -> None:
     """A stimulus ends at its limit, in the midst of a sample, with fewer threads: that is not the drive's worst."""
     made = line([6_000_000] * 240)
-    made.take(sample(number=241, ended_seconds=14400.004, seconds=0.004, write_ios=128, read_ios=0))
+    made.add_sample(sample(number=241, ended_seconds=14400.004, seconds=0.004, write_ios=128, read_ios=0))
     found = told(made)
     assert found["Worst, best sample"] == "100000 IOPS, 100000 IOPS"
     assert found["Samples"] == "60 of 1 min 00 s each, the last 1 h 00 min; 1 sample cut short left out"

@@ -197,7 +197,7 @@ def test_rounds_are_those_that_steady_state_was_judged_on() -> None:
     tracked = [variable for variable, _ in loop.window.determinations]
 
     assert [row[table.column("value")] for row in table.rows] == [
-        METRICS[variable.metric].of(each.point(variable)) for each in loop.complete for variable in tracked
+        METRICS[variable.metric].read(each.point(variable)) for each in loop.complete for variable in tracked
     ]
     inside = {row[table.column("round")] for row in table.rows if row[table.column("in_window")]}
     assert inside == set(loop.window.numbers)
@@ -313,7 +313,7 @@ def test_a_workbook_has_a_part_of_a_long_line_and_says_so() -> None:
     """A day of seconds is thinned in the workbook, which is made with every report; CSV and JSON have all of it."""
     seconds = [("settling.sample_seconds", 1.0), ("settling.stride_samples", 900), ("saturation.capacities", 100)]
     result = samples.result_of("wsat", pts="1.1", steady=False, overrides=seconds)
-    (thinned,) = (each for each in data.tables(result, most_samples=10_000) if each.name.startswith("samples-"))
+    (thinned,) = (each for each in data.tables(result, max_samples=10_000) if each.name.startswith("samples-"))
     (whole,) = (each for each in data.tables(result) if each.name.startswith("samples-"))
 
     assert whole.title == "Samples: stimulus"

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.analysis.operating_points import demand_means, operating_points
-from snia_pts.model.time_series import COLUMNS, VITALS
+from snia_pts.model.time_series import COLUMNS, TELEMETRY_COLUMNS
 from snia_pts.report.figures import columns, demand_figures, surface
 from snia_pts.report.figures import render as drawing
 from snia_pts.report.figures.figure import Side
@@ -221,7 +221,7 @@ def test_judged_samples_are_found_by_their_time(missing: int) -> None:
     line, sampling = result.time_line("PC"), result.sampling
     assert line is not None
     assert sampling is not None
-    columns = {name: getattr(line, name) for name in (*COLUMNS, *VITALS)}
+    columns = {name: getattr(line, name) for name in (*COLUMNS, *TELEMETRY_COLUMNS)}
     shorter = replace(line, **{name: values[:missing] + values[missing + 1 :] for name, values in columns.items()})
     others = tuple(shorter if each is line else each for each in result.time_lines)
     moved = [replace(each, row=(each.row or 0) - ((each.row or 0) > missing)) for each in sampling.rounds]
@@ -312,7 +312,7 @@ def test_without_host_cpu_utilisation_there_is_no_p8_and_the_summary_says_so() -
     result = result_of("dirth")
     (loop,) = result.loops
     last = loop.rounds[-1]
-    unknown = replace(last.measurements[0], vitals=None)
+    unknown = replace(last.measurements[0], telemetry=None)
     rounds = (*loop.rounds[:-1], replace(last, measurements=(unknown, *last.measurements[1:])))
     report = build(replace(result, loops=(replace(loop, rounds=rounds),)))
     assert "P8" not in plots(report)
@@ -342,7 +342,7 @@ def test_the_summary_has_the_operating_points() -> None:
         assert row[0] == point.name
         assert f"TC {point.demand.thread_count}/QD {point.demand.queue_depth}" in row[1]
         shown = [float(cell.replace("\N{NARROW NO-BREAK SPACE}", "")) for cell in row[2:5]]
-        assert shown == pytest.approx([point.wanted_iops, point.iops, point.art_ms], rel=1e-3)
+        assert shown == pytest.approx([point.target_iops, point.iops, point.art_ms], rel=1e-3)
     choice = {row[0]: row[1] for row in found["How the operating points were chosen"].rows}
     assert choice["Tolerance"].startswith("2 % (of this suite)")
     for point in found_points[:2]:

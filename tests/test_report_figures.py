@@ -73,7 +73,7 @@ def series(result: TestResult, at: tuple[int, int]) -> list[tuple[float, float]]
     """Return the IOPS of a place of the matrix in every round."""
     loop = result.loop()
     assert loop
-    return [(each.number, each.by(matrices.size_and_mix)[at].iops) for each in loop.rounds]
+    return [(each.number, each.keyed_by(matrices.size_and_mix)[at].iops) for each in loop.rounds]
 
 
 SHAPES: dict[str, dict[str, Any]] = {

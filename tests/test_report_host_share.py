@@ -19,6 +19,7 @@ from snia_pts.report.pages import Prose
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
+from snia_pts.results.warnings import run_warnings
 from tests import samples
 
 
@@ -71,8 +72,8 @@ def test_what_the_host_set_is_marked(
 
     assert len(cells) == count * matrices_of_them
     assert explained
-    assert result.warnings[0].what == "host-limited"
-    assert "RND" in result.warnings[0].detail or "SEQ" in result.warnings[0].detail
+    assert run_warnings(result)[0].what == "host-limited"
+    assert "RND" in run_warnings(result)[0].detail or "SEQ" in run_warnings(result)[0].detail
 
 
 @pytest.mark.parametrize("test", ["iops", "latency", "throughput", "dirth"])
@@ -111,17 +112,17 @@ def test_the_provenance_tells_the_ceiling_of_the_host() -> None:
     judged = {row[0]: row[1] for row in found["Host or drive?"].rows}
 
     assert judged["Points judged"] == "56 points: 7 set by the host, 49 not set by the host, 0 cannot be told"
-    assert judged["Signs of the host"] == "the engine used the CPU time that it could get (35 measurements)"
+    assert judged["Signs of the host"] == "the engine used the available CPU time (35 measurements)"
     assert [row[0] for row in found["Ceiling of the host, without a drive"].rows][:2] == [
         "RND reads, any size",
         "RND writes, 1024 KiB",
     ]
     bare = {row[0]: row[1] for row in tables(samples.result_of("iops"))["Host or drive?"].rows}
     assert bare["Ceiling of the host"].startswith("not calibrated")
-    assert bare["Why it cannot be told"] == "nothing is known of the engine's CPU time (280 measurements)"
+    assert bare["Why it cannot be told"] == "the CPU time of the engine is unknown (280 measurements)"
     simulated = samples.result_of("iops", device=samples.dut(kind="simulated"))
     assert "Host or drive?" not in tables(simulated)
-    assert all(warning.what != "host-limited" for warning in simulated.warnings)
+    assert all(warning.what != "host-limited" for warning in run_warnings(simulated))
 
 
 def test_result_xml_tells_it_of_each_measurement_and_point() -> None:

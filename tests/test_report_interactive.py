@@ -133,8 +133,8 @@ def test_a_run_that_could_not_be_reported_does_not_begin(
     assert main(argv) == ReportError.exit_code
     told = capsys.readouterr().err
     assert "plotly" in told
-    assert "Nothing was made." in told
-    assert "leave interactive out of --to" in told
+    assert "No report was written." in told
+    assert "omit interactive from --to" in told
     assert not (tmp_path / "run").exists()
 
 

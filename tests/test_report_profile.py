@@ -35,7 +35,7 @@ from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
 from snia_pts.spec import Axis, Scalar
-from snia_pts.spec.profile_reader import shipped
+from snia_pts.spec.profile_reader import builtin_profiles
 from tests import profiles
 
 
@@ -100,7 +100,7 @@ TITLES = {
 }
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", builtin_profiles())
 def test_every_shipped_profile_has_the_pages_that_its_axes_ask_for(name: str) -> None:
     """Lines over one quantity, surfaces over two, curves over zones, bars over none; and no report is too long."""
     result = profiles.result(profiles.shipped(name), sync_us=5000.0 if name == "etcd-fsync" else 0.0)
@@ -275,7 +275,7 @@ def staged_result(repeats: int = 3) -> TestResult:
     )
 
     def rate(point: Point, number: int) -> float:
-        slow = {1: 0.5, 8: 0.25}[point.workload.queue_depth] if point.place["host.governor"] == "powersave" else 1.0
+        slow = {1: 0.5, 8: 0.25}[point.workload.queue_depth] if point.axis_values["host.governor"] == "powersave" else 1.0
         return 1000 * point.workload.queue_depth * slow + number
 
     return profiles.result(made, rate)
@@ -350,9 +350,9 @@ def test_points_are_the_same_in_every_form_of_data() -> None:
     told = result_json(result, ())["loops"][1]["points"][0]
 
     for found in (point.attrib, row, {key: str(value) for key, value in told.items()}):
-        assert [float(found[key]) for key in ("iops", "least_iops", "greatest_iops")] == [415, 410, 420]
+        assert [float(found[key]) for key in ("iops", "minimum_iops", "maximum_iops")] == [415, 410, 420]
         assert float(found["spread_percent"]) == pytest.approx(100 * 10 / 415)
-    assert [(each.get("key"), each.get("value")) for each in point.iterfind("place")] == [("queue_depth", "4")]
+    assert [(each.get("key"), each.get("value")) for each in point.iterfind("axis_value")] == [("queue_depth", "4")]
     assert row["axis.queue_depth"] == "4"
     assert json.loads(data.as_json((points,)))["tables"][0]["rows"][1][0] == "random read, Q4"
     assert xlsx.make(result)[:2] == b"PK"

@@ -11,7 +11,7 @@ from typing import Any
 import pypdf
 import pytest
 
-from snia_pts.analysis.window import window_ending
+from snia_pts.analysis.window import last_window
 from snia_pts.report import write
 from snia_pts.report.figures import matrices
 from snia_pts.report.figures import render as drawing
@@ -165,7 +165,7 @@ def test_throughput_is_bytes_over_time_in_decimal_mb_per_second() -> None:
         for column, share in enumerate((0, 100)):
             rates = []
             for measured in loop.rounds:
-                point = measured.by(lambda stimulus: stimulus.read_percent)[share]
+                point = measured.keyed_by(lambda stimulus: stimulus.read_percent)[share]
                 transferred = point.read.transferred_bytes + point.write.transferred_bytes
                 rates.append(transferred / point.runtime_ms / 1000)
             shown = plot(result, f"convergence-{part.replace(' ', '-').lower()}-{share}")[part]
@@ -367,14 +367,14 @@ def test_the_provenance_tells_idle_times_that_were_asked_from_those_that_were_no
     """Host idle recovery's own idle times are no pauses between points: each wait state has a row of its own."""
     result = samples.result_of("hir")
     rows = tables(result, "Provenance")["What was done"]
-    asked = [gap for gap in result.gaps if gap.asked_seconds is not None]
+    asked = [gap for gap in result.gaps if gap.requested_seconds is not None]
     assert len(asked) == 5 * 360
     for seconds in (5, 10, 15, 25, 50):
-        idle = [gap.idle_ms / 1000 for gap in asked if gap.asked_seconds == seconds]
+        idle = [gap.idle_ms / 1000 for gap in asked if gap.requested_seconds == seconds]
         assert rows[f"Idle for {seconds} s"][0].startswith(f"360 times: {statistics.median(idle):.3f} s")
     between = rows["Time without host I/O between points"][0]
     assert f"over {len(result.gaps) - len(asked)} points" in between
-    worst = max(gap.idle_ms for gap in result.gaps if gap.asked_seconds is None)
+    worst = max(gap.idle_ms for gap in result.gaps if gap.requested_seconds is None)
     assert f"{worst:.1f} ms worst" in between
 
 
@@ -385,7 +385,7 @@ def test_the_provenance_counts_the_starts_of_the_engine() -> None:
     assert line
     rows = tables(result, "Provenance")["What was done"]
     (starts,) = (cells[0] for name, cells in rows.items() if name.startswith("Starts of the engine"))
-    assert f"PC: {line.stretches};" in starts
+    assert f"PC: {line.engine_starts};" in starts
     assert "access A: 360 in each of 5 parts" in starts
     assert "access C: 1 in each of 5 parts" in starts
     assert not any(name.startswith("Starts") for name in tables(samples.iops_result(), "Provenance")["What was done"])
@@ -405,7 +405,7 @@ def interrupted(result: TestResult, *, number: int) -> TestResult:
         return dataclasses.replace(measured, measurements=measurements)
 
     rounds = tuple(map(counted, loop.rounds))
-    window = window_ending(rounds, loop_rule(result.facts.spec))  # type: ignore[arg-type]
+    window = last_window(rounds, loop_rule(result.facts.spec))  # type: ignore[arg-type]
     return dataclasses.replace(result, loops=(dataclasses.replace(loop, rounds=rounds, window=window),))
 
 

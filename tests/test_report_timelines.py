@@ -426,7 +426,7 @@ def test_write_saturation_says_what_ended_it_and_how_often_the_engine_began() ->
     assert told[1]["Written by the stimulus"].endswith("1.50 drive fills")
     line = full.time_line("stimulus")
     assert line is not None
-    assert told[0]["Starts of the engine"].startswith(f"{line.stretches}; longest time without host I/O")
+    assert told[0]["Starts of the engine"].startswith(f"{line.engine_starts}; longest time without host I/O")
 
 
 def test_write_saturation_without_steady_state_has_no_mean_of_its_window() -> None:

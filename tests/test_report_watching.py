@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
-from snia_pts.model.health import Figure as Told
 from snia_pts.model.health import Health, HealthText
+from snia_pts.model.health import HealthValue as Told
 from snia_pts.model.measurement import Measurement
-from snia_pts.model.time_series import VITALS, TimeLine
+from snia_pts.model.time_series import TELEMETRY_COLUMNS, TimeLine
 from snia_pts.report.figures import render as drawing
 from snia_pts.report.pages import Figure, Page
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
+from snia_pts.results.warnings import run_warnings
 from tests import profiles, samples
 from tests.strategies import block_statistics, vitals
 from tests.test_report_figures import check
@@ -42,11 +43,11 @@ def _warm_point(measurement: Measurement) -> Measurement:
         block=block_statistics(queue=queue),
         celsius=warmth(measurement.timing.ended_monotonic_ns / 1e9 - 1000),
     )
-    return replace(measurement, vitals=seen)
+    return replace(measurement, telemetry=seen)
 
 
 def _warm_line(line: TimeLine) -> TimeLine:
-    began = (line.began_ns or 0) / 1e9 - 1000
+    began = (line.start_ns or 0) / 1e9 - 1000
     columns: dict[str, list[float]] = {
         "celsius": [warmth(began + each) for each in line.ended_seconds],
         "cpu_percent": [9 + 3 * math.sin(place) for place in range(len(line))],
@@ -54,7 +55,7 @@ def _warm_line(line: TimeLine) -> TimeLine:
         "queue": [0.9 * line.stimulus.total_oio - abs(math.sin(place / 9)) for place in range(len(line))],
         "busy_percent": [99.0] * len(line),
     }
-    told: dict[str, Any] = {name: array("d", columns[name]) for name in VITALS}
+    told: dict[str, Any] = {name: array("d", columns[name]) for name in TELEMETRY_COLUMNS}
     return replace(line, **told)
 
 
@@ -78,7 +79,7 @@ def told(*values: tuple[str, float, str, str, str], **changes: Any) -> Health:
         Told(name=name, value=value, unit=unit, source=source, role=role)  # type: ignore[arg-type]
         for name, value, unit, source, role in values
     )
-    facts: dict[str, Any] = {"at": "2026-11-03T01:45:00+00:00", "figures": figures, "unread": (), "evidence": ()}
+    facts: dict[str, Any] = {"read_at": "2026-11-03T01:45:00+00:00", "figures": figures, "unread": (), "evidence": ()}
     return Health(**{**facts, **changes})
 
 
@@ -238,7 +239,7 @@ def test_the_health_page_tells_before_after_and_difference() -> None:
     assert found["Media and Data Integrity Errors"][:3] == ("0", "2", "2")
     amplification = "2.760: 10.6 TB on the media (Physical Media Units Written, OCP log C0h) for 3.84 TB by the host"
     assert found["Write amplification"][0].startswith(amplification)
-    assert {warning.what for warning in result.warnings} >= {"faults of the drive", "heat of the drive"}
+    assert {warning.what for warning in run_warnings(result)} >= {"faults of the drive", "heat of the drive"}
 
 
 def test_texts_of_the_logs_are_told_once_unless_they_changed() -> None:

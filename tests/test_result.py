@@ -17,6 +17,7 @@ from snia_pts.model.steps import ContinuousStimulus, Step, Stimulus
 from snia_pts.procedures.sampled_steady_state import SaturationEnd
 from snia_pts.results.builder import ResultBuilder, fold
 from snia_pts.results.result import Ending, Gap, RunWarning, TestResult
+from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import Deviation, TestClass
 from tests import samples
 from tests.courses import Behaviour, Course, ScriptedDrive, brief, constant, course, noisy, whole_runs, wild
@@ -167,7 +168,7 @@ def test_any_beginning_of_a_run_is_a_result(
     assert isinstance(result.steady, bool)
     assert set(result.unsteady) <= {"test loop", "preconditioning", "1024 KiB", "128 KiB"}
     assert len(list(result.measurements)) <= len(run.measurements)
-    assert {each.what for each in result.warnings} <= {"stall"}
+    assert {each.what for each in run_warnings(result)} <= {"stall"}
 
 
 def beginning(run: Course, outcomes: int) -> Iterator[tuple[Step, Sequence[Outcome]]]:
@@ -332,13 +333,13 @@ def test_warnings_do_not_spoil_conformance() -> None:
     warning = RunWarning(what="idle gap", detail="300 ms")
     result = iops_result(warnings=(warning,))
 
-    assert result.warnings[0] == warning
+    assert run_warnings(result)[0] == warning
     assert result.conformant
 
 
 def told(result: TestResult) -> dict[str, str]:
     """Return a result's warnings by what they are about."""
-    return {warning.what: warning.detail for warning in result.warnings}
+    return {warning.what: warning.detail for warning in run_warnings(result)}
 
 
 def with_first_point(run: Course, **changes: Any) -> TestResult:
@@ -351,21 +352,21 @@ def test_what_a_run_should_not_do_is_warned_of() -> None:
     """A long pause, a point that took too long, and one that left its mix are told; a clean run has no warning."""
     run = iops_course()
     point = run.measurements[1]
-    late_clock = replace(point.timing, idle_gap_ms=12_006.0, own_gap_us=1.0)
+    late_clock = replace(point.timing, idle_gap_ms=12_006.0, suite_gap_us=1.0)
 
-    assert iops_result().warnings == ()
-    assert with_first_point(run, write=replace(point.read, ios=1)).warnings == ()
+    assert run_warnings(iops_result()) == ()
+    assert run_warnings(with_first_point(run, write=replace(point.read, ios=1))) == ()
     assert "12 s at the longest" in told(with_first_point(run, timing=late_clock))["pause"]
-    assert "1.50 times" in told(with_first_point(run, read=replace(point.read, runtime_ms=90_000)))["time a point"]
+    assert "1.50 times" in told(with_first_point(run, read=replace(point.read, runtime_ms=90_000)))["point duration"]
     assert (
         "90 s instead of 60 s"
-        in told(with_first_point(run, read=replace(point.read, runtime_ms=90_000)))["time a point"]
+        in told(with_first_point(run, read=replace(point.read, runtime_ms=90_000)))["point duration"]
     )
     stalled = told(with_first_point(run, read=replace(point.read, response_max_ns=5_000_000_000)))
-    assert f"5 s at the most, in {point.stimulus.label}" in stalled["stall"]
+    assert f"up to 5 s, in {point.stimulus.label}" in stalled["stall"]
     assert point.stimulus.label in told(with_first_point(run, write=point.read))["R/W mix"]
     rejected = RejectedAttempt(reason="count lost", seconds=60.1, evidence="00007-x", evidence_sha256="0" * 64)
-    again = told(with_first_point(run, rejected=(rejected,)))["measured again"]
+    again = told(with_first_point(run, rejected=(rejected,)))["remeasured"]
     assert all(words in again for words in ("00007-x", "count lost", "60.1 s"))
     assert "last 4 I/Os" in told(with_first_point(run, uncounted_ios=4))["uncounted I/Os"]
 
@@ -378,21 +379,21 @@ def test_pause_that_was_asked_for_is_no_warning() -> None:
         whole = outcomes[-1]
         if isinstance(whole, Measurement):
             idle_ms = 1000 * before.seconds + 60 if before.kind == "idle" else 60
-            clock = replace(whole.timing, idle_gap_ms=idle_ms, own_gap_us=900.0)
+            clock = replace(whole.timing, idle_gap_ms=idle_ms, suite_gap_us=900.0)
             waited.append((step, (*outcomes[:-1], replace(whole, timing=clock))))
         else:
             waited.append((step, outcomes))
     result = replace(run, told=(run.told[0], *waited)).result()
-    asked = [gap for gap in result.gaps if gap.asked_seconds is not None]
+    asked = [gap for gap in result.gaps if gap.requested_seconds is not None]
 
-    assert [gap.asked_seconds for gap in asked] == [each for each in (5, 10, 15, 25, 50) for _ in range(2)]
-    assert asked[0] == Gap(part="Wait State 1", asked_seconds=5, idle_ms=5060, own_us=900)
+    assert [gap.requested_seconds for gap in asked] == [each for each in (5, 10, 15, 25, 50) for _ in range(2)]
+    assert asked[0] == Gap(part="Wait State 1", requested_seconds=5, idle_ms=5060, suite_us=900)
     assert "pause" not in told(result)
 
 
 def test_the_gap_after_a_purge_is_not_kept() -> None:
     """What lies between a purge and the first stimulus is the purge's, and no pause."""
-    clock = replace(measurement().timing, idle_gap_ms=60_000.0, own_gap_us=1.0)
+    clock = replace(measurement().timing, idle_gap_ms=60_000.0, suite_gap_us=1.0)
     (purge, purged), (step, outcomes), *rest = course(spec_of("wsat")).told
     whole = outcomes[-1]
     assert isinstance(whole, Measurement)
@@ -433,7 +434,7 @@ def test_25_samples_end_it_where_the_range_was_not_written() -> None:
     assert result.sampling is not None
     assert len(result.sampling.rounds) == 25
     assert result.sampling.window is not None
-    assert result.sampling.window.even
+    assert result.sampling.window.all_steady
     assert not result.steady
     assert result.verdict.startswith("STEADY STATE NOT ACHIEVED (preconditioning)")
     assert "of at least 1" in result.verdict

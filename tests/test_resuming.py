@@ -39,10 +39,10 @@ from snia_pts.record.entries import line as line_of
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal import Journal
 from snia_pts.record.journal_reader import JournalReader
-from snia_pts.record.replay import assess, inspect_run, moment
+from snia_pts.record.replay import assess, inspect_run, parse_time
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.results.interruption import ResumePolicy, resumable_step_count
-from snia_pts.runner.resume import ResumeOptions, options_of
+from snia_pts.runner.resume import ResumeOptions, resumed_options
 from snia_pts.runner.session import resume, run
 from tests import killing
 from tests.courses import answered
@@ -87,8 +87,8 @@ def test_what_has_no_rounds_begins_again_and_gives_the_same(test: str, reference
 
     (interruption,) = result.interruptions
     assert interruption.next_step == "Purge"
-    assert interruption.lost_outcomes > 1
-    assert interruption.lost_bytes > 0
+    assert interruption.discarded_outcomes > 1
+    assert interruption.discarded_bytes > 0
     assert [step for step, _ in answered(JournalReader(killed.journal))] == [step for step, _ in found.course]
     assert result.verdict == found.result.verdict
     assert result.written_bytes == found.result.written_bytes
@@ -104,7 +104,7 @@ def test_a_round_goes_on_with_its_next_point_and_counts_for_no_window(references
 
     (loop,) = result.loops
     assert result.interruptions[0].next_step == f"Round {last}, point 5 of 9"
-    assert result.interruptions[0].lost_outcomes == 0
+    assert result.interruptions[0].discarded_outcomes == 0
     assert loop.window is not None
     assert loop.window.numbers[0] > last
     assert [measured.number for measured in loop.rounds] == [*range(1, loop.window.numbers[-1] + 1)]
@@ -233,9 +233,9 @@ def test_nothing_is_written_before_the_first_step_is_performed(references: Any, 
     found, home = references("iops")
     folder = killing.killed(home, tmp_path / "killed", _until(found, 2, points=3))
     before = folder.journal.read_bytes()
-    other = SimulatedLaboratory(read_preset("enterprise-sata"), seed=1, evidence=folder.evidence, began=killing.BEGAN)
+    other = SimulatedLaboratory(read_preset("enterprise-sata"), seed=1, evidence=folder.evidence, started=killing.BEGAN)
 
-    with pytest.raises(HostFailed, match="does not answer as it did"):
+    with pytest.raises(HostFailed, match="does not reproduce"):
         resume(inspect_run(folder, "rule"), other, folder, lambda _: None, command_line=())
 
     assert folder.journal.read_bytes() == before
@@ -262,10 +262,10 @@ def test_a_journal_that_changed_since_it_was_looked_at_is_left_alone(references:
     """What would continue with other steps than the operator saw is refused."""
     found, home = references("wsat")
     folder = killing.killed(home, tmp_path / "killed", found.journal[: len(found.journal) // 2])
-    outlook = inspect_run(folder, "rule")
+    resume_plan = inspect_run(folder, "rule")
     folder.journal.write_bytes(killing.whole_lines(found.journal[: len(found.journal) * 3 // 4]))
-    with pytest.raises(RecordError, match="changed meanwhile"):
-        resume(outlook, killing.laboratory(found.facts, folder), folder, lambda _: None, command_line=())
+    with pytest.raises(RecordError, match="changed after it was inspected"):
+        resume(resume_plan, killing.laboratory(found.facts, folder), folder, lambda _: None, command_line=())
 
 
 @pytest.mark.parametrize("kept", [-1, 4, 99])
@@ -281,7 +281,7 @@ def test_an_entry_that_lets_stand_what_there_is_not_is_refused(kept: int, refere
             for outcome in outcomes:
                 journal.append(OutcomeEntry(outcome=outcome))
         journal.append(
-            ResumeEntry(kept=kept, policy="rule", stopped="", at="", idle_seconds=0.0, reason="", command_line=())
+            ResumeEntry(kept_steps=kept, policy="rule", stopped="", at="", idle_seconds=0.0, reason="", command_line=())
         )
         journal.append(StepEntry(step=found.course[0][0]))
     with pytest.raises(RecordError, match=r"than there were|which steps are valid|greater than or equal"):
@@ -420,14 +420,14 @@ def test_a_journal_without_options_is_refused(
     with Journal(tmp_path / "journal.jsonl", durable=False) as journal:
         journal.append(StartEntry(facts=dataclasses.replace(found.facts, options=None)))
     assert main(["resume", str(tmp_path)]) == NotResumable.exit_code
-    assert "does not hold what it was asked for" in capsys.readouterr().err
+    assert "does not contain its options" in capsys.readouterr().err
 
 
 def test_the_command_line_of_a_journal_is_not_read(references: Any, tmp_path: Path) -> None:
     """A run goes on whatever its recorded command line says: options may have other names by now."""
     found, _ = references("iops")
     facts = dataclasses.replace(found.facts, command_line=("snia-pts", "--unheard-of"))
-    assert options_of(facts, tmp_path, ResumeOptions()).test == "iops"
+    assert resumed_options(facts, tmp_path, ResumeOptions()).test == "iops"
 
 
 def test_status_tells_of_one_and_of_many(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -524,10 +524,10 @@ def test_what_a_stop_sets_aside_is_told(references: Any, tmp_path: Path, capsys:
     found, home = references("hir")
     folder = killing.killed(home, tmp_path / "hir", killing.whole_lines(found.journal[: len(found.journal) * 3 // 4]))
     rule, keeping = inspect_run(folder, "rule"), inspect_run(folder, "continue")
-    assert rule.lost == rule.spared > 0 == keeping.lost
+    assert rule.discarded_outcomes == rule.recoverable_outcomes > 0 == keeping.discarded_outcomes
 
     assert main(["status", str(folder.path)]) == 0
-    kept = f"Purge, {rule.lost} outcomes discarded (resume --continue keeps all of them, without a new purge)"
+    kept = f"Purge, {rule.discarded_outcomes} outcomes discarded (resume --continue keeps all of them, without a new purge)"
     assert f"would continue with {kept}" in capsys.readouterr().out
     with Journal(folder.journal, existing=True):
         assert main(["stop", str(folder.path)]) == 0
@@ -645,7 +645,7 @@ def test_a_file_is_not_written_again_unasked(
         reached.append(folder)
         raise Interrupted(cause="Stopped", step="the test", what="of the test")
 
-    monkeypatch.setattr("snia_pts.runner.resume.perform_rest", resumed)
+    monkeypatch.setattr("snia_pts.runner.resume.resume_claimed", resumed)
     monkeypatch.setattr(filetarget, "_require_space", lambda *_: None)  # it is as large as the drive of the reference
     monkeypatch.setattr("snia_pts.runner.resume.require_evidence", lambda *_: None)  # it is that of a simulated drive
     monkeypatch.setattr("sys.stdin", io.StringIO() if typed is None else _Terminal(typed))
@@ -712,9 +712,9 @@ def test_a_stop_that_changes_nothing_sets_nothing_aside(
         before, full = folder.journal.read_bytes(), shutil.disk_usage(tmp_path)._replace(free=1_000_000)
         with monkeypatch.context() as patched:
             patched.setattr(shutil, "disk_usage", lambda _, full=full: full)
-            outlook = inspect_run(folder, policy)  # type: ignore[arg-type]
+            resume_plan = inspect_run(folder, policy)  # type: ignore[arg-type]
             with pytest.raises(HostFailed, match="is full"):
-                resume(outlook, killing.laboratory(found.facts, folder), folder, lambda _: None, command_line=())
+                resume(resume_plan, killing.laboratory(found.facts, folder), folder, lambda _: None, command_line=())
         assert folder.journal.read_bytes() == before
 
 
@@ -792,4 +792,4 @@ def _rewrite(journal: Path, facts: Any, rest: bytes) -> None:
 def test_a_moment_that_no_calendar_has_is_refused(tmp_path: Path, text: str, after_seconds: float) -> None:
     """A journal whose times are none, or end beyond all dates, is told as wrong."""
     with pytest.raises(RecordError, match="is not a date and time"):
-        moment(RunFolder(path=tmp_path), text, after_seconds)
+        parse_time(RunFolder(path=tmp_path), text, after_seconds)

@@ -39,8 +39,8 @@ STOP = Interruption(
     reason="no power",
     policy="continue",
     next_step="stimulus",
-    lost_outcomes=100,
-    lost_bytes=5 * 10**9,
+    discarded_outcomes=100,
+    discarded_bytes=5 * 10**9,
 )
 
 
@@ -86,7 +86,7 @@ def test_a_file_that_the_journal_does_not_name_is_not_the_same(recorded: str | N
     known = dut(serial="", kind="file", instance="inode 7, generation 8")
     unknown = dataclasses.replace(known, instance=recorded)
     for before, now in ((unknown, known), (known, unknown), (unknown, unknown)):
-        with pytest.raises(NotResumable, match="does not tell whether") as refused:
+        with pytest.raises(NotResumable, match="cannot identify") as refused:
             changes(before, now)
         assert "--overwrite" in refused.value.hint
         (told,) = changes(before, now, overwrite=True)
@@ -101,7 +101,7 @@ def test_what_tells_nothing_is_told() -> None:
     assert changes(plain, plain) == []
     for before, now in ((plain, "boot y, disk 7"), (plain, None), (dataclasses.replace(plain, instance=None), None)):
         (told,) = changes(before, dataclasses.replace(plain, instance=now))
-        assert told.startswith("identity of the drive: nothing tells that /dev/sdx is the same")
+        assert told.startswith("identity of the drive: /dev/sdx has no serial number")
 
 
 def test_a_loop_device_is_known_by_its_part_of_a_file(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_sums_that_are_lower_bounds_say_so(saturation: TestResult) -> None:
     assert all("lower bounds; before it at least 5.000 GB were written" in page for page in sums)
 
 
-@pytest.mark.parametrize("how", [{"policy": "purge"}, {"lost_outcomes": 0}])
+@pytest.mark.parametrize("how", [{"policy": "purge"}, {"discarded_outcomes": 0}])
 def test_a_stimulus_that_began_at_the_purge_is_whole(saturation: TestResult, how: Any) -> None:
     """What begins at a purge, or lost nothing, is from FOB to its end."""
     assert not any("lower bound" in page or "not FOB" in page for page in shown(stopped(saturation, **how)))
@@ -202,7 +202,7 @@ def test_another_host_is_told_beside_the_platform() -> None:
 def between(tmp_path: Path) -> SuiteFolder:
     """Two tests of which the first has ended, without a report."""
     folder = SuiteFolder.create(tmp_path / "all", ("throughput", "latency"))
-    corpora.stored("throughput", RunFolder.create(folder.place("throughput")))
+    corpora.stored("throughput", RunFolder.create(folder.run_path("throughput")))
     return folder
 
 
@@ -213,7 +213,7 @@ def test_several_tests_go_on_between_two_of_them(between: SuiteFolder, capsys: p
         first, second = json.loads(capsys.readouterr().out)
         assert first["detail"].endswith("; its report is being made")
         assert (second["state"], first["command"], second["command"]) == ("not started", "", "")
-        (between.place("throughput") / "report.pdf").touch()
+        (between.run_path("throughput") / "report.pdf").touch()
         main(["status", "--json", str(between.path)])
         assert "report" not in json.loads(capsys.readouterr().out)[0]["detail"]
         with pytest.raises(NotResumable, match="still in progress"), between.locked():
@@ -228,7 +228,7 @@ def test_they_stop_between_two_of_them(between: SuiteFolder, capsys: pytest.Capt
     assert main(["stop", str(between.path)]) == 17
     with between.locked():
         assert main(["stop", str(between.path)]) == 0
-    assert between.whole.stop_requested
+    assert between.as_run_folder.stop_requested
     assert f"{between.path} stops before its next test" in capsys.readouterr().out
 
 
@@ -243,7 +243,7 @@ def test_a_resume_that_is_stopped_at_once_says_what_it_is(tmp_path: Path, monkey
     with pytest.raises(Interrupted) as told:
         resume(tmp_path / "run", ResumeOptions(), Caller())
     assert "no test had begun" not in str(told.value)
-    assert told.value.hint == f"Nothing was added to it. snia-pts resume {tmp_path / 'run'} goes on with it."
+    assert told.value.hint == f"The run is unchanged. snia-pts resume {tmp_path / 'run'} continues it."
 
 
 # -- a drive that does not answer -------------------------------------------------------------------------------------

@@ -110,10 +110,10 @@ def test_each_round_is_judged_as_it_comes(test: str, folder: RunFolder) -> None:
 
     told = [event for event in events if isinstance(event, RoundEvaluated)]
     expected = [
-        *(result.sampling.rounds if result.sampling else ()),
+        *(replace(r, row=None) for r in (result.sampling.rounds if result.sampling else ())),
         *(r for loop in result.loops for r in loop.rounds),
     ]
-    assert [event.judged for event in told] == expected
+    assert [event.evaluated_round for event in told] == expected
     last = {(event.step.kind, event.step.part): event.window for event in told}
     windows = [result.sampling.window] if result.sampling else []
     assert [*last.values()] == [*windows, *(loop.window for loop in result.loops)]
@@ -178,7 +178,7 @@ def test_whatever_stops_a_run_what_was_measured_is_kept(
     assert parse(folder.result.read_bytes(), "result.xml") is not None
 
 
-HEALTH = Health(at="now", figures=(), unread=("it is silent",), evidence=())
+HEALTH = Health(read_at="now", figures=(), unread=("it is silent",), evidence=())
 
 
 def test_the_drive_is_asked_after_the_last_step(folder: RunFolder) -> None:
@@ -189,7 +189,7 @@ def test_the_drive_is_asked_after_the_last_step(folder: RunFolder) -> None:
         asked.append(sum(len(outcomes) for _, outcomes in answered(JournalReader(folder.journal))))
         return HEALTH
 
-    result = run(FACTS, answering(), folder, lambda event: None, examine=examine)
+    result = run(FACTS, answering(), folder, lambda event: None, read_health=examine)
 
     assert asked == [OUTCOMES]
     assert result.health_after == assess(folder).health_after == HEALTH
@@ -207,7 +207,7 @@ def test_a_stopped_run_asks_the_drive_too_and_a_killed_one_has_no_answer(
             answering(lambda count: error if count == 3 else None),
             folder,
             lambda event: None,
-            examine=lambda: HEALTH,
+            read_health=lambda: HEALTH,
         )
     assert assess(folder).health_after == HEALTH
 

@@ -29,7 +29,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     environment = {**os.environ, fio.TARGET: str(target)}
     command = fio.sampling_command(str(job), 0.1)
     said = subprocess.run(command, check=True, capture_output=True, env=environment).stdout
-    answers = [json.loads(answer) for answer in fio.StatusStream().more(said)]
+    answers = [json.loads(answer) for answer in fio.StatusStream().feed(said)]
     assert len(answers) > CHANGED + 10
     return answers
 

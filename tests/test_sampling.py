@@ -68,8 +68,8 @@ def courses(draw: st.DrawFn) -> tuple[list[Totals], list[tuple[Times, Times]]]:
 def sampled(course: Sequence[Totals], most: int) -> list[Sample]:
     """Sample a course as an engine would: all but the last totals are told on the way."""
     sampler = Sampler(most)
-    found = [sample for totals in course[:-1] for sample in sampler.cut(totals)]
-    return [*found, *sampler.last(course[-1])]
+    found = [sample for totals in course[:-1] for sample in sampler.add(totals)]
+    return [*found, *sampler.finish(course[-1])]
 
 
 @given(courses(), st.integers(1, 10))
@@ -114,7 +114,7 @@ def test_a_sample_says_what_a_count_of_its_own_would(new: list[tuple[Times, Time
     sampler = Sampler(len(course) + 1)
     greatest = 0
     for totals, (read, write) in zip(course, new, strict=True):
-        (sample,) = sampler.cut(totals)
+        (sample,) = sampler.add(totals)
         own = sorted(read + write)
         if not own:
             assert (sample.average_response_us, sample.maximum_response_us) == (0, 0)
@@ -146,9 +146,9 @@ def test_percentiles_come_from_merged_bins(times: Times, reads: int, writes: int
         )
 
     sampler = Sampler(3)
-    list(sampler.cut(Totals(read=many(reads), write=many(writes))))
-    (second,) = sampler.cut(Totals(read=many(3 * reads), write=many(2 * writes)))
-    whole = Histogram.of((middle, (2 * reads + writes) * count) for middle, count in bins.items())
+    list(sampler.add(Totals(read=many(reads), write=many(writes))))
+    (second,) = sampler.add(Totals(read=many(3 * reads), write=many(2 * writes)))
+    whole = Histogram.from_bins((middle, (2 * reads + writes) * count) for middle, count in bins.items())
     wanted = [percentiles_ns((whole,), (percent,))[0] for percent in NINES]
 
     assert [second.three_nines_us, second.four_nines_us, second.five_nines_us] == [
@@ -170,8 +170,8 @@ def test_final_totals_that_ended_a_sample_end_no_other() -> None:
     final = Totals(write=side([1000] * 5, 0, 7))
     sampler = Sampler(10)
 
-    assert [sample.ios for sample in sampler.cut(final)] == [5]
-    assert list(sampler.last(final)) == []
+    assert [sample.ios for sample in sampler.add(final)] == [5]
+    assert list(sampler.finish(final)) == []
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,9 @@ def test_final_totals_that_ended_a_sample_end_no_other() -> None:
 def test_totals_that_go_back_are_refused(later: Side) -> None:
     """Totals that lose an I/O, a byte or a response time are not those of one run."""
     sampler = Sampler(3)
-    list(sampler.cut(Totals(write=side([1000] * 5, 0, 5))))
-    with pytest.raises(ValueError, match="went back"):
-        list(sampler.last(Totals(write=later)))
+    list(sampler.add(Totals(write=side([1000] * 5, 0, 5))))
+    with pytest.raises(ValueError, match="decreased"):
+        list(sampler.finish(Totals(write=later)))
 
 
 def test_a_time_may_go_back_a_little() -> None:
@@ -197,8 +197,8 @@ def test_a_time_may_go_back_a_little() -> None:
     A sample that lasts no time has no rate.
     """
     sampler = Sampler(3)
-    list(sampler.cut(Totals(write=side([1000] * 5, 0, 1002))))
-    (last,) = sampler.last(Totals(write=side([1000] * 6, 0, 1000)))
+    list(sampler.add(Totals(write=side([1000] * 5, 0, 1002))))
+    (last,) = sampler.finish(Totals(write=side([1000] * 6, 0, 1000)))
 
     assert (last.ios, last.seconds, last.ended_seconds) == (1, 0.0, 1.002)
     assert math.isnan(last.iops)

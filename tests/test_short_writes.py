@@ -16,7 +16,7 @@ WRITERS = {
     "file to append to": "files.open_to_append(path, new=True).write(CONTENT)",
     "replaced file": "files.replace_file(path, CONTENT)",
     "job file": "JobFiles(path, CONTENT.decode())",
-    "answer": "JobFiles(path, 'job').keep(CONTENT)",
+    "answer": "JobFiles(path, 'job').write_answer(CONTENT)",
     "samples": "f = engine._compressed(path); f.__enter__().write(os.urandom(6000)); f.__exit__(None, None, None)",
     "process record": "process.run(['echo', 'x' * 6000], evidence=path, timeout_seconds=10)",
 }

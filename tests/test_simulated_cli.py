@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from snia_pts.analysis.operating_points import contested, demand_means, operating_points
+from snia_pts.analysis.operating_points import alternative_points, demand_means, operating_points
 from snia_pts.cli.main import main
 from snia_pts.errors import SpecError, UsageError
 from snia_pts.lab.simulated.preset import PRESETS
@@ -96,7 +96,7 @@ def test_what_another_seed_chooses_is_the_same_or_listed(
         assert isinstance(spec, DemandSpec)
         assert loop is not None
         means = demand_means(loop.window_rounds)
-        points, others = operating_points(means, spec.operating_points), contested(means, spec.operating_points)
+        points, others = operating_points(means, spec.operating_points), alternative_points(means, spec.operating_points)
         choices.append({point.name: point.demand.label for point in points[:2]})
         lists.append({name: listed(said, name) for name in choices[-1]})
         for name, label in choices[-1].items():

@@ -266,7 +266,7 @@ def test_a_drive_that_hangs_is_the_device_s_failure(
     loop.heal()
 
     assert refused.value.blame == "device"
-    assert "fio hangs in the kernel and was left behind" in refused.value.reason
+    assert "fio hangs in the kernel and cannot be killed" in refused.value.reason
     assert loop.tell().ios["write"] == 104
 
 

@@ -40,7 +40,7 @@ def iops(done: Slice) -> float:
 
 
 def run(drive: SimulatedDrive, asked: Stimulus, seconds: float = 60.0) -> Slice:
-    drive.begin(asked)
+    drive.start(asked)
     return drive.run(asked, seconds)
 
 
@@ -49,7 +49,7 @@ def preconditioned(name: str, seed: int = 1) -> SimulatedDrive:
     drive = SimulatedDrive(read_preset(name), seed)
     capacity = drive.preset.drive.capacity_bytes
     fill = stimulus(drive.preset, block=128 * KIB, access="SEQ", thread_count=1, passes=2, seconds=None)
-    drive.begin(fill)
+    drive.start(fill)
     drive.run(fill, float("inf"), 2 * capacity)
     drive.run(stimulus(drive.preset), float("inf"), 3 * capacity)
     return drive
@@ -95,10 +95,10 @@ def test_the_ftl_loses_nothing(batches: list[list[int]], trimmed: tuple[int, int
     first, count = trimmed[0], min(trimmed[1], 200 - trimmed[0])
     ftl.trim(first, count)
     held -= set(range(first, first + count))
-    places = {chunk: int(ftl._place[chunk]) for chunk in range(200) if ftl._place[chunk] >= 0}
+    places = {chunk: int(ftl._page_of_chunk[chunk]) for chunk in range(200) if ftl._place[chunk] >= 0}
     assert set(places) == held
     assert len(set(places.values())) == len(places)
-    assert all(ftl._holds[place] == chunk for chunk, place in places.items())
+    assert all(ftl._chunk_of_page[place] == chunk for chunk, place in places.items())
     assert int(ftl._valid.sum()) == len(held)
     assert ftl.mapped_share == len(held) / 200
 

@@ -32,7 +32,7 @@ TESTS = tuple(SPEC_TYPES)
 def laboratory(tmp_path: Path, preset: Preset, seed: int = 1) -> SimulatedLaboratory:
     evidence = tmp_path / "evidence"
     evidence.mkdir(parents=True, exist_ok=True)
-    return SimulatedLaboratory(preset, seed=seed, evidence=evidence, began=BEGAN)
+    return SimulatedLaboratory(preset, seed=seed, evidence=evidence, started=BEGAN)
 
 
 def perform(
@@ -42,7 +42,7 @@ def perform(
     folder = RunFolder.create(tmp_path / test)
     specification = read_specification(test, "2.0.2", "enterprise", overrides=overrides)
     facts = samples.run_facts(specification.spec, device=simulated_dut("x", preset), found=specification.deviations)
-    simulated = SimulatedLaboratory(preset, seed=1, evidence=folder.evidence, began=BEGAN)
+    simulated = SimulatedLaboratory(preset, seed=1, evidence=folder.evidence, started=BEGAN)
     return run(facts, simulated.perform, folder, lambda _: None), folder
 
 
@@ -213,7 +213,7 @@ def test_whatever_the_drive_does_the_journal_tells_the_same(
     folder = RunFolder.create(tmp_path_factory.mktemp("run") / "run")
     specification = read_specification(test, pts, "enterprise")
     facts = samples.run_facts(specification.spec, device=simulated_dut(name, preset), found=specification.deviations)
-    simulated = SimulatedLaboratory(preset, seed=seed, evidence=folder.evidence, began=BEGAN)
+    simulated = SimulatedLaboratory(preset, seed=seed, evidence=folder.evidence, started=BEGAN)
     ends = "finished"
     try:
         result = run(facts, simulated.perform, folder, lambda _: None, now=simulated.now, durable=False)

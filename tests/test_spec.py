@@ -46,7 +46,7 @@ SETTLING = {
     "sample_seconds": 60,
     "first_sample": 1,
     "stride_samples": 30,
-    "least_fills": 1,
+    "minimum_fills": 1,
 }
 WIPC = {"capacities": 2, "thread_count": 1, "queue_depth": 32}
 WRITES = {"name": "write-intensive", "access": "RND", "read_percent": 0, "block_sizes": [{"kib": 4, "percent": 100}]}
@@ -595,7 +595,7 @@ def test_definitions_are_this_suite_s_own() -> None:
     assert len(clauses) == 12
     assert all(clause.startswith("this suite") for clause in clauses)
     found = definitions()
-    assert (found.end.seconds, found.end.percent, found.steady_state.few_fills) == (3600, 25, 2)
+    assert (found.end.seconds, found.end.percent, found.steady_state.early_fills) == (3600, 25, 2)
     assert (found.recovery.tolerance_percent, found.recovery.dwell_seconds, found.recovery.dwell_percent) == (
         10,
         300,

@@ -17,7 +17,7 @@ from snia_pts.cli.text.formatting import deviation_lines, setting_lines
 from snia_pts.errors import SpecError, UsageError
 from snia_pts.report.sections.summary import differences_table
 from snia_pts.spec import SPEC_TYPES, PatternSpec
-from snia_pts.spec.reader import SPECS, Specification, parse_override, read_specification, shown
+from snia_pts.spec.reader import SPECS, Specification, parse_override, read_specification, format_value
 from tests.drives import special
 from tests.strategies import CLASSES, VERSIONS, toml_document, toml_values
 
@@ -178,7 +178,7 @@ def test_thread_count_and_queue_depth_are_settings(pts: str) -> None:
         ("wsat", "settling.stride_samples", (31,), (29, 32)),
         ("composite", "settling.stride_samples", (31,), (1, 60)),
         ("wsat", "saturation.until_steady", (False,), ()),
-        ("wsat", "settling.least_fills", (0, 2.5), ()),
+        ("wsat", "settling.minimum_fills", (0, 2.5), ()),
     ],
 )
 def test_bounds_tell_a_setting_from_a_deviation(
@@ -196,7 +196,7 @@ def test_bounds_tell_a_setting_from_a_deviation(
 def test_a_number_of_this_suite_is_not_called_the_standard_s() -> None:
     """Terminal and report call a default whose clause is not the standard's that of this suite, and others not."""
     read = changed(
-        "dirth", ("settling.least_fills", 0), ("demand.maximum", 26), ("operating_points.tolerance_percent", 1)
+        "dirth", ("settling.minimum_fills", 0), ("demand.maximum", 26), ("operating_points.tolerance_percent", 1)
     )
     least, most = list(setting_lines(read.settings))[1:]
     _, _, tolerance = deviation_lines(read.deviations, "PTS-E 2.0.2")
@@ -314,13 +314,13 @@ def test_added_and_missing_groups() -> None:
 @given(st.dictionaries(st.sampled_from(["kib", "percent", "read_percent"]), st.integers() | st.floats(), min_size=1))
 def test_tables_are_shown_with_all_their_numbers(entry: dict[str, float]) -> None:
     """However a table is told, each of its numbers is in it."""
-    assert all(shown(value) in shown([entry]) for value in entry.values())
+    assert all(format_value(value) in format_value([entry]) for value in entry.values())
 
 
 def test_values_that_say_nothing() -> None:
     """What is not given is called none."""
-    assert (shown(None, "x_seconds"), shown([], "x_seconds"), shown(())) == ("none", "none", "none")
-    assert shown({"read_percent": None, "skew": []}) == "none"
+    assert (format_value(None, "x_seconds"), format_value([], "x_seconds"), format_value(())) == ("none", "none", "none")
+    assert format_value({"read_percent": None, "skew": []}) == "none"
 
 
 def test_override_takes_effect() -> None:

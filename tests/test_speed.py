@@ -9,18 +9,18 @@ import pytest
 
 from snia_pts.cli.main import main
 from snia_pts.lab.device.identity import block_dut
-from snia_pts.lab.link_speed import supposed_speed
+from snia_pts.lab.link_speed import assumed_speed
 from snia_pts.model.array import BuiltArray, Layout, Member
-from snia_pts.model.dut import SupposedSpeed
+from snia_pts.model.dut import AssumedSpeed
 from tests.hosts import SLOT, FakeHost
 from tests.strategies import dut
 
-UNKNOWN = "PCIe 5.0 x4, as nothing tells its link"
+UNKNOWN = "PCIe 5.0 x4 (assumed; its link is not reported)"
 
 
-def speed_of(host: FakeHost, block: Path) -> SupposedSpeed:
+def speed_of(host: FakeHost, block: Path) -> AssumedSpeed:
     """Return what is supposed of a disk of a made-up host."""
-    return supposed_speed(block_dut(host.root / "dev" / block.name, block, host.root), host.root)
+    return assumed_speed(block_dut(host.root / "dev" / block.name, block, host.root), host.root)
 
 
 def nvme(host: FakeHost) -> Path:
@@ -68,7 +68,7 @@ def test_a_link_bounds_a_drive(make: Callable[[FakeHost], Path], most: float, so
     host = FakeHost(tmp_path)
     found = speed_of(host, make(host))
     assert found.write == pytest.approx(most, abs=0.1)
-    assert (found.read, found.least, found.source) == (found.write, 500, source)
+    assert (found.read, found.minimum_write, found.source) == (found.write, 500, source)
 
 
 def test_a_link_slower_than_usual_bounds_both(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_link_slower_than_usual_bounds_both(tmp_path: Path) -> None:
     host = FakeHost(tmp_path)
     block = usb(host)
     host.write("sys/devices/pci0000:00/usb2/2-1/speed", "480\n")
-    assert (found := speed_of(host, block)).least == found.write == 60
+    assert (found := speed_of(host, block)).minimum_write == found.write == 60
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_an_array_is_as_fast_as_its_members_together(tmp_path: Path) -> None:
     layout = Layout(
         format=1, controller="mdadm", level=0, members=("/dev/sda", "/dev/sdb", "/dev/nvme0n1"), chunk="64K"
     )
-    found = supposed_speed(dut(array=BuiltArray(layout=layout, version="", members=members)), host.root)
+    found = assumed_speed(dut(array=BuiltArray(layout=layout, version="", members=members)), host.root)
     assert found.write == pytest.approx(600 + 600 + 3938.46, abs=0.1)
     assert found.source == "the links of its members: SATA 6 Gb/s, PCIe 3.0 x4"
 

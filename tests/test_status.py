@@ -36,22 +36,22 @@ def test_the_ends_tell_what_the_whole_journal_does(
         journal = found.journal[: drawn.randrange(found.journal.index(b"\n") + 1, len(found.journal))]
         folder = killing.killed(home, tmp_path / str(number), journal)
         monkeypatch.setattr(ends, "_CHUNK_BYTES", drawn.choice([1, 100, 1 << 16]))
-        told, outlook = read_ends(folder.journal), inspect_run(folder, "rule")
-        assert told.facts == outlook.facts
-        assert told.torn == outlook.torn
-        assert told.ended is None
-        if told.step is not None and not told.answered:
-            assert (told.step, told.came, told.where) == (outlook.coming, outlook.came, outlook.where)
+        told, resume_plan = read_ends(folder.journal), inspect_run(folder, "rule")
+        assert told.facts == resume_plan.facts
+        assert told.torn == resume_plan.torn
+        assert told.end is None
+        if told.step is not None and not told.step_complete:
+            assert (told.step, told.outcome_count, told.position) == (resume_plan.current_step, resume_plan.outcome_count, resume_plan.position)
         elif told.step is not None:
-            assert outlook.coming is None or outlook.came == 0
+            assert resume_plan.current_step is None or resume_plan.outcome_count == 0
 
 
 def test_a_finished_run_tells_its_stored_verdict(reference: tuple[Any, Path]) -> None:
     """The verdict in the beginning of result.xml is that of the assessment; without the file there is none."""
     folder = RunFolder(path=reference[1])
     told = read_ends(folder.journal)
-    assert told.ended is not None
-    assert told.ended.ending == "finished"
+    assert told.end is not None
+    assert told.end.ending == "finished"
     assert stored_verdict(folder.result) == assess(folder).verdict
     assert stored_verdict(folder.path / "none.xml") == stored_verdict(folder.journal) == ""
 
@@ -69,7 +69,7 @@ def test_each_line_is_told_at_once(many: Path, monkeypatch: pytest.MonkeyPatch) 
     """The first line is there before the journal of the third run was opened."""
     opened: list[Path] = []
 
-    def noted(path: Path) -> ends.Ends:
+    def noted(path: Path) -> ends.JournalEnds:
         opened.append(path)
         return read_ends(path)
 

@@ -23,7 +23,7 @@ from snia_pts.report.suite import build, key_figures, overview, write
 from snia_pts.report.tables import Link, Table
 from snia_pts.results.key_figures import key_figures as numbers
 from snia_pts.results.result import TestResult
-from snia_pts.runner.suite import seed_of
+from snia_pts.runner.suite import derive_seed
 from snia_pts.spec import SPEC_TYPES
 from snia_pts.spec.limits import Limit
 from snia_pts.units import duration, number
@@ -116,10 +116,10 @@ def test_a_special_file_is_no_suite(target: str, tmp_path: Path) -> None:
 @given(st.integers(0, 2**63 - 1))
 def test_each_test_has_its_own_seed(seed: int) -> None:
     """Seeds of tests differ, are the same for the same seed of all, and are valid seeds themselves."""
-    seeds = [seed_of(seed, test) for test in TESTS]
+    seeds = [derive_seed(seed, test) for test in TESTS]
 
     assert len(set(seeds)) == len(TESTS)
-    assert seeds == [seed_of(seed, test) for test in TESTS]
+    assert seeds == [derive_seed(seed, test) for test in TESTS]
     assert all(0 <= each < 2**63 for each in seeds)
 
 
@@ -434,7 +434,7 @@ def test_a_test_that_was_taken_off_the_list_is_refused(stored: SuiteFolder, caps
 
     for verb in ("assess", "report"):
         assert main([verb, str(stored.path)]) == 14
-        assert "does not list the test latency, whose run is there" in capsys.readouterr().err
+        assert "does not list the test latency, but its run is in the folder" in capsys.readouterr().err
 
 
 def test_the_run_of_another_drive_is_refused(stored: SuiteFolder, capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,7 +115,7 @@ def test_block_statistics_are_what_iostat_makes_of_them(drive: Drive, clock: Clo
     """Requests and bytes are differences; queue and busy time are the kernel's milliseconds by the time between."""
     drive.block_stat(100, 800, 10, 160, 0, 5000, 90_000)
     observer = observed(drive)
-    observer.begin()
+    observer.start()
     clock.now_ns += 2 * 10**9
     drive.block_stat(1100, 8800, 210, 32_160, 3, 6900, 150_000)
     found = observer.lap().block
@@ -130,7 +130,7 @@ def test_milliseconds_go_on_where_the_kernel_begins_again(drive: Drive, clock: C
     """The kernel's counts of ms have 32 bits: with 512 I/Os in flight they are full after two hours, and go on."""
     drive.block_stat(1, 8, 0, 0, 0, 2**32 - 500, 2**32 - 100_000)
     observer = observed(drive)
-    observer.begin()
+    observer.start()
     for _ in range(3):  # with ticks between, a whole of any length is right
         clock.now_ns += 10**9
         drive.block_stat(2, 16, 0, 0, 0, 500, 2**32 - 50_000)
@@ -138,7 +138,7 @@ def test_milliseconds_go_on_where_the_kernel_begins_again(drive: Drive, clock: C
         clock.now_ns += 10**9
         drive.block_stat(3, 24, 0, 0, 0, 2**32 - 500, 2**32 - 100_000)
         observer.tick()
-    found = observer.whole().block
+    found = observer.total().block
 
     assert found is not None
     assert found.queue == pytest.approx(3 * 2**32 / 1000 / 6)
@@ -148,7 +148,7 @@ def test_cpus_together_and_the_busiest(drive: Drive, clock: Clock) -> None:
     """Waiting for I/O is not busy; one of two CPUs that is wholly busy is 50 % of all, and 100 % of itself."""
     drive.cpus((1000, 1000), (0, 5000))
     observer = observed(drive)
-    observer.begin()
+    observer.start()
     drive.cpus((1200, 1000), (0, 5200))
     found = observer.lap()
 
@@ -159,7 +159,7 @@ def test_what_a_hypervisor_took_is_told_of_all_cpus_together(drive: Drive, clock
     """The eighth column is the kernel's steal: a tenth of the time of two CPUs; it is busy, too."""
     drive.host.write("proc/stat", "cpu  0 0 0 50 0 0 0 50 0 0\ncpu0 0 0 0 50 0 0 0 50 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\n")
     observer = observed(drive)
-    observer.begin()
+    observer.start()
     drive.host.write(
         "proc/stat", "cpu  30 0 10 190 0 0 0 70 0 0\ncpu0 30 0 10 90 0 0 0 70 0 0\ncpu1 0 0 0 100 0 0 0 0 0 0\n"
     )
@@ -172,13 +172,13 @@ def test_laps_follow_one_another_and_the_whole_is_all_of_them(drive: Drive, cloc
     """What lies between two laps is told once; the whole begins where the first did."""
     drive.block_stat(1, 1, 1, 1, 0, 1, 1)
     observer = observed(drive)
-    observer.begin()
+    observer.start()
     laps = []
     for number in (1, 2, 3):
         clock.now_ns += number * 10**9
         drive.block_stat(1, 1, 1 + 10 * number, 1 + 80 * number, 0, 1, 1)
         laps.append(observer.lap())
-    whole = observer.whole()
+    whole = observer.total()
 
     assert [lap.seconds for lap in laps] == [1.0, 2.0, 3.0]
     assert [lap.block.write_ios for lap in laps if lap.block] == [10, 10, 10]
@@ -188,7 +188,7 @@ def test_laps_follow_one_another_and_the_whole_is_all_of_them(drive: Drive, cloc
 def test_heat_of_the_cpu_and_errors_of_the_link_are_counted(drive: Drive, clock: Clock) -> None:
     """Cores count once however many CPUs share one, packages once; errors are those of the drive's own function."""
     observer = observed(drive)
-    observer.begin()
+    observer.start()
     root = drive.host.root / "sys/devices/system/cpu"
     for cpu in (0, 1):  # one core
         (root / f"cpu{cpu}/thermal_throttle/core_throttle_count").write_text("9\n")
@@ -205,7 +205,7 @@ def test_the_greatest_temperature_between_two_readings_is_told(tmp_path: Path, c
     """A drive is asked now and then; a lap has the greatest that was seen, or the last known; both kernels' places."""
     drive = Drive(tmp_path, glue=glue)
     observer = observed(drive)
-    observer.begin()
+    observer.start()
     found = []
     for degrees in ((40.0, 44.0), (42.0, 41.0), ()):
         for each in degrees:
@@ -215,13 +215,13 @@ def test_the_greatest_temperature_between_two_readings_is_told(tmp_path: Path, c
         found.append(observer.lap().celsius)
 
     assert found == [44.0, 44.0, 41.0]  # at the second lap's beginning it was 44 degrees warm
-    assert observer.whole().celsius == 44.0
+    assert observer.total().celsius == 44.0
 
 
 def test_a_drive_is_not_asked_more_often_than_it_bears(drive: Drive, clock: Clock) -> None:
     """Ticks come every second, questions every ten seconds."""
     observer = observed(drive)
-    observer.begin()
+    observer.start()
     seen = []
     for second in range(25):
         drive.celsius(30 + second)
@@ -235,10 +235,10 @@ def test_a_drive_is_not_asked_more_often_than_it_bears(drive: Drive, clock: Cloc
 def test_an_old_temperature_is_none(drive: Drive, clock: Clock) -> None:
     """After a long idle time the drive's temperature is unknown until it is asked again."""
     observer = observed(drive)
-    observer.begin()
+    observer.start()
     observer.tick()
     clock.now_ns += 3600 * 10**9
-    observer.begin()
+    observer.start()
 
     assert observer.lap().celsius is None
     observer.tick()
@@ -249,7 +249,7 @@ def test_what_the_kernel_does_not_say_is_none(tmp_path: Path) -> None:
     """A host without any of it gives no number that was not measured."""
     host = FakeHost(tmp_path)
     found = Observer(host.disk(), tmp_path)
-    found.begin()
+    found.start()
     found.tick()
     told = found.lap()
 
@@ -269,14 +269,14 @@ def test_a_device_whose_io_is_not_counted_has_no_statistics(drive: Drive, clock:
     """With accounting off, and where all is 0 after I/O (old multipath NVMe), 0 is no measurement."""
     (drive.block / "stat").write_text("       0" * 17 + "\n")
     observer = observed(drive)
-    observer.begin()
+    observer.start()
     clock.now_ns += 10**9
     assert observer.lap().block is None
 
     drive.host.write(str((drive.block / "queue/iostats").relative_to(drive.host.root)), "0\n")
     drive.block_stat(5, 5, 5, 5, 0, 5, 5)
     silent = observed(drive)
-    silent.begin()
+    silent.start()
     clock.now_ns += 10**9
     assert silent.lap().block is None
 
@@ -284,7 +284,7 @@ def test_a_device_whose_io_is_not_counted_has_no_statistics(drive: Drive, clock:
 def test_a_drive_that_is_gone_is_not_an_error(drive: Drive) -> None:
     """Files that cannot be read any more read as nothing: what became of the drive is others' to tell."""
     observer = observed(drive)
-    observer.begin()
+    observer.start()
     os.truncate(drive.block / "stat", 0)
     os.truncate(drive.sensor / "temp1_input", 0)
     os.truncate(drive.host.root / "proc/stat", 0)
@@ -298,16 +298,16 @@ def test_a_drive_that_is_gone_is_not_an_error(drive: Drive) -> None:
 def test_whatever_the_kernel_says_is_a_value_that_can_be_kept(stat: bytes, cpus: bytes, sensor: bytes) -> None:
     """No content of any of the files is an error, and no number is beyond what a journal takes."""
     before = telemetry._Reading(
-        at_ns=0, cpus=telemetry.cpu_times(b"cpu 1 2 3 4 5 6 7 8 9\n"), block=(0,) * 6, throttlings=0, link_errors=0
+        taken_ns=0, cpus=telemetry.cpu_times(b"cpu 1 2 3 4 5 6 7 8 9\n"), block=(0,) * 6, throttlings=0, link_errors=0
     )
     after = telemetry._Reading(
-        at_ns=1,
+        taken_ns=1,
         cpus=telemetry.cpu_times(b"cpu  " + cpus),
         block=telemetry._numbers(stat + b" 1" * 6)[:6],
-        throttlings=telemetry._whole(stat),
-        link_errors=telemetry._total(b"TOTAL_ERR_COR " + stat),
+        throttlings=telemetry._single_number(stat),
+        link_errors=telemetry._total_errors(b"TOTAL_ERR_COR " + stat),
     )
-    told = telemetry._between(before, after, telemetry._celsius(sensor))
+    told = telemetry._difference(before, after, telemetry._celsius(sensor))
 
     queue = told.block.queue if told.block else None
     for value in (told.cpu_percent, told.stolen_percent, told.throttlings, told.link_errors, queue):
@@ -366,7 +366,7 @@ def test_over_a_point_the_numbers_are_those_of_diskstats_and_of_fio(tmp_path: Pa
         (found,) = laboratory.measure([stimulus()])
         after = diskstats(device)
     grown = {name: after[name] - before[name] for name in before}
-    vitals, block = found.vitals, found.vitals and found.vitals.block
+    vitals, block = found.telemetry, found.telemetry and found.telemetry.block
 
     assert vitals
     assert block
@@ -393,7 +393,7 @@ def test_iostat_tells_the_same(tmp_path: Path) -> None:
             (found,) = laboratory.measure([stimulus(seconds=0.5)])
             said, _ = beside.communicate()
     (told,) = json.loads(said)["sysstat"]["hosts"][0]["statistics"][0]["disk"]
-    block, seconds = found.vitals and found.vitals.block, found.vitals and found.vitals.seconds
+    block, seconds = found.telemetry and found.telemetry.block, found.telemetry and found.telemetry.seconds
 
     assert block
     assert seconds
@@ -409,15 +409,15 @@ def test_samples_of_a_stretch_have_their_own_and_are_the_whole_together(tmp_path
     with loop_device(tmp_path / "x.img", 16 * MIB) as device:
         laboratory = engine(device, tmp_path / "e")
         asked = ContinuousStimulus(phase="stimulus", stimulus=stimulus(seconds=1.0), sample_seconds=0.25)
-        outcomes = list(laboratory.stretch(asked))
+        outcomes = list(laboratory.measure_continuous(asked))
     whole = outcomes[-1]
     assert isinstance(whole, Measurement)
-    assert whole.vitals
-    assert whole.vitals.block
-    parts = [each.vitals.block for each in outcomes if isinstance(each, Sample) and each.vitals]
+    assert whole.telemetry
+    assert whole.telemetry.block
+    parts = [each.telemetry.block for each in outcomes if isinstance(each, Sample) and each.telemetry]
 
     assert len(parts) == len(outcomes) - 1 > 2
-    assert sum(each.write_ios for each in parts if each) == whole.write.ios == whole.vitals.block.write_ios
+    assert sum(each.write_ios for each in parts if each) == whole.write.ios == whole.telemetry.block.write_ios
     assert sum(each.read_bytes for each in parts if each) == whole.read.transferred_bytes
 
 
@@ -427,8 +427,8 @@ def test_a_file_has_no_block_statistics(tmp_path: Path) -> None:
     target.write_bytes(bytes(16 * MIB))
     (found,) = engine(target, tmp_path / "e").measure([stimulus(seconds=0.1)])
 
-    assert found.vitals
-    assert found.vitals.block is None
+    assert found.telemetry
+    assert found.telemetry.block is None
     assert found.host_cpu_percent is not None
 
 
@@ -437,9 +437,9 @@ class Silent(Observer):
 
     calls = 0
 
-    def begin(self) -> None:
+    def start(self) -> None:
         self.calls += 1
-        super().begin()
+        super().start()
 
     def tick(self) -> None:
         self.calls += 1
@@ -490,15 +490,15 @@ def test_an_idle_drive_is_left_alone(tmp_path: Path, opened: list[str], monkeypa
 def test_the_temperature_is_asked_for_at_work_alone(drive: Drive, clock: Clock) -> None:
     """The beginning and the end of a point ask the drive for nothing: only a tick does, while fio is at work."""
     observer = observed(drive)
-    observer.begin()
+    observer.start()
     observer.lap()
-    observer.begin()
+    observer.start()
 
-    assert observer.whole().celsius is None
+    assert observer.total().celsius is None
     observer.tick()
-    assert observer.whole().celsius == pytest.approx(41.85)
+    assert observer.total().celsius == pytest.approx(41.85)
 
 
 def test_a_target_that_is_not_there_has_nothing_to_tell(tmp_path: Path) -> None:
     """Whoever observes it observes the host."""
-    assert observe("/nonexistent", tmp_path).whole().block is None
+    assert observe("/nonexistent", tmp_path).total().block is None

@@ -63,7 +63,7 @@ def test_columns_add_up_to_the_measurements(stretches: list[ContinuousStimulus],
     assert made.written_bytes == sum(each.write.transferred_bytes for each in wholes)
     assert list(made.written_by_sample()) == list(accumulate(made.write_bytes))
     assert made.measurements == wholes
-    assert (made.stretches, made.complete) == (len(stretches), True)
+    assert (made.engine_starts, made.complete) == (len(stretches), True)
 
 
 @given(cut_stretches(), st.integers(0, 10**6))
@@ -105,13 +105,13 @@ def test_a_stretch_that_is_not_cut_is_a_row(ios: list[int]) -> None:
     assert list(made.seconds) == [5.0] * len(ios)
     assert made.written_bytes == sum(ios) * 4 * KIB
     assert list(made.maximum_response_us) == [7.0] * len(ios)
-    assert made.stretches == len(ios)
+    assert made.engine_starts == len(ios)
 
 
 def test_a_row_of_a_whole_has_its_percentiles() -> None:
     """The percentiles of a stretch that is not cut come from its histogram; nan where it has too few I/Os."""
     made = line()
-    bins = Histogram.of(((1000, 9990), (50_000, 10)))
+    bins = Histogram.from_bins(((1000, 9990), (50_000, 10)))
     whole = measurement(write=transfers(10_000, histogram=bins, response_max_ns=60_000))
     made.add((), whole)
 
@@ -130,7 +130,7 @@ def test_a_stopped_stretch_follows_the_one_before() -> None:
     assert list(made.ended_seconds) == [60, 120, 180, 240]
     assert not made.complete
     assert len(made.measurements) == 1
-    assert made.stretches == 2
+    assert made.engine_starts == 2
 
 
 def test_a_stretch_without_anything() -> None:
@@ -154,7 +154,7 @@ def test_histogram_is_merged() -> None:
     """The response times of all stretches are in one histogram."""
     made = line()
     for edge, count in ((10, 5), (20, 7), (10, 1)):
-        made.add((), measurement(write=transfers(count, histogram=Histogram.of(((edge, count),)))))
+        made.add((), measurement(write=transfers(count, histogram=Histogram.from_bins(((edge, count),)))))
 
     assert made.histogram.bins == ((10, 6), (20, 7))
 
@@ -182,7 +182,7 @@ def test_every_sample_is_a_row() -> None:
     """Of a day of seconds the first, the last, the least and the greatest are those of single samples."""
     made = line()
     for second in range(1, 86_401):
-        made.take(sample(second, 1000 + second % 977, seconds=1.0, ended_seconds=float(second)))
+        made.add_sample(sample(second, 1000 + second % 977, seconds=1.0, ended_seconds=float(second)))
     made.end(None)
 
     assert len(made) == 86_400

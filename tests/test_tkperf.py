@@ -29,6 +29,7 @@ from snia_pts.results.comparison import context_differences
 from snia_pts.results.imported import Imported
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.result import TestResult
+from snia_pts.results.warnings import run_warnings
 from snia_pts.tkperf.device import command, device
 from snia_pts.tkperf.document import File, read
 from snia_pts.tkperf.reader import Run, runs
@@ -41,7 +42,9 @@ SHARED = Path(os.environ.get("SNIA_PTS_SHARED") or Path(__file__).parents[2] / "
 #: TKperf itself, where somebody has it: its checkout, and a Python that has the libraries of its time.
 TKPERF, PYTHON = (Path(os.environ.get(name, "/nonexistent")) for name in ("TKPERF_CHECKOUT", "TKPERF_PYTHON"))
 TESTS = ("iops", "latency", "throughput", "wsat")
-IMPORTED = Imported(tool="", version="", file="tkperf.xml", sha256="0" * 64, at="2026-11-22T10:00:00+00:00", name="")
+IMPORTED = Imported(
+    tool="", version="", file="tkperf.xml", sha256="0" * 64, imported_at="2026-11-22T10:00:00+00:00", name=""
+)
 
 
 def made(document: bytes) -> dict[str, Run]:
@@ -117,8 +120,8 @@ def test_response_times_are_in_microseconds() -> None:
     point = results()["latency"].loops[0].rounds[1].measurements[7]
 
     assert point.stimulus.label == "RND 4 KiB 0/100"
-    assert point.told is not None
-    assert list(point.told.response_us) == tkperf_files.matrix("lat", 6)[1][2][1]
+    assert point.reported is not None
+    assert list(point.reported.response_us) == tkperf_files.matrix("lat", 6)[1][2][1]
     assert point.average_response_us == tkperf_files.matrix("lat", 6)[1][2][1][2]
 
 
@@ -126,7 +129,7 @@ def test_write_saturation_is_a_stretch_a_sample() -> None:
     """Every sample of write saturation is a start of fio of its own, one after the other on the clock of its I/O."""
     line = results()["wsat"].time_lines[0]
 
-    assert (line.stretches, len(line)) == (6, 6)
+    assert (line.engine_starts, len(line)) == (6, 6)
     assert list(line.ended_seconds) == [60.0, 120.0, 180.0, 240.0, 300.0, 360.0]
     assert line.iops == [float(tkperf_files.value(number)) for number in range(6)]
 
@@ -147,8 +150,8 @@ def test_the_wrong_column_of_4096_byte_sectors_is_told() -> None:
     result = results(sector=4096)["iops"]
 
     assert any("8 KiB" in each.actual for each in result.deviations)
-    assert [each for each in result.warnings if each.what == "steady state claimed"]
-    assert not [each for each in results()["iops"].warnings if each.what == "steady state claimed"]
+    assert [each for each in run_warnings(result) if each.what == "steady state claimed"]
+    assert not [each for each in run_warnings(results()["iops"]) if each.what == "steady state claimed"]
 
 
 def test_old_files_have_their_own_demand_and_time() -> None:
@@ -195,7 +198,7 @@ def test_a_hard_disks_file_is_a_run_of_its_profile(kind: str, name: str) -> None
         assert points["random, 50/50, 16 KiB, zone 7"].iops == 100 + 6 + 1
     else:
         assert points["sequential, 0/100, 4 KiB, zone 128"].mb_per_second == (200_000 - 127) * 1024 / 1e6
-    assert any("where its zones lie" in each.detail for each in result.warnings)
+    assert any("where its zones lie" in each.detail for each in run_warnings(result))
     assert etree.fromstring(result_xml(result)).find(".//measurement[@range_bytes]") is None
 
 
@@ -269,7 +272,7 @@ def test_a_claim_that_does_not_come_out_is_a_warning(change: tuple[str, Any], to
     """What a file says of its steady state is held against its own rounds."""
     result = result_of(made(ssd("iops", changes=[change]))["iops"])
 
-    assert any(told in each.detail for each in result.warnings if each.what == "steady state claimed")
+    assert any(told in each.detail for each in run_warnings(result) if each.what == "steady state claimed")
     assert result.steady
 
 
@@ -301,7 +304,7 @@ def test_faults_of_other_versions_are_not_made_up() -> None:
 
 def test_an_end_that_nobody_can_tell_is_a_warning() -> None:
     """Write saturation of six minutes that did not write the drive four times over did not end as TKperf ends."""
-    assert any(each.what == "end of the stimulus" for each in results()["wsat"].warnings)
+    assert any(each.what == "end of the stimulus" for each in run_warnings(results()["wsat"]))
 
 
 # -- what is not known stays unknown ----------------------------------------------------------------------------------
@@ -404,7 +407,7 @@ def test_there_and_back_nothing_is_lost(version: str, sector: int) -> None:
 
     assert (name, lost) == ("intel320", ())
     assert not [
-        warning for each in twice.values() for warning in each.warnings if warning.what == "steady state claimed"
+        warning for each in twice.values() for warning in run_warnings(each) if warning.what == "steady state claimed"
     ]
     assert matrices(again) == matrices(first)
     assert twice.keys() == once.keys()
@@ -454,7 +457,7 @@ def test_golden_verdicts_are_ours() -> None:
     found = {test: result_of(run) for test, run in made(golden("loopRate64.xml")).items()}
 
     assert [found[test].steady for test in ("iops", "latency", "throughput")] == [True, False, True]
-    assert not [each for result in found.values() for each in result.warnings if each.what == "steady state claimed"]
+    assert not [each for result in found.values() for each in run_warnings(result) if each.what == "steady state claimed"]
 
 
 def test_a_hard_disks_file_comes_back_byte_by_byte() -> None:
@@ -616,7 +619,7 @@ def test_what_cannot_be_exported_is_told_as_that(tmp_path: Path, capsys: pytest.
     assert "Name another place with --out." in told
     with pytest.raises(NotExportable, match=r"run x cannot be exported: .*: TKperf has no such test\.") as raised:
         written([samples.result_of("hir")], "x")
-    assert "TKperf's file holds IOPS" in raised.value.hint
+    assert "A file of TKperf holds IOPS" in raised.value.hint
 
 
 def test_an_export_replaces_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -642,7 +645,7 @@ def test_an_altered_copy_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixtur
     (run / "evidence" / "tkperf.xml").write_bytes(ssd("iops", rounds=7))
 
     assert main(["assess", str(run)]) == 14
-    assert "tkperf.xml: its SHA-256 is not the one in the journal" in capsys.readouterr().out
+    assert "tkperf.xml: its SHA-256 differs from the one in the journal" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

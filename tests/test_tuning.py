@@ -58,27 +58,27 @@ def test_a_host_that_tells_nothing(host: FakeHost) -> None:
     """Nothing is guessed, nothing fails, and nothing would be set."""
     found = seen(host)
 
-    assert {each.setting.judgement for each in found.values()} <= {"not told", "good"}
-    assert found["governor"].setting.judgement == "not told"
+    assert {each.setting.judgement for each in found.values()} <= {"unknown", "good"}
+    assert found["governor"].setting.judgement == "unknown"
     assert tuning.changes(found.values(), host.root) == ()
 
 
 @pytest.mark.parametrize(
     ("files", "name", "value", "judgement"),
     [
-        ({f"{POLICY}0/scaling_governor": "powersave"}, "governor", "powersave", "matters"),
+        ({f"{POLICY}0/scaling_governor": "powersave"}, "governor", "powersave", "affects results"),
         (
             {f"{POLICY}{n}/scaling_governor": "performance" if n else "ondemand" for n in range(3)},
             "governor",
             "performance (2), ondemand (1)",
-            "matters",
+            "affects results",
         ),
         ({f"{POLICY}0/scaling_governor": "performance"}, "governor", "performance", "good"),
         (
             {f"{POLICY}0/energy_performance_preference": "balance_performance"},
             "energy preference",
             "balance_performance",
-            "matters",
+            "affects results",
         ),
         ({f"{CPU}/intel_pstate/no_turbo": "0"}, "turbo", "on", "noted"),
         ({f"{CPU}/intel_pstate/no_turbo": "1"}, "turbo", "off", "noted"),
@@ -91,7 +91,7 @@ def test_a_host_that_tells_nothing(host: FakeHost) -> None:
             },
             "idle states",
             "up to 133 us to wake up (C2)",
-            "matters",
+            "affects results",
         ),
         (
             {
@@ -116,7 +116,7 @@ def test_a_host_that_tells_nothing(host: FakeHost) -> None:
             "1 on, 1 off or missing, 1 not needed",
             "noted",
         ),
-        ({"proc/cpuinfo": "flags\t\t: fpu hypervisor lm\n"}, "virtual machine", "yes", "matters"),
+        ({"proc/cpuinfo": "flags\t\t: fpu hypervisor lm\n"}, "virtual machine", "yes", "affects results"),
         ({"proc/cpuinfo": "flags\t\t: fpu lm\n"}, "virtual machine", "no", "good"),
         (
             {"proc/swaps": "Filename Type Size Used Priority\n/dev/sdb1 partition 2097148 1024 -2\n"},
@@ -143,22 +143,22 @@ def test_processors(host: FakeHost, files: dict[str, str], name: str, value: str
 @pytest.mark.parametrize(
     ("files", "name", "value", "judgement"),
     [
-        ({"queue/scheduler": "none [mq-deadline] kyber"}, "scheduler", "mq-deadline", "matters"),
+        ({"queue/scheduler": "none [mq-deadline] kyber"}, "scheduler", "mq-deadline", "affects results"),
         ({"queue/scheduler": "[none] mq-deadline"}, "scheduler", "none", "good"),
         ({"queue/nomerges": "0"}, "merging", "on", "noted"),
         ({"queue/nomerges": "2"}, "merging", "off", "good"),
-        ({"queue/max_sectors_kb": "128", "queue/max_hw_sectors_kb": "2048"}, "largest I/O", "128 KiB", "matters"),
+        ({"queue/max_sectors_kb": "128", "queue/max_hw_sectors_kb": "2048"}, "largest I/O", "128 KiB", "affects results"),
         ({"queue/max_sectors_kb": "128", "queue/max_hw_sectors_kb": "128"}, "largest I/O", "128 KiB", "noted"),
         ({"queue/max_sectors_kb": "1280", "queue/max_hw_sectors_kb": "2048"}, "largest I/O", "1280 KiB", "good"),
         ({"queue/nr_requests": "256"}, "requests", "256", "good"),
-        ({"queue/nr_requests": "1"}, "requests", "1", "matters"),
+        ({"queue/nr_requests": "1"}, "requests", "1", "affects results"),
         ({"queue/rq_affinity": "0"}, "completion", "any CPU", "noted"),
         ({"queue/read_ahead_kb": "128"}, "read-ahead", "128 KiB", "good"),
         ({"queue/wbt_lat_usec": "2000"}, "writeback throttling", "2000 us", "good"),
-        ({"device/queue_depth": "1"}, "commands at a time", "1", "matters"),
+        ({"device/queue_depth": "1"}, "commands at a time", "1", "affects results"),
         ({"device/queue_depth": "32"}, "commands at a time", "32", "good"),
         ({"stat": "1 0 8 0 1 0 8 0 0 0 0 0 0 0 0 0 0"}, "other I/O", "none", "good"),
-        ({"stat": "1 0 8 0 1 0 8 0 3 0 0 0 0 0 0 0 0"}, "other I/O", "0 I/Os in a moment, 3 on their way", "matters"),
+        ({"stat": "1 0 8 0 1 0 8 0 3 0 0 0 0 0 0 0 0"}, "other I/O", "0 I/Os in a moment, 3 on their way", "affects results"),
     ],
 )
 def test_the_queue_of_a_drive(host: FakeHost, files: dict[str, str], name: str, value: str, judgement: str) -> None:
@@ -182,10 +182,10 @@ def test_the_way_to_an_nvme_drive(host: FakeHost) -> None:
     host.write("sys/module/pcie_aspm/parameters/policy", "default performance [powersave] powersupersave\n")
     found = judged(host, block)
 
-    assert found["PCIe link"] == ("8 GT/s x4", "matters")
-    assert seen(host, block)["PCIe link"].setting.wish == "16 GT/s x4"
-    assert found["PCIe power saving"] == ("powersave", "matters")
-    assert found["memory nodes"][1] == "matters"
+    assert found["PCIe link"] == ("8 GT/s x4", "affects results")
+    assert seen(host, block)["PCIe link"].setting.recommended == "16 GT/s x4"
+    assert found["PCIe power saving"] == ("powersave", "affects results")
+    assert found["memory nodes"][1] == "affects results"
     assert numa_local_cpus(block, host.root) == frozenset(range(8, 16))
     host.write("sys/devices/pci0000:00/0000:01:00.0/current_link_speed", "16.0 GT/s PCIe\n")
     assert judged(host, block)["PCIe link"] == ("16 GT/s x4", "good")
@@ -204,9 +204,9 @@ def test_one_memory_node_is_as_near_as_any(host: FakeHost) -> None:
     ("lists", "value", "judgement"),
     [
         (["0", "1", "2", "3"], "4 on 4 of 16 CPUs", "good"),
-        (["3", "3", "3", "3"], "4 on 1 of 16 CPUs", "matters"),
+        (["3", "3", "3", "3"], "4 on 1 of 16 CPUs", "affects results"),
         (["3"], "1 on 1 of 16 CPUs", "good"),
-        ([], "unknown", "not told"),
+        ([], "unknown", "unknown"),
     ],
 )
 def test_interrupts(host: FakeHost, lists: list[str], value: str, judgement: str) -> None:
@@ -222,7 +222,7 @@ def test_interrupts(host: FakeHost, lists: list[str], value: str, judgement: str
 
 @pytest.mark.parametrize(
     ("policy", "judgement"),
-    [("max_performance", "good"), ("med_power_with_dipm", "matters"), ("keep_firmware_settings", "noted")],
+    [("max_performance", "good"), ("med_power_with_dipm", "affects results"), ("keep_firmware_settings", "noted")],
 )
 def test_a_sata_link_that_sleeps(host: FakeHost, policy: str, judgement: str) -> None:
     """Each disk has its own host adapter."""
@@ -239,17 +239,17 @@ def test_other_load() -> None:
     """A tenth of all processors is what others may take."""
     before, after = CpuTimes(100, 1000, 0), CpuTimes(110, 1100, 0)
 
-    assert processors.load(CpuTimes(0, 0, 0), CpuTimes(11, 100, 0)).setting.judgement == "matters"
+    assert processors.load(CpuTimes(0, 0, 0), CpuTimes(11, 100, 0)).setting.judgement == "affects results"
     assert processors.load(before, after).setting.value == "10 % of all CPUs"
     assert processors.load(before, after).setting.judgement == "good"
-    assert processors.load(before, before).setting.judgement == "not told"
+    assert processors.load(before, before).setting.judgement == "unknown"
 
 
 def test_others_io_is_seen() -> None:
     """I/Os that were done in the moment, or are on their way."""
     assert queue.other_io((5, 0), (5, 0)).setting.judgement == "good"
     assert queue.other_io((5, 0), (6, 0)).setting.value == "1 I/O in a moment, 0 on their way"
-    assert queue.other_io(None, (6, 0)).setting.judgement == "not told"
+    assert queue.other_io(None, (6, 0)).setting.judgement == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def sysfs(host: FakeHost) -> dict[str, str]:
 
 def test_what_could_not_be_set_says_why() -> None:
     """The reason of the judgement has the kernel's words; what is good all the same has none."""
-    bad = HostSetting(name="scheduler", value="kyber", judgement="matters", wish="none", reason="slow")
+    bad = HostSetting(name="scheduler", value="kyber", judgement="affects results", recommended="none", reason="slow")
     good = HostSetting(name="merging", value="off", judgement="good", reason="exact")
     told = tuning.told([Finding(setting=bad), Finding(setting=good)], [], [], {"scheduler": "busy", "merging": "odd"})
 
@@ -368,7 +368,7 @@ def test_what_matters_is_a_warning_of_the_run() -> None:
     (warning,) = host_warnings(samples.SETTINGS)
 
     assert warning.what == "host: scheduler"
-    assert warning.detail.startswith("mq-deadline (better: none): a scheduler sorts")
+    assert warning.detail.startswith("mq-deadline (recommended: none): a scheduler sorts")
 
 
 def test_a_host_that_was_set_otherwise_meanwhile_is_told() -> None:
@@ -392,9 +392,9 @@ def test_a_report_tells_what_matters_first() -> None:
         if isinstance(each, Table) and each.title == "Host settings"
     )
     assert [row[:4] for row in table.rows] == [
-        ("scheduler", "mq-deadline", "matters", "none"),
+        ("scheduler", "mq-deadline", "affects results", "none"),
         ("governor", "performance (was schedutil)", "good", ""),
-        ("others", "\N{EN DASH}", "not told", ""),
+        ("others", "\N{EN DASH}", "unknown", ""),
     ]
     assert table.rows[-1][-1] == "turbo"
     without = provenance(samples.iops_result(host=samples.platform(settings=())))
@@ -455,16 +455,18 @@ def test_a_terminal_gets_a_reason_below_each(capsys: pytest.CaptureFixture[str])
     lines = list(
         verb.setting_lines(
             [
-                HostSetting(name="scheduler", value="kyber", judgement="matters", wish="none", reason="word " * 30),
-                HostSetting(name="turbo", value="on", judgement="good", wish="on", reason="fast"),
+                HostSetting(
+                    name="scheduler", value="kyber", judgement="affects results", recommended="none", reason="word " * 30
+                ),
+                HostSetting(name="turbo", value="on", judgement="good", recommended="on", reason="fast"),
             ],
             60,
         )
     )
-    assert lines[0] == "matters   scheduler  kyber; recommended: none"
+    assert lines[0] == "affects results  scheduler  kyber; recommended: none"
     assert max(map(len, lines)) <= 60
-    assert "good      turbo      on" in lines
-    assert lines[-1] == "1 setting that matters"
+    assert "good             turbo      on" in lines
+    assert lines[-1] == "1 setting that affects results"
     assert capsys.readouterr().out == ""
 
 

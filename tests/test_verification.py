@@ -111,7 +111,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "minimum": ("real", with_number("measurement", "write", "response_min_ns"), "write.response_min_ns is "),
     "mean": ("real", with_number("measurement", "write", "response_mean_ns", by=-1), "write.response_mean_ns is "),
     "maximum": ("real", with_number("measurement", "write", "response_max_ns"), "write.response_max_ns is "),
-    "bins": ("real", with_bin, "write.histogram.counted is another text"),
+    "bins": ("real", with_bin, "write.histogram.counted is a different text"),
     "reads": (
         "real",
         with_number("measurement", "read", "runtime_ms"),
@@ -126,7 +126,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "sync": ("synced", with_number("measurement", "sync", "mean_ns"), "sync.mean_ns is "),
     "simulated": ("simulated", with_number("measurement", "write", "ios"), "write.ios is "),
     "imported rate": ("imported", with_number("measurement", "told", "iops"), "told.iops is "),
-    "one answer for two": ("simulated", with_one_answer_for_two, "does not follow the evidence before"),
+    "one answer for two": ("simulated", with_one_answer_for_two, "does not follow the previous evidence"),
 }
 
 
@@ -178,7 +178,7 @@ def test_missing_samples_are_refused(runs: Path, tmp_path: Path) -> None:
 
     folder = changed(runs / "real", tmp_path / "run", change)
 
-    assert "more samples in the evidence" in check_evidence(folder, assess(folder)).differences[0]
+    assert "the evidence has more samples" in check_evidence(folder, assess(folder)).differences[0]
 
 
 def test_an_answer_that_is_not_accepted_is_a_difference(runs: Path, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_an_answer_that_is_not_accepted_is_a_difference(runs: Path, tmp_path: Pa
     assert digest not in journal
 
     (difference,) = check_evidence(folder, assess(folder)).differences
-    assert "cannot be read again: fio's answer contradicts itself" in difference
+    assert "cannot read its evidence again: fio's answer contradicts itself" in difference
 
 
 def measured(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -237,7 +237,7 @@ def test_the_answers_of_two_points_are_not_exchanged(suffixes: tuple[str, ...], 
         (folder.evidence / name).write_bytes(content)
 
     found = check_evidence(folder, assess(folder)).differences
-    sentence = "answer is that of another job: expected randseed=" if len(suffixes) == 1 else "has another seed than"
+    sentence = "answer is that of another job: expected randseed=" if len(suffixes) == 1 else "does not have the seed of"
     assert len(found) == 2
     assert all(sentence in difference for difference in found)
 
@@ -264,7 +264,7 @@ def test_an_answer_stands_for_one_point(runs: Path, tmp_path: Path) -> None:
     two.write_bytes(one.read_bytes())
 
     found = check_evidence(folder, assess(folder)).differences
-    assert any("is the answer of another point, too" in difference for difference in found)
+    assert any("is identical to the answer of another point" in difference for difference in found)
 
 
 def test_a_round_that_was_cut_out_is_missed(runs: Path, tmp_path: Path) -> None:

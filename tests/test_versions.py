@@ -13,11 +13,12 @@ import pytest
 
 from snia_pts import __main__ as entry
 from snia_pts.cli.main import main
-from snia_pts.lab.fio.probe import OLDEST
+from snia_pts.lab.fio.probe import MIN_VERSION
 from snia_pts.model import test_platform as testplatform
-from snia_pts.model.test_platform import NEWEST_TRIED
+from snia_pts.model.test_platform import NEWEST_TESTED
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import assess
+from snia_pts.results.warnings import run_warnings
 from tests import samples
 
 ROOT = Path(__file__).parent.parent
@@ -36,15 +37,15 @@ ROOT = Path(__file__).parent.parent
 )
 def test_versions_newer_than_tried_are_named(facts: dict[str, str], programs: list[str]) -> None:
     """Numbers are compared, not letters; what has no number, and what is no fio, is not judged."""
-    assert [program for program, _ in samples.platform(**facts).untried_versions()] == programs
+    assert [program for program, _ in samples.platform(**facts).untested_versions()] == programs
 
 
 def test_a_newer_version_is_a_warning_of_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run goes on, and its result says which version was not tried."""
-    monkeypatch.setattr(testplatform, "NEWEST_TRIED", {"Python": (3, 1)})
+    monkeypatch.setattr(testplatform, "NEWEST_TESTED", {"Python": (3, 1)})
     words = ("queue-depth", "sim:enterprise-nvme", "--seconds", "5", "--axis", "queue_depth=1", "--progress", "none")
     assert main(["profile", "run", *words, "--to", "none", "--run-dir", str(tmp_path / "run")]) == 0
-    warnings = assess(RunFolder.existing(tmp_path / "run")).warnings
+    warnings = run_warnings(assess(RunFolder.existing(tmp_path / "run")))
 
     assert [warning.detail for warning in warnings if warning.what.startswith("Python 3.")] == [
         "this version is newer than 3.1, the newest that was tested"
@@ -86,8 +87,8 @@ def test_the_same_versions_are_stated_everywhere() -> None:
     setup, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("scripts/setup", "README.rst"))
 
     assert config["options"]["python_requires"] == f">={version(entry.OLDEST_PYTHON)}"
-    assert config["metadata"]["classifiers"].strip().count(f"Python :: {version(NEWEST_TRIED['Python'])}\n") == 1
-    assert f"oldest_fio={version(OLDEST)}\n" in setup
+    assert config["metadata"]["classifiers"].strip().count(f"Python :: {version(NEWEST_TESTED['Python'])}\n") == 1
+    assert f"oldest_fio={version(MIN_VERSION)}\n" in setup
     assert f"sys.version_info < {entry.OLDEST_PYTHON}" in setup
-    assert re.search(rf"Python {version(entry.OLDEST_PYTHON)} to {version(NEWEST_TRIED['Python'])}", readme)
-    assert re.search(rf"fio {version(OLDEST)} to {version(NEWEST_TRIED['fio'])}", readme)
+    assert re.search(rf"Python {version(entry.OLDEST_PYTHON)} to {version(NEWEST_TESTED['Python'])}", readme)
+    assert re.search(rf"fio {version(MIN_VERSION)} to {version(NEWEST_TESTED['fio'])}", readme)

@@ -20,10 +20,11 @@ from snia_pts.lab.fio import AnswerRejected
 from snia_pts.lab.fio.engine import FioEngine
 from snia_pts.lab.host.configurator import HostConfigurator
 from snia_pts.lab.laboratory import Laboratory
-from snia_pts.lab.observation.kernel_log import KernelLog, names, open_log
+from snia_pts.lab.observation.kernel_log import KernelLog, kernel_names, open_log
 from snia_pts.lab.purge import Purger
 from snia_pts.lab.settings.write_cache import WriteCache
 from snia_pts.model.steps import ContinuousStimulus, Idle, Purge, Round, Step
+from snia_pts.results.warnings import run_warnings
 from snia_pts.units import exact_capacity
 from tests import samples
 from tests.drives import MIB, loop_device
@@ -78,7 +79,7 @@ SHARED = "/sys/devices/virtual/nvme-subsystem/nvme-subsys1/nvme1n2"
 )
 def test_a_drive_is_known_by_its_port_and_controller(place: str, found: set[str]) -> None:
     """The kernel names a drive, its port or its controller; bridges on the way lead to others as well."""
-    assert names(Path(place)) == found
+    assert kernel_names(Path(place)) == found
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_a_drive_is_known_by_its_port_and_controller(place: str, found: set[str]
 )
 def test_only_lines_that_name_the_drive_are_its_own(kernel: Kernel, place: str, line: str, of_it: bool) -> None:
     """A line of another drive, though its name begins or ends alike, says nothing of this one."""
-    log = KernelLog(names(Path(place)), kernel.descriptor())
+    log = KernelLog(kernel_names(Path(place)), kernel.descriptor())
     kernel.says(line)
 
     assert log.lines() == ((f"[5001.234567] {line}",) if of_it else ())
@@ -117,7 +118,7 @@ def test_only_lines_that_name_the_drive_are_its_own(kernel: Kernel, place: str, 
 )
 def test_a_reset_is_told_once(kernel: Kernel, line: str) -> None:
     """Resets and commands that were not answered are told, each once; other words are kept only."""
-    log = KernelLog(names(Path(NVME)), kernel.descriptor())
+    log = KernelLog(kernel_names(Path(NVME)), kernel.descriptor())
     kernel.says("nvme0n1: p1 p2")
     kernel.says(line)
 
@@ -195,7 +196,7 @@ def test_a_reset_in_a_point_is_the_devices_failure(
     failed = failure(target, tmp_path / "evidence", engine)
 
     assert isinstance(failed, DeviceFailed)
-    assert f"(RND 8 KiB 0/100): the kernel says: [5001.234567] {name}: command timed out, reset" in str(failed)
+    assert f"(RND 8 KiB 0/100): the kernel reports: [5001.234567] {name}: command timed out, reset" in str(failed)
     assert "(all of it is in evidence/00000-kernel.txt)" in failed.full_hint
     assert (tmp_path / "evidence" / "00000-kernel.txt").read_text().endswith("timed out, reset\n")
 
@@ -253,7 +254,7 @@ def test_a_drive_that_turns_read_only_has_failed(target: Target, tmp_path: Path)
         subprocess.run(["blockdev", "--setrw", target.dut.path], check=True)
 
     assert isinstance(failed, DeviceFailed)
-    assert "it is read-only by now; fio reports error 1, Operation not permitted" in str(failed)
+    assert "the device has become read-only; fio reports error 1, Operation not permitted" in str(failed)
 
 
 @pytest.mark.root
@@ -319,9 +320,9 @@ def test_a_point_that_was_begun_twice_is_a_warning() -> None:
     rounds = (*loop.rounds[:2], replace(loop.rounds[2], measurements=(changed, *others)), *loop.rounds[3:])
     found = replace(result, loops=(replace(loop, rounds=rounds),))
 
-    assert not any(warning.what == "begun again" for warning in result.warnings)
-    (told,) = (warning.detail for warning in found.warnings if warning.what == "begun again")
-    assert told.startswith("fio stood ready for 1 of ")
+    assert not any(warning.what == "fio restarted" for warning in run_warnings(result))
+    (told,) = (warning.detail for warning in run_warnings(found) if warning.what == "fio restarted")
+    assert told.startswith("for 1 of ")
     assert told.endswith(f": {point.stimulus.label} ({point.evidence})")
     assert (found.verdict, found.deviations) == (result.verdict, result.deviations)
 
@@ -340,5 +341,5 @@ def test_a_wall_clock_that_was_set_is_a_warning(seconds: float, told: str) -> No
     found = replace(result, loops=(replace(loop, rounds=rounds),))
 
     expected = [f"the wall clock was set {told} at about {first.timing.started}: "] if told else []
-    assert [warning.detail[: len(expected[0])] for warning in found.warnings if warning.what == "clock"] == expected
+    assert [warning.detail[: len(expected[0])] for warning in run_warnings(found) if warning.what == "clock"] == expected
     assert (found.verdict, found.deviations) == (result.verdict, result.deviations)

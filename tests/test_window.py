@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.analysis.steady_state import determine
-from snia_pts.analysis.window import breaks, in_a_row, sampled_round, sampled_window, unbroken, window_ending
+from snia_pts.analysis.window import interruption_marks, consecutive_rounds, sampled_round, sampled_window, rounds_since_interruption, last_window
 from snia_pts.model.measurement import MeasuredRound, Sample, SampledRound
 from snia_pts.spec import SampledSteadyStateRule
 from tests.strategies import cells, measured_round, rule, sample, spec_of
@@ -35,7 +35,7 @@ def rounds_of(*series: Sequence[int]) -> list[MeasuredRound]:
 def test_variables_are_steady_in_the_same_window() -> None:
     """Variables that were each steady once, in different windows, are not steady."""
     rounds = rounds_of(*APART)
-    windows = [window_ending(rounds[:last], rule()) for last in range(5, 12)]
+    windows = [last_window(rounds[:last], rule()) for last in range(5, 12)]
     alone = [
         next(last for last in range(5, 12) if determine(series[last - 5 : last], rule()).steady) for series in APART
     ]
@@ -46,7 +46,7 @@ def test_variables_are_steady_in_the_same_window() -> None:
 
 def test_window_has_a_determination_for_each_variable() -> None:
     """The determinations stand in the specification's order, over the window's true round numbers."""
-    window = window_ending(rounds_of(*APART), rule())
+    window = last_window(rounds_of(*APART), rule())
 
     assert window is not None
     assert window.numbers == (7, 8, 9, 10, 11)
@@ -58,7 +58,7 @@ def test_window_has_a_determination_for_each_variable() -> None:
 @pytest.mark.parametrize("count", range(5))
 def test_no_window_before_round_five(count: int) -> None:
     """Fewer than five rounds make no window."""
-    assert window_ending(rounds_of([1] * count, [1] * count, [1] * count), rule()) is None
+    assert last_window(rounds_of([1] * count, [1] * count, [1] * count), rule()) is None
 
 
 def test_window_is_of_consecutive_rounds() -> None:
@@ -66,15 +66,15 @@ def test_window_is_of_consecutive_rounds() -> None:
     rounds = rounds_of(*APART)
     for broken in (rounds[:8] + rounds[9:], [rounds[0], *rounds[:4]], rounds[::-1]):
         with pytest.raises(ValueError, match="consecutive"):
-            window_ending(broken, rule())
+            last_window(broken, rule())
 
 
 def test_window_is_of_complete_rounds() -> None:
     """A round that was cut off is in no window, even if all tracked variables were measured."""
     rounds = rounds_of(*APART)
     with pytest.raises(ValueError, match="complete"):
-        window_ending([*rounds[:-1], replace(rounds[-1], complete=False)], rule())
-    assert window_ending([replace(rounds[0], complete=False), *rounds[1:]], rule()) is not None
+        last_window([*rounds[:-1], replace(rounds[-1], complete=False)], rule())
+    assert last_window([replace(rounds[0], complete=False), *rounds[1:]], rule()) is not None
 
 
 # -- samples that stand for rounds -----------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_a_window_of_samples_holds_consecutive_rounds_only(stand: set[int]) -> N
     window = sampled_window(rounds, settling())
 
     assert (window.numbers if window else None) == (tuple(range(last - 4, last + 1)) if whole else None)
-    taken = [each.number for each in in_a_row(rounds, settling())]
+    taken = [each.number for each in consecutive_rounds(rounds, settling())]
     assert taken == list(range(last - len(taken) + 1, last + 1))
     assert len(taken) == 5 if whole else last - len(taken) not in stand
 
@@ -195,7 +195,7 @@ def test_a_window_looks_at_its_own_rounds_alone() -> None:
     rounds = rounds_of(*APART)[-5:]
     sampled = judged((sample(1 + 30 * place) for place in range(5)), settling())
 
-    assert window_ending(rounds, rule()) == window_ending([*past, *rounds], rule()) is not None
+    assert last_window(rounds, rule()) == last_window([*past, *rounds], rule()) is not None
     assert sampled_window(sampled, settling()) == sampled_window([*past, *sampled], settling()) is not None
 
 
@@ -222,7 +222,7 @@ def test_a_window_lies_wholly_after_the_last_interruption(stops: list[tuple[int,
             counts.append(count)
         rounds.append(counted(measured, counts))
 
-    window = window_ending(rounds, rule())
+    window = last_window(rounds, rule())
 
     since = [measured for measured in rounds if measured.interruptions == {count}]
     assert (window is not None) == (len(since) >= 5 and rounds[-1].interruptions == {count})
@@ -234,7 +234,7 @@ def test_a_round_that_was_broken_off_is_in_no_window() -> None:
     """Neither alone nor with what comes after it; the round after it may be the first of a window."""
     plain = rounds_of(*[(100,) * 11] * 3)
     rounds = [*plain[:4], counted(plain[4], (0, 1, 1)), *(counted(each, (1, 1, 1)) for each in plain[5:])]
-    windows = [window_ending(rounds[:last], rule()) for last in range(1, 12)]
+    windows = [last_window(rounds[:last], rule()) for last in range(1, 12)]
     assert [window.numbers if window else None for window in windows] == [
         *[None] * 9,
         (6, 7, 8, 9, 10),
@@ -263,10 +263,10 @@ def test_rounds_that_were_broken_off_are_no_beginning() -> None:
     plain = rounds_of(*[(100,) * 3] * 3)
     broken = counted(plain[1], (0, 1, 1))
     after = counted(plain[2], (1, 1, 1))
-    assert not unbroken([])
-    assert not unbroken([plain[0], broken])
-    assert unbroken([plain[0], broken, after]) == [after]
-    assert unbroken(plain) == plain
+    assert not rounds_since_interruption([])
+    assert not rounds_since_interruption([plain[0], broken])
+    assert rounds_since_interruption([plain[0], broken, after]) == [after]
+    assert rounds_since_interruption(plain) == plain
 
 
 @pytest.mark.parametrize(
@@ -288,4 +288,4 @@ def test_breaks_lie_in_rounds_or_between_them(counts: Sequence[Sequence[int]], f
         counted(each, count) if count else replace(each, measurements=(), complete=False)
         for each, count in zip(rounds, counts, strict=True)
     ]
-    assert breaks(marked) == found
+    assert interruption_marks(marked) == found

@@ -1,1 +1,1 @@
-"""Arithmetic on what was measured: steady state, operating points, recovery, what the host limits."""
+"""Analysis of measurements: steady state, operating points, recovery, host limits, disturbances."""

@@ -1,6 +1,6 @@
-"""How even the samples at the end of a continuous stimulus are, and whether they rise or fall instead.
+"""The spread of the samples at the end of a continuous stimulus, and whether they have a trend.
 
-The standard asks for the plot alone; the rule is ``consistency`` of ``specs/definitions.toml``.
+The standard requires only the plot; the rule is ``consistency`` of ``specs/definitions.toml``.
 """
 
 from __future__ import annotations
@@ -12,28 +12,31 @@ from ..spec.reader import definitions
 
 
 def trend_percent(values: Sequence[float]) -> float | None:
-    """Return by how many percent of their mean ``values`` rise, or fall (negative), from first to last; None of others.
+    """Return the rise (or fall, negative) of ``values`` from first to last in percent of their mean; None if no trend.
 
-    ``values`` are at least as many as the rule's ``fewest_samples``, with a mean above 0.  The percentage is that of
-    the fitted line.  They have a trend where that is large, or where the means of consecutive parts are in an order
-    that chance hardly makes (H. B. Mann, Econometrica 13, 1945; M. G. Kendall, Rank Correlation Methods, 1948).
+    There must be at least ``minimum_samples`` of the rule, and their mean must be above 0.  The percentage is that of
+    the fitted line.  There is a trend if the percentage is large, or if the order of the means of consecutive parts is
+    statistically significant (H. B. Mann, Econometrica 13, 1945; M. G. Kendall, Rank Correlation Methods, 1948).
     """
     rule = definitions().consistency
     slope = statistics.linear_regression(range(len(values)), values).slope
     percent = 100 * slope * (len(values) - 1) / statistics.fmean(values)
-    if abs(percent) > rule.trend_percent or _chance_percent(values, rule.trend_parts) < rule.trend_significance_percent:
+    if (
+        abs(percent) > rule.trend_percent
+        or _p_value_percent(values, rule.trend_parts) < rule.trend_significance_percent
+    ):
         return percent
     return None
 
 
 def even_percent(values: Sequence[float]) -> float:
-    """Return how many percent of ``values`` lie within the rule's ``even_percent`` of their mean."""
-    middle, share = statistics.fmean(values), definitions().consistency.even_percent / 100
-    return 100 * sum(abs(each - middle) <= middle * share for each in values) / len(values)
+    """Return the percentage of ``values`` that are within the rule's ``even_percent`` of their mean."""
+    mean, share = statistics.fmean(values), definitions().consistency.even_percent / 100
+    return 100 * sum(abs(value - mean) <= mean * share for value in values) / len(values)
 
 
-def _chance_percent(values: Sequence[float], parts: int) -> float:
-    """Return how often chance orders the means of so many parts as well; nan where all are alike."""
+def _p_value_percent(values: Sequence[float], parts: int) -> float:
+    """Return the p-value, in percent, of Kendall's tau of the means of consecutive parts; nan if all are equal."""
     from scipy.stats import kendalltau
 
     edges = [len(values) * part // parts for part in range(parts + 1)]

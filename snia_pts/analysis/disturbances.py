@@ -1,6 +1,6 @@
-"""What disturbed a test, as far as it can be told: others at the drive, heat, a bad link, the clock, the engine.
+"""Detects what disturbed a test: I/O of other processes, CPU throttling, link errors, clock changes, the engine.
 
-Each gives a name and a sentence for every disturbance that is worth a warning.
+Each function yields (name, sentence) for every disturbance that deserves a warning.
 """
 
 from __future__ import annotations
@@ -15,176 +15,188 @@ from ..model.steps import Stimulus
 from ..model.telemetry import TelemetrySample
 from ..units import MB, capacity, counted
 
-#: The block layer's bytes beyond the engine's: so large a share of these, and so much, is more than the kernel's own
-#: looks at a drive that was just closed.
+#: The block layer may count this share of the engine's bytes, and this many bytes, in excess: the kernel itself reads a
+#: drive that was just closed.
 _FOREIGN_SHARE, _FOREIGN_BYTES = 0.02, 8 * MB
-#: So much less of each CPU is as much as a drive's number may be off without a word (docs/host-limits.rst).
+#: Steal time up to this percentage may change a result by no more than is tolerated (docs/host-limits.rst).
 _STOLEN_PERCENT = 10.0
-#: A wall clock that was set by less is as good as any.
+#: Smaller changes of the wall clock are not reported.
 _CLOCK_SECONDS = 0.5
-#: A stimulus may end late by the time its outstanding I/Os take; more than this share of it is worth a word.
-_LONGEST_OVERRUN = 1.05
-#: No drive needs so long for an I/O while it works, however many are outstanding.
-_STALL_SECONDS, _STALL_TIMES = 2.0, 30.0
-#: An idle time that is longer than asked by more than this share of it, and this time, is another one.
-_LONGER_IDLE, _LONGER_IDLE_SECONDS = 1.1, 1.0
-#: The share of reads may be off by so much, and by so many standard deviations of chance.
+#: A stimulus may overrun by the time of its outstanding I/Os; a longer overrun than this factor is reported.
+_MAX_OVERRUN = 1.05
+#: A working drive answers an I/O sooner than this, and within this multiple of the average, at any queue depth.
+_STALL_SECONDS, _STALL_FACTOR = 2.0, 30.0
+#: An idle time is reported if it exceeds the requested one by this factor and by this many seconds.
+_MAX_IDLE_FACTOR, _MAX_IDLE_EXCESS_SECONDS = 1.1, 1.0
+#: Tolerance of the share of reads: this difference, and this many standard deviations.
 _MIX_SHARE, _MIX_DEVIATIONS = 0.002, 3.0
 
 
 def disturbances(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Give what the kernel's counters tell of other I/O, of heat and of the link."""
-    foreign = [(point, beyond) for point in points if (beyond := foreign_bytes(point)) > 0]
+    """Yield what the kernel's counters report: I/O of other processes, steal time, throttling, link errors."""
+    foreign = [(point, excess) for point in points if (excess := foreign_bytes(point)) > 0]
     if foreign:
-        point, most = max(foreign, key=lambda each: each[1])
+        point, excess = max(foreign, key=lambda pair: pair[1])
         detail = (
-            f"in {len(foreign)} of {counted(len(points), 'point')} the block layer saw more I/O on the drive than the "
-            f"test did; {capacity(most)} more at the most, in {point.stimulus.label} ({point.evidence})"
+            f"in {len(foreign)} of {counted(len(points), 'point')} the block layer counted more I/O on the drive than "
+            f"the test did; up to {capacity(excess)} more, in {point.stimulus.label} ({point.evidence})"
         )
-        yield "others used the drive", detail
+        yield "other I/O on the drive", detail
     yield from _stolen(points)
-    yield from _counted(points, "CPU throttling", "the CPU was slowed down for its heat", lambda each: each.throttlings)
-    yield from _counted(points, "PCIe errors", "the drive's PCIe link reported errors", lambda each: each.link_errors)
+    yield from _counted(
+        points, "CPU throttling", "the CPU was throttled because of its temperature", lambda sample: sample.throttlings
+    )
+    yield from _counted(
+        points, "PCIe errors", "the drive's PCIe link reported errors", lambda sample: sample.link_errors
+    )
 
 
 def foreign_bytes(point: Measurement) -> int:
-    """Return the bytes that others moved on the drive meanwhile; 0 where it is not clear that anybody did.
+    """Return the bytes that other processes transferred on the drive during a point; 0 if this is not certain.
 
-    I/Os in flight at the end of a point may be counted by the block layer alone.  It counts what is done before a
-    stimulus counts, too, and what goes through the page cache when that likes.
+    I/Os in flight at the end of a point may be counted only by the block layer.  Points with a ramp time or through the
+    page cache return 0: the block layer also counts I/O of the ramp time, and writes that the page cache defers.
     """
-    block = point.vitals.block if point.vitals else None
+    block = point.telemetry.block if point.telemetry else None
     if block is None or point.stimulus.ramp_seconds or point.stimulus.cached:
         return 0
-    ours = point.read.transferred_bytes + point.write.transferred_bytes
+    test_bytes = point.read.transferred_bytes + point.write.transferred_bytes
     in_flight = point.stimulus.total_oio * point.stimulus.largest_block_bytes
-    beyond = block.read_bytes + block.write_bytes - ours - in_flight
-    return beyond if beyond > max(_FOREIGN_BYTES, _FOREIGN_SHARE * ours) else 0
+    excess = block.read_bytes + block.write_bytes - test_bytes - in_flight
+    return excess if excess > max(_FOREIGN_BYTES, _FOREIGN_SHARE * test_bytes) else 0
 
 
 def _counted(
-    points: Sequence[Measurement], what: str, sentence: str, count: Callable[[TelemetrySample], int | None]
+    points: Sequence[Measurement], name: str, sentence: str, count: Callable[[TelemetrySample], int | None]
 ) -> Iterator[tuple[str, str]]:
-    counts = [found for point in points if point.vitals and (found := count(point.vitals))]
+    counts = [number for point in points if point.telemetry and (number := count(point.telemetry))]
     if counts:
-        yield what, f"{sentence}: {counted(sum(counts), 'time')}, in {len(counts)} of {counted(len(points), 'point')}"
+        yield name, f"{sentence}: {counted(sum(counts), 'time')}, in {len(counts)} of {counted(len(points), 'point')}"
 
 
 def _stolen(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Give that a hypervisor let others use so much of the host's CPU time that any point may bear it."""
-    taken = [(point.vitals.stolen_percent or 0.0, point) for point in points if point.vitals]
-    robbed = [each for each in taken if each[0] > _STOLEN_PERCENT]
-    if robbed:
-        most, point = max(robbed, key=lambda each: each[0])
+    """Yield a warning if a hypervisor took so much CPU time from the host that results may be affected."""
+    shares = [(point.telemetry.stolen_percent or 0.0, point) for point in points if point.telemetry]
+    affected = [share for share in shares if share[0] > _STOLEN_PERCENT]
+    if affected:
+        percent, point = max(affected, key=lambda share: share[0])
         detail = (
-            f"a hypervisor took more than {_STOLEN_PERCENT:.0f} % of the host's CPU time in {len(robbed)} of "
-            f"{counted(len(points), 'point')}; {most:.0f} % at the most, in {point.stimulus.label} ({point.evidence})"
+            f"a hypervisor took more than {_STOLEN_PERCENT:.0f} % of the host's CPU time in {len(affected)} of "
+            f"{counted(len(points), 'point')}; up to {percent:.0f} %, in {point.stimulus.label} ({point.evidence})"
         )
         yield "stolen CPU time", detail
 
 
-def clock_set(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Give each time that the wall clock was set."""
-    for clocking in (point.timing for point in points if abs(point.timing.clock_set_seconds) > _CLOCK_SECONDS):
-        how = f"{'forward' if clocking.clock_set_seconds > 0 else 'back'} by {abs(clocking.clock_set_seconds):.1f} s"
-        detail = f"the wall clock was set {how} at about {clocking.started}: times of day before and after do not agree"
+def clock_changes(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+    """Yield each change of the wall clock."""
+    for timing in (point.timing for point in points if abs(point.timing.clock_set_seconds) > _CLOCK_SECONDS):
+        change = f"{'forward' if timing.clock_set_seconds > 0 else 'back'} by {abs(timing.clock_set_seconds):.1f} s"
+        detail = (
+            f"the wall clock was set {change} at about {timing.started}: earlier and later times are not comparable"
+        )
         yield "clock", detail
 
 
-def idled_longer(idle: Sequence[tuple[float, float]]) -> Iterator[tuple[str, str]]:
-    """Give that the drive was left idle for much longer than asked; each idle time in seconds, asked and measured."""
-    longer = [each for each in idle if each[1] > max(_LONGER_IDLE * each[0], each[0] + _LONGER_IDLE_SECONDS)]
-    if longer:
-        asked, most = max(longer, key=lambda each: each[1] - each[0])
+def long_idle_times(idle_times: Sequence[tuple[float, float]]) -> Iterator[tuple[str, str]]:
+    """Yield a warning if idle times were much too long; ``idle_times`` are (requested, measured) in seconds."""
+    too_long = [
+        (requested, actual)
+        for requested, actual in idle_times
+        if actual > max(_MAX_IDLE_FACTOR * requested, requested + _MAX_IDLE_EXCESS_SECONDS)
+    ]
+    if too_long:
+        requested, actual = max(too_long, key=lambda pair: pair[1] - pair[0])
         detail = (
-            f"{len(longer)} of {counted(len(idle), 'idle time')} took longer than asked by more than "
-            f"{100 * (_LONGER_IDLE - 1):.0f} % and {_LONGER_IDLE_SECONDS:g} s, at the most {most:.3g} s where "
-            f"{asked:g} s were asked: the host stood still, or was too busy to go on"
+            f"{len(too_long)} of {counted(len(idle_times), 'idle time')} exceeded the requested time by more than "
+            f"{100 * (_MAX_IDLE_FACTOR - 1):.0f} % and {_MAX_IDLE_EXCESS_SECONDS:g} s, up to {actual:.3g} s instead of "
+            f"{requested:g} s: the host was suspended, or too busy to continue"
         )
         yield "idle time", detail
 
 
-def otherwise(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Give what the engine did otherwise than asked: points begun twice, too long, or off their mix."""
-    again = [point for point in points if point.timing.engine_restarted]
-    if again:
+def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+    """Yield what the engine did differently from the request: restarts, overruns, stalls, repeats, wrong mixes."""
+    restarted = [point for point in points if point.timing.engine_restarted]
+    if restarted:
         detail = (
-            f"fio stood ready for {len(again)} of {counted(len(points), 'point')}, ended before its first I/O, and was "
-            f"begun once more, so that the gap before is longer: {again[0].stimulus.label} ({again[0].evidence})"
+            f"for {len(restarted)} of {counted(len(points), 'point')} fio was ready, exited before its first I/O, and "
+            f"was restarted, so that the gap before is longer: {restarted[0].stimulus.label} ({restarted[0].evidence})"
         )
-        yield "begun again", detail + (" was the first" if len(again) > 1 else "")
+        yield "fio restarted", detail + (" was the first" if len(restarted) > 1 else "")
     late = [
         (point.runtime_ms / 1000 / point.stimulus.seconds, point)
         for point in points
-        if point.stimulus.seconds and point.runtime_ms / 1000 > _LONGEST_OVERRUN * point.stimulus.seconds
+        if point.stimulus.seconds and point.runtime_ms / 1000 > _MAX_OVERRUN * point.stimulus.seconds
     ]
     if late:
-        times, point = max(late, key=lambda each: each[0])
+        factor, point = max(late, key=lambda pair: pair[0])
         detail = (
-            f"{len(late)} of {len(points)} points took longer than asked, {times:.2f} times as long at the most: "
-            f"{point.runtime_ms / 1000:.3g} s instead of {point.stimulus.seconds:.3g} s ({point.evidence})"
+            f"{len(late)} of {len(points)} points took longer than requested, up to {factor:.2f} times the requested "
+            f"time: {point.runtime_ms / 1000:.3g} s instead of {point.stimulus.seconds:.3g} s ({point.evidence})"
         )
-        yield "time a point", detail
+        yield "point duration", detail
     yield from _stalls(points)
     yield from _repeats(points)
     yield from _mixes(points)
 
 
 def _mixes(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Give which mixes were not kept to, each by all I/Os of its points together; fio itself biases short ones."""
+    """Yield R/W mixes that deviate, each over all I/Os of its points together, because fio biases short points."""
     reads, ios = Counter[Stimulus](), Counter[Stimulus]()
     for point in points:
         stimulus = replace(point.stimulus, start_bytes=0)
         reads[stimulus] += point.read.ios
         ios[stimulus] += point.ios
-    off = []
+    deviating = []
     for stimulus, total in ios.items():
-        asked = stimulus.read_percent / 100
-        difference = abs(reads[stimulus] / total - asked) if total else 0.0
-        if difference > max(_MIX_SHARE, _MIX_DEVIATIONS * math.sqrt(asked * (1 - asked) / total if total else 0.0)):
-            off.append((difference, stimulus))
-    if off:
-        _, worst = max(off, key=lambda each: each[0])
+        requested = stimulus.read_percent / 100
+        difference = abs(reads[stimulus] / total - requested) if total else 0.0
+        if difference > max(
+            _MIX_SHARE, _MIX_DEVIATIONS * math.sqrt(requested * (1 - requested) / total if total else 0.0)
+        ):
+            deviating.append((difference, stimulus))
+    if deviating:
+        _, worst = max(deviating, key=lambda pair: pair[0])
         achieved = 100 * reads[worst] / ios[worst]
         detail = (
-            f"{len(off)} of {counted(len(ios), 'kind')} of points did not keep to their mix, by more than "
-            f"{100 * _MIX_SHARE:g} points and what chance explains; {worst.label} by most: it had "
-            f"{achieved:.2f}/{100 - achieved:.2f} in {ios[worst]} I/Os"
+            f"{len(deviating)} of {counted(len(ios), 'kind')} of points did not have the requested R/W mix, by more "
+            f"than {100 * _MIX_SHARE:g} percentage points and more than chance explains; {worst.label} deviated most: "
+            f"it had {achieved:.2f}/{100 - achieved:.2f} in {ios[worst]} I/Os"
         )
         yield "R/W mix", detail
 
 
 def _stalls(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Give that the drive left an I/O unanswered for long, which is a result: it is in the response times."""
+    """Yield a warning if an I/O took very long.  It is a result: it is included in the response times."""
     stalled = [
         point
         for point in points
-        if point.maximum_response_us > max(1e6 * _STALL_SECONDS, _STALL_TIMES * point.average_response_us)
+        if point.maximum_response_us > max(1e6 * _STALL_SECONDS, _STALL_FACTOR * point.average_response_us)
     ]
     if stalled:
         longest = max(stalled, key=lambda point: point.maximum_response_us)
         detail = (
-            f"in {len(stalled)} of {counted(len(points), 'point')} an I/O took more than {_STALL_SECONDS:g} s, and "
-            f"{_STALL_TIMES:.0f} times the average; "
-            f"{longest.maximum_response_us / 1e6:.3g} s at the most, in {longest.stimulus.label} ({longest.evidence})"
+            f"in {len(stalled)} of {counted(len(points), 'point')} an I/O took more than {_STALL_SECONDS:g} s and more "
+            f"than {_STALL_FACTOR:.0f} times the average; "
+            f"up to {longest.maximum_response_us / 1e6:.3g} s, in {longest.stimulus.label} ({longest.evidence})"
         )
         yield "stall", detail
 
 
 def _repeats(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Give which points were measured again, and of which some I/Os are missing, as fio lost count of them."""
+    """Yield the points that were remeasured, and those for which fio did not count some I/Os."""
     for point in points:
         for attempt in point.rejected:
             yield (
-                "measured again",
-                f"{point.stimulus.label} ({point.evidence}): the attempt before it was rejected ({attempt.evidence}: "
-                f"{attempt.reason}). Its {attempt.seconds:.3g} s of I/O, and what of the next point had begun, came on "
-                "top of the test's own and are in none of its numbers; all that follows is later by that time",
+                "remeasured",
+                f"{point.stimulus.label} ({point.evidence}): the previous attempt was rejected ({attempt.evidence}: "
+                f"{attempt.reason}). Its {attempt.seconds:.3g} s of I/O, and any I/O of the next point that had "
+                "started, are additional to the test and in none of its results; all later I/O is delayed by that time",
             )
         if point.uncounted_ios:
             yield (
                 "uncounted I/Os",
-                f"of {point.stimulus.label} ({point.evidence}) fio lost count of the last "
-                f"{counted(point.uncounted_ios, 'I/O')}: they are in none of its numbers; it was not repeated, and the "
-                "time line is as asked",
+                f"{point.stimulus.label} ({point.evidence}): fio did not count the last "
+                f"{counted(point.uncounted_ios, 'I/O')}: they are in none of its results; the point was not repeated, "
+                "and the time line is as requested",
             )

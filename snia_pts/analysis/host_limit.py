@@ -1,9 +1,9 @@
-"""Did the host, and not the drive, set a number?  The reasoning, and what it cannot tell, is in docs/host-limits.rst.
+"""Judges whether the host, and not the drive, limited a result.  docs/host-limits.rst has the reasons and the limits.
 
-Each of the outstanding I/Os is at any time either in the drive or in the host: being prepared, submitted, completed and
-counted, or waiting for a CPU to do that.  Two measures tell how much the host has to do with the number.  How near its
-CPUs are to what they can do says whether it may be the limit; how many of the outstanding I/Os are in the drive says
-how much a faster host could change.
+Each outstanding I/O is at any time either in the drive or in the host: being prepared, submitted, completed and
+counted, or waiting for a CPU to do that.  Two measures show the influence of the host on the result.  How close its
+CPUs are to their capacity shows whether the host may be the limit.  How many of the outstanding I/Os are in the drive
+shows how much a faster host could change.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..model.dut import Dut
-from ..model.host_ceiling import Ceiling, most_iops
+from ..model.host_ceiling import Ceiling, max_iops
 from ..model.measurement import Measurement
 from ..model.steps import Stimulus
 from ..units import Quantity, counted
 
-#: CPU time is counted for whole threads, their beginning and end included; nobody reaches all of it.
+#: CPU time is counted for whole threads, including their start and end, so that no engine reaches 100 %.
 _ENGINE_PERCENT = 90.0
-#: A null target leaves out the block layer, the driver and the interrupts: a quarter of the way, and never less.
+#: A null target bypasses the block layer, the driver and the interrupts, which are at least a quarter of the I/O path.
 _CEILING_PERCENT = 75.0
-#: All CPUs together are never quite busy for a whole second.
+#: All CPUs together are never fully busy for a whole second.
 _HOST_PERCENT = 95.0
-#: An engine that used less of what it could get did not wait for CPUs, whoever made them busy.
-_PRESENT_PERCENT = 10.0
-#: One CPU that is never idle may be the one that takes the drive's interrupts.
+#: Below this share of its available CPU time the engine was not CPU-bound, whichever process kept the CPUs busy.
+_ACTIVE_PERCENT = 10.0
+#: A CPU that is never idle may be the one that handles the drive's interrupts.
 _CPU_PERCENT = 98.0
-#: With so many of its I/Os in the drive, no host could raise the number by more than a ninth.
+#: With this share of its I/Os in the drive, no host could raise the result by more than a ninth.
 _FULL_PERCENT = 90.0
-#: A hypervisor that took more may have kept from its CPU what the drive had done; with less that is a ninth at most.
+#: With more steal time, completed I/Os may have waited for their CPU; with less, the effect is at most a ninth.
 _STOLEN_PERCENT = 100.0 - _FULL_PERCENT
-#: With fewer of its I/Os in the drive, an I/O is longer in the host than in the drive.
-_THIN_PERCENT = 50.0
-#: A sentence names so many points; the matrix marks all.
-_NAMED = 8
+#: With a smaller share of its I/Os in the drive, an I/O spends more time in the host than in the drive.
+_LOW_PERCENT = 50.0
+#: Maximum number of points that a sentence names; the matrix marks all of them.
+_MAX_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostShare:
-    """The host's share in a measurement, and whether it set the number: None where that cannot be told.
+    """The host's share in a measurement.
 
-    ``engine_percent`` is what the engine used of the CPU time that its threads could get, ``ceiling_percent`` the IOPS
-    in percent of those on a null target, ``host_percent`` how busy all CPUs were together, by whatever.
-    ``drive_percent`` is how many of the outstanding I/Os were in the drive, in the mean.  ``stolen_percent`` is what a
-    hypervisor took, in percent of the CPU time that the threads could get: all of it, though others may have borne
-    some.
-    ``reasons`` are sentences without numbers, so that they can be counted.
+    ``limited`` is whether the host limited the result, None if this is undetermined.  ``engine_percent`` is the CPU
+    time that the engine used, in percent of what its threads could get.  ``ceiling_percent`` is the IOPS in percent of
+    those on a null target.  ``host_percent`` is how busy all CPUs together were, for any reason.  ``drive_percent`` is
+    the mean share of outstanding I/Os in the drive.  ``stolen_percent`` is the steal time in percent of the
+    CPU time that the threads could get; all of it is attributed to the threads, although it may have affected other
+    processes.  ``reasons`` are sentences without numbers, so that they can be counted.
     """
 
     limited: bool | None
@@ -59,14 +59,14 @@ class HostShare:
 
 
 def host_share(measurement: Measurement, dut: Dut, cpus: int, ceilings: Sequence[Ceiling] = ()) -> HostShare | None:
-    """Return the host's share in a measurement of ``dut`` on a host of ``cpus`` CPUs (0: not known).
+    """Return the host's share in a measurement of ``dut`` on a host of ``cpus`` CPUs (0: unknown).
 
-    None of a simulated drive, which no host serves, and of what goes through the page cache, which is the host.
+    Return None for a simulated drive, which has no host, and for I/O through the page cache, which is part of the host.
     """
     if dut.simulated or measurement.stimulus.cached:
         return None
-    ceiling = most_iops(measurement.stimulus, ceilings, cpus)
-    found = HostShare(
+    ceiling = max_iops(measurement.stimulus, ceilings, cpus)
+    share = HostShare(
         limited=None,
         reasons=(),
         engine_percent=_engine_percent(measurement, cpus),
@@ -75,127 +75,131 @@ def host_share(measurement: Measurement, dut: Dut, cpus: int, ceilings: Sequence
         drive_percent=_drive_percent(measurement, dut),
         stolen_percent=_stolen_percent(measurement, cpus),
     )
-    limited, reasons = _judge(found, measurement, cpus)
-    return replace(found, limited=limited, reasons=reasons)
+    limited, reasons = _judge(share, measurement, cpus)
+    return replace(share, limited=limited, reasons=reasons)
 
 
 def balance_percent(measurement: Measurement, cpus: int) -> float:
-    """Return how busy the host is when an I/O costs it as much as it costs the drive.
+    """Return how busy the host is if an I/O takes as long in the host as in the drive.
 
-    N outstanding I/Os that go round between two places of equal speed keep each of them busy for N / (N + 1) of the
-    time; N is here what is outstanding for each CPU that can serve it.
+    N outstanding I/Os that circulate between two servers of equal speed keep each server busy for N / (N + 1) of the
+    time.  Here, N is the number of outstanding I/Os per CPU that can process them.
     """
     stimulus = measurement.stimulus
-    each = stimulus.total_oio / min(stimulus.thread_count, cpus or stimulus.thread_count)
-    return 100 * each / (each + 1)
+    oio_per_cpu = stimulus.total_oio / min(stimulus.thread_count, cpus or stimulus.thread_count)
+    return 100 * oio_per_cpu / (oio_per_cpu + 1)
 
 
 def limited_over(shares: Sequence[HostShare | None]) -> bool | None:
-    """Return whether the host set the number of a point, by most of its rounds; None where that cannot be told."""
+    """Return whether the host limited a point in the majority of its rounds; None if undetermined."""
     verdicts = [share.limited for share in shares if share is not None]
-    return next((each for each in (True, False) if 2 * verdicts.count(each) > len(shares)), None)
+    return next((verdict for verdict in (True, False) if 2 * verdicts.count(verdict) > len(shares)), None)
 
 
-def limited_words(points: Mapping[Stimulus, bool | None], of: str = " of the window") -> str:
-    """Return a sentence about the points ``of`` a window whose number the host set; nothing where there is none."""
-    alone = len({point.demand for point in points}) == 1
+def limited_points_sentence(points: Mapping[Stimulus, bool | None], scope: str = " of the window") -> str:
+    """Return a sentence that names the host-limited points; empty if there are none."""
+    has_one_demand = len({point.demand for point in points}) == 1
     limited = [
-        each.name or f"{each.label}{'' if alone else f' {each.demand.label}'}"
-        for each, found in points.items()
-        if found
+        point.name or f"{point.label}{'' if has_one_demand else f' {point.demand.label}'}"
+        for point, is_limited in points.items()
+        if is_limited
     ]
-    more = f" and {len(limited) - _NAMED} more" if len(limited) > _NAMED else ""
+    more = f" and {len(limited) - _MAX_NAMED} more" if len(limited) > _MAX_NAMED else ""
     if not limited:
         return ""
-    named = f"{('; ' if any(',' in each for each in limited) else ', ').join(limited[:_NAMED])}{more}"
-    return f"the host, not the drive, set {len(limited)} of {counted(len(points), 'point')}{of}: {named}"
+    separator = "; " if any("," in name for name in limited) else ", "
+    names = separator.join(limited[:_MAX_NAMED])
+    return f"the host, not the drive, limited {len(limited)} of {counted(len(points), 'point')}{scope}: {names}{more}"
 
 
 def _engine_percent(measurement: Measurement, cpus: int) -> float | None:
-    """Threads that are more than the CPUs share them."""
+    """Return the engine's CPU time in percent of what it could get; more threads than CPUs share the CPUs."""
     if measurement.engine_cpu_percent is None or not cpus:
         return None
     return measurement.engine_cpu_percent * max(1.0, measurement.stimulus.thread_count / cpus)
 
 
 def _stolen_percent(measurement: Measurement, cpus: int) -> float:
-    """As many CPUs as there are threads may have borne all of it."""
-    stolen = measurement.vitals.stolen_percent if measurement.vitals else None
+    """Return the steal time in percent of the threads' CPU time, as if it affected only the CPUs of the threads."""
+    stolen = measurement.telemetry.stolen_percent if measurement.telemetry else None
     return min(100.0, (stolen or 0.0) * max(1.0, cpus / measurement.stimulus.thread_count))
 
 
 def _drive_percent(measurement: Measurement, dut: Dut) -> float | None:
-    """Return how many of the outstanding I/Os were in the drive, by Little's law; None of what is itself the host.
+    """Return the percentage of outstanding I/Os in the drive, by Little's law; None if the target is not a drive.
 
-    What the block layer counts is spread over its requests, which may be parts of the engine's I/Os, or several
-    together; the engine's start and end, without I/O, are not counted.
+    The block layer's time is divided by its own requests, which may be split or merged I/Os of the engine.  The start
+    and the end of the engine, which have no I/O, are not counted.
     """
-    block = measurement.vitals.block if measurement.vitals else None
+    block = measurement.telemetry.block if measurement.telemetry else None
     requests = block.read_ios + block.write_ios if block else 0
-    if dut.kind != "drive" or block is None or measurement.vitals is None or not requests:
+    if dut.kind != "drive" or block is None or measurement.telemetry is None or not requests:
         return None
-    seconds_each = block.queue * measurement.vitals.seconds / requests
-    return min(100.0, 100 * seconds_each * measurement.iops / measurement.stimulus.total_oio)
+    seconds_per_request = block.queue * measurement.telemetry.seconds / requests
+    return min(100.0, 100 * seconds_per_request * measurement.iops / measurement.stimulus.total_oio)
 
 
-def _judge(found: HostShare, measurement: Measurement, cpus: int) -> tuple[bool | None, tuple[str, ...]]:
+def _judge(share: HostShare, measurement: Measurement, cpus: int) -> tuple[bool | None, tuple[str, ...]]:
     balance = balance_percent(measurement, cpus)
-    evidence = tuple(_evidence(found, balance))
-    if found.drive_percent is not None and found.drive_percent >= _FULL_PERCENT:
-        return _judge_full_queue(found, measurement)
+    evidence = tuple(_evidence(share, balance))
+    if share.drive_percent is not None and share.drive_percent >= _FULL_PERCENT:
+        return _judge_full_queue(share, measurement)
     if evidence:
         return True, evidence
-    if any(_evidence(_with_steal_time(found), balance)):
-        return None, ("a hypervisor took CPU time that the engine may have wanted",)
-    if found.engine_percent is None and found.ceiling_percent is None:
-        return None, ("nothing is known of the engine's CPU time",)
-    if found.host_percent is not None and found.host_percent >= _HOST_PERCENT * _wanted(found, measurement, cpus):
-        return None, ("the host's CPUs were busy, and whether I/Os waited for them is not clear",)
-    if found.drive_percent is not None and found.drive_percent < _THIN_PERCENT:
-        return None, ("few of the outstanding I/Os were in the drive, though CPUs were free",)
-    return _undecided_if_stolen(found) or (False, ())
+    if any(_evidence(_with_steal_time(share), balance)):
+        return None, ("a hypervisor took CPU time that the engine may have needed",)
+    if share.engine_percent is None and share.ceiling_percent is None:
+        return None, ("the CPU time of the engine is unknown",)
+    if share.host_percent is not None and share.host_percent >= _HOST_PERCENT * _usable_cpu_share(
+        share, measurement, cpus
+    ):
+        return None, ("the host's CPUs were busy, and it is unknown whether I/Os waited for them",)
+    if share.drive_percent is not None and share.drive_percent < _LOW_PERCENT:
+        return None, ("few of the outstanding I/Os were in the drive, although CPUs were idle",)
+    return _undecided_if_stolen(share) or (False, ())
 
 
-def _undecided_if_stolen(found: HostShare) -> tuple[None, tuple[str, ...]] | None:
-    """Leave a point open in which a hypervisor took more than a little."""
-    if found.stolen_percent <= _STOLEN_PERCENT:
+def _undecided_if_stolen(share: HostShare) -> tuple[None, tuple[str, ...]] | None:
+    """Return an undetermined verdict if the steal time is too high; else None."""
+    if share.stolen_percent <= _STOLEN_PERCENT:
         return None
-    return None, ("a hypervisor took CPU time, for which I/Os that the drive had done may have waited",)
+    return None, ("a hypervisor took CPU time, so that I/Os that the drive had completed may have waited",)
 
 
-def _wanted(found: HostShare, measurement: Measurement, cpus: int) -> float:
-    """Return which share of the CPUs the outstanding I/Os can keep busy, where these may be all in the host."""
-    if found.drive_percent is not None or not cpus:
+def _usable_cpu_share(share: HostShare, measurement: Measurement, cpus: int) -> float:
+    """Return the share of the CPUs that the outstanding I/Os can keep busy, if all of them may be in the host."""
+    if share.drive_percent is not None or not cpus:
         return 1.0
     return min(1.0, measurement.stimulus.total_oio / cpus)
 
 
-def _evidence(found: HostShare, balance: float) -> Iterator[str]:
-    engine, ceiling, host = found.engine_percent, found.ceiling_percent, found.host_percent
+def _evidence(share: HostShare, balance: float) -> Iterator[str]:
+    """Yield the reasons to conclude that the host limited a result."""
+    engine, ceiling, host = share.engine_percent, share.ceiling_percent, share.host_percent
     if engine is not None and engine >= min(_ENGINE_PERCENT, balance):
-        yield "the engine used the CPU time that it could get"
+        yield "the engine used the available CPU time"
     if ceiling is not None and ceiling >= min(_CEILING_PERCENT, balance):
-        yield "the IOPS were near those on a null target"
-    present = engine is not None and engine >= _PRESENT_PERCENT
-    thin = found.drive_percent is None or found.drive_percent < _THIN_PERCENT
-    if host is not None and host >= _HOST_PERCENT and present and thin:
-        yield "the host's CPUs were busy, with the engine among others"
+        yield "the IOPS were close to those on a null target"
+    is_active = engine is not None and engine >= _ACTIVE_PERCENT
+    few_in_drive = share.drive_percent is None or share.drive_percent < _LOW_PERCENT
+    if host is not None and host >= _HOST_PERCENT and is_active and few_in_drive:
+        yield "the host's CPUs were busy with the engine and other work"
 
 
-def _with_steal_time(found: HostShare) -> HostShare:
-    """Return the share of an engine that was near its end for as long as it may have waited for the hypervisor, too."""
-    engine, ceiling, stolen = found.engine_percent, found.ceiling_percent, found.stolen_percent
+def _with_steal_time(share: HostShare) -> HostShare:
+    """Return the share as if the engine would have used all of the steal time."""
+    engine, ceiling, stolen = share.engine_percent, share.ceiling_percent, share.stolen_percent
     return replace(
-        found,
+        share,
         engine_percent=None if engine is None else engine + stolen,
         ceiling_percent=None if ceiling is None else 100 * ceiling / max(1.0, 100 - stolen),
     )
 
 
-def _judge_full_queue(found: HostShare, measurement: Measurement) -> tuple[bool | None, tuple[str, ...]]:
-    """Judge a point whose I/Os were in the drive: or done by it, and waiting for the CPU that takes its interrupts."""
-    busiest = measurement.vitals.busiest_cpu_percent if measurement.vitals else None
+def _judge_full_queue(share: HostShare, measurement: Measurement) -> tuple[bool | None, tuple[str, ...]]:
+    """Judge a point whose I/Os were in the drive, or completed and waiting for the CPU that handles its interrupts."""
+    busiest = measurement.telemetry.busiest_cpu_percent if measurement.telemetry else None
     engine = measurement.engine_cpu_percent
     if busiest is not None and busiest >= _CPU_PERCENT and engine is not None and engine < _ENGINE_PERCENT:
-        return None, ("one CPU was busy all the time, and not by the engine; it may take the drive's interrupts",)
-    return _undecided_if_stolen(found) or (False, ("nearly all outstanding I/Os were in the drive",))
+        return None, ("one CPU was always busy, and not with the engine; it may handle the drive's interrupts",)
+    return _undecided_if_stolen(share) or (False, ("nearly all outstanding I/Os were in the drive",))

@@ -1,4 +1,4 @@
-"""What a TC x QD loop says: means over a window, and the operating points taken from them (PTS 2.0.2 chapter 14)."""
+"""Results of a TC x QD loop: means over a window, and the operating points chosen from them (PTS 2.0.2 chapter 14)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PointName = Literal["Max IOPS", "Mid IOPS", "Min IOPS"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandMean:
-    """One demand over the rounds of a window: mean IOPS, and the ART of all its I/Os, weighted by count.
+    """One demand over the rounds of a window: the mean IOPS, and the ART of all its I/Os, weighted by count.
 
-    ``rounds`` are the IOPS of each.
+    ``rounds`` are the IOPS of each round.
     """
 
     demand: Demand
@@ -33,56 +33,61 @@ class DemandMean:
 class OperatingPoint:
     """A demand at which response times are shown.
 
-    ``wanted_iops`` is what it was chosen for, ``candidates`` all that come as near to that within the tolerance, by
-    Total OIO: the first is the point.
+    ``target_iops`` are the IOPS for which it was chosen.  ``candidates`` are all demands that are as close to them
+    within the tolerance, by Total OIO; the first is the operating point.
     """
 
     name: PointName
     demand: Demand
     iops: float
     art_ms: float
-    wanted_iops: float
+    target_iops: float
     candidates: tuple[DemandMean, ...]
 
 
 def demand_means(rounds: Sequence[MeasuredRound]) -> tuple[DemandMean, ...]:
-    """Return the means of every demand that all of ``rounds`` measured, in the order of the loop."""
-    keyed = [measured.by(lambda stimulus: stimulus.demand) for measured in rounds]
-    demands = [demand for demand in (keyed[0] if keyed else ()) if all(demand in each for each in keyed)]
+    """Return the means of every demand that was measured in all ``rounds``, in the order of the loop."""
+    by_demand = [measured.keyed_by(lambda stimulus: stimulus.demand) for measured in rounds]
+    demands = [
+        demand for demand in (by_demand[0] if by_demand else ()) if all(demand in points for points in by_demand)
+    ]
     return tuple(
         DemandMean(
             demand=demand,
-            iops=mean(each[demand].iops for each in keyed),
-            art_ms=average_response_us([each[demand] for each in keyed]) / 1000,
-            rounds=tuple(each[demand].iops for each in keyed),
+            iops=mean(points[demand].iops for points in by_demand),
+            art_ms=average_response_us([points[demand] for points in by_demand]) / 1000,
+            rounds=tuple(points[demand].iops for points in by_demand),
         )
         for demand in demands
     )
 
 
 def operating_points(means: Sequence[DemandMean], rule: OperatingPoints) -> tuple[OperatingPoint, ...]:
-    """Return the Max, Mid and Min IOPS points, in this order; nothing where nothing was measured.
+    """Return the Max, Mid and Min IOPS points, in this order; empty if there are no means.
 
-    Max is the least Total OIO that gives the highest IOPS of those whose ART is below ``rule.maximum_art_ms``, Min the
-    least Total OIO (T1Q1), Mid the least Total OIO that comes nearest to the middle of both, below the same ART.  On a
-    plateau noise decides which point is highest, or nearest: whatever is so within ``rule.tolerance_percent`` is a
-    candidate.  Of two with the same Total OIO that of fewer threads is taken.  Where no point is below the ART, Max is
-    the one with the least ART: ``beyond_art`` tells.
+    Max is the lowest Total OIO that gives the highest IOPS of all points with an ART below ``rule.maximum_art_ms``.
+    Min is the lowest Total OIO (T1Q1).  Mid is the lowest Total OIO that is closest to the middle of both, below the
+    same ART.  On a plateau noise determines which point is highest or closest, so that every point within
+    ``rule.tolerance_percent`` is a candidate.  Of two points with the same Total OIO the one with fewer threads wins.
+    If no point is below the ART, Max is the point with the lowest ART, and ``exceeds_art_limit`` returns True.
     """
     return tuple(choice.point for choice in _choices(means, rule)) if means else ()
 
 
-def contested(means: Sequence[DemandMean], rule: OperatingPoints) -> Mapping[PointName, tuple[DemandMean, ...]]:
-    """Return for each operating point the others that another run of the same drive may choose, by Total OIO.
+def alternative_points(
+    means: Sequence[DemandMean], rule: OperatingPoints
+) -> Mapping[PointName, tuple[DemandMean, ...]]:
+    """Return for each operating point the other points that another run of the same drive may choose, by Total OIO.
 
-    Another run takes the first point that comes within the tolerance by its own rounds.  So it may take each that does
-    so here or falls short by no more than noise makes, up to the first that does so beyond noise.
+    Another run chooses the first point that is within the tolerance in its own rounds.  So it may choose every point
+    that is within the tolerance here, or misses it by no more than the noise, up to the first point that is within the
+    tolerance by more than the noise.
     """
-    return {choice.name: tuple(choice.others()) for choice in _choices(means, rule)} if means else {}
+    return {choice.name: tuple(choice.alternatives()) for choice in _choices(means, rule)} if means else {}
 
 
 class _References(NamedTuple):
-    """The IOPS that points are held against: the highest, those of the least Total OIO, those nearest to the middle."""
+    """The IOPS that points are compared with: the highest, those at the lowest Total OIO, those nearest the middle."""
 
     best: float
     lightest: float
@@ -95,113 +100,114 @@ class _References(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """How one point is chosen of ``means``, which are ordered by Total OIO.
+    """How one operating point is chosen from ``means``, which are ordered by Total OIO.
 
-    ``margin`` gives by how many IOPS a point is within the tolerance (negative: outside), for its IOPS and those that
-    it is held against, of the means in ``held_against``.  ``certain`` is within it by definition.
+    ``margin`` returns by how many IOPS a point is within the tolerance (negative: outside), given the IOPS of the point
+    and those of ``reference_means``.  The point ``certain`` is within the tolerance by definition.
     """
 
     name: PointName
     means: Sequence[DemandMean]
-    wanted_iops: float
+    target_iops: float
     margin: Callable[[float, _References], float]
-    held_against: tuple[DemandMean, DemandMean, DemandMean]
+    reference_means: tuple[DemandMean, DemandMean, DemandMean]
     certain: DemandMean
 
     @property
     def references(self) -> _References:
-        return _References(*(each.iops for each in self.held_against))
+        return _References(*(reference.iops for reference in self.reference_means))
 
     @property
     def point(self) -> OperatingPoint:
-        """The point that is chosen."""
-        candidates = tuple(each for each in self.means if self.margin(each.iops, self.references) >= 0)
+        """The chosen operating point."""
+        candidates = tuple(point for point in self.means if self.margin(point.iops, self.references) >= 0)
         return OperatingPoint(
             name=self.name,
             demand=candidates[0].demand,
             iops=candidates[0].iops,
             art_ms=candidates[0].art_ms,
-            wanted_iops=self.wanted_iops,
+            target_iops=self.target_iops,
             candidates=candidates,
         )
 
-    def others(self) -> Iterator[DemandMean]:
-        """Give the points besides the chosen one that another run may choose."""
+    def alternatives(self) -> Iterator[DemandMean]:
+        """Yield the points that another run may choose instead of this one."""
         chosen = self.point.demand
-        for each in self.means:
-            margin, reach = self.margin(each.iops, self.references), self._reach(each)
-            if margin + reach >= 0 and each.demand != chosen:
-                yield each
-            if margin - reach >= 0:
+        for point in self.means:
+            margin, uncertainty = self.margin(point.iops, self.references), self._uncertainty(point)
+            if margin + uncertainty >= 0 and point.demand != chosen:
+                yield point
+            if margin - uncertainty >= 0:
                 return
 
-    def _reach(self, point: DemandMean) -> float:
-        """Return how far the margin may lie from this one in another run of as many rounds, at the stated confidence.
+    def _uncertainty(self, point: DemandMean) -> float:
+        """Return by how many IOPS the margin may differ in another run of as many rounds, at the rule's confidence.
 
-        The scatter is that of the point's own rounds and that of the rounds it is held against: the interval for the
-        difference of two means of ``count`` values each, by Student's t.
+        It is the interval for the difference of two means of ``count`` values each, by Student's t.  The variance is
+        that of the point's rounds plus that of the rounds of the reference means.
         """
-        count = min(len(each.rounds) for each in (point, *self.held_against))
+        count = min(len(demand_mean.rounds) for demand_mean in (point, *self.reference_means))
         if count < 2 or point == self.certain:
             return 0.0
         from scipy.special import stdtrit
 
-        own = [self.margin(iops, self.references) for iops in point.rounds]
-        rounds = zip(*(each.rounds for each in self.held_against), strict=True)
-        theirs = [self.margin(point.iops, _References(*values)) for values in rounds]
-        variance = statistics.variance(own) + statistics.variance(theirs)
-        share = 0.5 + definitions().operating_points.confidence_percent / 200
-        return float(stdtrit(count - 1, share)) * math.sqrt(variance * 2 / count)
+        point_margins = [self.margin(iops, self.references) for iops in point.rounds]
+        rounds = zip(*(reference.rounds for reference in self.reference_means), strict=True)
+        reference_margins = [self.margin(point.iops, _References(*values)) for values in rounds]
+        variance = statistics.variance(point_margins) + statistics.variance(reference_margins)
+        quantile = 0.5 + definitions().operating_points.confidence_percent / 200
+        return float(stdtrit(count - 1, quantile)) * math.sqrt(variance * 2 / count)
 
 
 def _choices(means: Sequence[DemandMean], rule: OperatingPoints) -> Iterator[_Choice]:
-    ordered = sorted(means, key=_oio)
-    allowed = [each for each in ordered if each.art_ms < rule.maximum_art_ms]
+    ordered = sorted(means, key=_load)
+    allowed = [point for point in ordered if point.art_ms < rule.maximum_art_ms]
     lightest = ordered[0]
-    best = max(allowed, key=lambda each: each.iops) if allowed else min(means, key=_by_art)
+    best = max(allowed, key=lambda point: point.iops) if allowed else min(means, key=_art)
     middle = _References(best.iops, lightest.iops, math.nan).middle
-    nearest = min(allowed or ordered, key=lambda each: abs(each.iops - middle))
+    nearest = min(allowed or ordered, key=lambda point: abs(point.iops - middle))
     tolerance = rule.tolerance_percent / 100
-    held_against = (best, lightest, nearest)
+    reference_means = (best, lightest, nearest)
     yield _Choice(
         name="Max IOPS",
         means=allowed or [best],
-        wanted_iops=best.iops,
-        margin=lambda iops, to: iops - (1 - tolerance) * to.best,
-        held_against=held_against,
+        target_iops=best.iops,
+        margin=lambda iops, references: iops - (1 - tolerance) * references.best,
+        reference_means=reference_means,
         certain=best,
     )
     yield _Choice(
         name="Mid IOPS",
         means=allowed or ordered,
-        wanted_iops=middle,
-        margin=lambda iops, to: _farthest(to, tolerance) - abs(iops - to.middle),
-        held_against=held_against,
+        target_iops=middle,
+        margin=lambda iops, references: _max_distance(references, tolerance) - abs(iops - references.middle),
+        reference_means=reference_means,
         certain=nearest,
     )
     yield _Choice(
         name="Min IOPS",
         means=[lightest],
-        wanted_iops=lightest.iops,
-        margin=lambda iops, to: iops - to.lightest,
-        held_against=held_against,
+        target_iops=lightest.iops,
+        margin=lambda iops, references: iops - references.lightest,
+        reference_means=reference_means,
         certain=lightest,
     )
 
 
-def _farthest(to: _References, tolerance: float) -> float:
-    """Return how far from the middle a point may lie: the nearest one's distance, and the tolerance besides."""
-    return abs(to.nearest - to.middle) + tolerance * to.middle
+def _max_distance(references: _References, tolerance: float) -> float:
+    """Return the maximum distance from the middle: the distance of the nearest point plus the tolerance."""
+    return abs(references.nearest - references.middle) + tolerance * references.middle
 
 
-def beyond_art(points: Sequence[OperatingPoint], maximum_art_ms: float) -> bool:
-    """Tell whether the Max IOPS point could not keep to the ART it must be below."""
+def exceeds_art_limit(points: Sequence[OperatingPoint], maximum_art_ms: float) -> bool:
+    """Return whether the ART of the Max IOPS point is not below the maximum."""
     return any(point.name == "Max IOPS" and not point.art_ms < maximum_art_ms for point in points)
 
 
-def _oio(each: DemandMean) -> tuple[int, int]:
-    return each.demand.total_oio, each.demand.thread_count
+def _load(point: DemandMean) -> tuple[int, int]:
+    """Return the sort key by Total OIO, then Thread Count."""
+    return point.demand.total_oio, point.demand.thread_count
 
 
-def _by_art(each: DemandMean) -> tuple[float, tuple[int, int]]:
-    return (each.art_ms if math.isfinite(each.art_ms) else math.inf), _oio(each)
+def _art(point: DemandMean) -> tuple[float, tuple[int, int]]:
+    return (point.art_ms if math.isfinite(point.art_ms) else math.inf), _load(point)

@@ -1,7 +1,7 @@
-"""How a drive recovers: from random writes, and back to its baseline after idle times (PTS 2.0.2 chapters 12 and 11).
+"""Recovery of a drive from random writes, and its return to baseline after idle times (PTS 2.0.2 chapters 12, 11).
 
-The standard asks for the plots and leaves open what recovery is; the definitions are here, their numbers in
-``specs/definitions.toml``, and a report prints them.
+The standard requires the plots but does not define recovery.  The definitions are here, and their numbers are in
+``specs/definitions.toml``; a report prints them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..units import MB
 
 
 class Mean(NamedTuple):
-    """What was done by time, from ``begin`` to ``end`` in seconds on a line's clock."""
+    """A mean rate from ``begin`` to ``end``, in seconds on the clock of a time line."""
 
     begin: float
     end: float
@@ -28,26 +28,27 @@ class Mean(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stay:
-    """When values came to where they belong, and when they came to stay there, in seconds from the start of a line.
+class RecoveryTime:
+    """When values first entered a band, and when they entered it for good, in seconds from the start of a time line.
 
-    ``reached_seconds`` is None where no value lies there.  ``stayed_seconds`` is how long the last values lie there
-    before the end; where that is less than ``dwell_seconds`` they have not come to stay within ``measured_seconds``,
-    and ``seconds`` is None.
+    ``reached_seconds`` is the first time in the band, None if no value is in it.  ``in_band_seconds`` is how long the
+    values are in the band at the end.  If this is less than ``dwell_seconds``, the values did not recover within
+    ``measured_seconds`` and ``seconds`` is None; otherwise ``seconds`` is when they entered the band for good.
     """
 
     reached_seconds: float | None
     seconds: float | None
     measured_seconds: float
-    stayed_seconds: float
+    in_band_seconds: float
     dwell_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """How the last access group does beside ``reference``, the first group of the same stimulus.
+    """The last access group compared with ``reference``, the first group with the same stimulus.
 
-    ``baseline`` is the reference's MB/s at its end, ``lowest_percent`` the last group's lowest sample in percent of it.
+    ``baseline`` is the MB/s at the end of the reference, ``lowest_percent`` the lowest sample of the last group in
+    percent of the baseline.
     """
 
     reference: str
@@ -55,13 +56,14 @@ class Recovery:
     baseline: float
     threshold: float
     lowest_percent: float
-    stay: Stay
+    time: RecoveryTime
 
 
 def recovery(lines: Sequence[TimeLine]) -> Recovery | None:
-    """Return how the last of the access groups recovers; None where none before it has its stimulus, or any MB/s.
+    """Return the recovery of the last access group; None if no earlier group has the same stimulus and MB/s above 0.
 
-    Recovered is what is no more than ``recovery.tolerance_percent`` below the baseline, and stays so for the dwell.
+    The group has recovered when it is at most ``recovery.tolerance_percent`` below the baseline, and stays so for the
+    dwell.
     """
     measured = [line for line in lines if len(line)]
     if not measured:
@@ -79,7 +81,7 @@ def recovery(lines: Sequence[TimeLine]) -> Recovery | None:
         baseline=baseline,
         threshold=threshold,
         lowest_percent=100 * min(rated, default=math.nan) / baseline,
-        stay=_stay(_throughput(last), threshold, math.inf),
+        time=_recovery_time(_throughput(last), threshold, math.inf),
     )
 
 
@@ -94,84 +96,84 @@ def _same(one: TimeLine, other: TimeLine) -> bool:
 
 
 def end_seconds(line: TimeLine) -> float:
-    """Return how long the end of a continuous stimulus is, as its samples allow."""
-    end = definitions().end
-    return min(end.seconds, end.percent / 100 * line.ended_seconds[-1])
+    """Return the length of the end of a continuous stimulus."""
+    rule = definitions().end
+    return min(rule.seconds, rule.percent / 100 * line.ended_seconds[-1])
 
 
 def end_rows(line: TimeLine) -> range:
-    """Return the rows of a line that are its end: whole samples, no more than it takes."""
+    """Return the rows of a time line that form its end: the fewest whole samples that are long enough."""
     seconds, first = 0.0, len(line)
-    wanted = end_seconds(line) * (1 - 1e-9) if first else 0.0
-    while first and seconds < wanted:
+    required = end_seconds(line) * (1 - 1e-9) if first else 0.0
+    while first and seconds < required:
         first -= 1
         seconds += line.seconds[first]
     return range(first, len(line))
 
 
 def mean_at_end(line: TimeLine) -> float:
-    """Return the MB/s of the samples at the end of a group: all its bytes by all its time; nan where that is short."""
+    """Return the MB/s at the end of a group: all bytes divided by the total time; nan if the time is too short."""
     rows = end_rows(line)
-    moved = math.fsum(line.read_bytes[row] + line.write_bytes[row] for row in rows)
+    transferred = math.fsum(line.read_bytes[row] + line.write_bytes[row] for row in rows)
     seconds = math.fsum(line.seconds[row] for row in rows)
-    return rate_per_second(moved, 1000 * seconds) / MB
+    return rate_per_second(transferred, 1000 * seconds) / MB
 
 
-def back_to_baseline(line: TimeLine, baseline_iops: float, mean_seconds: float) -> Stay:
-    """Return when the IOPS of ``line`` come back to a baseline: within the tolerance of it, and stay for the dwell.
+def back_to_baseline(line: TimeLine, baseline_iops: float, mean_seconds: float) -> RecoveryTime:
+    """Return when the IOPS of ``line`` return to a baseline: within its tolerance, and for the dwell.
 
-    Judged on means over ``mean_seconds``, the time of a sample that the baseline is made of, so that like is held
-    against like.
+    The means are over ``mean_seconds``, the length of the samples of the baseline, so that both are comparable.
     """
-    room = baseline_iops * definitions().recovery.tolerance_percent / 100
-    return _stay(iops_means(line, mean_seconds), baseline_iops - room, baseline_iops + room)
+    tolerance = baseline_iops * definitions().recovery.tolerance_percent / 100
+    return _recovery_time(iops_means(line, mean_seconds), baseline_iops - tolerance, baseline_iops + tolerance)
 
 
 def iops_means(line: TimeLine, mean_seconds: float) -> Iterator[Mean]:
-    """Give the IOPS of consecutive samples that take about ``mean_seconds`` together."""
+    """Yield the mean IOPS of consecutive samples that together take about ``mean_seconds``."""
     return _means(line, map(add, line.read_ios, line.write_ios), mean_seconds)
 
 
 def _throughput(line: TimeLine) -> Iterator[Mean]:
-    """Give the MB/s of every sample."""
-    moved = (moved_bytes / MB for moved_bytes in map(add, line.read_bytes, line.write_bytes))
-    return _means(line, moved, statistics.median(line.seconds))
+    """Yield the MB/s of every sample."""
+    megabytes = (sample_bytes / MB for sample_bytes in map(add, line.read_bytes, line.write_bytes))
+    return _means(line, megabytes, statistics.median(line.seconds))
 
 
 def _means(line: TimeLine, amounts: Iterable[float], mean_seconds: float) -> Iterator[Mean]:
-    """Give amounts by time over whole samples; a rest of less than half ``mean_seconds`` tells nothing and is left out.
+    """Yield mean rates over whole samples; omit a remainder of less than half ``mean_seconds``.
 
-    A line that is no more than such a rest is given as it is.  Of too short a time for a rate the value is nan.
+    A line that consists only of such a remainder yields one mean.  If the time is too short for a rate, the value is
+    nan.
     """
     amount = seconds = begin = 0.0
-    given = False
-    for ended, own, added in zip(line.ended_seconds, line.seconds, amounts, strict=True):
-        begin = begin if seconds else ended - own
-        amount, seconds = amount + added, seconds + own
-        if seconds > 0 and seconds >= mean_seconds - own / 2:
+    has_means = False
+    for ended, sample_seconds, sample_amount in zip(line.ended_seconds, line.seconds, amounts, strict=True):
+        begin = begin if seconds else ended - sample_seconds
+        amount, seconds = amount + sample_amount, seconds + sample_seconds
+        if seconds > 0 and seconds >= mean_seconds - sample_seconds / 2:
             yield Mean(begin=begin, end=ended, value=rate_per_second(amount, 1000 * seconds))
-            amount, seconds, given = 0.0, 0.0, True
-    if seconds > 0 and (seconds >= mean_seconds / 2 or not given):
+            amount, seconds, has_means = 0.0, 0.0, True
+    if seconds > 0 and (seconds >= mean_seconds / 2 or not has_means):
         yield Mean(begin=begin, end=line.ended_seconds[-1], value=rate_per_second(amount, 1000 * seconds))
 
 
-def _stay(means: Iterable[Mean], low: float, high: float) -> Stay:
-    """Return when ``means`` come into ``low`` .. ``high``, both included."""
+def _recovery_time(means: Iterable[Mean], low: float, high: float) -> RecoveryTime:
+    """Return when ``means`` enter the band from ``low`` to ``high``, both included."""
     reached: float | None = None
-    since: float | None = None
+    entered: float | None = None
     ended = 0.0
     for mean in means:
         ended = mean.end
         if not low <= mean.value <= high:
-            since = None
+            entered = None
             continue
-        since = max(0.0, mean.begin) if since is None else since
-        reached = since if reached is None else reached
-    stayed, dwell = 0.0 if since is None else ended - since, definitions().recovery.dwell(ended)
-    return Stay(
+        entered = max(0.0, mean.begin) if entered is None else entered
+        reached = entered if reached is None else reached
+    in_band, dwell = 0.0 if entered is None else ended - entered, definitions().recovery.dwell(ended)
+    return RecoveryTime(
         reached_seconds=reached,
-        seconds=since if stayed >= dwell * (1 - 1e-9) else None,
+        seconds=entered if in_band >= dwell * (1 - 1e-9) else None,
         measured_seconds=ended,
-        stayed_seconds=stayed,
+        in_band_seconds=in_band,
         dwell_seconds=dwell,
     )

@@ -1,13 +1,13 @@
-"""The steady state rule of the PTS, as arithmetic on numbers already measured.
+"""The steady state rule of the PTS, applied to measured values.
 
 PTS 2.0.2 definition 2.1.24, for a tracked variable y over a window of consecutive rounds:
 
-1. data excursion: max(y) - min(y) is no more than 20 % of the average of y;
-2. slope excursion: the least-squares straight line through the window rises or falls within it by no more than 10 % of
-   the average of y.
+1. data excursion: max(y) - min(y) is at most 20 % of the average of y;
+2. slope excursion: the least-squares straight line through the window rises or falls within the window by at most 10 %
+   of the average of y.
 
-The percentages and the window come from the specification.  The decision is made in exact rational arithmetic, so
-that equality passes whatever the scale; the figures reported are the nearest floats.
+The percentages and the window come from the specification.  The decision uses exact rational arithmetic, so that
+equality passes at any scale.  The reported figures are the nearest floats.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ..spec import SteadyStateRule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteadyState:
-    """The determination block of one window: what was allowed, what was measured, and the verdict.
+    """The determination of one window: allowed excursions, measured excursions, verdict.
 
-    The best fit is ``slope * round + intercept`` with true round numbers.  ``evaluable`` is False, and every figure but
-    the values nan, where the average is not positive or a value is not finite.
+    The best fit is ``slope * round + intercept`` with the actual round numbers.  If the average is not positive or a
+    value is not finite, ``evaluable`` is False and every figure except the values is nan.
     """
 
     first_round: int
@@ -56,21 +56,21 @@ class SteadyState:
         return 100 * self.slope_excursion / self.average
 
     def fit(self, round_number: float) -> float:
-        """Return the best fit at a round."""
+        """Return the value of the best fit at a round."""
         return self.slope * round_number + self.intercept
 
 
 def determine(values: Sequence[float], rule: SteadyStateRule, *, first_round: int = 1) -> SteadyState:
-    """Judge one window of ``values``, oldest first, whose first round is ``first_round``.
+    """Evaluate one window of ``values``, oldest first; the first value is that of round ``first_round``.
 
-    Raises ValueError when there are not as many values as the rule's window has rounds.
+    Raises ValueError if the number of values is not the number of rounds of the rule's window.
     """
     if len(values) != rule.window_rounds:
         raise ValueError(f"a window has {rule.window_rounds} rounds, not {len(values)}")
-    listed = tuple(float(value) for value in values)
-    if not all(map(math.isfinite, listed)) or sum(map(Fraction, listed)) <= 0:
-        return _not_evaluable(listed, first_round)
-    exact = [Fraction(value) for value in listed]
+    floats = tuple(float(value) for value in values)
+    if not all(map(math.isfinite, floats)) or sum(map(Fraction, floats)) <= 0:
+        return _not_evaluable(floats, first_round)
+    exact = [Fraction(value) for value in floats]
     average = sum(exact) / len(exact)
     slope = _slope(exact)
     allowed_data = average * Fraction(rule.data_excursion_percent) / 100
@@ -80,7 +80,7 @@ def determine(values: Sequence[float], rule: SteadyStateRule, *, first_round: in
     middle = first_round + Fraction(len(exact) - 1, 2)
     return SteadyState(
         first_round=first_round,
-        values=listed,
+        values=floats,
         average=float(average),
         allowed_data_excursion=float(allowed_data),
         data_excursion=float(data_excursion),
@@ -94,7 +94,7 @@ def determine(values: Sequence[float], rule: SteadyStateRule, *, first_round: in
 
 
 def _slope(values: Sequence[Fraction]) -> Fraction:
-    """Least squares over equally spaced rounds: sum of (x - mean x) * y over sum of (x - mean x) squared."""
+    """Return the least-squares slope over equally spaced rounds: sum((x - mean x) * y) / sum((x - mean x) ** 2)."""
     middle = Fraction(len(values) - 1, 2)
     offsets = [index - middle for index in range(len(values))]
     numerator = sum((offset * value for offset, value in zip(offsets, values, strict=True)), Fraction())

@@ -1,4 +1,4 @@
-"""The names of evidence: numbered, so that nothing that is there already is written over."""
+"""Number evidence files, so that existing ones are never overwritten."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 
 
 def number_of(name: str) -> int | None:
-    """Return the number that a name of evidence begins with; None where it begins with none."""
-    found = re.match(r"[0-9]{5,9}(?=-)", name)
-    return int(found[0]) if found else None
+    """Return the number at the start of an evidence file name; None if there is none."""
+    match = re.match(r"[0-9]{5,9}(?=-)", name)
+    return int(match[0]) if match else None
 
 
 def last_number(evidence: Path) -> int:
-    """Return the highest number that a file in the folder ``evidence`` begins with; 0 where there is none."""
+    """Return the highest number of a file in the folder ``evidence``; 0 if there is none."""
     return max((number_of(path.name) or 0 for path in evidence.iterdir()), default=0)
 
 
 def pre_run_path(evidence: Path, name: str) -> Path:
-    """Return the place of what is looked up before a run begins, or goes on: the last number, or the next unused."""
+    """Return the path of evidence from before a run starts or resumes: with the last number, or the next unused one."""
     number = last_number(evidence)
     while any(evidence.glob(f"{number:05d}-{name}*")):
         number += 1

@@ -1,4 +1,4 @@
-"""The block devices of this host: what each is, where it hangs, and whether a test may have it.  Reads only."""
+"""List the block devices of this host: identity, connection, and whether a test may use them.  Reads only."""
 
 from __future__ import annotations
 
@@ -18,59 +18,63 @@ from .device.storage import device_path, partitions
 from .device.usage import Usage, read_usage
 from .purge import offers
 
-_ASKED_AT_ONCE = 8
-_PASSING_SECONDS = 0.1
+_MAX_THREADS = 8
+_TRANSIENT_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """Speed (GT/s) and width (lanes) of a PCIe link; 0 where the kernel does not know."""
+class PcieLink:
+    """Speed (GT/s) and width (lanes) of a PCIe link; 0 if the kernel does not report it."""
 
     gigatransfers: float
     lanes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class ListedDevice:
     """A block device of this host.
 
-    ``by_id`` are its names that stay the same when drives are plugged in another order, those with its serial number
-    first.  ``dut`` is None where there is no medium.  ``link`` and ``link_maximum`` are an NVMe drive's own PCIe link.
-    ``contents`` tells what is recognised on it, if it was looked at: only where nothing else refuses it.
-    ``refusal`` is what a test on it would end with at once, None where it may be tested.
+    ``by_id`` are its persistent names, those with its serial number first.  ``dut`` is None if there is no medium.
+    ``link`` and ``link_maximum`` are the PCIe link of an NVMe drive.  ``contents`` lists the signatures on it; they are
+    read only if there is no other reason to refuse it.  ``refusal`` is the error of a test on it; None if it may be
+    tested.
     """
 
     path: str
     by_id: tuple[str, ...]
     dut: Dut | None
-    link: Link | None
-    link_maximum: Link | None
+    link: PcieLink | None
+    link_maximum: PcieLink | None
     numa_node: int | None
     purge_methods: tuple[str, ...]
     contents: tuple[str, ...]
     refusal: SniaPtsError | None
 
 
-def read_inventory(root: Path = ROOT) -> tuple[Listed, ...]:
-    """Return the disks of this host, and the loop devices that are bound, in the order of their names.
+def read_inventory(root: Path = ROOT) -> tuple[ListedDevice, ...]:
+    """Return the disks and the bound loop devices of this host, sorted by name.
 
     Raises KernelFilesMissing.
     """
-    from concurrent.futures import ThreadPoolExecutor  # for who lists devices, and not for every test
+    from concurrent.futures import ThreadPoolExecutor  # Only the list of devices needs it.
 
     require_kernel_files(root)
-    usage = _lasting(read_usage(root), root)
-    blocks = sorted((each for each in (root / "sys/block").glob("*") if _is_there(each)), key=_natural)
+    usage = _without_transient(read_usage(root), root)
+    blocks = sorted((block for block in (root / "sys/block").glob("*") if _is_present(block)), key=_natural_key)
     disks = {device_path(block, root): block.resolve() for block in blocks}
     refusals = {path: _in_use(path, block, usage, root) for path, block in disks.items()}
-    free = {path: [device_path(each, root) for each in partitions(disks[path])] for path in disks if not refusals[path]}
+    free = {
+        path: [device_path(partition, root) for partition in partitions(disks[path])]
+        for path in disks
+        if not refusals[path]
+    }
     contents = read_contents(free)
     refusals |= {path: _refusal(path, contents[path]) for path in free}
     by_id = _names_by_id(root)
-    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:  # most of the time is the drives' own, which answer what they have
+    with ThreadPoolExecutor(_MAX_THREADS) as pool:  # Most of the time is spent waiting for the drives.
         return tuple(
             pool.map(
-                lambda path: _listed(
+                lambda path: _list_device(
                     path, disks[path], by_id.get(path.name, []), contents.get(path, Contents()), refusals[path], root
                 ),
                 disks,
@@ -78,20 +82,20 @@ def read_inventory(root: Path = ROOT) -> tuple[Listed, ...]:
         )
 
 
-def _lasting(usage: Usage, root: Path) -> Usage:
-    """Leave out who has a device open for a moment only, as udev and other lists do."""
-    time.sleep(_PASSING_SECONDS)
+def _without_transient(usage: Usage, root: Path) -> Usage:
+    """Return the usage without processes that open a device only briefly, such as udev."""
+    time.sleep(_TRANSIENT_SECONDS)
     return usage.recheck_processes(root)
 
 
-def _is_there(block: Path) -> bool:
-    """Is it a disk, or a slot for one?  Not: another path to one, or a loop device without a file."""
-    sizeless = attribute(block / "size") in ("", "0") and not (block / "device").exists()
-    return attribute(block / "hidden") != "1" and not sizeless
+def _is_present(block: Path) -> bool:
+    """Return whether it is a disk or a slot for one, not an additional path to a disk or an unbound loop device."""
+    is_unbound = attribute(block / "size") in ("", "0") and not (block / "device").exists()
+    return attribute(block / "hidden") != "1" and not is_unbound
 
 
 def _in_use(path: Path, block: Path, usage: Usage, root: Path) -> SniaPtsError | None:
-    """Why a test would be refused before it looks at what is on the device."""
+    """Return why a test would be refused before it reads the device's contents; None if it would not."""
     try:
         require_node(path, block)
         block_dut(path, block, root)
@@ -110,20 +114,20 @@ def _refusal(path: Path, contents: Contents) -> SniaPtsError | None:
     return None
 
 
-def _listed(
+def _list_device(
     path: Path, block: Path, by_id: Sequence[str], contents: Contents, refusal: SniaPtsError | None, root: Path
-) -> Listed:
+) -> ListedDevice:
     try:
         dut = block_dut(path, block, root)
-    except SniaPtsError as gone:  # maybe only since it was looked at
-        dut, refusal = None, refusal or gone
+    except SniaPtsError as error:  # The device may have been removed since the checks.
+        dut, refusal = None, refusal or error
     function = pci_function(block) if dut and dut.bus == "NVMe" else None
-    return Listed(
+    return ListedDevice(
         path=str(path),
         by_id=tuple(f"/dev/disk/by-id/{name}" for name in _readable_first(by_id, dut.serial if dut else "")),
         dut=dut,
-        link=link(function, "current") if function else None,
-        link_maximum=link(function, "max") if function else None,
+        link=read_link(function, "current") if function else None,
+        link_maximum=read_link(function, "max") if function else None,
         numa_node=numa_node(block),
         purge_methods=offers(dut, root) if dut else (),
         contents=contents.descriptions(path.name),
@@ -132,43 +136,43 @@ def _listed(
 
 
 def _names_by_id(root: Path) -> dict[str, list[str]]:
-    """The names that udev gives each device, by the kernel's name."""
-    found: dict[str, list[str]] = {}
+    """Return the names that udev gives each device, by the kernel's name."""
+    names: dict[str, list[str]] = {}
     for name in (root / "dev/disk/by-id").glob("*"):
         if name.is_symlink():
-            found.setdefault(name.readlink().name, []).append(name.name)
-    return found
+            names.setdefault(name.readlink().name, []).append(name.name)
+    return names
 
 
 def _readable_first(names: Sequence[str], serial: str) -> list[str]:
     return sorted(names, key=lambda name: (serial not in name, len(name), name))
 
 
-def above(block: Path) -> Iterator[Path]:
-    """Yield the folders of the devices that a disk hangs on, the nearest first; of multipath NVMe, of each path."""
-    controllers = [each.resolve() for each in sorted(block.parent.glob("nvme[0-9]*")) if each.is_symlink()]
+def parent_folders(block: Path) -> Iterator[Path]:
+    """Yield the folders of a disk's parent devices, the nearest first; for multipath NVMe, those of each path."""
+    controllers = [path.resolve() for path in sorted(block.parent.glob("nvme[0-9]*")) if path.is_symlink()]
     for start in (block, *controllers):
         yield from start.parents
 
 
 def pci_function(block: Path) -> Path | None:
-    """Return the folder of the PCIe function that a disk hangs on; None where the kernel tells of no link."""
-    return next((folder for folder in above(block) if (folder / "current_link_speed").exists()), None)
+    """Return the folder of the PCIe function of a disk; None if the kernel reports no link."""
+    return next((folder for folder in parent_folders(block) if (folder / "current_link_speed").exists()), None)
 
 
-def link(function: Path, which: str) -> Link:
+def read_link(function: Path, which: str) -> PcieLink:
     """Return the link of a PCIe function, ``current`` or ``max``."""
     speed = re.match(r"[0-9]{1,9}(\.[0-9]{1,9})?", attribute(function / f"{which}_link_speed"))
     lanes = whole_number(attribute(function / f"{which}_link_width"))
-    return Link(gigatransfers=float(speed[0]) if speed else 0.0, lanes=lanes or 0)
+    return PcieLink(gigatransfers=float(speed[0]) if speed else 0.0, lanes=lanes or 0)
 
 
 def numa_node(block: Path) -> int | None:
-    """The memory that a disk's controller is next to; None where there is only one, or the kernel does not say."""
-    node = next((text for folder in above(block) if (text := attribute(folder / "numa_node"))), "-1")
+    """Return the NUMA node of a disk's controller; None if there is only one node, or it is not reported."""
+    node = next((text for folder in parent_folders(block) if (text := attribute(folder / "numa_node"))), "-1")
     return whole_number(node)
 
 
-def _natural(block: Path) -> list[tuple[int, str]]:
-    """Sort nvme2n1 before nvme10n1."""
+def _natural_key(block: Path) -> list[tuple[int, str]]:
+    """Return a sort key that sorts nvme2n1 before nvme10n1."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", block.name)]

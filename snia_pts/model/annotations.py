@@ -1,6 +1,7 @@
-"""What only people know of a test, its drive and its host: read from a file, for the report's header and first page.
+"""Annotations: facts about a test, its drive and its host that only the operator can state.
 
-Every mistake of the file is told at once.
+They are read from a TOML file and printed in the report's header and on its first page.  Reading reports all mistakes
+of the file at once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from annotated_types import MaxLen, MinLen
 
 from ..errors import UsageError
 from ..files import read_regular
-from ..spec.toml_file import checked, mistaken, read_toml
+from ..spec.toml_file import read_toml, spec_error, validate
 from ..units import block_size, parse_size
 
 if TYPE_CHECKING:
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
 
 _WHAT = "The file of --about"
 _REMEDY = "Correct the file; docs/usage.rst shows one."
-_LONGEST_LOGO_BYTES, _MOST_PIXELS = 256 * 1024, 4096
-#: A PNG's signature, and the length and name of its first chunk, which begins with width and height (PNG 3rd ed., 5.2).
+_MAX_LOGO_BYTES, _MAX_PIXELS = 256 * 1024, 4096
+#: A PNG's signature, and the length and name of its first chunk, which starts with width and height (PNG 3rd ed., 5.2).
 _PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 Text = Annotated[str, MinLen(1), MaxLen(1000)]
-_MOST_FEATURES = 100
+_MAX_FEATURES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """Something that a device can do or has, and what of it: ``power loss protection``, ``yes``."""
+    """A property of a device and its value: ``power loss protection``, ``yes``."""
 
     name: str
     value: str
@@ -42,13 +43,14 @@ class Feature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
-    """What people say; empty where they say nothing.
+    """Statements of the operator; empty strings for what is not stated.
 
-    ``operator`` is who tests, ``vendor`` who makes the drive, ``nand_type`` and ``hba`` are as the report's header has
-    them (PTS 2.0.2 chapter 5), ``notes`` are sentences for the reader.  ``logo`` is a PNG in base 64.
+    ``operator`` is the person who tests, ``vendor`` the manufacturer of the drive.  ``nand_type`` and ``hba`` have the
+    meaning of the report's header (PTS 2.0.2 chapter 5).  ``notes`` are sentences for the reader.  ``logo`` is a PNG in
+    base64.
 
-    ``model``, ``serial`` and ``firmware`` are those of a device that does not tell them, ``capacity`` is the size it is
-    sold as, ``features`` are what else is known of it.  None of these is a word of the device.
+    ``model``, ``serial`` and ``firmware`` are for a device that does not report them.  ``capacity`` is the size that
+    the device is sold as, ``features`` are further properties.  The device reports none of these.
     """
 
     operator: str = ""
@@ -71,21 +73,21 @@ class Annotations:
 
     @property
     def png(self) -> bytes:
-        """The logo, no bytes where there is none; raises ValueError where it is not in base 64."""
+        """The logo; empty without one.  Raises ValueError if it is not valid base64."""
         try:
             return base64.b64decode(self.logo, validate=True)
         except binascii.Error:
-            raise ValueError("a logo in base 64") from None
+            raise ValueError("a logo in base64") from None
 
     def image(self) -> Image.Image:
-        """Return the logo's picture, with transparency; raises ValueError for what is no whole PNG."""
+        """Return the logo as an RGBA image; raise ValueError if it is not a complete PNG."""
         from PIL import Image
 
         try:
-            with Image.open(io.BytesIO(self.png), formats=["PNG"]) as read:
-                return read.convert("RGBA")
-        except Exception:  # noqa: BLE001  # whatever the library makes of a file that somebody damaged
-            raise ValueError("a PNG that is whole") from None
+            with Image.open(io.BytesIO(self.png), formats=["PNG"]) as image:
+                return image.convert("RGBA")
+        except Exception:  # noqa: BLE001  # Pillow raises many types for a damaged file.
+            raise ValueError("a complete PNG") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,52 +104,50 @@ class _File:
     serial: Text | None = None
     firmware: Text | None = None
     capacity: Text | None = None
-    features: Annotated[dict[Text, Text], MaxLen(_MOST_FEATURES)] = field(default_factory=dict)
+    features: Annotated[dict[Text, Text], MaxLen(_MAX_FEATURES)] = field(default_factory=dict)
 
 
 def _require_drawable(png: bytes) -> None:
-    """Raise ValueError for what is no PNG, or too large to be drawn."""
+    """Raise ValueError if the bytes are not a PNG, or if the image is too large."""
     if not png.startswith(_PNG) or len(png) < len(_PNG) + 8:
         raise ValueError("a PNG as the logo")
     width, height = struct.unpack_from(">II", png, len(_PNG))
-    if len(png) > _LONGEST_LOGO_BYTES or not 0 < width <= _MOST_PIXELS or not 0 < height <= _MOST_PIXELS:
-        raise ValueError(
-            f"a logo of at most {_MOST_PIXELS} x {_MOST_PIXELS} pixels and {block_size(_LONGEST_LOGO_BYTES)}"
-        )
+    if len(png) > _MAX_LOGO_BYTES or not 0 < width <= _MAX_PIXELS or not 0 < height <= _MAX_PIXELS:
+        raise ValueError(f"a logo of at most {_MAX_PIXELS} x {_MAX_PIXELS} pixels and {block_size(_MAX_LOGO_BYTES)}")
 
 
-def read_about(path: Path) -> Annotations:
-    """Return what a TOML file says; ``logo`` is the path of a PNG, seen from the file.
+def read_annotations(path: Path) -> Annotations:
+    """Return the annotations in a TOML file; its ``logo`` is the path of a PNG, relative to the file.
 
-    Raises SpecError, naming every mistake at once with key and value.
+    Raises SpecError with all mistakes, each with key and value.
     """
     table = read_toml(path, _WHAT, remedy=_REMEDY)
-    told, mistakes = checked(_File, table)
+    content, mistakes = validate(_File, table)
     logo, capacity = table.get("logo"), table.get("capacity")
-    drawn = _logo(path, logo, mistakes) if logo and isinstance(logo, str) else ""
+    encoded_logo = _logo(path, logo, mistakes) if logo and isinstance(logo, str) else ""
     if capacity and isinstance(capacity, str):
         try:
             parse_size(capacity)
         except UsageError:
             mistakes.append(f"capacity: {capacity!r}: expected a size like 960 GB")
-    if told is None or mistakes:
-        raise mistaken(str(path), mistakes, _WHAT, remedy=_REMEDY)
+    if content is None or mistakes:
+        raise spec_error(str(path), mistakes, _WHAT, remedy=_REMEDY)
     names = ("operator", "vendor", "nand_type", "hba", "model", "serial", "firmware", "capacity")
-    texts: dict[str, Any] = {name: getattr(told, name) or "" for name in names}
-    features = tuple(Feature(name=name, value=value) for name, value in told.features.items())
-    return Annotations(**texts, notes=told.notes, features=features, logo=drawn)
+    texts: dict[str, Any] = {name: getattr(content, name) or "" for name in names}
+    features = tuple(Feature(name=name, value=value) for name, value in content.features.items())
+    return Annotations(**texts, notes=content.notes, features=features, logo=encoded_logo)
 
 
-def _logo(path: Path, place: str, mistakes: list[str]) -> str:
-    """Return the picture at ``place`` in base 64; empty where it is none, which goes to ``mistakes``."""
+def _logo(path: Path, logo_path: str, mistakes: list[str]) -> str:
+    """Return the PNG at ``logo_path`` in base64; an empty string, with a mistake added, if it is invalid."""
     try:
-        logo = base64.b64encode(read_regular(path.parent / place, _LONGEST_LOGO_BYTES)).decode("ascii")
+        logo = base64.b64encode(read_regular(path.parent / logo_path, _MAX_LOGO_BYTES)).decode("ascii")
         Annotations(logo=logo).image()
     except OSError as error:
-        mistakes.append(f"logo: {place!r}: {error.strerror}")
+        mistakes.append(f"logo: {logo_path!r}: {error.strerror}")
     except ValueError as error:
-        told = "no file has such a name" if "\0" in place else f"expected {error}"
-        mistakes.append(f"logo: {place!r}: {told}")
+        reason = "invalid file name" if "\0" in logo_path else f"expected {error}"
+        mistakes.append(f"logo: {logo_path!r}: {reason}")
     else:
         return logo
     return ""

@@ -1,4 +1,4 @@
-"""An attempt at a measurement that was not believed, and was repeated."""
+"""A measurement attempt that was rejected and repeated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..units import Quantity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedAttempt:
-    """Why fio's answer was rejected, how long it ran, and which files in the run folder hold it."""
+    """The reason for rejecting fio's result, the attempt's run time, and the files in the run folder that hold it."""
 
     reason: str
     seconds: Quantity

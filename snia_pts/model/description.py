@@ -1,4 +1,4 @@
-"""What is said of a device: by itself, else by people; and where the two contradict each other."""
+"""The identity of a device as the device reports it, else as the operator states it, and contradictions of the two."""
 
 from __future__ import annotations
 
@@ -9,42 +9,45 @@ from ..units import capacity, parse_size
 from .annotations import Annotations
 from .dut import Dut
 
-AS_TOLD = "as told by the operator"
+STATED = "as stated by the operator"
 Name = Literal["model", "serial", "firmware"]
-#: What a device may tell, in words.
+#: The display names of the values that a device may report.
 NAMES: Mapping[Name, str] = {"model": "model", "serial": "serial number", "firmware": "firmware"}
-#: A size is sold as a round one: 1 TB has up to 1.024 TB.
-_ROUNDED = 0.05
+#: Drives are sold with a rounded size: 1 TB is up to 1.024 TB.
+_CAPACITY_TOLERANCE = 0.05
 
 
-def own(dut: Dut, name: Name) -> str:
-    """Return what a device tells itself; empty where it does not."""
+def device_value(dut: Dut, name: Name) -> str:
+    """Return the value that the device reports; empty if it reports none."""
     return str(getattr(dut, name))
 
 
-def told(about: Annotations, name: Name) -> str:
-    """Return what people tell; empty where they do not."""
+def operator_value(about: Annotations, name: Name) -> str:
+    """Return the value that the operator states; empty if there is none."""
     return str(getattr(about, name))
 
 
-def said(dut: Dut, about: Annotations, name: Name) -> str:
-    """Return what a device tells, else what people tell of it, marked as such; empty where neither does."""
-    people = told(about, name)
-    return own(dut, name) or (f"{people} ({AS_TOLD})" if people else "")
+def display_value(dut: Dut, about: Annotations, name: Name) -> str:
+    """Return the device's value, else the operator's, marked as such; empty without either."""
+    stated = operator_value(about, name)
+    return device_value(dut, name) or (f"{stated} ({STATED})" if stated else "")
 
 
 def contradictions(dut: Dut, about: Annotations) -> Iterator[tuple[str, str]]:
-    """Give what people tell of a device that it denies, as what and detail: its own word is what counts."""
-    for name, words in NAMES.items():
-        device, people = own(dut, name), told(about, name)
-        if device and people and _alike(device) != _alike(people):
-            yield f"{words} {AS_TOLD}", f"{people!r}; the device tells {device!r}, which is taken"
+    """Yield the operator's values that contradict the device, each as what and detail.
+
+    The device's value is the one that is used.
+    """
+    for name, label in NAMES.items():
+        reported, stated = device_value(dut, name), operator_value(about, name)
+        if reported and stated and not _same(reported, stated):
+            yield f"{label} {STATED}", f"{stated!r}; the device reports {reported!r}; that value is used"
     if about.capacity and dut.capacity_bytes:
         size = parse_size(about.capacity)
-        if abs(dut.capacity_bytes - size) > _ROUNDED * size:
-            yield f"capacity {AS_TOLD}", f"{about.capacity}; the device has {capacity(dut.capacity_bytes)}"
+        if abs(dut.capacity_bytes - size) > _CAPACITY_TOLERANCE * size:
+            yield f"capacity {STATED}", f"{about.capacity}; the device has {capacity(dut.capacity_bytes)}"
 
 
-def _alike(text: str) -> str:
-    """Return a text without what makes no difference: capitals and spaces."""
-    return "".join(text.split()).casefold()
+def _same(first: str, second: str) -> bool:
+    """Return whether two texts are equal, ignoring case and spaces."""
+    return "".join(first.split()).casefold() == "".join(second.split()).casefold()

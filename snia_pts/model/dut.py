@@ -1,4 +1,4 @@
-"""What is known of the device under test, as a value (PTS 2.0.2 chapter 5, reporting requirements)."""
+"""The device under test as a value (PTS 2.0.2 chapter 5, reporting requirements)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal
 from ..units import Amount, capacity
 from .array import BuiltArray
 
-#: What the kernel makes of other things (device mapper, RAID, memory) is a virtual device; what another tool tested is
-#: imported, and may be any of these.
+#: A virtual device is one that the kernel builds from something else (device mapper, RAID, memory).  An imported device
+#: was tested by another tool, and may be of any kind.
 TargetKind = Literal["drive", "loop device", "virtual device", "file", "simulated", "imported"]
-#: The state of a volatile write cache; a drive without one is as good as one that has it disabled.
+#: The state of a volatile write cache.  ``none`` means that the drive has none, which is equivalent to ``disabled``.
 CacheState = Literal["enabled", "disabled", "none", "unknown"]
 
 
@@ -20,12 +20,12 @@ CacheState = Literal["enabled", "disabled", "none", "unknown"]
 class Dut:
     """The device under test.
 
-    An empty string, or None, means that the target does not say; so does 0 as the capacity, or a sector's size, of an
-    imported one.  ``identity`` is what the operator types to confirm
-    the destruction: the serial number, or the name of a target that has none.  ``write_cache_source`` is who told the
-    state of the write cache, and whether it was set for the run.  ``instance`` tells a target without a serial number
-    from another one of its name and size, as far as the host can; None where it cannot, or need not.  ``array`` is
-    the one of drives that the suite made for the run, if it is one.
+    An empty string, or None, means that the target does not report the value.  The same applies to a capacity or sector
+    size of 0, which only an imported target has.  ``identity`` is what the operator types to confirm the destruction:
+    the serial number, or the name of a target without one.  ``write_cache_source`` is the source of the write cache's
+    state, and says whether it was set for the run.  ``instance`` distinguishes a target without a serial number from
+    another one of the same name and size; None if the host cannot distinguish them or need not.  ``array`` describes
+    the array if the suite built one for the run.
     """
 
     path: str
@@ -50,21 +50,21 @@ class Dut:
 
     @property
     def simulated(self) -> bool:
-        """Whether there is no device at all."""
+        """Whether there is no real device."""
         return self.kind == "simulated"
 
     def fills(self, written_bytes: float) -> float:
-        """Return how often so many bytes fill it; nan where it does not say how large it is."""
+        """Return the number of times that these bytes fill the device; nan if its capacity is unknown."""
         return written_bytes / self.capacity_bytes if self.capacity_bytes else math.nan
 
     @property
     def name(self) -> str:
-        """The last part of the path."""
+        """The last component of the path."""
         return self.path.rsplit("/", 1)[-1]
 
     @property
     def identity(self) -> str:
-        """What tells this target from its neighbours: the serial number, else its name."""
+        """The serial number, else the name: what distinguishes this target from others."""
         return self.serial or self.name
 
     @property
@@ -76,32 +76,33 @@ class Dut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SupposedSpeed:
-    """What a device is supposed to do in MB/s, for plans: what it reads and writes at most, each at the same time.
+class AssumedSpeed:
+    """The assumed speed of a device in MB/s, for plans: its maximum read and write speeds, which may occur at once.
 
-    ``least`` is what it writes at least where it streams over an amount.  ``source`` tells where the most comes from.
+    ``minimum_write`` is its minimum speed when it streams writes over an amount.  ``source`` is the source of the
+    maximum.
     """
 
     read: float
     write: float
-    least: float
+    minimum_write: float
     source: str
 
     def __post_init__(self) -> None:
-        if not 0 < self.least <= min(self.read, self.write):
-            raise ValueError("the least speed must be positive, and no more than the most")
+        if not 0 < self.minimum_write <= min(self.read, self.write):
+            raise ValueError("the minimum speed must be positive, and at most the maximum")
 
     @classmethod
-    def constant(cls, mb_per_second: float, source: str = "") -> SupposedSpeed:
-        """Return that of a device that always does the same."""
-        return cls(read=mb_per_second, write=mb_per_second, least=mb_per_second, source=source)
+    def constant(cls, mb_per_second: float, source: str = "") -> AssumedSpeed:
+        """Return the speed of a device that always reads and writes at the same rate."""
+        return cls(read=mb_per_second, write=mb_per_second, minimum_write=mb_per_second, source=source)
 
     @property
     def span(self) -> str:
-        """What it writes: ``500 MB/s``, ``500 to 7877 MB/s``."""
-        return " to ".join(dict.fromkeys(map(megabytes, (self.least, self.write)))) + " MB/s"
+        """The range of write speeds: ``500 MB/s``, ``500 to 7877 MB/s``."""
+        return " to ".join(dict.fromkeys(map(megabytes, (self.minimum_write, self.write)))) + " MB/s"
 
 
 def megabytes(speed: float) -> str:
-    """Return a supposed speed with as many digits as it is worth: ``0.5``, ``7877``, ``15754``."""
+    """Format an assumed speed with its significant digits only: ``0.5``, ``7877``, ``15754``."""
     return f"{speed:.3g}" if speed < 1000 else f"{speed:.0f}"

@@ -1,4 +1,4 @@
-"""What a drive tells of its life: counters that grow, and what two readings of them say of the time between."""
+"""The health log of a drive: its counters, and what two readings say about the time between them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Literal
 
 from ..units import MAX_QUANTITY, Amount, Difference
 
-#: What a figure means: bytes by the host and on the media, faults that should not grow, times of heat that should not
-#: either, and what should be 0 at any time.
+#: The meaning of a value: bytes written by the host and to the media, counts of faults and times of heat that should
+#: not increase, and states that should always be 0.
 Role = Literal["", "host written", "media written", "fault", "heat", "state"]
 
 Unit = Literal["", "bytes", "°C", "%", "min", "s", "h"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A number that a drive tells, by the name that the drive's tool gives it.
+class HealthValue:
+    """A number that a drive reports, with the name that the drive's tool gives it.
 
-    ``source`` is the log that it stands in, ``unit`` is empty for what is counted, and for what only the maker of the
-    drive knows (raw values of ATA attributes).
+    ``source`` is the log that contains it.  ``unit`` is empty for counts, and for numbers whose unit only the
+    manufacturer knows (raw values of ATA attributes).
     """
 
     name: str
@@ -32,7 +32,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthText:
-    """A text in a log of the drive, such as the label of a firmware build, by its name and the log."""
+    """A text in a log of the drive, such as the label of a firmware build, with its name and the log."""
 
     name: str
     text: str
@@ -41,25 +41,26 @@ class HealthText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """A reading of a drive's own log.  ``unread`` says what could not be read, and why; empty where all could.
+    """A reading of a drive's own logs.
 
-    ``evidence`` are the files in the run folder that hold what the drive's tools said.
+    ``unread`` lists what could not be read, and why.  ``evidence`` names the files in the run folder that hold the
+    output of the drive's tools.
     """
 
-    at: str
-    figures: tuple[Figure, ...]
+    read_at: str
+    figures: tuple[HealthValue, ...]
     unread: tuple[str, ...]
     evidence: tuple[str, ...]
     texts: tuple[HealthText, ...] = ()
 
-    def figure(self, name: str, source: str) -> Figure | None:
-        """Return a figure; None where the drive does not tell it."""
-        return next((each for each in self.figures if (each.name, each.source) == (name, source)), None)
+    def figure(self, name: str, source: str) -> HealthValue | None:
+        """Return a value; None if the drive does not report it."""
+        return next((figure for figure in self.figures if (figure.name, figure.source) == (name, source)), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A figure before and after; None where it was not told then."""
+    """A value before and after; None where it was not reported."""
 
     name: str
     unit: Unit
@@ -70,13 +71,13 @@ class Change:
 
     @property
     def difference(self) -> float | None:
-        """By how much it grew."""
+        """The increase; None if one of the readings lacks the value."""
         return None if self.before is None or self.after is None else self.after - self.before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteAmplification:
-    """Bytes written on the media, and by the host, between two readings, each with the log that tells it."""
+    """Bytes written to the media and by the host between two readings, each with the log it comes from."""
 
     media_bytes: Amount
     host_bytes: Amount
@@ -85,16 +86,16 @@ class WriteAmplification:
 
     @property
     def factor(self) -> float:
-        """Bytes on the media for each byte of the host."""
+        """Bytes written to the media per byte written by the host."""
         return self.media_bytes / self.host_bytes
 
 
 def changes(before: Health | None, after: Health | None) -> tuple[Change, ...]:
-    """Return every figure of two readings, in the order of the first that has it."""
-    found: dict[tuple[str, str], Figure] = {}
+    """Return every value of two readings, in the order of the first reading that has it."""
+    by_name: dict[tuple[str, str], HealthValue] = {}
     for health in (before, after):
         for figure in health.figures if health else ():
-            found.setdefault((figure.name, figure.source), figure)
+            by_name.setdefault((figure.name, figure.source), figure)
     return tuple(
         Change(
             name=figure.name,
@@ -104,54 +105,64 @@ def changes(before: Health | None, after: Health | None) -> tuple[Change, ...]:
             before=_value(before, figure),
             after=_value(after, figure),
         )
-        for figure in found.values()
+        for figure in by_name.values()
     )
 
 
-def _value(health: Health | None, like: Figure) -> float | None:
-    figure = health.figure(like.name, like.source) if health else None
+def _value(health: Health | None, wanted: HealthValue) -> float | None:
+    figure = health.figure(wanted.name, wanted.source) if health else None
     return figure.value if figure else None
 
 
 def write_amplification(before: Health | None, after: Health | None) -> WriteAmplification | None:
-    """Return what was written between two readings; None where the drive does not tell both, or went backwards."""
-    grown: dict[Role, Change] = {}
+    """Return the write amplification between two readings.
+
+    None if the drive does not report both byte counts, or if one did not increase.
+    """
+    increases: dict[Role, Change] = {}
     for change in changes(before, after):
         if change.difference is not None and change.difference > 0:
-            grown.setdefault(change.role, change)
-    media, host = grown.get("media written"), grown.get("host written")
+            increases.setdefault(change.role, change)
+    media, host = increases.get("media written"), increases.get("host written")
     if media is None or host is None or not media.difference or not host.difference:
         return None
     return WriteAmplification(
         media_bytes=min(MAX_QUANTITY, round(media.difference)),
         host_bytes=min(MAX_QUANTITY, round(host.difference)),
-        media_source=_from(media),
-        host_source=_from(host),
+        media_source=_source(media),
+        host_source=_source(host),
     )
 
 
-def _from(change: Change) -> str:
+def _source(change: Change) -> str:
     return f"{change.name}, {change.source}"
 
 
 def alarms(before: Health | None, after: Health | None) -> Iterator[tuple[str, str]]:
-    """Give what a reader must know of a drive: what it warns of itself, faults that came, and that it was too hot."""
-    found = changes(before, after)
-    states = [f"{each.name} is {_last(each):.15g}" for each in found if each.role == "state" and _last(each)]
+    """Yield the alarms of a drive, each as what and detail.
+
+    They are the states that the drive warns of, new faults, and times of excessive heat.
+    """
+    all_changes = changes(before, after)
+    states = [
+        f"{change.name} is {_latest_value(change):.15g}"
+        for change in all_changes
+        if change.role == "state" and _latest_value(change)
+    ]
     if states:
-        yield "state of the drive", f"the drive says of itself: {'; '.join(states)}"
+        yield "state of the drive", f"the drive reports: {'; '.join(states)}"
     kinds: tuple[tuple[Role, str], ...] = (("fault", "faults of the drive"), ("heat", "heat of the drive"))
     for role, what in kinds:
-        told = [
-            f"{each.name} is {each.after:.15g}, and was {each.before:.15g}"
-            for each in found
-            if each.role == role and each.difference is not None and each.difference > 0
+        increases = [
+            f"{change.name} is {change.after:.15g}, and was {change.before:.15g}"
+            for change in all_changes
+            if change.role == role and change.difference is not None and change.difference > 0
         ]
-        if told:
-            yield what, f"came during the test: {'; '.join(told)}"
+        if increases:
+            yield what, f"new during the test: {'; '.join(increases)}"
 
 
-def _last(change: Change) -> float:
-    """Return what was told last."""
+def _latest_value(change: Change) -> float:
+    """Return the latest reported value; 0 if there is none."""
     value = change.before if change.after is None else change.after
     return value or 0.0

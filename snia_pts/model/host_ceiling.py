@@ -1,8 +1,8 @@
-"""What the host alone can do: how many I/Os its engine does on a target that costs nothing.
+"""The host's ceiling: the maximum rate of its engine on a target without latency.
 
-A ceiling is measured once for each shape of a stimulus, and kept with the facts of a run.  It is a cost: CPU time for
-each I/O.  Costs add up, so that a mix of reads and writes needs no run of its own, and other programs that had their
-share of the CPUs meanwhile change it little.
+A ceiling is measured once for each shape of a stimulus and stored with the facts of a run.  It is a cost: CPU time per
+I/O.  Costs are additive, so a mix of reads and writes needs no measurement of its own, and other programs that used the
+CPUs during the measurement change it little.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ _MICROSECONDS = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What of a stimulus costs the host, whatever the target.
+    """The properties of a stimulus that determine its cost on the host, whatever the target.
 
-    Writes fill buffers, by their size; reads are filled by the drive, so that their size costs nothing and is None.
+    The cost of a write depends on its size, because its buffer has to be filled.  The drive fills the buffers of reads,
+    so their size does not matter and is None.
     """
 
     side: Literal["read", "write"]
@@ -32,14 +33,14 @@ class Shape:
 
     def __post_init__(self) -> None:
         if (self.block_size_bytes is None) != (self.side == "read"):
-            raise ValueError("writes have a block size, reads of all sizes cost the same")
+            raise ValueError("expected a block size for writes, and none for reads")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceiling:
-    """What the engine did of one shape on a null target.
+    """The engine's result for one shape on a null target.
 
-    ``engine_cpu_percent`` is what each of its threads used of a CPU, in the mean.
+    ``engine_cpu_percent`` is the mean CPU usage of its threads, in percent of one CPU.
     """
 
     shape: Shape
@@ -48,20 +49,20 @@ class Ceiling:
 
     def __post_init__(self) -> None:
         if not (self.iops > 0 and self.engine_cpu_percent > 0):
-            raise ValueError("a ceiling without I/O, or without CPU time, tells nothing")
+            raise ValueError("a ceiling needs I/Os and CPU time")
 
     @property
     def cost_us(self) -> float:
-        """CPU time of the engine for each I/O, in microseconds."""
+        """CPU time of the engine per I/O, in microseconds."""
         return self.shape.thread_count * self.engine_cpu_percent / 100 / self.iops * _MICROSECONDS
 
-    def most_iops(self, cpus: int) -> float:
-        """Return the IOPS of the shape on a host of so many CPUs, were the engine's threads alone on them."""
+    def max_iops(self, cpus: int) -> float:
+        """Return the IOPS of the shape on a host with this many CPUs, if only the engine's threads used them."""
         return min(self.shape.thread_count, cpus) / self.cost_us * _MICROSECONDS
 
 
 def shapes(stimulus: Stimulus) -> Iterator[tuple[Shape, float]]:
-    """Give the shapes that a stimulus is made of, each with its share of the I/Os."""
+    """Yield the shapes of a stimulus, each with its share of the I/Os."""
     for side, percent in (("read", stimulus.read_percent), ("write", 100 - stimulus.read_percent)):
         if percent:
             yield _shape(stimulus, "read" if side == "read" else "write"), percent / 100
@@ -78,18 +79,18 @@ def _shape(stimulus: Stimulus, side: Literal["read", "write"]) -> Shape:
 
 
 def all_shapes(stimuli: Iterable[Stimulus]) -> tuple[Shape, ...]:
-    """Return every shape of ``stimuli`` once, in the order they come; none of one with options of its own."""
-    return tuple(dict.fromkeys(shape for each in stimuli if not each.options for shape, _ in shapes(each)))
+    """Return the distinct shapes of ``stimuli``, in order, omitting stimuli with engine options of their own."""
+    return tuple(dict.fromkeys(shape for stimulus in stimuli if not stimulus.options for shape, _ in shapes(stimulus)))
 
 
-def most_iops(stimulus: Stimulus, ceilings: Sequence[Ceiling], cpus: int) -> float | None:
-    """Return the IOPS of a stimulus on a null target, from the costs of its reads and its writes.
+def max_iops(stimulus: Stimulus, ceilings: Sequence[Ceiling], cpus: int) -> float | None:
+    """Return the IOPS of a stimulus on a null target, from the costs of its reads and writes.
 
-    None where one of its shapes was not calibrated, the number of CPUs is not known (0), or it has options of its own:
-    another engine has other costs.
+    None if one of its shapes was not calibrated, if the number of CPUs is unknown (0), or if the stimulus has engine
+    options of its own: another engine has other costs.
     """
-    known = {each.shape: each.cost_us for each in ceilings}
-    parts = [(known.get(shape), share) for shape, share in shapes(stimulus)]
+    costs = {ceiling.shape: ceiling.cost_us for ceiling in ceilings}
+    parts = [(costs.get(shape), share) for shape, share in shapes(stimulus)]
     if not cpus or stimulus.options or any(cost is None for cost, _ in parts):
         return None
     cost_us = sum(cost * share for cost, share in parts if cost is not None)

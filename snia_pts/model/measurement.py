@@ -1,7 +1,7 @@
-"""What was measured: counts, times and response-time histograms of one stimulus, rounds and time lines of them.
+"""Measurement results: counts, times and response-time histograms of a stimulus; Rounds; Samples.
 
-Statistics come from totals and histograms, never from averages of averages: a mixed point's IOPS is reads plus
-writes, its average response time is weighted by I/O count, percentiles come from merged bins.
+Statistics come from totals and histograms, never from averages of averages: the IOPS of a mixed point are reads plus
+writes, its average response time is weighted by I/O count, and percentiles come from merged bins.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal, Protocol, TypeVar
 from ..spec import Deviation, MetricName, Tracked
 from ..units import MAX_QUANTITY, MB, Amount, Difference, Quantity
 from .attempt import RejectedAttempt
-from .histogram import Histogram, SyncTimes, merged, percentiles_ns
+from .histogram import Histogram, SyncTimes, merge, percentiles_ns
 from .reported import ReportedFigures
 from .steps import Stimulus
 from .telemetry import TelemetrySample
@@ -25,14 +25,14 @@ NINES = (99.9, 99.99, FIVE_NINES)
 
 Key = TypeVar("Key", bound=Hashable)
 
-#: Engines report the time of their I/O in whole milliseconds, 1 % of this.  No rate is computed from a shorter time.
+#: Engines report their I/O time in whole milliseconds, which is 1 % of this.  Shorter times give no rate.
 SHORTEST_RATED_MS = 100
 
 
 def rate_per_second(amount: float, milliseconds: float) -> float:
-    """Return an amount per second of I/O time; nan where the time is shorter than ``SHORTEST_RATED_MS``.
+    """Return an amount per second of I/O time; nan if the time is shorter than ``SHORTEST_RATED_MS``.
 
-    The rate of no amount is 0, however short the time.
+    The rate of an amount of 0 is 0, however short the time.
     """
     if not amount:
         return 0.0
@@ -43,8 +43,8 @@ def rate_per_second(amount: float, milliseconds: float) -> float:
 class Transfers:
     """The reads, or the writes, of one measurement.
 
-    ``runtime_ms`` is what the engine measured, not what was asked.  Response times are the host's: submission and
-    completion together.
+    ``runtime_ms`` is the engine's measured time, not the requested one.  Response times are measured on the host, and
+    include submission and completion.
     """
 
     ios: Amount
@@ -57,7 +57,7 @@ class Transfers:
 
     def __post_init__(self) -> None:
         if self.histogram.count > MAX_QUANTITY:
-            raise ValueError("more response times than can be measured")
+            raise ValueError(f"more than {MAX_QUANTITY} response times")
 
     @property
     def iops(self) -> float:
@@ -80,26 +80,27 @@ NO_TRANSFERS = Transfers(
 
 
 def sync_percentile_us(measurements: Sequence[Measurement], percent: float) -> float | None:
-    """Return a percentile of the synchronizing calls of all ``measurements`` in us; None when they are too few."""
-    found = [each.sync for each in measurements if each.sync is not None]
-    (value,) = percentiles_ns((each.histogram for each in found), (percent,))
-    return None if value is None else min(value, max(each.max_ns for each in found)) / 1000
+    """Return a percentile of all synchronizing calls of ``measurements`` in us; None if there are too few."""
+    times = [measurement.sync for measurement in measurements if measurement.sync is not None]
+    (value,) = percentiles_ns((sync.histogram for sync in times), (percent,))
+    return None if value is None else min(value, max(sync.max_ns for sync in times)) / 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """When one stimulus ran, and how long the device was left alone before it.
+    """The times of one stimulus, and the idle time of the device before it.
 
-    ``own_gap_us`` is the suite's own time since the program before, ``idle_gap_ms`` the time without host I/O: that and
-    the engine's around its I/O (``bench/gap.py`` asks the block layer); None where no stimulus came before.  The run
-    had been resumed ``interruptions`` times, the clock set by ``clock_set_seconds``, a fallen engine
-    ``engine_restarted``.
+    ``suite_gap_us`` is the suite's own share of the time since the previous program.  ``idle_gap_ms`` is the time
+    without host I/O, which adds the engine's time around its I/O (``bench/gap.py`` measures it at the block layer).
+    Both are None for the first stimulus.  ``interruptions`` counts the resumes of the run so far.
+    ``clock_set_seconds`` is the step of the wall clock, if it was set.  ``engine_restarted`` is true if the engine
+    failed and was started again.
     """
 
     started: str
     started_monotonic_ns: Amount
     ended_monotonic_ns: Amount
-    own_gap_us: Difference | None
+    suite_gap_us: Difference | None
     idle_gap_ms: Difference | None
     interruptions: int = 0
     clock_set_seconds: Difference = 0.0
@@ -108,12 +109,14 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What came of one stimulus.  ``evidence`` names its files in the run folder, ``evidence_sha256`` their result.
+    """The result of one stimulus.
 
-    ``engine_cpu_percent`` is what each of the engine's threads used of a CPU, in the mean, ``vitals`` what the kernel
-    told of drive and host meanwhile.  ``sync`` are the times of fsync and fdatasync, where the stimulus asked for such.
-    ``told`` is all that is known where another tool measured: no I/O was counted then.  ``rejected`` are the attempts
-    before it, ``uncounted_ios`` those that the engine lost count of at its end, which are in no other number.
+    ``evidence`` names its files in the run folder, ``evidence_sha256`` is the checksum of the engine's result.
+    ``engine_cpu_percent`` is the mean CPU usage of the engine's threads.  ``telemetry`` are the kernel's counters of
+    drive and host during the measurement.  ``sync`` are the times of fsync and fdatasync, if the stimulus calls them.
+    ``reported`` are the only figures if another tool measured; there are no I/O counts then.  ``rejected`` are the
+    attempts before this one.  ``uncounted_ios`` are I/Os that the engine lost count of at its end; no other number
+    includes them.
     """
 
     kind: Literal["measurement"] = "measurement"
@@ -125,16 +128,16 @@ class Measurement:
     evidence: str
     evidence_sha256: str
     engine_cpu_percent: Quantity | None = None
-    vitals: TelemetrySample | None = None
+    telemetry: TelemetrySample | None = None
     sync: SyncTimes | None = None
-    told: ReportedFigures | None = None
+    reported: ReportedFigures | None = None
     rejected: tuple[RejectedAttempt, ...] = ()
     uncounted_ios: Amount = 0
 
     @property
     def host_cpu_percent(self) -> float | None:
-        """How busy all CPUs of the host were together meanwhile, by whatever; None where that is not known."""
-        return None if self.vitals is None else self.vitals.cpu_percent
+        """The load of all CPUs during the measurement, from all processes; None if it is unknown."""
+        return None if self.telemetry is None else self.telemetry.cpu_percent
 
     @property
     def ios(self) -> int:
@@ -142,79 +145,83 @@ class Measurement:
 
     @property
     def iops(self) -> float:
-        """I/Os per second, reads and writes together; nan where it is not known, as all here."""
-        if self.told is not None:
-            return self.told.rate(self.stimulus.largest_block_bytes)
+        """I/Os per second, reads and writes together; nan if unknown, as for all figures here."""
+        if self.reported is not None:
+            return self.reported.rate(self.stimulus.largest_block_bytes)
         return self.read.iops + self.write.iops
 
     @property
     def mb_per_second(self) -> float:
         """Throughput in decimal MB/s, reads and writes together."""
-        if self.told is not None:
-            return self.told.bytes_per_second(self.stimulus.largest_block_bytes) / MB
+        if self.reported is not None:
+            return self.reported.bytes_per_second(self.stimulus.largest_block_bytes) / MB
         return (self.read.bytes_per_second + self.write.bytes_per_second) / MB
 
     @property
     def runtime_ms(self) -> int:
-        asked_ms = round(1000 * (self.stimulus.seconds or 0)) if self.told is not None else 0
-        return max(asked_ms, self.read.runtime_ms, self.write.runtime_ms)
+        requested_ms = round(1000 * (self.stimulus.seconds or 0)) if self.reported is not None else 0
+        return max(requested_ms, self.read.runtime_ms, self.write.runtime_ms)
 
     @property
     def timed(self) -> bool:
         """Whether there are response times."""
-        return self.ios > 0 if self.told is None else self.told.timed
+        return self.ios > 0 if self.reported is None else self.reported.timed
 
     @property
     def average_response_us(self) -> float:
         """ART in microseconds, weighted by I/O count."""
-        if self.told is not None:
-            return self.told.mean_us
+        if self.reported is not None:
+            return self.reported.mean_us
         total = self.read.ios * self.read.response_mean_ns + self.write.ios * self.write.response_mean_ns
         return total / self.ios / 1000 if self.ios else 0.0
 
     @property
     def maximum_response_us(self) -> float:
         """MRT in microseconds."""
-        if self.told is not None:
-            return self.told.maximum_us
+        if self.reported is not None:
+            return self.reported.maximum_us
         return max(self.read.response_max_ns, self.write.response_max_ns) / 1000
 
     @property
     def histogram(self) -> Histogram:
         """Response times of reads and writes together."""
-        return merged((self.read.histogram, self.write.histogram))
+        return merge((self.read.histogram, self.write.histogram))
 
 
 def average_response_us(measurements: Sequence[Measurement]) -> float:
-    """Return the ART of all ``measurements`` in us, weighted by I/O count (where told: alike); nan of none."""
-    if any(measurement.told is not None for measurement in measurements):
+    """Return the ART of all ``measurements`` in us, weighted by I/O count; nan without I/Os.
+
+    Figures reported by another tool have no I/O counts, and get equal weights.
+    """
+    if any(measurement.reported is not None for measurement in measurements):
         return mean(measurement.average_response_us for measurement in measurements)
-    parts = [part for measurement in measurements for part in (measurement.read, measurement.write)]
-    ios = sum(part.ios for part in parts)
-    return math.fsum(part.ios * part.response_mean_ns for part in parts) / ios / 1000 if ios else math.nan
+    sides = [side for measurement in measurements for side in (measurement.read, measurement.write)]
+    ios = sum(side.ios for side in sides)
+    return math.fsum(side.ios * side.response_mean_ns for side in sides) / ios / 1000 if ios else math.nan
 
 
 def percentile_response_us(measurements: Sequence[Measurement], percent: float) -> float | None:
-    """Return a percentile of the response times of all ``measurements`` together in us; None when they are too few.
+    """Return a percentile of all response times of ``measurements`` in us; None if there are too few.
 
-    It comes from merged bins, and is never above the greatest response time, which alone is known exactly.
+    It comes from merged bins, limited to the maximum response time, which alone is exact.
     """
     return percentiles_response_us(measurements, (percent,))[0]
 
 
 def percentiles_response_us(measurements: Sequence[Measurement], percents: Sequence[float]) -> tuple[float | None, ...]:
-    """Return several percentiles as ``percentile_response_us`` does, at the cost of one."""
-    found = percentiles_ns((part.histogram for each in measurements for part in (each.read, each.write)), percents)
-    greatest = max((each.maximum_response_us for each in measurements), default=math.nan)
-    return tuple(None if value is None else min(value / 1000, greatest) for value in found)
+    """Return several percentiles like ``percentile_response_us``, at the cost of one."""
+    sides = (side for measurement in measurements for side in (measurement.read, measurement.write))
+    values_ns = percentiles_ns((side.histogram for side in sides), percents)
+    maximum_us = max((measurement.maximum_response_us for measurement in measurements), default=math.nan)
+    return tuple(None if value is None else min(value / 1000, maximum_us) for value in values_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeOutcome:
-    """What came of a purge: the method, and the proof that what was there is gone.
+    """The outcome of a purge: the method, and the proof that the old data is gone.
 
-    Of ``samples`` blocks written with a pattern before, ``survivors`` were still there after.  ``remarks`` are what a
-    reader should know that is no Deviation.
+    ``samples`` blocks were written with a pattern before the purge; ``survivors`` of them were unchanged after it.
+    ``remarks`` are information for the reader that is not a Deviation.
     """
 
     kind: Literal["purge"] = "purge"
@@ -229,7 +236,7 @@ class PurgeOutcome:
 
     @property
     def label(self) -> str:
-        """For the report's header."""
+        """The text for the report's header."""
         if self.method == "none":
             return "not purged"
         proven = self.samples and not self.survivors
@@ -238,12 +245,12 @@ class PurgeOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One sample of a stretch: what was transferred since the sample before, by the engine's running totals.
+    """One sample of a continuous stimulus: the difference of the engine's running totals to the sample before.
 
-    ``ended_seconds`` is the stretch's I/O time until the sample's end, ``seconds`` the sample's own part of it.
-    Percentiles are None where the sample has too few I/Os to tell.  The greatest response time is exact where it is
-    the greatest of the stretch so far, and else the upper edge of the sample's highest bin.  ``interruptions`` is how
-    often the run had been stopped and resumed before, ``vitals`` what the kernel told meanwhile.
+    ``ended_seconds`` is the stimulus's I/O time until the sample's end, ``seconds`` the sample's own part of it.
+    Percentiles are None if the sample has too few I/Os.  The maximum response time is exact if it is the maximum of the
+    stimulus so far, and otherwise the upper edge of the sample's highest bin.  ``interruptions`` counts the resumes of
+    the run so far.  ``telemetry`` are the kernel's counters during the sample.
     """
 
     kind: Literal["sample"] = "sample"
@@ -260,7 +267,7 @@ class Sample:
     four_nines_us: Quantity | None
     five_nines_us: Quantity | None
     interruptions: int = 0
-    vitals: TelemetrySample | None = None
+    telemetry: TelemetrySample | None = None
 
     @property
     def ios(self) -> int:
@@ -268,7 +275,7 @@ class Sample:
 
     @property
     def iops(self) -> float:
-        """I/Os per second, reads and writes together; nan of a sample too short for a rate."""
+        """I/Os per second, reads and writes together; nan if the sample is too short for a rate."""
         return rate_per_second(self.ios, 1000 * self.seconds)
 
     @property
@@ -279,7 +286,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleOutcome:
-    """The device was left alone for so long; no program ran and nothing was asked of it."""
+    """An idle time of the device: no program ran, and the device got no commands."""
 
     kind: Literal["idle"] = "idle"
     started: str
@@ -288,7 +295,7 @@ class IdleOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareOutcome:
-    """The host was set as asked: ``settings`` as they were read back, ``before`` as they were found."""
+    """A preparation of the host: ``settings`` as read back, ``before`` as found."""
 
     kind: Literal["prepare"] = "prepare"
     started: str
@@ -301,7 +308,7 @@ Outcome = PurgeOutcome | Sample | Measurement | IdleOutcome | PrepareOutcome
 
 
 class Measured(Protocol):
-    """What a metric is read from: a measurement, or a sample of one."""
+    """The source of a metric: a measurement or a sample."""
 
     @property
     def iops(self) -> float: ...
@@ -315,30 +322,30 @@ class Measured(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """Something a test tracks: its name and unit as a report prints them, and how it is read."""
+    """A tracked metric: its name and unit in reports, and the function that reads it."""
 
     label: str
     unit: str
-    of: Callable[[Measured], float]
+    read: Callable[[Measured], float]
 
     @property
     def heading(self) -> str:
-        """Name and unit: ``Throughput (MB/s)``, and just ``IOPS`` for what is its own unit."""
+        """Name and unit, ``Throughput (MB/s)``; only the name if it is its own unit (``IOPS``)."""
         return self.label if self.label == self.unit else f"{self.label} ({self.unit})"
 
 
 METRICS: Mapping[MetricName, Metric] = {
-    "iops": Metric(label="IOPS", unit="IOPS", of=lambda measured: measured.iops),
-    "mb_per_second": Metric(label="Throughput", unit="MB/s", of=lambda measured: measured.mb_per_second),
+    "iops": Metric(label="IOPS", unit="IOPS", read=lambda measured: measured.iops),
+    "mb_per_second": Metric(label="Throughput", unit="MB/s", read=lambda measured: measured.mb_per_second),
     "average_response_ms": Metric(
-        label="Average response time", unit="ms", of=lambda measured: measured.average_response_us / 1000
+        label="Average response time", unit="ms", read=lambda measured: measured.average_response_us / 1000
     ),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRound:
-    """The measurements of one Round, complete or (the last one of a stopped run) not."""
+    """The measurements of one Round; only the last Round of a stopped run can be incomplete."""
 
     number: int
     measurements: tuple[Measurement, ...]
@@ -346,38 +353,38 @@ class MeasuredRound:
 
     @property
     def interruptions(self) -> frozenset[int]:
-        """How often the run had been stopped and resumed before its measurements; of two kinds in a broken round."""
+        """The numbers of resumes before its measurements; two if the Round was interrupted."""
         return frozenset(measurement.timing.interruptions for measurement in self.measurements)
 
-    def by(self, key: Callable[[Stimulus], Key]) -> Mapping[Key, Measurement]:
-        """The measurements by a key of their stimuli; raises ValueError when two have the same."""
+    def keyed_by(self, key: Callable[[Stimulus], Key]) -> Mapping[Key, Measurement]:
+        """Return the measurements by a key of their stimuli; raise ValueError for a repeated key."""
         keyed = {key(measurement.stimulus): measurement for measurement in self.measurements}
         if len(keyed) != len(self.measurements):
             raise ValueError(f"round {self.number} measured a point twice")
         return keyed
 
     def point(self, tracked: Tracked) -> Measurement:
-        """Return the measurement of a tracked variable, found by its key.
+        """Return the measurement of a tracked variable.
 
-        Raises KeyError when the round did not measure it, ValueError when more than one point answers to the key.
+        Raises KeyError if the round did not measure it, ValueError if several points match.
         """
-        found = [measurement for measurement in self.measurements if _answers(measurement.stimulus, tracked)]
-        if not found:
+        points = [measurement for measurement in self.measurements if _matches(measurement.stimulus, tracked)]
+        if not points:
             raise KeyError(tracked)
-        if len(found) > 1:
-            raise ValueError(f"round {self.number} has {len(found)} points for a tracked variable")
-        return found[0]
+        if len(points) > 1:
+            raise ValueError(f"round {self.number} has {len(points)} points for a tracked variable")
+        return points[0]
 
     def value(self, tracked: Tracked) -> float:
-        """Return a tracked variable; raises as ``point`` does."""
-        return METRICS[tracked.metric].of(self.point(tracked))
+        """Return a tracked variable; raises the errors of ``point``."""
+        return METRICS[tracked.metric].read(self.point(tracked))
 
 
-def _answers(stimulus: Stimulus, tracked: Tracked) -> bool:
-    """Tell whether a stimulus is the tracked variable's: every key that is given agrees."""
+def _matches(stimulus: Stimulus, tracked: Tracked) -> bool:
+    """Return whether a stimulus matches a tracked variable in all values that the variable specifies."""
     return all(
-        asked is None or asked == given
-        for asked, given in (
+        expected is None or expected == actual
+        for expected, actual in (
             (tracked.read_percent, stimulus.read_percent),
             (tracked.block_size_bytes, stimulus.block_size_bytes),
             (tracked.thread_count, stimulus.thread_count),
@@ -388,9 +395,9 @@ def _answers(stimulus: Stimulus, tracked: Tracked) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledRound:
-    """A sample that stands for a round: it counts for ``minute``, after so many ``fills`` of the ActiveRange.
+    """A sample that counts as a round: the one for ``minute``, after ``fills`` of the ActiveRange.
 
-    ``row`` is where its time line has it, once there is one.
+    ``row`` is its row in the time line, once there is one.
     """
 
     number: int
@@ -406,10 +413,10 @@ class SampledRound:
 
     def value(self, tracked: Tracked) -> float:
         """Return a tracked variable."""
-        return METRICS[tracked.metric].of(self.sample)
+        return METRICS[tracked.metric].read(self.sample)
 
 
 def mean(values: Iterable[float]) -> float:
-    """Return the arithmetic mean, summed without rounding error; nan of nothing."""
-    listed = list(values)
-    return math.fsum(listed) / len(listed) if listed else math.nan
+    """Return the arithmetic mean, summed without rounding error; nan without values."""
+    numbers = list(values)
+    return math.fsum(numbers) / len(numbers) if numbers else math.nan

@@ -1,8 +1,8 @@
-"""What the disks of an array have to do for what is asked of the array: arithmetic alone, no device.
+"""Disk load and throughput of an array, calculated from the load on the array; no device is involved.
 
-A write costs more than one I/O of the disks: mirrors write every copy, and a small write to RAID 5 or 6 reads old data
-and old parity before it writes both anew.  Reads that the array's cache answers cost none.  The sums suppose that all
-disks share the work evenly, and that writes are small and random: whole stripes need no reads.
+A write costs more than one disk I/O: mirrors write every copy, and a small write to RAID 5 or 6 reads the old data and
+parity before it writes both.  Reads that hit the array's cache cost no disk I/O.  The calculations assume that the load
+is spread evenly over the disks, and that writes are small and random: full-stripe writes need no reads.
 """
 
 from __future__ import annotations
@@ -15,64 +15,65 @@ from typing import Literal
 from ..errors import UsageError
 from ..units import MAX_QUANTITY, MB
 
-#: The levels, each with the fewest disks that it works with.
-FEWEST_DISKS: Mapping[int, int] = {0: 2, 1: 2, 5: 3, 6: 4, 10: 4}
-_MOST_DISKS = 10**6
-_BITS_OF_A_BYTE = 8
+#: The supported levels, and their minimum numbers of disks.
+MIN_DISKS: Mapping[int, int] = {0: 2, 1: 2, 5: 3, 6: 4, 10: 4}
+_MAX_DISKS = 10**6
+_BITS_PER_BYTE = 8
 
 
-def _require(name: str, value: float, most: float, *, least: float = 0, above: bool = False) -> None:
-    """Raise UsageError for a number that is not finite or out of bounds; with ``above``, ``least`` is out as well."""
-    if not (least < value <= most if above else least <= value <= most):  # NaN is out of all bounds
-        bounds = f"above {least:g}, at most {most:g}" if above else f"from {least:g} to {most:g}"
-        raise UsageError(detail=f"{value:g} is no {name}.", hint=f"Give a number {bounds}.")
+def _require(name: str, value: float, maximum: float, *, minimum: float = 0, exclusive: bool = False) -> None:
+    """Raise UsageError unless the value is finite and within its bounds; ``exclusive`` excludes ``minimum``."""
+    if not (minimum < value <= maximum if exclusive else minimum <= value <= maximum):  # NaN fails both comparisons.
+        bounds = f"above {minimum:g}, at most {maximum:g}" if exclusive else f"from {minimum:g} to {maximum:g}"
+        raise UsageError(detail=f"{value:g} is not a valid {name}.", hint=f"Give a number {bounds}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Array:
-    """Disks of a kind, in one RAID level; raises UsageError for what is none."""
+    """Disks of one kind at a RAID level; raises UsageError for an invalid combination."""
 
     level: int
     disks: int
 
     def __post_init__(self) -> None:
-        if self.level not in FEWEST_DISKS:
-            known = ", ".join(map(str, FEWEST_DISKS))
-            raise UsageError(detail=f"RAID {self.level} is not known.", hint=f"Known levels: {known}.")
-        fewest = FEWEST_DISKS[self.level]
-        if not fewest <= self.disks <= _MOST_DISKS:
-            detail = f"RAID {self.level} is not made of {self.disks} disks."
-            raise UsageError(detail=detail, hint=f"It takes {fewest} at least, and {_MOST_DISKS} at most.")
+        if self.level not in MIN_DISKS:
+            levels = ", ".join(map(str, MIN_DISKS))
+            raise UsageError(detail=f"RAID {self.level} is not supported.", hint=f"Supported levels: {levels}.")
+        minimum = MIN_DISKS[self.level]
+        if not minimum <= self.disks <= _MAX_DISKS:
+            detail = f"RAID {self.level} does not support {self.disks} disks."
+            raise UsageError(detail=detail, hint=f"Use at least {minimum} and at most {_MAX_DISKS} disks.")
         if self.level == 10 and self.disks % 2:
-            detail = f"RAID 10 is made of pairs; {self.disks} disks are none."
-            raise UsageError(detail=detail, hint=f"Take {self.disks - 1} disks, or {self.disks + 1}.")
+            detail = f"RAID 10 needs an even number of disks, not {self.disks}."
+            raise UsageError(detail=detail, hint=f"Use {self.disks - 1} or {self.disks + 1} disks.")
 
     @property
     def pre_reads(self) -> int:
-        """The reads of disks before a small write: of the old data and of each old parity."""
+        """Disk reads before a small write: the old data and each old parity."""
         return {5: 2, 6: 3}.get(self.level, 0)
 
     @property
     def writes(self) -> int:
-        """The writes of disks that a small write is: each copy, or the data and each parity."""
+        """Disk writes of a small write: each copy, or the data and each parity."""
         return {0: 1, 1: self.disks, 5: 2, 6: 3, 10: 2}[self.level]
 
     @property
     def write_penalty(self) -> int:
-        """The I/Os of disks that a small write is: 1, 2, 4, 6 and 2 for RAID 0, 1 (of two disks), 5, 6 and 10."""
+        """Disk I/Os of a small write: 1, 2, 4, 6 and 2 for RAID 0, 1 (of two disks), 5, 6 and 10."""
         return self.pre_reads + self.writes
 
     @property
     def data_disks(self) -> int:
-        """So many disks' worth of data it holds, and writes at once in whole stripes."""
+        """The capacity in disks, which is also the number of data disks in a full-stripe write."""
         return {0: self.disks, 1: 1, 5: self.disks - 1, 6: self.disks - 2, 10: self.disks // 2}[self.level]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """What is asked of an array: the share of reads in all I/Os, and of cache hits in the reads.
+class ArrayWorkload:
+    """The load on an array: the share of reads in all I/Os, and of cache hits in the reads.
 
-    With ``pre_reads_hit`` the reads before a write of RAID 5 and 6 hit the cache as often as others; without, never.
+    With ``pre_reads_hit``, the reads before a write of RAID 5 and 6 hit the cache as often as other reads; otherwise
+    never.
     """
 
     read_percent: float
@@ -86,7 +87,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskWork:
-    """What all disks together do for the front-end I/Os of an array, in IOPS."""
+    """The IOPS of all disks together for the front-end I/Os of an array."""
 
     disks: int
     read_iops: float
@@ -95,37 +96,37 @@ class DiskWork:
 
     @property
     def total_iops(self) -> float:
-        """Of all disks."""
+        """The IOPS of all disks."""
         return self.read_iops + self.pre_read_iops + self.write_iops
 
     @property
     def disk_iops(self) -> float:
-        """Of each disk."""
+        """The IOPS of one disk."""
         return self.total_iops / self.disks
 
 
-def disk_work(array: Array, workload: Workload, iops: float) -> DiskWork:
-    """Return what the disks do for ``iops`` of the front end; raises UsageError for a number that is none."""
+def disk_work(array: Array, workload: ArrayWorkload, iops: float) -> DiskWork:
+    """Return the disk I/Os for ``iops`` of the front end; raise UsageError for an invalid number."""
     _require("number of IOPS", iops, MAX_QUANTITY)
-    missed = (100 - workload.cache_hit_percent) / 100
+    miss_share = (100 - workload.cache_hit_percent) / 100
     reads = iops * workload.read_percent / 100
     writes = iops * (100 - workload.read_percent) / 100
     return DiskWork(
         disks=array.disks,
-        read_iops=reads * missed,
-        pre_read_iops=writes * array.pre_reads * (missed if workload.pre_reads_hit else 1),
+        read_iops=reads * miss_share,
+        pre_read_iops=writes * array.pre_reads * (miss_share if workload.pre_reads_hit else 1),
         write_iops=writes * array.writes,
     )
 
 
 def disks_iops(array: Array, disk_iops: float) -> float:
-    """Return what all disks carry together where each carries ``disk_iops``, in IOPS of disks."""
-    _require("number of IOPS of a disk", disk_iops, MAX_QUANTITY, above=True)
+    """Return the IOPS of all disks together, at ``disk_iops`` per disk."""
+    _require("number of IOPS of a disk", disk_iops, MAX_QUANTITY, exclusive=True)
     return array.disks * disk_iops
 
 
-def front_end_iops(array: Array, workload: Workload, disk_iops: float) -> float | None:
-    """Return what an array carries whose disks carry ``disk_iops`` each; None where the cache answers everything."""
+def front_end_iops(array: Array, workload: ArrayWorkload, disk_iops: float) -> float | None:
+    """Return the IOPS of an array at ``disk_iops`` per disk; None if the cache serves everything."""
     cost = disk_work(array, workload, 1).total_iops
     return disks_iops(array, disk_iops) / cost if cost else None
 
@@ -134,52 +135,52 @@ def front_end_iops(array: Array, workload: Workload, disk_iops: float) -> float 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """A link, or a lane of one: its speed on the wire, and how many bits of the wire carry a byte."""
+class LinkSpeed:
+    """The speed of a link, or of one lane: its line rate, and the number of line bits per byte."""
 
     gbit_per_second: float
-    bits_per_byte: float = _BITS_OF_A_BYTE
+    bits_per_byte: float = _BITS_PER_BYTE
 
     def __post_init__(self) -> None:
-        _require("speed of a link in Gb/s", self.gbit_per_second, 10**6, above=True)
+        _require("speed of a link in Gb/s", self.gbit_per_second, 10**6, exclusive=True)
 
     @property
     def mb_per_second(self) -> float:
-        """The most that goes through, in MB/s."""
+        """The maximum throughput in MB/s."""
         return self.gbit_per_second * 10**9 / self.bits_per_byte / MB
 
 
-def _coded(gbit_per_second: float, payload_bits: int, line_bits: int) -> Link:
-    return Link(gbit_per_second=gbit_per_second, bits_per_byte=_BITS_OF_A_BYTE * line_bits / payload_bits)
+def _encoded_link(gbit_per_second: float, payload_bits: int, line_bits: int) -> LinkSpeed:
+    return LinkSpeed(gbit_per_second=gbit_per_second, bits_per_byte=_BITS_PER_BYTE * line_bits / payload_bits)
 
 
-#: Links whose line code is known: of SATA and SAS a link, of PCIe a lane.
-LINKS: Mapping[str, Link] = {
-    "sata-1": _coded(1.5, 8, 10),
-    "sata-2": _coded(3, 8, 10),
-    "sata-3": _coded(6, 8, 10),
-    "sas-1": _coded(3, 8, 10),
-    "sas-2": _coded(6, 8, 10),
-    "sas-3": _coded(12, 8, 10),
-    "sas-4": _coded(22.5, 128, 150),
-    "pcie-1": _coded(2.5, 8, 10),
-    "pcie-2": _coded(5, 8, 10),
-    "pcie-3": _coded(8, 128, 130),
-    "pcie-4": _coded(16, 128, 130),
-    "pcie-5": _coded(32, 128, 130),
+#: Speeds by kind of link, with the line code: of a link for SATA and SAS, of a lane for PCIe.
+LINKS: Mapping[str, LinkSpeed] = {
+    "sata-1": _encoded_link(1.5, 8, 10),
+    "sata-2": _encoded_link(3, 8, 10),
+    "sata-3": _encoded_link(6, 8, 10),
+    "sas-1": _encoded_link(3, 8, 10),
+    "sas-2": _encoded_link(6, 8, 10),
+    "sas-3": _encoded_link(12, 8, 10),
+    "sas-4": _encoded_link(22.5, 128, 150),
+    "pcie-1": _encoded_link(2.5, 8, 10),
+    "pcie-2": _encoded_link(5, 8, 10),
+    "pcie-3": _encoded_link(8, 128, 130),
+    "pcie-4": _encoded_link(16, 128, 130),
+    "pcie-5": _encoded_link(32, 128, 130),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """The most that fabric and disks move, in MB/s; None of what nothing is told of."""
+    """The maximum throughput of fabric and disks in MB/s; None if it was not specified."""
 
     disks_mb_per_second: float | None
     fabric_mb_per_second: float | None
 
     @property
     def bottleneck(self) -> Literal["disks", "fabric", "both", ""]:
-        """What lets less through; empty where only one of them is told."""
+        """The slower one; empty if only one is specified."""
         if self.disks_mb_per_second is None or self.fabric_mb_per_second is None:
             return ""
         if self.disks_mb_per_second == self.fabric_mb_per_second:
@@ -188,17 +189,17 @@ class Throughput:
 
 
 def disks_mb_per_second(disks: int, disk_mb_per_second: float) -> float:
-    """Return what ``disks`` move together where each moves ``disk_mb_per_second``."""
-    _require("throughput of a disk in MB/s", disk_mb_per_second, MAX_QUANTITY, above=True)
+    """Return the throughput of all disks together."""
+    _require("throughput of a disk in MB/s", disk_mb_per_second, MAX_QUANTITY, exclusive=True)
     return disks * disk_mb_per_second
 
 
-def fabric_mb_per_second(links: int, link: Link) -> float:
-    """Return what ``links`` of a kind let through together."""
-    _require("number of links", links, _MOST_DISKS, least=1)
+def fabric_mb_per_second(links: int, link: LinkSpeed) -> float:
+    """Return the throughput of all links together."""
+    _require("number of links", links, _MAX_DISKS, minimum=1)
     return links * link.mb_per_second
 
 
-def rounded(value: float) -> int:
-    """Return the nearest whole number, a half as the greater one: 101.67 is 102."""
+def round_half_up(value: float) -> int:
+    """Return the nearest integer, rounding a half up: 101.67 is 102."""
     return math.floor(value + 0.5)

@@ -1,4 +1,4 @@
-"""What the file of another tool tells of a stimulus: rates and response times, without the counts they came from."""
+"""Figures of a stimulus reported by another tool: rates and response times, without the underlying counts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..units import KIB, Quantity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedFigures:
-    """Reads and writes together, in that file's own figures; None is what it does not tell.
+    """Figures of reads and writes together, as in the other tool's file; None where it reports none.
 
-    ``response_us`` are the least, the greatest and the mean response time.
+    ``response_us`` are the minimum, maximum and mean response time.
     """
 
     iops: Quantity | None = None
@@ -20,11 +20,11 @@ class ReportedFigures:
     response_us: tuple[Quantity | None, Quantity | None, Quantity | None] = (None, None, None)
 
     def rate(self, block_bytes: int) -> float:
-        """Return the IOPS, which the throughput of I/Os of one size tells as well; nan where neither is told."""
+        """Return the IOPS, if necessary derived from the throughput and block size; nan if neither is reported."""
         return self.bytes_per_second(block_bytes) / block_bytes if self.iops is None else self.iops
 
     def bytes_per_second(self, block_bytes: int) -> float:
-        """Return the throughput, which the IOPS of one size tell as well; nan where neither is told."""
+        """Return the throughput, if necessary derived from the IOPS; nan if neither is reported."""
         if self.kib_per_second is not None:
             return KIB * self.kib_per_second
         return math.nan if self.iops is None else self.iops * block_bytes
@@ -36,14 +36,14 @@ class ReportedFigures:
 
     @property
     def maximum_us(self) -> float:
-        """The greatest response time; nan where it is not told."""
-        return _number(self.response_us[1])
+        """The maximum response time; nan if it is not reported."""
+        return _nan_if_none(self.response_us[1])
 
     @property
     def mean_us(self) -> float:
-        """The mean response time; nan where it is not told."""
-        return _number(self.response_us[2])
+        """The mean response time; nan if it is not reported."""
+        return _nan_if_none(self.response_us[2])
 
 
-def _number(value: float | None) -> float:
+def _nan_if_none(value: float | None) -> float:
     return math.nan if value is None else value

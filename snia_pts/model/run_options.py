@@ -1,4 +1,4 @@
-"""What a run is asked for: one value that the command line, a program or a stored run can give."""
+"""The options of a run: one value that the command line, a program or a stored run can provide."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..spec.limits import Limit
 from ..spec.profile import AXIS
 from .annotations import Annotations
 
-#: The test of a workload profile, which is none of the standard's.
+#: The test of a workload profile, which is not a test of the standard.
 PROFILE = "profile"
-#: What a target starts with that is not a path.
+#: The prefixes of targets that are not paths.
 SIMULATED, ARRAY = "sim:", "array:"
-#: The purge method of a run that was given a command, which is not stored.
+#: The purge method of a run with a purge command; the command itself is not stored.
 COMMAND = "command"
-#: The options of the command line for these values.
+#: The command line options by field.
 _OPTIONS = {
     "specification": "--spec",
     "test_class": "--class",
@@ -39,11 +39,11 @@ _OPTIONS = {
     "seed": "--seed",
     "assumed_mb_per_second": "--assume",
 }
-_OF_STANDARD_TESTS = ("specification", "test_class", "pts")
-_LONGEST_STALL_SECONDS = 86_400.0
-_SEEDS = 1 << 63
-#: Options of a real target, which a simulated one refuses.
-_OF_REAL_TARGETS = (
+_STANDARD_TEST_OPTIONS = ("specification", "test_class", "pts")
+_MAX_STALL_SECONDS = 86_400.0
+_SEED_LIMIT = 1 << 63
+#: Options that a simulated target refuses.
+_REAL_TARGET_OPTIONS = (
     "size_bytes",
     "overwrite",
     "discard_data",
@@ -57,30 +57,30 @@ _OF_REAL_TARGETS = (
     "keep_write_cache",
     "tune",
 )
-#: Options that let a run destroy data or start a program: each run needs them from its operator.
+#: Options that let a run destroy data or start a program: the operator must give them for each run.
 _NEVER_STORED = ("serial", "overwrite", "discard_data", "purge_command")
-#: Options whose effect stands elsewhere in a stored run.
+#: Options whose effect is stored elsewhere in a run folder.
 _STORED_ELSEWHERE = ("limits", "limits_source", "about", "seed", "member_run", "run_folder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Everything that a run of one test can be given.  Raises UsageError for values that contradict each other.
+    """All options of a run of one test.  Raises UsageError for contradictory values.
 
     ``test`` is a test of the standard (``iops``, ``throughput``, ``latency``, ``wsat``, ``hir``, ``xsr``,
     ``composite``, ``dirth``), or ``profile``.  ``target`` is the path of a drive or file, ``sim:PRESET`` or
-    ``array:FILE``; a profile also takes a directory.  ``specification`` is the path of a specification file of the
-    operator's, or the name or path of a profile.  ``overrides`` are ``KEY=VALUE`` of the specification.
+    ``array:FILE``; for a profile it can also be a directory.  ``specification`` is the path of the operator's
+    specification file, or the name or path of a profile.  ``overrides`` are ``KEY=VALUE`` of the specification.
 
-    ``size_bytes`` is the size of a file to make.  ``overwrite`` allows a file that snia-pts did not make,
-    ``discard_data`` a drive with unused file systems or partitions.  ``serial`` confirms the drive.
-    ``member_run`` is the folder of an IOPS run of one member of an array, to predict from.
+    ``size_bytes`` is the size of a file to create.  ``overwrite`` allows a file that snia-pts did not create,
+    ``discard_data`` a drive with unused file systems or partitions.  ``serial`` confirms the drive.  ``member_run`` is
+    the folder of an IOPS run of one member of an array, used for predictions.
 
-    ``purge`` is ``auto``, ``none`` or a method of docs/purge.rst, ``purge_command`` a vendor's command instead.
-    ``stall_seconds`` is how long the drive may complete no I/O.  ``seed`` is that of the random offsets, below 2^63;
-    None draws one.  ``formats`` are those of the report; None stands for the usual ones.
-    ``limits_source`` names the limits in messages.  ``assumed_mb_per_second`` is for estimates.
-    ``run_folder`` is where the run is kept; None makes a folder in ``runs``.
+    ``purge`` is ``auto``, ``none`` or a method of docs/purge.rst; ``purge_command`` is a vendor's command instead.
+    ``stall_seconds`` is the maximum time without a completed I/O.  ``seed`` is the seed of the random offsets, below
+    2^63; None draws one.  ``formats`` are the formats of the report; None means the default ones.  ``limits_source``
+    names the limits in messages.  ``assumed_mb_per_second`` is for estimates.  ``run_folder`` is the path of the run
+    folder; None creates one in ``runs``.
     """
 
     test: str
@@ -111,10 +111,10 @@ class RunOptions:
     run_folder: Path | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.stall_seconds <= _LONGEST_STALL_SECONDS:
-            detail = f"--stall-seconds: expected 1 to {_LONGEST_STALL_SECONDS:.0f} seconds, not {self.stall_seconds:g}."
-            raise UsageError(detail=detail, hint="Leave it out for 120.")
-        if self.seed is not None and not 0 <= self.seed < _SEEDS:
+        if not 1 <= self.stall_seconds <= _MAX_STALL_SECONDS:
+            detail = f"--stall-seconds: expected 1 to {_MAX_STALL_SECONDS:.0f} seconds, got {self.stall_seconds:g}."
+            raise UsageError(detail=detail, hint="Omit it for the default of 120.")
+        if self.seed is not None and not 0 <= self.seed < _SEED_LIMIT:
             raise UsageError(
                 detail=f"--seed {self.seed}: not a whole number below 2^63.", hint="For example --seed 4711."
             )
@@ -123,22 +123,22 @@ class RunOptions:
         self._require_options_of_target()
 
     def _require_options_of_target(self) -> None:
-        """Raise UsageError for an option that is not for targets of this kind."""
+        """Raise UsageError for an option that does not apply to targets of this kind."""
         if not self.target:
             raise UsageError(detail="TARGET: the name is empty.", hint="Name a drive, a file or sim:PRESET.")
         if self.target.startswith(SIMULATED):
-            defaults = {each.name: each.default for each in fields(self)}
-            for name in _OF_REAL_TARGETS:
+            defaults = {option.name: option.default for option in fields(self)}
+            for name in _REAL_TARGET_OPTIONS:
                 if getattr(self, name) != defaults[name]:
                     detail = f"{_OPTIONS[name]} is for real targets; {self.target} is simulated."
-                    raise UsageError(detail=detail, hint="Leave it out.")
+                    raise UsageError(detail=detail, hint="Omit it.")
         if self.target.startswith(ARRAY):
             for name in ("size_bytes", "overwrite"):
                 if getattr(self, name):
-                    detail = f"{_OPTIONS[name]} is for files; an array is made of drives."
-                    raise UsageError(detail=detail, hint="Leave it out.")
+                    detail = f"{_OPTIONS[name]} is for files; an array consists of drives."
+                    raise UsageError(detail=detail, hint="Omit it.")
         elif self.member_run is not None:
-            raise UsageError(detail="--member-run is for arrays.", hint="Leave it out, or name an array: array:FILE.")
+            raise UsageError(detail="--member-run is for arrays.", hint="Omit it, or name an array: array:FILE.")
 
     @property
     def path(self) -> Path:
@@ -147,25 +147,25 @@ class RunOptions:
 
     @property
     def purge_method(self) -> str:
-        """The method of the purge: ``command`` where a command was given."""
+        """The purge method; ``command`` if a command was given."""
         return self.purge if self.purge_command is None else COMMAND
 
     def stored(self) -> RunOptions:
-        """Return what a run folder keeps: nothing that lets a later run destroy data or start a program."""
+        """Return the options to store in a run folder: none that lets a later run destroy data or start a program."""
         defaults = RunOptions(test=self.test, target=self.target)
-        kept = {name: getattr(defaults, name) for name in (*_NEVER_STORED, *_STORED_ELSEWHERE)}
-        return replace(self, **kept, purge=self.purge_method)
+        reset = {name: getattr(defaults, name) for name in (*_NEVER_STORED, *_STORED_ELSEWHERE)}
+        return replace(self, **reset, purge=self.purge_method)
 
     def command(self) -> tuple[str, ...]:
-        """Return a command line that asks for the same run, but for its folder, limits and annotations."""
+        """Return a command line for the same run, without its folder, limits and annotations."""
         profile = self.test == PROFILE
         words = ["snia-pts", *(("profile", "run", self.specification or "") if profile else (self.test,)), self.target]
-        defaults = {each.name: each.default for each in fields(self)}
+        defaults = {option.name: option.default for option in fields(self)}
         for name, option in _OPTIONS.items():
             value = getattr(self, name)
-            if (name, value) == ("purge", COMMAND):  # which command it was is not stored
+            if (name, value) == ("purge", COMMAND):  # A stored run does not contain the command.
                 words += [] if self.purge_command else ["--purge-command", "..."]
-            elif value != defaults[name] and not (profile and name in _OF_STANDARD_TESTS):
+            elif value != defaults[name] and not (profile and name in _STANDARD_TEST_OPTIONS):
                 words += [option] if value is True else [option, str(value)]
         for override in self.overrides:
             words += _profile_option(override) if profile else ("--set", override)
@@ -177,5 +177,5 @@ class RunOptions:
 def _profile_option(override: str) -> tuple[str, str]:
     """Return the option of ``profile run`` for an override: ``--axis KEY=VALUES``, ``--repeats N``."""
     key, _, value = override.partition("=")
-    of_axis = key.removeprefix(AXIS)
-    return ("--axis", f"{of_axis}={value}") if of_axis != key else (f"--{key.replace('_', '-')}", value)
+    axis = key.removeprefix(AXIS)
+    return ("--axis", f"{axis}={value}") if axis != key else (f"--{key.replace('_', '-')}", value)

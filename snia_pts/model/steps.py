@@ -1,7 +1,7 @@
-"""What a test procedure asks for: stimuli, and the steps made of them.
+"""The requests of a test procedure: stimuli, and the steps that consist of them.
 
-A Stimulus is the key of a measurement.  A step says what shall happen, never what did.  Every step carries the ``part``
-of the test it belongs to, empty where a test has one part only: results are found by phase and part.
+A Stimulus is the key of a measurement.  A step describes an action, never its result.  Every step names the ``part`` of
+the test it belongs to, which is empty if the test has only one part: results are found by phase and part.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from annotated_types import Ge, Le
 
 from ..units import MAX_QUANTITY, Amount, block_size, capacity, duration
 
-#: What the drives' own pages are at least.
+#: The minimum page size of drives.
 PAGE_BYTES = 4096
 
 Access = Literal["RND", "SEQ"]
 Seconds = Annotated[float, Ge(1e-3), Le(1e9)]
 
-#: fio's option for it.  The suite reuses the seed instead: in fio 3.39 a given seed overrules the option.
-SAME_PLACES = "randrepeat"
+#: fio's option to repeat offsets.  The suite reuses the seed instead, as in fio 3.39 a given seed overrides the option.
+SAME_OFFSETS = "randrepeat"
 
-#: What a stretch is for.  ``WIPC`` and ``PC`` precondition (workload independent; by the test's own writes).
+#: The purpose of a continuous stimulus.  ``WIPC`` and ``PC`` precondition: workload independent, and with the test's
+#: own writes.
 Phase = Literal["WIPC", "PC", "stimulus", "pre-write", "histogram", "access A", "access C"]
 
 
@@ -37,26 +38,26 @@ class BlockShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """So many percent of the accesses go to the next so many percent of the ActiveRange."""
+    """A zone of a skewed workload: its share of the accesses and of the ActiveRange, in percent."""
 
     access_percent: Amount
     range_percent: Amount
 
 
-#: The bytes of each I/O, or the shares in which sizes are mixed.
+#: The size of each I/O in bytes, or the shares of a mix of sizes.
 BlockSize = Amount | tuple[BlockShare, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One place in a test's matrix of R/W mix and block size."""
+    """A cell of a test's matrix of R/W mix and block size."""
 
     read_percent: int
     block_size_bytes: int
 
     @property
     def mix(self) -> str:
-        """The R/W mix as the standard writes it: ``65/35``."""
+        """The R/W mix in the standard's notation: ``65/35``."""
         return mix(self.read_percent)
 
     @property
@@ -66,7 +67,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Demand:
-    """One place in a test's matrix of Thread Count and Queue Depth."""
+    """A cell of a test's matrix of Thread Count and Queue Depth."""
 
     thread_count: int
     queue_depth: int
@@ -78,23 +79,23 @@ class Demand:
 
     @property
     def label(self) -> str:
-        """As the standard writes it: ``T32Q4``."""
+        """The standard's notation: ``T32Q4``."""
         return f"T{self.thread_count}Q{self.queue_depth}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stimulus:
-    """A Test Stimulus: access, R/W mix, block size or sizes, demand, where, and how long or how much.
+    """A Test Stimulus: access, R/W mix, block size or sizes, demand, location, and duration or amount.
 
-    ``range_bytes`` bytes from ``range_offset_bytes`` on are the ActiveRange (0: all there is, where nobody told how
-    much); ``skew`` shares the accesses out over it, evenly where there is none.  A sequential stream begins
-    ``start_bytes`` into the range.  Just one of ``seconds`` and ``passes`` is given: a stimulus with ``passes`` ends
-    when it has gone over the range that often; either ends sooner when it has transferred ``limit_bytes``, so that the
-    last pass of a sequential one may be a partial one.
+    The ActiveRange is ``range_bytes`` bytes from ``range_offset_bytes`` (0: the whole device, if its size is unknown).
+    ``skew`` distributes the accesses over it; without ``skew`` they are uniform.  A sequential stream starts
+    ``start_bytes`` into the range.  Exactly one of ``seconds`` and ``passes`` is set: a stimulus with ``passes`` ends
+    when it has gone over the range that often.  Either ends earlier once it has transferred ``limit_bytes``, so the
+    last pass of a sequential stimulus may be partial.
 
-    Profiles have more: what is done in ``ramp_seconds`` before is not counted, ``skip_bytes`` are left out after each
-    block of a sequential stream (fewer than none: it goes back), ``options`` are the engine's own.  One with a ``name``
-    is called by it.
+    The other values are for profiles.  I/O during the first ``ramp_seconds`` is not counted.  A sequential stream skips
+    ``skip_bytes`` after each block; a negative value goes back.  ``options`` are the engine's own options.  ``name``
+    replaces the generated label.
     """
 
     access: Access
@@ -116,25 +117,27 @@ class Stimulus:
 
     def __post_init__(self) -> None:
         if (self.seconds is None) == (self.passes is None):
-            raise ValueError("a stimulus takes either seconds or passes")
+            raise ValueError("expected either seconds or passes")
         if self.limit_bytes is not None and self.limit_bytes < self.largest_block_bytes:
-            raise ValueError("a limit leaves room for one block")
+            raise ValueError("limit_bytes is smaller than one block")
         if self.limit_bytes is not None and self.passes is not None and not self._partial_pass:
-            raise ValueError("a limit of passes ends the last of them, within whole blocks of a sequential stream")
+            raise ValueError("limit_bytes must end the last pass of a sequential stream, at a whole block")
         if self.ramp_seconds and (self.seconds is None or self.block_shares):
-            raise ValueError("a ramp goes with seconds, and with one block size")
+            raise ValueError("a ramp requires seconds and a single block size")
         if self.range_bytes and self.range_bytes < self.largest_block_bytes:
-            raise ValueError(f"an active range of {capacity(self.range_bytes)} holds no block of {self.block_label}")
+            raise ValueError(
+                f"an active range of {capacity(self.range_bytes)} is smaller than a block of {self.block_label}"
+            )
         if not 0 <= self.start_bytes < (self.range_bytes or 1):
-            raise ValueError("a stream begins within its range")
+            raise ValueError("start_bytes must be within the range")
         if self.block_shares and sum(share.percent for share in self.block_shares) != 100:
-            raise ValueError("the shares of a block-size mix add up to 100 %")
+            raise ValueError("the shares of a block-size mix must add up to 100 %")
         if self.skew and not 100 == sum(z.access_percent for z in self.skew) == sum(z.range_percent for z in self.skew):
-            raise ValueError("the zones of a skew add up to 100 %")
+            raise ValueError("the zones of a skew must add up to 100 %")
 
     @property
     def block_shares(self) -> tuple[BlockShare, ...]:
-        """The shares of a block-size mix; empty where every I/O has the same size."""
+        """The shares of a block-size mix; empty if all I/Os have the same size."""
         return () if isinstance(self.block_size_bytes, int) else self.block_size_bytes
 
     @property
@@ -150,14 +153,14 @@ class Stimulus:
 
     @property
     def cached(self) -> bool:
-        """Whether it goes through the host's page cache, as its options want it."""
-        told = dict(self.options)
-        return told.get("direct") == "0" or told.get("buffered") == "1" or told.get("ioengine") == "mmap"
+        """Whether its options make it use the host's page cache."""
+        options = dict(self.options)
+        return options.get("direct") == "0" or options.get("buffered") == "1" or options.get("ioengine") == "mmap"
 
     @property
-    def same_places(self) -> bool:
-        """Whether each of its repeats goes to the same random offsets, as its options want it."""
-        return dict(self.options).get(SAME_PLACES) == "1"
+    def repeats_offsets(self) -> bool:
+        """Whether its options make each repeat use the same random offsets."""
+        return dict(self.options).get(SAME_OFFSETS) == "1"
 
     @property
     def demand(self) -> Demand:
@@ -165,59 +168,62 @@ class Stimulus:
 
     @property
     def cell(self) -> Cell:
-        """Its place in a matrix of R/W mix and block size; raises ValueError where sizes are mixed."""
+        """Its cell of a matrix of R/W mix and block size; raises ValueError for a block-size mix."""
         if not isinstance(self.block_size_bytes, int):
-            raise ValueError("a block-size mix has no place in a matrix of block sizes")
+            raise ValueError("a block-size mix has no cell in a matrix of block sizes")
         return Cell(read_percent=self.read_percent, block_size_bytes=self.block_size_bytes)
 
     @property
     def _partial_pass(self) -> bool:
-        """Whether ``limit_bytes`` fall into the last of ``passes``, and every pass is made of whole blocks."""
+        """Whether ``limit_bytes`` ends the last of ``passes``, and all passes consist of whole blocks."""
         passes, limit = self.passes or 0, self.limit_bytes or 0
         if self.access != "SEQ" or self.skip_bytes or not isinstance(self.block_size_bytes, int):
             return False
-        whole = limit % self.block_size_bytes == 0 == self.range_bytes % self.block_size_bytes
-        return whole and (passes - 1) * self.range_bytes < limit < passes * self.range_bytes
+        is_aligned = limit % self.block_size_bytes == 0 == self.range_bytes % self.block_size_bytes
+        return is_aligned and (passes - 1) * self.range_bytes < limit < passes * self.range_bytes
 
     @property
     def amount_bytes(self) -> int | None:
-        """Bytes a stimulus with ``passes`` transfers; None where time ends it."""
+        """The bytes that a stimulus with ``passes`` transfers; None if a time ends it."""
         if self.passes is None:
             return None
         if self.limit_bytes is not None:
             return self.limit_bytes
         block = self.largest_block_bytes
-        if self.skip_bytes > 0:  # what is left out comes in no other pass
+        if self.skip_bytes > 0:  # No other pass covers the skipped bytes.
             return self.passes * block * math.ceil(self.range_bytes / (block + self.skip_bytes))
         return self.passes * self.range_bytes
 
     def fills(self, written_bytes: float) -> float:
-        """Return how often so many bytes fill its range; 0 where nobody told how large that is."""
+        """Return the number of times that these bytes fill its range; 0 if the size of the range is unknown."""
         return written_bytes / self.range_bytes if self.range_bytes else 0.0
 
     @property
     def block_label(self) -> str:
-        """``4 KiB``, or what a mix is called: ``composite``."""
+        """``4 KiB``, or the name of the mix: ``composite``."""
         return block_size(self.block_size_bytes) if isinstance(self.block_size_bytes, int) else "composite"
 
     @property
     def label(self) -> str:
-        """For people: ``RND 4 KiB 0/100``, or its name."""
+        """The name, or a generated label: ``RND 4 KiB 0/100``."""
         return self.name or f"{self.access} {self.block_label} {mix(self.read_percent)}"
 
 
 def mix_align_bytes(shares: tuple[BlockShare, ...]) -> int:
-    """Return the size that the places of all I/Os of a mix are multiples of: a drive's page, where one is as large."""
+    """Return the size that all offsets of a block-size mix are multiples of.
+
+    This is the smallest block size, but at least a drive's page if a block of the mix is as large.
+    """
     sizes = [share.size_bytes for share in shares]
     return max(min(sizes), min(PAGE_BYTES, max(sizes)))
 
 
 def mix(read_percent: int) -> str:
-    """Return a read share as R/W mix: 65 is ``65/35``."""
+    """Format a read share as R/W mix: 65 is ``65/35``."""
     return f"{read_percent}/{100 - read_percent}"
 
 
-def _labelled(part: str, text: str) -> str:
+def _with_part(part: str, text: str) -> str:
     return f"{part}: {text}" if part else text
 
 
@@ -234,14 +240,14 @@ class Purge:
 
     @property
     def label(self) -> str:
-        return _labelled(self.part, "Purge")
+        return _with_part(self.part, "Purge")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContinuousStimulus:
-    """One stimulus without a break, cut into samples of ``sample_seconds``; a single whole where that is None.
+    """One stimulus without a break, divided into samples of ``sample_seconds``; not divided if that is None.
 
-    Its outcomes are a Sample each, in order, and at last the Measurement of the whole.
+    Its outcomes are one Sample each, in order, and finally the Measurement of the whole stimulus.
     """
 
     kind: Literal["continuous"] = "continuous"
@@ -252,11 +258,11 @@ class ContinuousStimulus:
 
     def __post_init__(self) -> None:
         if self.sample_seconds is not None and (self.stimulus.seconds or 0) < self.sample_seconds:
-            raise ValueError("samples are cut from a stimulus of at least one sample's time")
+            raise ValueError("the stimulus is shorter than one sample")
 
     @property
     def samples(self) -> int:
-        """How many samples it gives at most; 0 where it is not cut."""
+        """The maximum number of samples; 0 if it is not divided."""
         if self.sample_seconds is None or self.stimulus.seconds is None:
             return 0
         return math.ceil(round(self.stimulus.seconds / self.sample_seconds, 6))
@@ -267,7 +273,7 @@ class ContinuousStimulus:
 
     @property
     def label(self) -> str:
-        return _labelled(self.part, f"{self.phase} {self.stimulus.label}")
+        return _with_part(self.part, f"{self.phase} {self.stimulus.label}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,12 +287,12 @@ class Round:
 
     @property
     def label(self) -> str:
-        return _labelled(self.part, f"Round {self.number}")
+        return _with_part(self.part, f"Round {self.number}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idle:
-    """No host I/O at all for so long, telemetry included (PTS 2.0.2 chapter 11, Access B)."""
+    """A time without any host I/O, telemetry included (PTS 2.0.2 chapter 11, Access B)."""
 
     kind: Literal["idle"] = "idle"
     part: str = ""
@@ -298,12 +304,12 @@ class Idle:
 
     @property
     def label(self) -> str:
-        return _labelled(self.part, f"Idle {duration(self.seconds)}")
+        return _with_part(self.part, f"Idle {duration(self.seconds)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """Set the host as a profile's point wants it: ``settings`` by name and value; ``cold`` empties its page cache."""
+    """Prepare the host for a profile's point: apply ``settings``, and with ``cold`` empty the page cache."""
 
     kind: Literal["prepare"] = "prepare"
     part: str = ""
@@ -316,17 +322,17 @@ class Prepare:
 
     @property
     def label(self) -> str:
-        wanted = [f"{name} {value}" for name, value in self.settings]
-        return _labelled(self.part, f"prepare the host ({', '.join([*wanted, *['empty page cache'] * self.cold])})")
+        actions = [f"{name} {value}" for name, value in self.settings]
+        return _with_part(self.part, f"prepare the host ({', '.join([*actions, *['empty page cache'] * self.cold])})")
 
 
 Step = Purge | ContinuousStimulus | Round | Idle | Prepare
 
 
-def place(step: Step, came: int) -> str:
-    """Name a step of which so many outcomes came; one in its midst with the point or sample that comes."""
-    if isinstance(step, Round) and 0 < came < len(step.stimuli):
-        return f"{step.label}, point {came + 1} of {len(step.stimuli)}"
-    if isinstance(step, ContinuousStimulus) and 0 < came < step.samples:
-        return f"{step.label}, sample {came + 1} of {step.samples}"
+def progress_label(step: Step, outcome_count: int) -> str:
+    """Return the label of a step after ``outcome_count`` outcomes; of a partial step with its next point or sample."""
+    if isinstance(step, Round) and 0 < outcome_count < len(step.stimuli):
+        return f"{step.label}, point {outcome_count + 1} of {len(step.stimuli)}"
+    if isinstance(step, ContinuousStimulus) and 0 < outcome_count < step.samples:
+        return f"{step.label}, sample {outcome_count + 1} of {step.samples}"
     return step.label

@@ -1,4 +1,4 @@
-"""What the kernel's own counters tell of drive and host while something was measured."""
+"""Telemetry: the kernel's counters of drive and host during a measurement."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..units import Amount, Quantity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockStatistics:
-    """What the block layer did on the drive between two readings (``/sys/block/*/stat``).
+    """Activity of the block layer on the drive between two readings (``/sys/block/*/stat``).
 
-    Requests as the block layer makes them: it splits what is larger than the drive takes at once.  ``queue`` is the
-    average number of I/Os in flight, ``busy_percent`` the share of the time with at least one, both over all the time
-    between the readings: the engine's start and end are in it.
+    The counts are the block layer's requests; it splits requests that exceed the drive's maximum size.  ``queue`` is
+    the mean number of I/Os in flight, ``busy_percent`` the share of the time with at least one.  Both refer to the
+    whole time between the readings, including the start and end of the engine.
     """
 
     read_ios: Amount
@@ -26,13 +26,14 @@ class BlockStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetrySample:
-    """Drive and host between two readings, ``seconds`` apart, which enclose what was measured.
+    """Drive and host between two readings, ``seconds`` apart, which enclose the measurement.
 
-    ``cpu_percent`` is how busy all CPUs of the host were together, by whatever, ``busiest_cpu_percent`` the one that
-    was busiest.  ``stolen_percent`` is how much of the time of all CPUs together a hypervisor gave to others while they
-    had something to do; that time counts as busy.  ``celsius`` is the drive's greatest temperature that was seen,
-    ``throttlings`` how often a core or package was slowed down for its heat, ``link_errors`` how many errors the
-    drive's PCIe function reported.  None where the kernel does not say; ``block`` also where there is no block device.
+    ``cpu_percent`` is the load of all CPUs of the host together, from all processes.  ``busiest_cpu_percent`` is that
+    of the busiest CPU.  ``stolen_percent`` is the share of the time of all CPUs that a hypervisor gave to others while
+    the host's CPUs were runnable; that time counts as busy.  ``celsius`` is the drive's highest temperature reading.
+    ``throttlings`` counts how often a core or package was throttled because of heat.  ``link_errors`` counts the errors
+    that the drive's PCIe function reported.  Values that the kernel does not report are None.  ``block`` is also None
+    without a block device.
     """
 
     seconds: Quantity

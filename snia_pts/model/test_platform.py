@@ -1,4 +1,4 @@
-"""What is known of the machine and the programs that test, as a value (the report's block Test Platform)."""
+"""The machine and the programs that run a test, as a value (the report's block Test Platform)."""
 
 from __future__ import annotations
 
@@ -9,32 +9,34 @@ from typing import Literal
 
 from ..units import Amount
 
-#: ``noted`` is what changes the numbers a little, or is as hosts are; what ``matters`` a reader must know.
-Judgement = Literal["good", "noted", "matters", "not told"]
-#: The newest versions with which the suite's own tests passed; README names them, too.
-NEWEST_TRIED: Mapping[str, tuple[int, int]] = {"Python": (3, 13), "fio": (3, 39)}
+#: ``noted`` means a small effect, or one that is common to all hosts.  Readers must know what ``affects results``.
+Judgement = Literal["good", "noted", "affects results", "unknown"]
+#: The newest versions that passed the suite's tests; the README names them, too.
+NEWEST_TESTED: Mapping[str, tuple[int, int]] = {"Python": (3, 13), "fio": (3, 39)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSetting:
-    """A setting or state of the host that may change what is measured: its value, and whether that is as it should be.
+    """A setting or state of the host that may affect the results: its value and a judgement.
 
-    ``wish`` is what would be better, or would be good; ``reason`` why it was judged so.  ``before`` is what it was
-    before it was set for the run; empty where it was not.
+    ``recommended`` is the recommended value, ``reason`` the reason for the judgement.  ``before`` is the value before
+    the run changed it; empty if it did not.
     """
 
     name: str
     value: str
     judgement: Judgement
-    wish: str = ""
+    recommended: str = ""
     reason: str
     before: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestPlatform:
-    """Host and software of a run.  An empty string, or 0, means that the host does not say.
-    ``cpus`` are those that the suite, and so fio, may use."""
+    """Host and software of a run.  An empty string, or 0, means that the host does not report the value.
+
+    ``cpus`` is the number of CPUs that the suite, and therefore fio, may use.
+    """
 
     hostname: str
     motherboard: str
@@ -47,13 +49,13 @@ class TestPlatform:
     suite_version: str
     engine: str
     engine_version: str
-    io_engine: str  # and how its buffers are made random
+    io_engine: str  # Includes the method that fills its buffers with random data.
     settings: tuple[HostSetting, ...] = ()
 
-    def untried_versions(self) -> Iterator[tuple[str, str]]:
-        """Give each program that is newer than tried, with its version, and the newest version that was tried."""
+    def untested_versions(self) -> Iterator[tuple[str, str]]:
+        """Yield each program newer than the tested versions, and the newest tested version."""
         for name, version in (("Python", self.python), (self.engine, self.engine_version)):
-            newest = NEWEST_TRIED.get(name)
-            found = re.match(r"([0-9]{1,9})\.([0-9]{1,9})", version)
-            if newest and found and (int(found[1]), int(found[2])) > newest:
+            newest = NEWEST_TESTED.get(name)
+            match = re.match(r"([0-9]{1,9})\.([0-9]{1,9})", version)
+            if newest and match and (int(match[1]), int(match[2])) > newest:
                 yield f"{name} {version}", ".".join(map(str, newest))

@@ -1,4 +1,4 @@
-"""A continuous stimulus over time: its samples as columns of plain numbers, 8 bytes each."""
+"""A continuous stimulus over time: its samples as columns of numbers, 8 bytes per value."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..units import MB
-from .histogram import Histogram, merged
+from .histogram import Histogram, merge
 from .measurement import FIVE_NINES, Measurement, Sample, percentile_response_us, rate_per_second
 from .steps import Phase, Stimulus
 from .telemetry import TelemetrySample
 
-#: The columns taken from a sample as they are.
+#: The columns copied from a sample without conversion.
 _COPIED = (
     "seconds",
     "read_ios",
@@ -23,11 +23,11 @@ _COPIED = (
     "average_response_us",
     "maximum_response_us",
 )
-#: The columns that may lack a value: nan there.
+#: Columns with missing values, which are nan.
 _PERCENTILES = ("three_nines_us", "four_nines_us", "five_nines_us")
-#: The columns of what the kernel told meanwhile; they may lack a value too.
-VITALS = ("celsius", "cpu_percent", "busiest_cpu_percent", "queue", "busy_percent")
-#: All columns of what was measured, in the order in which they are written.
+#: Columns of the kernel's telemetry, also with missing values.
+TELEMETRY_COLUMNS = ("celsius", "cpu_percent", "busiest_cpu_percent", "queue", "busy_percent")
+#: All columns of measured values, in file order.
 COLUMNS = ("ended_seconds", *_COPIED, *_PERCENTILES)
 
 
@@ -37,12 +37,12 @@ def _column() -> array[float]:
 
 @dataclass(slots=True, kw_only=True)
 class TimeLine:
-    """All stretches of one phase and part, in order; columns have one value a sample, rows are samples in order.
+    """All continuous stimuli of one phase and part, in order: one row per sample, and a column per value.
 
-    A stretch that was not cut into samples is a row by itself.  ``ended_seconds`` is when a sample ended, on the clock
-    of the first stretch's I/O: times between stretches count, but for those in which the run was interrupted, whose
-    length no clock of the host may know.  ``stretches`` tells how often the engine was started,
-    ``ended_rows`` how many rows are of stretches that ended.
+    A stimulus without samples is a single row.  ``ended_seconds`` is the end of a sample on a clock that starts with
+    the I/O of the first stimulus.  Times between stimuli count, except those during which the run was interrupted: no
+    clock of the host can measure these reliably.  ``engine_starts`` counts the starts of the engine.  ``ended_rows``
+    counts the rows of stimuli that have ended.
     """
 
     phase: Phase
@@ -65,62 +65,62 @@ class TimeLine:
     queue: array[float] = field(default_factory=_column)
     busy_percent: array[float] = field(default_factory=_column)
     measurements: list[Measurement] = field(default_factory=list)
-    stretches: int = 0
+    engine_starts: int = 0
     complete: bool = True
-    began_ns: int | None = None
+    start_ns: int | None = None
     ended_rows: int = 0
 
     def __len__(self) -> int:
         return len(self.seconds)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether all is alike; two values that are missing are."""
+        """Return whether all values are equal; two missing values are equal."""
         if not isinstance(other, TimeLine):
             return NotImplemented
         pairs = ((getattr(self, name), getattr(other, name)) for name in self.__slots__)
-        return all(mine.tobytes() == its.tobytes() if isinstance(mine, array) else mine == its for mine, its in pairs)
+        return all(one.tobytes() == two.tobytes() if isinstance(one, array) else one == two for one, two in pairs)
 
-    def add(self, samples: Iterable[Sample], whole: Measurement | None) -> None:
-        """Take in what came of a stretch; without its whole it was stopped."""
+    def add(self, samples: Iterable[Sample], measurement: Measurement | None) -> None:
+        """Add the samples and the measurement of a stimulus; without a measurement it was stopped."""
         for sample in samples:
-            self.take(sample)
-        self.end(whole)
+            self.add_sample(sample)
+        self.end(measurement)
 
-    def take(self, sample: Sample) -> None:
-        """Take in a sample of the stretch that runs."""
+    def add_sample(self, sample: Sample) -> None:
+        """Add a sample of the stimulus that is running."""
         self.ended_seconds.append(sample.ended_seconds)
         for name in _COPIED:
             getattr(self, name).append(getattr(sample, name))
         for name in _PERCENTILES:
             value = getattr(sample, name)
             getattr(self, name).append(math.nan if value is None else value)
-        for name, value in zip(VITALS, _vitals(sample.vitals), strict=True):
+        for name, value in zip(TELEMETRY_COLUMNS, _telemetry_row(sample.telemetry), strict=True):
             getattr(self, name).append(math.nan if value is None else value)
 
-    def end(self, whole: Measurement | None) -> None:
-        """Take in the whole of the stretch that ran; without it the stretch was stopped."""
+    def end(self, measurement: Measurement | None) -> None:
+        """Add the measurement of the stimulus that was running; without a measurement it was stopped."""
         first = self.ended_rows
-        if whole is not None and first == len(self):
-            self.take(_whole_sample(whole))
-        began = self._begin(whole)
+        if measurement is not None and first == len(self):
+            self.add_sample(_to_sample(measurement))
+        start = self._start_seconds(measurement)
         for row in range(first, len(self)):
-            self.ended_seconds[row] += began
+            self.ended_seconds[row] += start
         self.ended_rows = len(self)
-        self.stretches += 1
-        self.complete = whole is not None
-        if whole is not None:
-            self.measurements.append(whole)
+        self.engine_starts += 1
+        self.complete = measurement is not None
+        if measurement is not None:
+            self.measurements.append(measurement)
 
-    def _begin(self, whole: Measurement | None) -> float:
-        """Return when a stretch's I/O began, in seconds on this line's clock."""
-        before = self.ended_seconds[self.ended_rows - 1] if self.ended_rows else 0.0
-        if whole is None or whole.told is not None:  # stopped, or nobody told: right after the stretch before
-            return before
-        began_ns = whole.timing.ended_monotonic_ns - whole.runtime_ms * 1_000_000
-        known = self.measurements[-1].timing.interruptions if self.measurements else None
-        if self.began_ns is None or known not in (None, whole.timing.interruptions):
-            self.began_ns = began_ns - round(1e9 * before)
-        return max(0.0, (began_ns - self.began_ns) / 1e9)
+    def _start_seconds(self, measurement: Measurement | None) -> float:
+        """Return the start of a stimulus's I/O on this line's clock, in seconds."""
+        previous_end = self.ended_seconds[self.ended_rows - 1] if self.ended_rows else 0.0
+        if measurement is None or measurement.reported is not None:  # The time is unknown: assume no gap.
+            return previous_end
+        stimulus_start_ns = measurement.timing.ended_monotonic_ns - measurement.runtime_ms * 1_000_000
+        interruptions = self.measurements[-1].timing.interruptions if self.measurements else None
+        if self.start_ns is None or interruptions not in (None, measurement.timing.interruptions):
+            self.start_ns = stimulus_start_ns - round(1e9 * previous_end)
+        return max(0.0, (stimulus_start_ns - self.start_ns) / 1e9)
 
     @property
     def iops(self) -> list[float]:
@@ -140,45 +140,45 @@ class TimeLine:
 
     @property
     def histogram(self) -> Histogram:
-        """Response times of all its I/Os together, by the merged bins of its stretches."""
-        return merged(part.histogram for each in self.measurements for part in (each.read, each.write))
+        """Response times of all I/Os, from the merged bins of its stimuli."""
+        return merge(side.histogram for point in self.measurements for side in (point.read, point.write))
 
     def written_by_sample(self) -> Iterator[float]:
-        """Give the bytes written until each sample's end."""
+        """Yield the bytes written until the end of each sample."""
         total = 0.0
-        for written in self.write_bytes:
-            total += written
+        for sample_bytes in self.write_bytes:
+            total += sample_bytes
             yield total
 
 
-def _vitals(vitals: TelemetrySample | None) -> tuple[float | None, ...]:
-    """Return the columns ``VITALS`` of a sample."""
-    if vitals is None:
-        return (None,) * len(VITALS)
-    block = vitals.block
+def _telemetry_row(telemetry: TelemetrySample | None) -> tuple[float | None, ...]:
+    """Return the values of ``TELEMETRY_COLUMNS`` for a sample."""
+    if telemetry is None:
+        return (None,) * len(TELEMETRY_COLUMNS)
+    block = telemetry.block
     return (
-        vitals.celsius,
-        vitals.cpu_percent,
-        vitals.busiest_cpu_percent,
+        telemetry.celsius,
+        telemetry.cpu_percent,
+        telemetry.busiest_cpu_percent,
         block.queue if block else None,
         block.busy_percent if block else None,
     )
 
 
-def _whole_sample(whole: Measurement) -> Sample:
-    seconds = whole.runtime_ms / 1000
+def _to_sample(measurement: Measurement) -> Sample:
+    seconds = measurement.runtime_ms / 1000
     return Sample(
         number=1,
         ended_seconds=seconds,
         seconds=seconds,
-        read_ios=whole.read.ios,
-        write_ios=whole.write.ios,
-        read_bytes=whole.read.transferred_bytes,
-        write_bytes=whole.write.transferred_bytes,
-        average_response_us=whole.average_response_us,
-        maximum_response_us=whole.maximum_response_us,
-        three_nines_us=percentile_response_us([whole], 99.9),
-        four_nines_us=percentile_response_us([whole], 99.99),
-        five_nines_us=percentile_response_us([whole], FIVE_NINES),
-        vitals=whole.vitals,
+        read_ios=measurement.read.ios,
+        write_ios=measurement.write.ios,
+        read_bytes=measurement.read.transferred_bytes,
+        write_bytes=measurement.write.transferred_bytes,
+        average_response_us=measurement.average_response_us,
+        maximum_response_us=measurement.maximum_response_us,
+        three_nines_us=percentile_response_us([measurement], 99.9),
+        four_nines_us=percentile_response_us([measurement], 99.99),
+        five_nines_us=percentile_response_us([measurement], FIVE_NINES),
+        telemetry=measurement.telemetry,
     )

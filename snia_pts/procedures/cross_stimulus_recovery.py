@@ -1,6 +1,6 @@
 """Cross stimulus recovery test (PTS 2.0.2 chapter 12).
 
-Sustained large sequential writes, small random writes, and large sequential writes again, without a pause::
+Sustained large sequential writes, then small random writes, then large sequential writes, without pauses::
 
     Purge
     AG 1: SEQ 1024 KiB 0/100, 8 hours
@@ -14,19 +14,19 @@ from __future__ import annotations
 from ..model.dut import Dut
 from ..model.steps import ContinuousStimulus, Purge, Stimulus
 from ..spec import CrossStimulusSpec
-from .asking import Procedure, stretch
+from .protocol import Procedure, run_continuous
 from .ranges import active_range_bytes, require_range, require_sectors
 
 
 def cross_stimulus_recovery(spec: CrossStimulusSpec, dut: Dut) -> Procedure[None]:
-    """Ask for the cross stimulus recovery test of ``dut``.
+    """Yield the steps of the cross stimulus recovery test of ``dut``.
 
-    Raises TargetUnfit before the first step when ``dut`` cannot run one of its stimuli.
+    Raises TargetUnfit before the first step if ``dut`` cannot run one of the stimuli.
     """
-    share = spec.setup.active_range_percent
+    range_percent = spec.setup.active_range_percent
     for group in spec.groups.sequence:
         require_sectors(dut, [group.block_size_bytes], group.name)
-        require_range(dut, share, group.block_size_bytes)
+        require_range(dut, range_percent, group.block_size_bytes)
     yield Purge()
     for group in spec.groups.sequence:
         stimulus = Stimulus(
@@ -36,10 +36,10 @@ def cross_stimulus_recovery(spec: CrossStimulusSpec, dut: Dut) -> Procedure[None
             thread_count=group.thread_count,
             queue_depth=group.queue_depth,
             range_offset_bytes=0,
-            range_bytes=active_range_bytes(dut, share, group.block_size_bytes),
+            range_bytes=active_range_bytes(dut, range_percent, group.block_size_bytes),
             seconds=group.seconds,
         )
         sample_seconds = spec.groups.sample_seconds
-        yield from stretch(
+        yield from run_continuous(
             ContinuousStimulus(part=group.name, phase="stimulus", stimulus=stimulus, sample_seconds=sample_seconds)
         )

@@ -7,10 +7,10 @@ One access pattern at every Thread Count and Queue Depth, then its response time
         until samples 1, 31, 61, 91, 121, ... are steady over the last 5 of them, at most 25
     for round in 1..25:
         pre-write: the pattern at R/W 0/100, T32Q32, 5 minutes
-        for (TC, QD) in {32, 16, 8, 6, 4, 2, 1} x {32, 16, 8, 6, 4, 2, 1}, by falling Total OIO:
+        for (TC, QD) in {32, 16, 8, 6, 4, 2, 1} x {32, 16, 8, 6, 4, 2, 1}, by descending Total OIO:
             the pattern at its R/W mix, 1 minute
         stop when the IOPS at T32Q32 are steady over the last 5 rounds
-    for operating point in Max IOPS, Mid IOPS, Min IOPS (each the least Total OIO that gives these IOPS within 2 %):
+    for operating point in Max IOPS, Mid IOPS, Min IOPS (each the lowest Total OIO that gives these IOPS within 2 %):
         pre-write: the pattern at R/W 0/100 at that TC and QD, 60 minutes
         the pattern at its R/W mix at that TC and QD, 10 minutes: response time histogram
 """
@@ -23,18 +23,18 @@ from ..analysis.operating_points import demand_means, operating_points
 from ..model.dut import Dut
 from ..model.steps import ContinuousStimulus, Demand, Purge, Stimulus
 from ..spec import DemandLoop, DemandSpec
-from .asking import Procedure, stretch
+from .protocol import Procedure, run_continuous
 from .ranges import pattern_stimulus
 from .rounds import rounds_until_steady
 from .sampled_steady_state import run_until_steady
 
 
 def demand_intensity(spec: DemandSpec, dut: Dut) -> Procedure[None]:
-    """Ask for the demand intensity, or the composite workload, test of ``dut``.
+    """Yield the steps of the demand intensity test, or the composite workload test, of ``dut``.
 
-    Raises TargetUnfit before the first step when ``dut`` cannot run its pattern.
+    Raises TargetUnfit before the first step if ``dut`` cannot run the pattern.
     """
-    loop, rule, operating = spec.demand, spec.settling, spec.operating_points
+    loop, rule, point_spec = spec.demand, spec.settling, spec.operating_points
     heaviest = Demand(thread_count=spec.conditioning.thread_count, queue_depth=spec.conditioning.queue_depth)
     pattern = pattern_stimulus(
         spec.pattern,
@@ -48,34 +48,34 @@ def demand_intensity(spec: DemandSpec, dut: Dut) -> Procedure[None]:
     writes = replace(pattern, read_percent=spec.conditioning.read_percent)
 
     def pre_write(part: str, demand: Demand, seconds: float) -> ContinuousStimulus:
-        stimulus = at(replace(writes, seconds=seconds), demand)
+        stimulus = with_demand(replace(writes, seconds=seconds), demand)
         return ContinuousStimulus(part=part, phase="pre-write", stimulus=stimulus, sample_seconds=rule.sample_seconds)
 
     yield Purge()
-    yield from run_until_steady(writes, rule, phase="PC", most_samples=rule.samples(spec.conditioning.maximum))
-    points = tuple(at(pattern, demand) for demand in demand_order(loop))
+    yield from run_until_steady(writes, rule, phase="PC", max_samples=rule.samples(spec.conditioning.maximum))
+    points = tuple(with_demand(pattern, demand) for demand in demand_order(loop))
     rounds, _ = yield from rounds_until_steady(
         lambda _: points,
         loop.maximum,
         spec.steady_state,
-        before=lambda number: pre_write(f"Round {number}", heaviest, loop.pre_write_seconds),
+        pre_round=lambda number: pre_write(f"Round {number}", heaviest, loop.pre_write_seconds),
     )
-    for point in operating_points(demand_means(rounds), operating):
-        yield from stretch(pre_write(point.name, point.demand, operating.pre_write_seconds))
-        measured = at(replace(pattern, seconds=operating.histogram_seconds), point.demand)
-        yield from stretch(ContinuousStimulus(part=point.name, phase="histogram", stimulus=measured))
+    for point in operating_points(demand_means(rounds), point_spec):
+        yield from run_continuous(pre_write(point.name, point.demand, point_spec.pre_write_seconds))
+        measured = with_demand(replace(pattern, seconds=point_spec.histogram_seconds), point.demand)
+        yield from run_continuous(ContinuousStimulus(part=point.name, phase="histogram", stimulus=measured))
 
 
-def at(stimulus: Stimulus, demand: Demand) -> Stimulus:
-    """Return ``stimulus`` at another demand."""
+def with_demand(stimulus: Stimulus, demand: Demand) -> Stimulus:
+    """Return ``stimulus`` with another Thread Count and Queue Depth."""
     return replace(stimulus, thread_count=demand.thread_count, queue_depth=demand.queue_depth)
 
 
 def demand_order(loop: DemandLoop) -> tuple[Demand, ...]:
-    """Return every Thread Count with every Queue Depth, in the order the specification asks for.
+    """Return every combination of Thread Count and Queue Depth, in the order that the specification requires.
 
-    ``total-oio`` is by falling Total OIO, the higher Thread Count first where they tie; the nested orders take both
-    lists as they stand.
+    ``total-oio`` sorts by descending Total OIO, and of equal ones takes the higher Thread Count first.  The nested
+    orders keep the order of both lists.
     """
     pairs = [(threads, depth) for threads in loop.thread_counts for depth in loop.queue_depths]
     if loop.order == "qd-major":

@@ -5,12 +5,12 @@ from __future__ import annotations
 from ..model.dut import Dut
 from ..model.steps import ContinuousStimulus, Stimulus
 from ..spec import ResponseHistogram
-from .asking import Procedure, stretch
+from .protocol import Procedure, run_continuous
 from .ranges import active_range_bytes, require_range, require_sectors
 
 
 def response_histogram(spec: ResponseHistogram | None, dut: Dut, active_range_percent: int) -> Procedure[None]:
-    """Ask for one stretch whose response times are all counted; for nothing where the specification has none."""
+    """Request one continuous stimulus for the histogram; do nothing if the specification has no histogram."""
     if spec is None:
         return
     stimulus = Stimulus(
@@ -23,11 +23,11 @@ def response_histogram(spec: ResponseHistogram | None, dut: Dut, active_range_pe
         range_bytes=active_range_bytes(dut, active_range_percent, spec.block_size_bytes),
         seconds=spec.seconds,
     )
-    yield from stretch(ContinuousStimulus(phase="histogram", stimulus=stimulus))
+    yield from run_continuous(ContinuousStimulus(phase="histogram", stimulus=stimulus))
 
 
 def require_histogram(spec: ResponseHistogram | None, dut: Dut, active_range_percent: int) -> None:
-    """Raise TargetUnfit when ``dut`` cannot run the histogram's stimulus."""
+    """Raise TargetUnfit if ``dut`` cannot run the histogram's stimulus."""
     if spec is not None:
         require_sectors(dut, [spec.block_size_bytes], "the histogram")
         require_range(dut, active_range_percent, spec.block_size_bytes)

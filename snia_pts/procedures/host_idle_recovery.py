@@ -1,6 +1,6 @@
 """Host idle recovery test (PTS 2.0.2 chapter 11).
 
-Random writes with idle times of growing length between them, from steady state on::
+Random writes, from steady state on, interrupted by idle times of increasing length::
 
     Purge
     PC: RND 4 KiB 0/100 continuously, in samples of 1 minute,
@@ -19,15 +19,15 @@ from dataclasses import replace
 from ..model.dut import Dut
 from ..model.steps import ContinuousStimulus, Idle, Purge
 from ..spec import HostIdleSpec
-from .asking import Procedure, stretch
+from .protocol import Procedure, run_continuous
 from .ranges import pattern_stimulus
 from .sampled_steady_state import run_until_steady
 
 
 def host_idle_recovery(spec: HostIdleSpec, dut: Dut) -> Procedure[None]:
-    """Ask for the host idle recovery test of ``dut``.
+    """Yield the steps of the host idle recovery test of ``dut``.
 
-    Raises TargetUnfit before the first step when ``dut`` cannot run its stimulus.
+    Raises TargetUnfit before the first step if ``dut`` cannot run the stimulus.
     """
     setup, waits = spec.setup, spec.wait_states
     writes = pattern_stimulus(
@@ -41,19 +41,19 @@ def host_idle_recovery(spec: HostIdleSpec, dut: Dut) -> Procedure[None]:
     )
     yield Purge()
     rule = spec.settling
-    yield from run_until_steady(writes, rule, phase="PC", most_samples=rule.samples(spec.conditioning.maximum))
+    yield from run_until_steady(writes, rule, phase="PC", max_samples=rule.samples(spec.conditioning.maximum))
     for idle_seconds in waits.idle_seconds:
         state = wait_state(spec, idle_seconds)
         for _ in range(waits.cycles):
-            yield from stretch(ContinuousStimulus(part=state, phase="access A", stimulus=writes))
+            yield from run_continuous(ContinuousStimulus(part=state, phase="access A", stimulus=writes))
             yield Idle(part=state, seconds=idle_seconds)
         baseline = replace(writes, seconds=waits.access_c_seconds)
         sample_seconds = waits.access_c_sample_seconds
-        yield from stretch(
+        yield from run_continuous(
             ContinuousStimulus(part=state, phase="access C", stimulus=baseline, sample_seconds=sample_seconds)
         )
 
 
 def wait_state(spec: HostIdleSpec, idle_seconds: float) -> str:
-    """Return a wait state's name, idle time over write time as the standard has it: ``Wait State 10``."""
+    """Return a wait state's name, ``Wait State 10``: idle time divided by write time, as in the standard."""
     return f"Wait State {idle_seconds / spec.wait_states.access_a_seconds:g}"

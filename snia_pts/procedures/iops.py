@@ -15,15 +15,16 @@ from __future__ import annotations
 
 from ..model.dut import Dut
 from ..spec import IopsSpec
-from .asking import Procedure
 from .preconditioning import purge_and_precondition, require_preconditioning
+from .protocol import Procedure
 from .rounds import matrix, require_matrix, rounds_until_steady
 
 
 def iops(spec: IopsSpec, dut: Dut) -> Procedure[None]:
-    """Ask for the IOPS test of ``dut``.
+    """Yield the steps of the IOPS test of ``dut``.
 
-    Raises TargetUnfit before the first step when ``dut`` cannot run what decides the test.
+    Raises TargetUnfit before the first step if ``dut`` cannot run the preconditioning, a tracked variable or the
+    largest block.
     """
     require_preconditioning(spec, dut, spec.preconditioning.block_size_bytes)
     require_matrix(spec.rounds, spec.steady_state, spec.setup, dut)

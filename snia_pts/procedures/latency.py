@@ -16,16 +16,17 @@ from __future__ import annotations
 
 from ..model.dut import Dut
 from ..spec import LatencySpec
-from .asking import Procedure
 from .histogram import require_histogram, response_histogram
 from .preconditioning import purge_and_precondition, require_preconditioning
+from .protocol import Procedure
 from .rounds import matrix, require_matrix, rounds_until_steady
 
 
 def latency(spec: LatencySpec, dut: Dut) -> Procedure[None]:
-    """Ask for the latency test of ``dut``.
+    """Yield the steps of the latency test of ``dut``.
 
-    Raises TargetUnfit before the first step when ``dut`` cannot run what decides the test.
+    Raises TargetUnfit before the first step if ``dut`` cannot run the preconditioning, a tracked variable, the largest
+    block or the histogram.
     """
     require_preconditioning(spec, dut, spec.preconditioning.block_size_bytes)
     require_matrix(spec.rounds, spec.steady_state, spec.setup, dut)

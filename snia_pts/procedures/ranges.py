@@ -1,4 +1,4 @@
-"""Where on the device a stimulus runs, and what the device cannot hold."""
+"""The range of the device that a stimulus uses, and checks that blocks and ranges fit the device."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..units import block_size, capacity
 
 
 def active_range_bytes(dut: Dut, percent: int, align_bytes: int) -> int:
-    """Return the length of an ActiveRange from LBA 0 on (PTS 2.0.2 section 3.4).
+    """Return the length of an ActiveRange that starts at LBA 0 (PTS 2.0.2 section 3.4).
 
-    100 % is the whole device; a share of it is rounded down to whole blocks of ``align_bytes``.
+    100 % is the whole device.  A smaller share is rounded down to whole blocks of ``align_bytes``.
     """
     if percent == 100:
         return dut.capacity_bytes
@@ -34,8 +34,8 @@ def pattern_stimulus(
 ) -> Stimulus:
     """Return the stimulus of an access pattern on ``dut``.
 
-    Sizes of a mix that the sectors cannot hold are left out, and the shares of the others scaled to 100 %.  Raises
-    TargetUnfit when the sectors hold none of the sizes, or the ActiveRange not one block.
+    Sizes of a mix that are not a multiple of the sector size are omitted, and the shares of the others are scaled to
+    100 %.  Raises TargetUnfit if no size is a multiple of the sector size, or the ActiveRange is less than one block.
     """
     sizes = pattern_sizes(pattern, dut)
     largest = sizes if isinstance(sizes, int) else max(share.size_bytes for share in sizes)
@@ -54,53 +54,53 @@ def pattern_stimulus(
 
 
 def pattern_sizes(pattern: Pattern, dut: Dut) -> BlockSize:
-    """Return the block size, or the mix, that ``dut`` can run of a pattern."""
-    held = [size for size in pattern.block_sizes if size.size_bytes % dut.logical_sector_bytes == 0]
-    if not held:
+    """Return the block size, or the mix of block sizes, of a pattern that ``dut`` can run."""
+    sizes = [size for size in pattern.block_sizes if size.size_bytes % dut.logical_sector_bytes == 0]
+    if not sizes:
         require_sectors(dut, [size.size_bytes for size in pattern.block_sizes], f"the pattern {pattern.name}")
-    if len(held) == 1:
-        return held[0].size_bytes
-    shares = _to_a_hundred([size.percent for size in held])
+    if len(sizes) == 1:
+        return sizes[0].size_bytes
+    shares = _scale_to_100([size.percent for size in sizes])
     return tuple(
-        BlockShare(size_bytes=size.size_bytes, percent=share) for size, share in zip(held, shares, strict=True)
+        BlockShare(size_bytes=size.size_bytes, percent=share) for size, share in zip(sizes, shares, strict=True)
     )
 
 
-def _to_a_hundred(shares: list[int]) -> list[int]:
-    """Scale whole percentages to 100, the largest remainders rounded up."""
+def _scale_to_100(shares: list[int]) -> list[int]:
+    """Scale integer percentages so that they add up to 100; round up those with the largest remainders."""
     total = sum(shares)
     scaled = [100 * share // total for share in shares]
-    by_rest = sorted(range(len(shares)), key=lambda place: (-(100 * shares[place] % total), place))
-    for place in by_rest[: 100 - sum(scaled)]:
-        scaled[place] += 1
+    by_remainder = sorted(range(len(shares)), key=lambda index: (-(100 * shares[index] % total), index))
+    for index in by_remainder[: 100 - sum(scaled)]:
+        scaled[index] += 1
     return scaled
 
 
-def continued(stimulus: Stimulus, before: Measurement) -> int:
-    """Return where in the range a sequential stream goes on after ``before`` (PTS 2.0.2 chapter 8).
+def next_start_bytes(stimulus: Stimulus, previous: Measurement) -> int:
+    """Return the offset in the range at which a sequential stream continues after ``previous`` (PTS 2.0.2 chapter 8).
 
-    It begins anew at the range's start where the rest of the range would not last for ``stimulus``: the engine would
-    then go over that rest again and again.
+    Return 0, the start of the range, if the remainder of the range is too short for ``stimulus``: the engine would then
+    repeat that remainder.  Random access also returns 0.
     """
     if stimulus.access != "SEQ":
         return 0
     block = stimulus.largest_block_bytes
-    moved = before.read.transferred_bytes + before.write.transferred_bytes
-    place = before.stimulus.start_bytes + moved // block * block
-    wanted = moved * (stimulus.seconds or 0) / (before.stimulus.seconds or 1)
-    return place if place + wanted <= stimulus.range_bytes else 0
+    moved = previous.read.transferred_bytes + previous.write.transferred_bytes
+    start = previous.stimulus.start_bytes + moved // block * block
+    expected = moved * (stimulus.seconds or 0) / (previous.stimulus.seconds or 1)
+    return start if start + expected <= stimulus.range_bytes else 0
 
 
-def require_sectors(dut: Dut, sizes_bytes: Iterable[int], what: str) -> None:
-    """Raise TargetUnfit when the device's sectors cannot hold a block that must run."""
+def require_sectors(dut: Dut, sizes_bytes: Iterable[int], user: str) -> None:
+    """Raise TargetUnfit if a block size is not a multiple of the device's sectors; ``user`` needs these sizes."""
     for size_bytes in sizes_bytes:
         if dut.logical_sector_bytes and size_bytes % dut.logical_sector_bytes:
-            sector = f"its logical sectors of {dut.logical_sector_bytes} bytes"
-            raise TargetUnfit(path=dut.path, reason=f"{sector} cannot hold the {block_size(size_bytes)} of {what}")
+            sector = f"its logical sector size of {dut.logical_sector_bytes} bytes"
+            raise TargetUnfit(path=dut.path, reason=f"{block_size(size_bytes)} of {user} is not a multiple of {sector}")
 
 
 def require_range(dut: Dut, percent: int, largest_bytes: int) -> None:
-    """Raise TargetUnfit when an ActiveRange cannot hold one block."""
+    """Raise TargetUnfit if an ActiveRange is smaller than one block."""
     if active_range_bytes(dut, percent, largest_bytes) < largest_bytes:
         share = f"{percent} % of its {capacity(dut.capacity_bytes)}"
-        raise TargetUnfit(path=dut.path, reason=f"{share} cannot hold one block of {block_size(largest_bytes)}")
+        raise TargetUnfit(path=dut.path, reason=f"{share} is less than one block of {block_size(largest_bytes)}")

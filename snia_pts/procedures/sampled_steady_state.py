@@ -1,7 +1,7 @@
-"""A continuous stimulus, judged on samples that stand for rounds (PTS 2.0.2 chapters 10, 11, 13 and 14).
+"""A continuous stimulus whose samples are evaluated as rounds (PTS 2.0.2 chapters 10, 11, 13 and 14).
 
-No window counts before the ActiveRange was written so often as the rule wants: a large drive is evenly fast for hours,
-as long as it is fresh.
+A window counts only after the ActiveRange was written as often as the rule requires, because a large drive has constant
+speed for hours while it is fresh.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ..analysis.window import Window, sampled_round, sampled_window
 from ..model.measurement import Measurement, Sample, SampledRound
 from ..model.steps import ContinuousStimulus, Phase, Stimulus
 from ..spec import SampledSteadyStateRule
-from .asking import Procedure, stretch
-from .ranges import continued
+from .protocol import Procedure, run_continuous
+from .ranges import next_start_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,66 +31,71 @@ def run_until_steady(
     rule: SampledSteadyStateRule,
     *,
     phase: Phase,
-    most_samples: int,
-    most_written_bytes: int | None = None,
+    max_samples: int,
+    max_written_bytes: int | None = None,
     until_steady: bool = True,
 ) -> Procedure[SaturationEnd]:
-    """Run ``stimulus`` until its samples are steady, so many were taken, or so much was written, whichever is first.
+    """Run ``stimulus`` until its samples are steady, or until a maximum of samples or of written bytes is reached.
 
-    It is asked for in stretches that end where steady state may first be seen: after the window's last sample, then
-    every stride; in one where steady state does not end it.
+    If steady state can end it, the stimulus is requested in pieces that end where steady state can be determined: after
+    the last sample of the first window, then after every stride.  Otherwise it is requested in one piece.
     """
-    decides = until_steady and not _unbroken(stimulus)
+    can_end_when_steady = until_steady and not _is_mixed_sequential(stimulus)
     rounds: list[SampledRound] = []
-    done = written_bytes = sampled_bytes = 0
-    window = before = None
-    while done < most_samples:
-        due = min(most_samples, _due(rule, done)) if decides else most_samples
-        asked = replace(stimulus, seconds=(due - done) * rule.sample_seconds)
-        if before is not None:
-            asked = replace(asked, start_bytes=continued(asked, before))
-        if most_written_bytes is not None:
-            asked = replace(asked, limit_bytes=_limit(asked, most_written_bytes - written_bytes))
+    sample_count = written_bytes = sampled_bytes = 0
+    window = previous = None
+    while sample_count < max_samples:
+        piece_end = min(max_samples, _next_decision(rule, sample_count)) if can_end_when_steady else max_samples
+        piece = replace(stimulus, seconds=(piece_end - sample_count) * rule.sample_seconds)
+        if previous is not None:
+            piece = replace(piece, start_bytes=next_start_bytes(piece, previous))
+        if max_written_bytes is not None:
+            piece = replace(piece, limit_bytes=_limit_bytes(piece, max_written_bytes - written_bytes))
 
-        def note(sample: Sample, done: int = done) -> None:
+        def on_sample(sample: Sample, sample_count: int = sample_count) -> None:
             nonlocal sampled_bytes
             sampled_bytes += sample.write_bytes
-            judged = sampled_round(done, sample, rule, stimulus.fills(sampled_bytes))
-            rounds.extend([judged] if judged else [])
+            equivalent = sampled_round(sample_count, sample, rule, stimulus.fills(sampled_bytes))
+            rounds.extend([equivalent] if equivalent else [])
 
-        whole = yield from stretch(
-            ContinuousStimulus(phase=phase, stimulus=asked, sample_seconds=rule.sample_seconds), note
+        previous = yield from run_continuous(
+            ContinuousStimulus(phase=phase, stimulus=piece, sample_seconds=rule.sample_seconds), on_sample
         )
-        done = due
-        written_bytes += whole.write.transferred_bytes
+        sample_count = piece_end
+        written_bytes += previous.write.transferred_bytes
         window = sampled_window(rounds, rule)
-        if window is not None and window.steady and decides:
+        if window is not None and window.steady and can_end_when_steady:
             return SaturationEnd(reason="steady state", window=window)
-        if most_written_bytes is not None and (written_bytes >= most_written_bytes or _ended_early(whole)):
+        if max_written_bytes is not None and (written_bytes >= max_written_bytes or _ended_early(previous)):
             return SaturationEnd(reason="written", window=window)
-        before = whole
     return SaturationEnd(reason="time", window=window)
 
 
-def _due(rule: SampledSteadyStateRule, done: int) -> int:
-    """Return the sample after which to decide: the window's last, then each that stands for a round."""
-    following = 2 + (done - rule.first_sample) // rule.stride_samples
-    return rule.samples(max(rule.window_rounds, following))
+def _next_decision(rule: SampledSteadyStateRule, sample_count: int) -> int:
+    """Return the next sample after which to decide: the last of the first window, then every sampled round."""
+    next_round = 2 + (sample_count - rule.first_sample) // rule.stride_samples
+    return rule.samples(max(rule.window_rounds, next_round))
 
 
-def _unbroken(stimulus: Stimulus) -> bool:
-    """Mixed sequential streams are not broken: reads and writes go on from places of their own, which none can tell."""
+def _is_mixed_sequential(stimulus: Stimulus) -> bool:
+    """Return whether reads and writes form separate sequential streams.
+
+    Such a stimulus cannot be split: fio does not report where the reads and where the writes stopped.
+    """
     return stimulus.access == "SEQ" and 0 < stimulus.read_percent < 100
 
 
-def _limit(stimulus: Stimulus, left_bytes: int) -> int | None:
-    """Return what may still be transferred until ``left_bytes`` are written."""
+def _limit_bytes(stimulus: Stimulus, remaining_bytes: int) -> int | None:
+    """Return the bytes to transfer until ``remaining_bytes`` are written; None if the stimulus only reads."""
     if stimulus.read_percent == 100:
         return None
-    blocks = math.ceil(left_bytes * 100 / (100 - stimulus.read_percent) / stimulus.largest_block_bytes)
+    blocks = math.ceil(remaining_bytes * 100 / (100 - stimulus.read_percent) / stimulus.largest_block_bytes)
     return max(1, blocks) * stimulus.largest_block_bytes
 
 
-def _ended_early(whole: Measurement) -> bool:
-    """Tell whether a stretch was ended by its limit: what a mix writes of it comes out a little more or less."""
-    return whole.runtime_ms / 1000 < 0.99 * (whole.stimulus.seconds or 0)
+def _ended_early(measurement: Measurement) -> bool:
+    """Return whether the byte limit ended a stimulus.
+
+    The written bytes do not show it, because the share of writes in a mix varies slightly.
+    """
+    return measurement.runtime_ms / 1000 < 0.99 * (measurement.stimulus.seconds or 0)

@@ -1,6 +1,6 @@
 """Throughput test (PTS 2.0.2 chapter 8).
 
-Sequential I/O, each block size a test of its own, in rounds until steady state::
+Sequential I/O, a separate test for each block size, in rounds until steady state::
 
     for block size in 1024, 128 KiB:
         Purge
@@ -20,16 +20,16 @@ from ..model.measurement import MeasuredRound
 from ..model.steps import Stimulus
 from ..spec import ThroughputSpec
 from ..units import block_size
-from .asking import Procedure
 from .preconditioning import purge_and_precondition, require_preconditioning
-from .ranges import active_range_bytes, continued, require_range, require_sectors
+from .protocol import Procedure
+from .ranges import active_range_bytes, next_start_bytes, require_range, require_sectors
 from .rounds import rounds_until_steady
 
 
 def throughput(spec: ThroughputSpec, dut: Dut) -> Procedure[None]:
-    """Ask for the throughput test of ``dut``.
+    """Yield the steps of the throughput test of ``dut``.
 
-    Raises TargetUnfit before the first step when ``dut`` cannot run one of the block sizes.
+    Raises TargetUnfit before the first step if ``dut`` cannot run one of the block sizes.
     """
     for size_bytes in spec.rounds.block_sizes_bytes:
         require_preconditioning(spec, dut, size_bytes)
@@ -37,14 +37,16 @@ def throughput(spec: ThroughputSpec, dut: Dut) -> Procedure[None]:
         require_range(dut, spec.setup.active_range_percent, size_bytes)
     for size_bytes in spec.rounds.block_sizes_bytes:
         part = block_size(size_bytes)
-        first = streams(spec, dut, size_bytes)
+        first_round = streams(spec, dut, size_bytes)
 
-        def continue_streams(before: MeasuredRound | None, first: tuple[Stimulus, ...] = first) -> tuple[Stimulus, ...]:
-            if before is None:
-                return first
+        def continue_streams(
+            previous: MeasuredRound | None, first_round: tuple[Stimulus, ...] = first_round
+        ) -> tuple[Stimulus, ...]:
+            if previous is None:
+                return first_round
             return tuple(
-                replace(stream, start_bytes=continued(stream, measured))
-                for stream, measured in zip(first, before.measurements, strict=True)
+                replace(stream, start_bytes=next_start_bytes(stream, measured))
+                for stream, measured in zip(first_round, previous.measurements, strict=True)
             )
 
         yield from purge_and_precondition(spec, dut, size_bytes, part=part)

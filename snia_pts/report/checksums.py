@@ -14,7 +14,9 @@ def sums(result: TestResult) -> bytes:
 
     Escaped as that program does it, where a name holds a backslash or a line feed.
     """
-    named = [(each.evidence_sha256, f"evidence/{each.evidence}.json") for each in result.measurements if not each.told]
+    named = [
+        (each.evidence_sha256, f"evidence/{each.evidence}.json") for each in result.measurements if not each.reported
+    ]
     if imported := result.facts.imported:
         named = [(imported.sha256, f"evidence/{imported.file}")]
     return "".join(_line(*each) for each in named).encode("utf-8", "backslashreplace")

@@ -13,12 +13,12 @@ from ..model.steps import mix
 from ..results.comparison import (
     CONFIDENCE_PERCENT,
     SPREAD_RUNS,
-    Compared,
+    ComparedFigure,
     ContextDifference,
     Difference,
-    causes,
-    compared,
+    compare_figures,
     context_differences,
+    possible_causes,
 )
 from ..results.result import TestResult
 from ..spec import ProfileSpec, RoundsSpec, Tracked, loop_rule
@@ -122,7 +122,7 @@ def _summary(entries: Sequence[Entry]) -> Iterator[Block]:
     yield from _made_it(entries, found)
     if flagged:
         yield _unlike(entries, flagged, "Not the same, or not as it should be")
-    if told := [each for each in found if each.weight == "told"]:
+    if told := [each for each in found if each.weight == "context"]:
         yield _unlike(entries, told, "What was compared differs in")
     yield Prose(text=_explained(entries))
 
@@ -132,13 +132,13 @@ def _made_it(entries: Sequence[Entry], found: Sequence[ContextDifference]) -> It
     yield Prose(text=cause(entries, found), kind="lead")
     results = [entry.result for entry in entries]
     if points_compared(results) is not None:
-        for line in overall_lines([entry.label for entry in entries], compared(results)):
+        for line in overall_lines([entry.label for entry in entries], compare_figures(results)):
             yield Prose(text=line, kind="lead")
 
 
 def cause(entries: Sequence[Entry], found: Sequence[ContextDifference]) -> str:
     """Return a sentence about what may have made the numbers differ, as far as it was recorded and is compared."""
-    possible = causes(found)
+    possible = possible_causes(found)
     same = _same_run(entries)
     told = f"{' and '.join(same)} are the same run. " if same else ""
     if len(same) == len(entries):
@@ -238,7 +238,7 @@ def _numbers(entries: Sequence[Entry]) -> Iterator[Page]:
     A rate is told once, as IOPS or in MB/s: they differ alike.
     """
     results = [entry.result for entry in entries]
-    found, points = compared(results), points_compared(results)
+    found, points = compare_figures(results), points_compared(results)
     if points is not None and points > MOST_POINTS:
         return
     spared = "iops" if entries[0].result.facts.spec.test == "throughput" else "mb_per_second"
@@ -248,7 +248,7 @@ def _numbers(entries: Sequence[Entry]) -> Iterator[Page]:
             yield Page(title=f"{heading} by Run", blocks=tuple(_tables(entries, rows)), flows=True)
 
 
-def _tables(entries: Sequence[Entry], rows: Sequence[Compared]) -> Iterator[Table]:
+def _tables(entries: Sequence[Entry], rows: Sequence[ComparedFigure]) -> Iterator[Table]:
     """Give tables of a few runs each, A the first of all, with the spread of all in the last."""
     others = range(1, len(entries))
     for at in range(0, len(others), ABREAST):
@@ -265,13 +265,13 @@ def _tables(entries: Sequence[Entry], rows: Sequence[Compared]) -> Iterator[Tabl
         yield Table(kind="numbers", columns=columns, rows=cells)
 
 
-def _columns(entries: Sequence[Entry], each: Compared, shown: Sequence[int], last: bool) -> list[tuple[str, str]]:
+def _columns(entries: Sequence[Entry], each: ComparedFigure, shown: Sequence[int], last: bool) -> list[tuple[str, str]]:
     """Return headings and cells of a figure: A, the runs that are shown, with two runs the interval, the spread."""
     values = aligned([figure.value if figure else None for figure in each.figures], digits=4)
     found = [(entries[0].label, values[0])]
     for place in shown:
         label, change = entries[place].label, each.differences[place]
-        percent = NOT_APPLICABLE if change is None else f"{'* ' if change.certain else ''}{change.percent:+.1f}"
+        percent = NOT_APPLICABLE if change is None else f"{'* ' if change.significant else ''}{change.percent:+.1f}"
         found += [(label, values[place]), (f"{label} (%)", percent)]
         if len(entries) == 2:
             found.append(("Interval (%)", _interval(change)))

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from ..analysis.window import Judged, Window
-from ..model.description import AS_TOLD, NAMES
-from ..model.description import told as people
+from ..model.description import NAMES, STATED
+from ..model.description import operator_value as people
 from ..model.measurement import Measurement
-from ..model.time_series import COLUMNS, VITALS
+from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS
 from ..results.limit_checks import judgements
 from ..results.points import (
     dut_attributes,
@@ -31,6 +31,7 @@ from ..results.points import (
     window_points,
 )
 from ..results.result import Loop, TestResult
+from ..results.warnings import run_warnings
 from ..spec import ProfileSpec, Tracked, loop_rule, settling_rule
 from ..spec.reader import numbers
 from ..text import printable
@@ -73,26 +74,26 @@ def unit(field: str) -> str:
     return _UNITS.get(field) or next((told for ending, told in _ENDINGS.items() if field.endswith(ending)), "")
 
 
-def tables(result: TestResult, *, most_samples: int | None = None) -> tuple[Data, ...]:
+def tables(result: TestResult, *, max_samples: int | None = None) -> tuple[Data, ...]:
     """Return all of a result, in a fixed order; tables without rows are left out.
 
-    A time line with more than ``most_samples`` samples gives every n-th sample to its table, whose title says so.
+    A time line with more than ``max_samples`` samples gives every n-th sample to its table, whose title says so.
     """
     found = (
         _run(result),
         _specification(result),
-        _of("features", f"Features of the device, {AS_TOLD}", map(asdict, result.facts.about.features)),
+        _of("features", f"Features of the device, {STATED}", map(asdict, result.facts.about.features)),
         _of("deviations", f"Deviations from {result.facts.spec.authority}", map(asdict, result.deviations)),
         _of("settings", "Settings that the operator may choose", map(asdict, result.facts.settings)),
-        _of("warnings", "Warnings", map(asdict, result.warnings)),
-        _of("limits", "Limits", (each.told for each in judgements(result))),
+        _of("warnings", "Warnings", map(asdict, run_warnings(result))),
+        _of("limits", "Limits", (each.attributes for each in judgements(result))),
         _of("windows", "Steady state determination", _windows(result)),
         _of("rounds", "Tracked variables by round", _rounds(result)),
         _of("points", "Means over the measurement window", _points(result)),
         _of("points", "Means of all repeats", _repeated(result)),
         _of("prepared", "Host settings as they were read back", _prepared(result)),
         _of("measurements", "All measurements", _measurements(result)),
-        *_time_lines(result, most_samples),
+        *_time_lines(result, max_samples),
     )
     return tuple(_told_apart(each for each in found if each.rows))
 
@@ -227,7 +228,7 @@ def _repeated(result: TestResult) -> Iterator[Mapping[str, Value]]:
     axes = [axis.key for axis in spec.axis] if isinstance(spec, ProfileSpec) else []
     for each in repeated_points(result):
         told = {key: value for key, value in _plain(stimulus_attributes(each.stimulus)).items() if key != "name"}
-        yield {"point": each.name, **{f"axis.{key}": each.place.get(key) for key in axes}, **told, **each.figures}
+        yield {"point": each.name, **{f"axis.{key}": each.axis_values.get(key) for key in axes}, **told, **each.figures}
 
 
 def _prepared(result: TestResult) -> Iterator[Mapping[str, Value]]:
@@ -244,7 +245,7 @@ def _prepared(result: TestResult) -> Iterator[Mapping[str, Value]]:
 
 
 def _measurements(result: TestResult) -> Iterator[Mapping[str, Value]]:
-    for line in result.lines_apart:
+    for line in result.separate_lines:
         for measurement in line.measurements:
             yield {
                 "part": line.part,
@@ -254,7 +255,7 @@ def _measurements(result: TestResult) -> Iterator[Mapping[str, Value]]:
                 **_measured(result, measurement),
             }
     for loop in result.loops:
-        inside = [each.number for each in result.counted(loop)]
+        inside = [each.number for each in result.evaluated_rounds(loop)]
         for each in loop.rounds:
             for measurement in each.measurements:
                 where: dict[str, Value] = {
@@ -267,7 +268,7 @@ def _measurements(result: TestResult) -> Iterator[Mapping[str, Value]]:
 
 
 def _measured(result: TestResult, measurement: Measurement) -> dict[str, Value]:
-    share, vitals = result.host_share(measurement), measurement.vitals
+    share, telemetry = result.host_share(measurement), measurement.telemetry
     return {
         "point": measurement.stimulus.label,
         **_plain(stimulus_attributes(measurement.stimulus)),
@@ -283,20 +284,20 @@ def _measured(result: TestResult, measurement: Measurement) -> dict[str, Value]:
         "host_cpu_percent": measurement.host_cpu_percent,
         "engine_cpu_percent": measurement.engine_cpu_percent,
         "host_limited": share.limited if share else None,
-        "stolen_cpu_percent": vitals.stolen_percent if vitals else None,
-        "celsius": vitals.celsius if vitals else None,
-        "queue": vitals.block.queue if vitals and vitals.block else None,
+        "stolen_cpu_percent": telemetry.stolen_percent if telemetry else None,
+        "celsius": telemetry.celsius if telemetry else None,
+        "queue": telemetry.block.queue if telemetry and telemetry.block else None,
         "evidence": measurement.evidence or None,
         "evidence_sha256": measurement.evidence_sha256 or None,
     }
 
 
-def _time_lines(result: TestResult, most_samples: int | None) -> Iterator[Data]:
+def _time_lines(result: TestResult, max_samples: int | None) -> Iterator[Data]:
     for line in result.time_lines:
         words = " ".join(filter(None, (line.part, line.phase)))
-        columns = {**{name: getattr(line, name) for name in (*COLUMNS, *VITALS)}, "iops": line.iops}
+        columns = {**{name: getattr(line, name) for name in (*COLUMNS, *TELEMETRY_COLUMNS)}, "iops": line.iops}
         columns["mb_per_second"] = line.mb_per_second
-        stride = math.ceil(len(line) / most_samples) if most_samples and line else 1
+        stride = math.ceil(len(line) / max_samples) if max_samples and line else 1
         shown = f", 1 of every {stride} of {len(line)} samples" if stride > 1 else ""
         kept = [name for name, values in columns.items() if name in RATES or not all(map(math.isnan, values))]
         rows = tuple(tuple(map(_known, row)) for row in zip(*(columns[name][::stride] for name in kept), strict=True))

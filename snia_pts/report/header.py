@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Mapping
 
 from ..analysis.window import Window
-from ..model.description import Name, own, told
+from ..model.description import Name, device_value, operator_value
 from ..model.dut import Dut
 from ..model.steps import Stimulus, mix, mix_align_bytes
 from ..results.result import Loop, Sampling, TestResult
@@ -201,7 +201,7 @@ def _platform(result: TestResult) -> Rows:
 
 def _said(result: TestResult, name: Name) -> str:
     """Return what the device tells, else what the operator tells, cut so that the mark of it keeps its room."""
-    return own(result.facts.dut, name) or _marked(told(result.facts.about, name))
+    return device_value(result.facts.dut, name) or _marked(operator_value(result.facts.about, name))
 
 
 def _marked(people: str) -> str:

@@ -210,7 +210,7 @@ def _tracked(loop: Loop) -> Iterator[str]:
 def _recovered(result: TestResult) -> Iterator[str]:
     found = recovery.recovery(result.lines("stimulus"))
     if found is not None:
-        back = "not recovered" if found.stay.seconds is None else f"recovered after {duration(found.stay.seconds)}"
+        back = "not recovered" if found.time.seconds is None else f"recovered after {duration(found.time.seconds)}"
         yield f"{found.reference}: {number(found.baseline)} MB/s; {found.group}: {back}"
 
 

@@ -1,1 +1,1 @@
-"""What came of a test: the result, its builder, key figures, limits, comparison."""
+"""The result of a test: its builder, warnings, key figures, limits and comparison."""

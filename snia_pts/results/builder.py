@@ -1,4 +1,4 @@
-"""Folds what was asked and what came back into a result, a step at a time."""
+"""Build a result from steps and outcomes, one step at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from ..analysis.window import sampled_round, sampled_window, window_ending
+from ..analysis.window import last_window, sampled_round, sampled_window
 from ..model.health import Health
 from ..model.measurement import MeasuredRound, Measurement, Outcome, PrepareOutcome, PurgeOutcome, Sample, SampledRound
 from ..model.steps import ContinuousStimulus, Idle, Phase, Purge, Round, Step
@@ -16,15 +16,15 @@ from ..spec import ProfileSpec, SampledSteadyStateRule, Spec, WriteSaturationSpe
 from .interruption import Interruption
 from .result import Ending, Gap, Loop, RunFacts, Sampling, TestResult
 
-#: A sample that took so many times as long as asked is told.
-_LONG = 1.5
+#: A sample that takes at least this many times its requested time is reported as long.
+_LONG_SAMPLE_FACTOR = 1.5
 
 
 class ResultBuilder:
-    """Folds steps and their outcomes, in the order they happened, one at a time, into a result.
+    """Collects steps and their outcomes, in the order in which they happened, into a result.
 
-    A step without all its outcomes is what a stopped run leaves; its round is kept, marked not complete, and no
-    window reaches into it.
+    A stopped run can end with a step that lacks outcomes.  Its round is kept and marked incomplete, and no window
+    includes it.
     """
 
     def __init__(self, facts: RunFacts) -> None:
@@ -39,21 +39,21 @@ class ResultBuilder:
         self._samples_before = self._sampled_bytes = 0
         self._long_samples: list[float] = []
         self._gaps: list[Gap] = []
-        self._before: Step | None = None
+        self._previous_step: Step | None = None
 
     def add(self, step: Step, outcomes: Iterable[Outcome]) -> None:
-        """Take in a step with what came of it."""
+        """Add a step with its outcomes."""
         for _ in self.tee(step, outcomes):
             pass
 
     def tee(self, step: Step, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
-        """Take in a step with what comes of it, giving each outcome on; samples are not kept."""
+        """Add a step, and yield its outcomes on the way; samples are not kept."""
         line = self._line(step) if isinstance(step, ContinuousStimulus) else None
         measured: list[Measurement] = []
         for outcome in outcomes:
             match outcome:
                 case Sample() if line is not None:
-                    self._note_sample(step, line, outcome)
+                    self._add_sample(step, line, outcome)
                 case Measurement():
                     measured.append(outcome)
                 case PurgeOutcome():
@@ -62,18 +62,18 @@ class ResultBuilder:
                     self._prepared.append((step.part, outcome))
             yield outcome
         measurements = tuple(measured)
-        self._note_gaps(step, measurements)
+        self._add_gaps(step, measurements)
         match step:
             case Round():
-                self._note_round(step, measurements)
+                self._add_round(step, measurements)
             case ContinuousStimulus() if line is not None:
                 line.end(measurements[0] if measurements else None)
-                self._note_repeat(step, measurements)
+                self._add_repeat(step, measurements)
                 self._samples_before += step.samples if step.phase == self._sampled_phase else 0
-        self._before = step
+        self._previous_step = step
 
-    def _note_round(self, step: Round, measurements: tuple[Measurement, ...]) -> None:
-        """Add a round; a repetition of the last round, with more passes, replaces it."""
+    def _add_round(self, step: Round, measurements: tuple[Measurement, ...]) -> None:
+        """Add a round.  A repetition of the last round, with more passes, replaces it."""
         rounds = self._rounds.setdefault(step.part, [])
         if rounds and rounds[-1].number == step.number:
             self._too_short.setdefault(step.part, []).extend(rounds.pop().measurements)
@@ -81,42 +81,44 @@ class ResultBuilder:
         rounds.append(MeasuredRound(number=step.number, measurements=measurements, complete=complete))
 
     def _line(self, step: ContinuousStimulus) -> TimeLine:
-        if step.phase == judged_phase(self._facts.spec):
+        if step.phase == sampled_phase(self._facts.spec):
             self._sampled_phase = step.phase
         key = (step.phase, step.part)
         return self._lines.setdefault(key, TimeLine(phase=step.phase, part=step.part, stimulus=step.stimulus))
 
-    def _note_sample(self, step: Step, line: TimeLine, sample: Sample) -> None:
-        line.take(sample)
-        asked = step.sample_seconds if isinstance(step, ContinuousStimulus) else None
-        if asked and sample.seconds >= _LONG * asked:
+    def _add_sample(self, step: Step, line: TimeLine, sample: Sample) -> None:
+        line.add_sample(sample)
+        requested = step.sample_seconds if isinstance(step, ContinuousStimulus) else None
+        if requested and sample.seconds >= _LONG_SAMPLE_FACTOR * requested:
             self._long_samples.append(sample.seconds)
         rule = settling_rule(self._facts.spec)
         if rule is not None and line.phase == self._sampled_phase:
             self._sampled_bytes += sample.write_bytes
             fills = line.stimulus.fills(self._sampled_bytes)
-            judged = sampled_round(self._samples_before, sample, rule, fills)
-            self._sampled += [replace(judged, row=len(line) - 1)] if judged else []
+            measured = sampled_round(self._samples_before, sample, rule, fills)
+            self._sampled += [replace(measured, row=len(line) - 1)] if measured else []
 
-    def _note_repeat(self, step: ContinuousStimulus, measurements: tuple[Measurement, ...]) -> None:
-        """Keep a profile's sampled point among its rounds as well, as all its other points are."""
+    def _add_repeat(self, step: ContinuousStimulus, measurements: tuple[Measurement, ...]) -> None:
+        """Add the sampled point of a profile to its rounds as well, where all its other points are."""
         if isinstance(self._facts.spec, ProfileSpec) and step.phase == "stimulus" and measurements:
             rounds = self._rounds.setdefault(step.part, [])
             rounds.append(MeasuredRound(number=len(rounds) + 1, measurements=measurements, complete=True))
 
-    def _note_gaps(self, step: Step, measurements: Sequence[Measurement]) -> None:
-        """Keep the time without host I/O before each stimulus, but for the one after a purge."""
-        for place, timing in enumerate(measurement.timing for measurement in measurements):
-            before = self._before if place == 0 else step
-            if timing.idle_gap_ms is None or timing.own_gap_us is None or isinstance(before, Purge):
+    def _add_gaps(self, step: Step, measurements: Sequence[Measurement]) -> None:
+        """Record the time without host I/O before each stimulus, except after a purge."""
+        for index, timing in enumerate(measurement.timing for measurement in measurements):
+            previous = self._previous_step if index == 0 else step
+            if timing.idle_gap_ms is None or timing.suite_gap_us is None or isinstance(previous, Purge):
                 continue
-            asked = before.seconds if isinstance(before, Idle) else None
-            part = before.part if before else ""
-            self._gaps.append(Gap(part=part, asked_seconds=asked, idle_ms=timing.idle_gap_ms, own_us=timing.own_gap_us))
+            requested = previous.seconds if isinstance(previous, Idle) else None
+            part = previous.part if previous else ""
+            self._gaps.append(
+                Gap(part=part, requested_seconds=requested, idle_ms=timing.idle_gap_ms, suite_us=timing.suite_gap_us)
+            )
 
     def _loop(self, part: str, rounds: Sequence[MeasuredRound]) -> Loop:
-        rule, whole = loop_rule(self._facts.spec), [measured for measured in rounds if measured.complete]
-        window = window_ending(whole, rule) if rule else None
+        rule, complete = loop_rule(self._facts.spec), [measured for measured in rounds if measured.complete]
+        window = last_window(complete, rule) if rule else None
         too_short = tuple(self._too_short.get(part, ()))
         return Loop(part=part, rounds=tuple(rounds), window=window, too_short=too_short)
 
@@ -132,7 +134,7 @@ class ResultBuilder:
         health_after: Health | None = None,
         evidence: Mapping[str, str] = MappingProxyType({}),
     ) -> TestResult:
-        """Return what has come of the test."""
+        """Return the result of the steps so far."""
         spec = self._facts.spec
         settling = settling_rule(spec)
         return TestResult(
@@ -155,8 +157,8 @@ class ResultBuilder:
         )
 
 
-def judged_phase(spec: Spec) -> Phase:
-    """Return the phase whose samples stand for rounds, where a test has one."""
+def sampled_phase(spec: Spec) -> Phase:
+    """Return the phase with samples that count as rounds, if the test has one."""
     return "stimulus" if isinstance(spec, WriteSaturationSpec) else "PC"
 
 
@@ -168,7 +170,7 @@ def _sampling(phase: Phase | None, rounds: Sequence[SampledRound], rule: Sampled
 
 def fold(
     facts: RunFacts,
-    answered: Iterable[tuple[Step, Sequence[Outcome]]],
+    steps: Iterable[tuple[Step, Sequence[Outcome]]],
     *,
     ending: Ending,
     ending_detail: str,
@@ -176,10 +178,10 @@ def fold(
     conclusion: Conclusion = None,
     running: bool = False,
 ) -> TestResult:
-    """Fold a whole course of steps with their outcomes; see Folding."""
-    folding = ResultBuilder(facts)
-    for step, outcomes in answered:
-        folding.add(step, outcomes)
-    return folding.result(
+    """Return the result of a complete sequence of steps with their outcomes."""
+    builder = ResultBuilder(facts)
+    for step, outcomes in steps:
+        builder.add(step, outcomes)
+    return builder.result(
         ending=ending, ending_detail=ending_detail, finished=finished, conclusion=conclusion, running=running
     )

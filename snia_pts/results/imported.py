@@ -1,4 +1,4 @@
-"""A run that another tool made: what its file says of itself, and what it claims beside the numbers."""
+"""A run of another tool: what its file states about itself, and the steady state that it claims."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from annotated_types import MaxLen
 from ..analysis.window import Window
 from ..units import Amount, Difference, Quantity, counted, number
 
-_SHORT, _LONG = 300, 65536
-Text = Annotated[str, MaxLen(_LONG)]
-#: By how much a claimed average may differ from ours, as a share: it was calculated otherwise.
-_ROUNDING = 1e-6
+_MAX_SHORT_TEXT, _MAX_TEXT = 300, 65536
+Text = Annotated[str, MaxLen(_MAX_TEXT)]
+#: The relative tolerance of a claimed average, which was calculated in another way.
+_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What the file claims of a steady state: whether it was reached, in which rounds (from 1), with which values.
+    """The steady state that the file claims: whether it was reached, in which rounds (from 1), with which values.
 
-    ``slope`` and ``intercept`` are of its best fit, over rounds that are counted from 0.
+    ``slope`` and ``intercept`` are those of its best fit, over rounds that are counted from 0.
     """
 
     steady: bool
@@ -35,20 +35,20 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """Where a run comes from: the tool and its version (empty where it does not say), and the file it left.
+    """The origin of an imported run: the tool, its version (empty if the file has none), and its file.
 
-    ``file`` is its copy's name in evidence/, ``at`` when it was imported, ``name`` what the file calls the test run.
-    ``dated``, ``command_line``, ``description`` of the device and ``features`` are the file's own words;
-    ``refill_buffers`` and the like are ``options``.  ``claim`` is held against what comes out here.
+    ``file`` is the name of its copy in evidence/, ``imported_at`` the time of the import, ``name`` the name of the test
+    run in the file.  ``date``, ``command_line``, ``description`` of the device and ``features`` are texts of the file.
+    ``options`` are options such as ``refill_buffers``.  ``claim`` is checked against the steady state calculated here.
     """
 
     tool: Text
     version: Text
-    file: Annotated[str, MaxLen(_SHORT)]
-    sha256: Annotated[str, MaxLen(_SHORT)]
-    at: str
-    name: Annotated[str, MaxLen(_SHORT)]
-    dated: Text = ""
+    file: Annotated[str, MaxLen(_MAX_SHORT_TEXT)]
+    sha256: Annotated[str, MaxLen(_MAX_SHORT_TEXT)]
+    imported_at: str
+    name: Annotated[str, MaxLen(_MAX_SHORT_TEXT)]
+    date: Text = ""
     command_line: Text = ""
     description: Text = ""
     features: Text = ""
@@ -61,43 +61,43 @@ class Imported:
         return f"{self.tool} {self.version}".strip()
 
 
-def disputed(claim: Claim, window: Window | None) -> Iterator[str]:
-    """Give a sentence for everything that the file claims of its steady state, and that does not come out here.
+def claim_disputes(claim: Claim, window: Window | None) -> Iterator[str]:
+    """Yield a sentence for each claim about the steady state that the calculation here contradicts.
 
-    ``window`` is the one that is judged here, of the same variable.
+    ``window`` is the window of the same variable that is judged here.
     """
     if window is None:
-        found = "steady" if claim.steady else "not steady"
-        yield f"the file says {found}; here there are too few rounds for a window"
+        claimed = "steady" if claim.steady else "not steady"
+        yield f"the file says {claimed}; there are too few rounds for a window"
         return
     if claim.steady != window.steady:
         words = {True: "steady", False: "not steady"}
-        yield f"the file says {words[claim.steady]}, by the rule it is {words[window.steady]}"
+        yield f"the file says {words[claim.steady]}, but by the rule it is {words[window.steady]}"
     if claim.rounds != window.numbers:
-        named = f"{counted(len(claim.rounds), 'round')}{_span(claim.rounds)}"
-        yield f"the file names {named}; judged here are rounds {window.numbers[0]} - {window.numbers[-1]}"
+        claimed = f"{counted(len(claim.rounds), 'round')}{_span(claim.rounds)}"
+        yield f"the file names {claimed}; the window here is rounds {window.numbers[0]} - {window.numbers[-1]}"
         return
     values = window.determinations[0][1].values
-    if len(claim.values) != len(values) or not all(map(_alike, claim.values, values)):
-        yield "the values that it says it judged are not those of these rounds"
+    if len(claim.values) != len(values) or not all(map(_close, claim.values, values)):
+        yield "its values for the window differ from those of these rounds"
     average = window.determinations[0][1].average
-    if not _alike(claim.average, average):
-        yield f"its average is {number(claim.average)}, that of these rounds {number(average)}"
-    yield from _disputed_fit(claim, window)
+    if not _close(claim.average, average):
+        yield f"its average is {number(claim.average)}, that of these rounds is {number(average)}"
+    yield from _fit_disputes(claim, window)
 
 
-def _disputed_fit(claim: Claim, window: Window) -> Iterator[str]:
-    """The slope is so small a difference of large numbers that it is held against the average."""
-    found = window.determinations[0][1]
-    if found.evaluable and abs(claim.slope - found.slope) > _ROUNDING * found.average:
-        yield f"its best fit has the slope {number(claim.slope)}, that of these rounds {number(found.slope)}"
-    elif found.evaluable and abs(claim.intercept - found.intercept - found.slope) > 10 * _ROUNDING * found.average:
-        yield "its best fit does not go through these rounds"
+def _fit_disputes(claim: Claim, window: Window) -> Iterator[str]:
+    """Yield a sentence if the best fit differs; a slope is compared relative to the average, as it is so small."""
+    fit = window.determinations[0][1]
+    if fit.evaluable and abs(claim.slope - fit.slope) > _TOLERANCE * fit.average:
+        yield f"its best fit has the slope {number(claim.slope)}, that of these rounds is {number(fit.slope)}"
+    elif fit.evaluable and abs(claim.intercept - fit.intercept - fit.slope) > 10 * _TOLERANCE * fit.average:
+        yield "its best fit does not match these rounds"
 
 
 def _span(rounds: tuple[int, ...]) -> str:
     return f" ({', '.join(map(str, rounds[:8]))})" if rounds else ""
 
 
-def _alike(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+def _close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)

@@ -1,4 +1,4 @@
-"""The numbers that a test comes to, each by a name that is the same from run to run: to be compared, to be limited."""
+"""Key figures: the numbers of a test, with names that are the same in every run, for comparisons and limits."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from .result import Loop, Sampling, TestResult
 Better = Literal["more", "less"]
 
 NS_PER_MS = 1e6
-#: What workloads are asked for besides the standard's confidence levels.
+#: The percentiles of workloads in addition to the standard's confidence levels.
 _WORKLOAD_PERCENTILES = (50.0, 99.0)
 
 #: The phases whose whole time line is a result of the test, rather than its preparation.
 _MEASURED_PHASES = ("stimulus", "access A", "access C", "histogram")
-#: Write saturation begins fresh from the purge: a mean over all of it is none of the state that it ends in.
+#: Write saturation starts in the purged state, so the mean of the whole stimulus does not represent its final state.
 _WHOLE, _END = "whole stimulus, from FOB on", "end of the stimulus"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyFigure:
-    """One number of a test: the metric, the point or phase it was measured at, its unit, and which way is better.
+    """A number of a test: the metric, its point or phase, its unit, and the direction of improvement.
 
-    ``rounds`` are the values of the measurement window's rounds, where it comes from such; ``steady`` tells whether
-    that window was.  It is the mean of the rounds, weighted by ``weights`` where there are some: a response time is
-    that of all I/Os of the window together, so that each round has the weight of its I/Os.
+    If it comes from a measurement window, ``rounds`` are the values of the window's rounds, and ``steady`` says whether
+    the window was steady.  The value is the mean of the rounds, weighted by ``weights`` if there are any: a response
+    time is that of all I/Os of the window together, so each round has the weight of its I/Os.
     """
 
     metric: str
@@ -57,101 +57,103 @@ class KeyFigure:
 
     @property
     def name(self) -> str:
-        """Both, for people: ``iops at RND 4 KiB 0/100``."""
+        """Metric and point: ``iops at RND 4 KiB 0/100``."""
         return f"{self.metric} at {self.at}"
 
 
 def key_figures(result: TestResult) -> tuple[KeyFigure, ...]:
-    """Return the numbers of a result that are finite, in the order of the test; names are not repeated."""
-    return tuple(_named(figure for figure in _figures(result) if math.isfinite(figure.value)).values())
+    """Return the finite numbers of a result in the order of the test; names are unique."""
+    return tuple(_by_name(figure for figure in _figures(result) if math.isfinite(figure.value)).values())
 
 
 def units(result: TestResult) -> Mapping[str, str]:
-    """Return every name that a result like this one may have a number by, finite or not here, and its unit."""
-    return {name: figure.unit for name, figure in _named(_figures(result)).items()}
+    """Return the unit of every name that a result like this one can have a number for, finite or not."""
+    return {name: figure.unit for name, figure in _by_name(_figures(result)).items()}
 
 
-def _named(figures: Iterable[KeyFigure]) -> Mapping[str, KeyFigure]:
-    """Return the first of each name."""
-    found: dict[str, KeyFigure] = {}
+def _by_name(figures: Iterable[KeyFigure]) -> Mapping[str, KeyFigure]:
+    """Return the first figure of each name."""
+    by_name: dict[str, KeyFigure] = {}
     for figure in figures:
-        found.setdefault(figure.name, figure)
-    return found
+        by_name.setdefault(figure.name, figure)
+    return by_name
 
 
 def _figures(result: TestResult) -> tuple[KeyFigure, ...]:
     steady = not result.unsteady
     return (
-        *(each for loop in result.loops for each in _loop(result, loop)),
+        *(figure for loop in result.loops for figure in _loop_figures(result, loop)),
         *_operating_points(result),
-        *(_sampling(result, result.sampling) if result.sampling else ()),
-        *(each for line, at, rows in _continuous(result) for each in _line(line, at, rows, steady)),
+        *(_sampling_figures(result, result.sampling) if result.sampling else ()),
+        *(figure for line, at, rows in _continuous(result) for figure in _line_figures(line, at, rows, steady)),
         KeyFigure(metric="written_gb", at="the whole test", unit="GB", value=result.written_bytes / GB, better=None),
     )
 
 
-def _loop(result: TestResult, loop: Loop) -> Iterator[KeyFigure]:
-    """Every point of a loop's window."""
+def _loop_figures(result: TestResult, loop: Loop) -> Iterator[KeyFigure]:
+    """Yield the figures of every point of a loop's window."""
     demands = isinstance(result.facts.spec, DemandSpec)
-    rounds = [measured.measurements for measured in result.counted(loop)]
+    rounds = [measured.measurements for measured in result.evaluated_rounds(loop)]
     for measured in zip(*rounds, strict=True):
         at = _at(measured[0].stimulus, loop.part, demands)
         if isinstance(result.facts.spec, ProfileSpec):
-            yield from _point(at, measured, steady=True)
-            yield from _workload(at, measured)
+            yield from _point_figures(at, measured, steady=True)
+            yield from _workload_figures(at, measured)
         else:
-            yield from _point(at, measured, loop.steady)
+            yield from _point_figures(at, measured, loop.steady)
 
 
 def _at(stimulus: Stimulus, part: str, demands: bool) -> str:
-    words = f"{stimulus.label} {stimulus.demand.label}" if demands else stimulus.label
-    return words if not part or part in words else f"{part}, {words}"
+    label = f"{stimulus.label} {stimulus.demand.label}" if demands else stimulus.label
+    return label if not part or part in label else f"{part}, {label}"
 
 
-def _point(at: str, measured: Sequence[Measurement], steady: bool) -> Iterator[KeyFigure]:
+def _point_figures(at: str, measured: Sequence[Measurement], steady: bool) -> Iterator[KeyFigure]:
     for name in ("iops", "mb_per_second"):
-        rounds = tuple(map(METRICS[name].of, measured))
+        rounds = tuple(map(METRICS[name].read, measured))
         yield KeyFigure(
             metric=name, at=at, unit=METRICS[name].unit, value=mean(rounds), better="more", rounds=rounds, steady=steady
         )
-    timed = measured if all(each.timed for each in measured) else ()
+    timed = measured if all(point.timed for point in measured) else ()
     yield KeyFigure(
         metric="average_response_ms",
         at=at,
         unit="ms",
         value=average_response_us(measured) / 1000,
         better="less",
-        rounds=tuple(each.average_response_us / 1000 for each in timed),
-        weights=() if any(each.told for each in timed) else tuple(float(each.ios) for each in timed),
+        rounds=tuple(point.average_response_us / 1000 for point in timed),
+        weights=() if any(point.reported for point in timed) else tuple(float(point.ios) for point in timed),
         steady=steady,
     )
     for percent in NINES:
-        found = percentile_response_us(measured, percent)
-        yield _response(f"response_{percent:g}_percent_ms", at, math.nan if found is None else found / 1000, steady)
-    greatest = max((each.maximum_response_us for each in measured if each.timed), default=math.nan)
-    yield _response("maximum_response_ms", at, greatest / 1000, steady)
+        value_us = percentile_response_us(measured, percent)
+        yield _response(
+            f"response_{percent:g}_percent_ms", at, math.nan if value_us is None else value_us / 1000, steady
+        )
+    maximum_us = max((point.maximum_response_us for point in measured if point.timed), default=math.nan)
+    yield _response("maximum_response_ms", at, maximum_us / 1000, steady)
 
 
-def _workload(at: str, measured: Sequence[Measurement]) -> Iterator[KeyFigure]:
-    """What is asked of workloads besides: reads and writes apart, other percentiles, synchronizing calls."""
+def _workload_figures(at: str, measured: Sequence[Measurement]) -> Iterator[KeyFigure]:
+    """Yield figures for workloads only: separate reads and writes, more percentiles, synchronizing calls."""
     if 0 < measured[0].stimulus.read_percent < 100:
         for name, rounds in (
-            ("read_iops", tuple(each.read.iops for each in measured)),
-            ("write_iops", tuple(each.write.iops for each in measured)),
+            ("read_iops", tuple(point.read.iops for point in measured)),
+            ("write_iops", tuple(point.write.iops for point in measured)),
         ):
             yield KeyFigure(metric=name, at=at, unit="IOPS", value=mean(rounds), better="more", rounds=rounds)
     for percent in _WORKLOAD_PERCENTILES:
-        found = percentile_response_us(measured, percent)
-        yield _response(f"response_{percent:g}_percent_ms", at, math.nan if found is None else found / 1000)
-    times = [each.sync for each in measured if each.sync is not None]
-    calls = sum(each.calls for each in times)
+        value_us = percentile_response_us(measured, percent)
+        yield _response(f"response_{percent:g}_percent_ms", at, math.nan if value_us is None else value_us / 1000)
+    times = [point.sync for point in measured if point.sync is not None]
+    calls = sum(sync.calls for sync in times)
     if calls:
-        total = math.fsum(each.calls * each.mean_ns for each in times)
-        yield _response("average_sync_ms", at, total / calls / NS_PER_MS)
+        total_ns = math.fsum(sync.calls * sync.mean_ns for sync in times)
+        yield _response("average_sync_ms", at, total_ns / calls / NS_PER_MS)
         for percent in (*_WORKLOAD_PERCENTILES, NINES[0]):
-            found = sync_percentile_us(measured, percent)
-            yield _response(f"sync_{percent:g}_percent_ms", at, math.nan if found is None else found / 1000)
-        yield _response("maximum_sync_ms", at, max(each.max_ns for each in times) / NS_PER_MS)
+            value_us = sync_percentile_us(measured, percent)
+            yield _response(f"sync_{percent:g}_percent_ms", at, math.nan if value_us is None else value_us / 1000)
+        yield _response("maximum_sync_ms", at, max(sync.max_ns for sync in times) / NS_PER_MS)
 
 
 def _response(metric: str, at: str, value: float, steady: bool = True) -> KeyFigure:
@@ -168,16 +170,19 @@ def _operating_points(result: TestResult) -> Iterator[KeyFigure]:
         yield _response("average_response_ms", at, point.art_ms, steady)
 
 
-def _sampling(result: TestResult, sampling: Sampling) -> Iterator[KeyFigure]:
-    """The window of the samples that stood for rounds; nan of write saturation until steady, for it may hold FOB."""
-    known = sampling.steady or not isinstance(result.facts.spec, WriteSaturationSpec)
+def _sampling_figures(result: TestResult, sampling: Sampling) -> Iterator[KeyFigure]:
+    """Yield the window's figures of the samples that count as rounds.
+
+    For write saturation they are nan until the window is steady, because the window may include FOB.
+    """
+    valid = sampling.steady or not isinstance(result.facts.spec, WriteSaturationSpec)
     for tracked, state in sampling.window.determinations if sampling.window else ():
         metric = METRICS[tracked.metric]
         yield KeyFigure(
             metric=tracked.metric,
             at=f"{sampling.phase}, measurement window",
             unit=metric.unit,
-            value=state.average if known else math.nan,
+            value=state.average if valid else math.nan,
             better="less" if tracked.metric == "average_response_ms" else "more",
             rounds=state.values,
             steady=state.steady,
@@ -185,8 +190,8 @@ def _sampling(result: TestResult, sampling: Sampling) -> Iterator[KeyFigure]:
 
 
 def _continuous(result: TestResult) -> Iterator[tuple[TimeLine, str, range]]:
-    """Give each continuous stimulus with a name of its own for it, or for a part of it, and the rows of that."""
-    for line in result.lines_apart:
+    """Yield each continuous stimulus, or a part of it, with its name and its rows."""
+    for line in result.separate_lines:
         if line.phase == "stimulus" and isinstance(result.facts.spec, WriteSaturationSpec):
             yield line, _END, end_rows(line)
             yield line, _WHOLE, range(len(line))
@@ -194,17 +199,18 @@ def _continuous(result: TestResult) -> Iterator[tuple[TimeLine, str, range]]:
             yield line, f"{line.part}, {line.phase}" if line.part else line.phase, range(len(line))
 
 
-def _line(line: TimeLine, at: str, rows: range, steady: bool) -> Iterator[KeyFigure]:
-    """A continuous stimulus, or a part: all I/Os by all time.
+def _line_figures(line: TimeLine, at: str, rows: range, steady: bool) -> Iterator[KeyFigure]:
+    """Yield the figures of a continuous stimulus or a part of it: all I/Os by all time.
 
-    It is at steady state where what the test wants steady is; write saturation wants nothing steady before its end.
+    They are at steady state if everything that the test requires to be steady is; write saturation requires that of
+    nothing before its end.
     """
     seconds = math.fsum(line.seconds[row] for row in rows)
     ios = math.fsum(line.read_ios[row] + line.write_ios[row] for row in rows)
     if not seconds or not ios:
         return
-    moved = math.fsum(line.read_bytes[row] + line.write_bytes[row] for row in rows)
-    waited = math.fsum((line.read_ios[row] + line.write_ios[row]) * line.average_response_us[row] for row in rows)
+    transferred = math.fsum(line.read_bytes[row] + line.write_bytes[row] for row in rows)
+    response_us = math.fsum((line.read_ios[row] + line.write_ios[row]) * line.average_response_us[row] for row in rows)
     yield KeyFigure(
         metric="iops", at=at, unit="IOPS", value=rate_per_second(ios, 1000 * seconds), better="more", steady=steady
     )
@@ -212,14 +218,14 @@ def _line(line: TimeLine, at: str, rows: range, steady: bool) -> Iterator[KeyFig
         metric="mb_per_second",
         at=at,
         unit="MB/s",
-        value=rate_per_second(moved, 1000 * seconds) / MB,
+        value=rate_per_second(transferred, 1000 * seconds) / MB,
         better="more",
         steady=steady,
     )
-    yield _response("average_response_ms", at, waited / ios / 1000, steady)
+    yield _response("average_response_ms", at, response_us / ios / 1000, steady)
     yield _response("maximum_response_ms", at, max(line.maximum_response_us[row] for row in rows) / 1000, steady)
     if line.phase == "histogram":
         for percent in NINES:
-            found = percentile_response_us(line.measurements, percent) if line.measurements else None
+            value_us = percentile_response_us(line.measurements, percent) if line.measurements else None
             name = f"response_{percent:g}_percent_ms"
-            yield _response(name, at, math.nan if found is None else found / 1000, steady)
+            yield _response(name, at, math.nan if value_us is None else value_us / 1000, steady)

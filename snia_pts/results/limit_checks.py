@@ -1,4 +1,4 @@
-"""Holds a result against limits.  What was not measured, or not at steady state, meets none."""
+"""Check a result against limits.  A value that was not measured, or not at steady state, meets no limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .result import RunFacts, TestResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A limit, the value that was measured (None where there is none), whether it is met, and if not, why."""
+    """A limit, the measured value (None without one), whether it is met, and the reason if it is not."""
 
     limit: Limit
     value: float | None
@@ -27,8 +27,8 @@ class Judgement:
     reason: str
 
     @property
-    def told(self) -> dict[str, str | float | bool | None]:
-        """All of it by the names that it has wherever the suite writes data."""
+    def attributes(self) -> dict[str, str | float | bool | None]:
+        """All values, with the names that they have in all output formats."""
         limit = self.limit
         return {
             "metric": limit.metric,
@@ -44,19 +44,19 @@ class Judgement:
 
 
 def judgements(result: TestResult) -> tuple[Judgement, ...]:
-    """Return what became of each limit on the result's test, in the order of the file."""
-    asked = [limit for limit in result.facts.limits if limit.test == result.facts.spec.test]
-    figures = {each.name: each for each in key_figures(result)} if asked else {}
-    return tuple(_judged(limit, figures.get(limit.name), result) for limit in asked)
+    """Return the judgement of each limit for the result's test, in the order of the file."""
+    limits = [limit for limit in result.facts.limits if limit.test == result.facts.spec.test]
+    figures = {figure.name: figure for figure in key_figures(result)} if limits else {}
+    return tuple(_judge(limit, figures.get(limit.name), result) for limit in limits)
 
 
 def untested(limits: Sequence[Limit], tests: Collection[str]) -> tuple[Judgement, ...]:
-    """Return the limits on what is none of the ``tests`` that were run, which are not met."""
+    """Return failed judgements for the limits on tests that are not among ``tests``, the tests that were run."""
     missing = (limit for limit in limits if limit.test not in tests)
-    return tuple(Judgement(limit=each, value=None, met=False, reason=f"{each.test} was not run") for each in missing)
+    return tuple(Judgement(limit=limit, value=None, met=False, reason=f"{limit.test} was not run") for limit in missing)
 
 
-def _judged(limit: Limit, figure: KeyFigure | None, result: TestResult) -> Judgement:
+def _judge(limit: Limit, figure: KeyFigure | None, result: TestResult) -> Judgement:
     if figure is not None and result.ending != "finished":
         return Judgement(limit=limit, value=figure.value, met=False, reason="the run did not finish")
     if figure is None:
@@ -66,25 +66,25 @@ def _judged(limit: Limit, figure: KeyFigure | None, result: TestResult) -> Judge
         return Judgement(limit=limit, value=None, met=False, reason=f"it is measured in {figure.unit}")
     if not figure.steady:
         return Judgement(limit=limit, value=figure.value, met=False, reason="steady state was not achieved")
-    met = limit.met_by(figure.value)
-    return Judgement(limit=limit, value=figure.value, met=met, reason="" if met else _missed(figure.value, limit))
+    met = limit.is_met_by(figure.value)
+    return Judgement(limit=limit, value=figure.value, met=met, reason="" if met else _violation(figure.value, limit))
 
 
-def _missed(value: float, limit: Limit) -> str:
+def _violation(value: float, limit: Limit) -> str:
     below = limit.minimum is not None and value < limit.minimum
     return "less than the minimum" if below else "more than the maximum"
 
 
-def require_met(found: Sequence[Judgement]) -> None:
+def require_met(checks: Sequence[Judgement]) -> None:
     """Raise LimitsMissed unless every limit is met."""
-    missed = [judgement for judgement in found if not judgement.met]
+    missed = [judgement for judgement in checks if not judgement.met]
     if missed:
         details = "; ".join(f"{judgement.limit.name}: {judgement.reason}" for judgement in missed)
-        raise LimitsMissed(missed=len(missed), total=len(found), details=details)
+        raise LimitsMissed(missed=len(missed), total=len(checks), details=details)
 
 
 def expected(spec: Spec, dut: Dut, assumptions: Assumptions) -> Mapping[str, str]:
-    """Return the names that a test may have a number by, whatever the drive does, and their units."""
+    """Return the names of all numbers that a test may have, whatever the drive does, and their units."""
     unknown = TestPlatform(
         hostname="",
         motherboard="",
@@ -112,32 +112,33 @@ def expected(spec: Spec, dut: Dut, assumptions: Assumptions) -> Mapping[str, str
     )
     names: dict[str, str] = {}
     for steady in (True, False):
-        folding = ResultBuilder(facts)
-        simulate(spec, dut, assumptions, folding.tee, steady=steady)
-        names |= units(folding.result(ending="finished", ending_detail="", finished=""))
+        builder = ResultBuilder(facts)
+        simulate(spec, dut, assumptions, builder.tee, steady=steady)
+        names |= units(builder.result(ending="finished", ending_detail="", finished=""))
     return names
 
 
-def _nearest(limit: Limit, known: Collection[str]) -> str | None:
-    """Return the name that is most like a limit's, with its metric if there is one: a profile has thousands."""
-    alike = [name for name in known if name.startswith(f"{limit.metric} ")]
-    return next(iter(get_close_matches(limit.name, alike or known, n=1)), None)
+def _nearest(limit: Limit, names: Collection[str]) -> str | None:
+    """Return the most similar name, with the same metric if possible: a profile has thousands of names."""
+    candidates = [name for name in names if name.startswith(f"{limit.metric} ")]
+    return next(iter(get_close_matches(limit.name, candidates or names, n=1)), None)
 
 
 def unmeasurable(limits: Sequence[Limit], names: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Give what is wrong with limits, each with its place, where tests have ``names`` of numbers with their units.
+    """Yield the mistakes of limits, each with its position.
 
-    A limit on another test is left to that one, but where there are several.
+    ``names`` are the names and units of the numbers by test.  If it has only one test, limits on other tests are
+    ignored.
     """
-    for place, limit in enumerate(limits, start=1):
-        known = names.get(limit.test)
-        if known is None:
+    for position, limit in enumerate(limits, start=1):
+        units_by_name = names.get(limit.test)
+        if units_by_name is None:
             if len(names) > 1:
-                yield f"limit {place}.test: {limit.test!r}: expected a test that is run, {', '.join(names)}"
+                yield f"limit {position}.test: {limit.test!r}: expected a test that is run, {', '.join(names)}"
             continue
-        meant = limit.name if limit.name in known else _nearest(limit, known)
-        if limit.name not in known:
-            like = f", as {meant!r}" if meant else ""
-            yield f"limit {place}: {limit.name!r}: expected a number that {limit.test} measures{like}"
-        if meant and limit.unit != known[meant]:
-            yield f"limit {place}.unit: {limit.unit!r}: expected {known[meant]!r} for {meant!r}"
+        name = limit.name if limit.name in units_by_name else _nearest(limit, units_by_name)
+        if limit.name not in units_by_name:
+            example = f", such as {name!r}" if name else ""
+            yield f"limit {position}: {limit.name!r}: expected a number that {limit.test} measures{example}"
+        if name and limit.unit != units_by_name[name]:
+            yield f"limit {position}.unit: {limit.unit!r}: expected {units_by_name[name]!r} for {name!r}"

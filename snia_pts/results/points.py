@@ -1,4 +1,4 @@
-"""A stimulus, and what was measured of it, by the names that they have wherever the suite writes data."""
+"""Stimuli and their measurements, with the names that they have in all output formats."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..procedures.profile import points as profile_points
 from ..spec import ProfileSpec, Scalar
 from .result import Loop, TestResult
 
-_SYNC = {"half_sync_us": 50.0, "two_nines_sync_us": 99.0, "three_nines_sync_us": 99.9}
+_SYNC = {"median_sync_us": 50.0, "two_nines_sync_us": 99.0, "three_nines_sync_us": 99.9}
 _NINES = ("three_nines_response_us", "four_nines_response_us", "five_nines_response_us")
 
 
 def stimulus_attributes(stimulus: Stimulus) -> Mapping[str, object]:
-    """Return a stimulus by the names of result.xml; None where something is as usual.
+    """Return a stimulus with the names of result.xml; None for default values.
 
-    A mix of sizes and a skew are lists of ``bytes:percent`` and of ``percent of accesses:percent of range``.
+    A size mix is a list of ``bytes:percent``, a skew a list of ``percent of accesses:percent of range``.
     """
     skew = " ".join(f"{zone.access_percent}:{zone.range_percent}" for zone in stimulus.skew)
     return {
@@ -50,138 +50,143 @@ def stimulus_attributes(stimulus: Stimulus) -> Mapping[str, object]:
     }
 
 
-def sizes(found: BlockSize | None) -> Mapping[str, object]:
-    """Return a block size, or the shares of a mix, by their names; None is no size."""
-    if found is None or isinstance(found, int):
-        return {"block_size_bytes": found, "block_mix": None}
-    shares = " ".join(f"{share.size_bytes}:{share.percent}" for share in found)
+def sizes(size: BlockSize | None) -> Mapping[str, object]:
+    """Return a block size, or the shares of a mix, with their names; None if there is no size."""
+    if size is None or isinstance(size, int):
+        return {"block_size_bytes": size, "block_mix": None}
+    shares = " ".join(f"{share.size_bytes}:{share.percent}" for share in size)
     return {"block_size_bytes": None, "block_mix": shares}
 
 
 def window_points(loop: Loop) -> Iterator[tuple[Stimulus, Mapping[str, float | None]]]:
-    """Give every point of a loop with its means over the window, by their names in result.xml."""
-    keyed = [measured.by(_place) for measured in loop.window_rounds]
+    """Yield every point of a loop with its means over the window, with the names of result.xml."""
+    keyed = [measured.keyed_by(_without_start) for measured in loop.window_rounds]
     for stimulus in keyed[0] if keyed else ():
         yield stimulus, _means([points[stimulus] for points in keyed])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repeated:
-    """A point of a profile: its name, its stimulus, where it lies on the axes, its figures by their names."""
+class RepeatedPoint:
+    """A point of a profile: name, stimulus, axis values, and figures with their names."""
 
     name: str
     stimulus: Stimulus
-    place: Mapping[str, Scalar]
+    axis_values: Mapping[str, Scalar]
     figures: Mapping[str, int | float | None]
 
 
-def repeated_points(result: TestResult) -> Iterator[Repeated]:
-    """Give every point of a profile's run with what it comes to over all complete repeats."""
+def repeated_points(result: TestResult) -> Iterator[RepeatedPoint]:
+    """Yield every point of a profile's run, with its figures over all complete repeats."""
     spec = result.facts.spec
     if not isinstance(spec, ProfileSpec):
         return
-    places = {point.name: point.place for point in profile_points(spec, result.facts.dut)}
+    axis_values = {point.name: point.axis_values for point in profile_points(spec, result.facts.dut)}
     for loop in result.loops:
-        measured = [each for counted in result.counted(loop) for each in counted.measurements]
+        measured = [point for turn in result.evaluated_rounds(loop) for point in turn.measurements]
         if measured:
             figures = {
                 "repeats": len(measured),
                 **_means(measured),
-                **_repeated(measured),
+                **_repeat_figures(measured),
                 "host_limited": result.host_limited(measured),
             }
-            yield Repeated(
-                name=loop.part, stimulus=measured[0].stimulus, place=places.get(loop.part, {}), figures=figures
+            yield RepeatedPoint(
+                name=loop.part,
+                stimulus=measured[0].stimulus,
+                axis_values=axis_values.get(loop.part, {}),
+                figures=figures,
             )
 
 
-def _repeated(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
-    """What is told of a profile's point besides: how far repeats lie apart, sides of a mix, synchronizing calls."""
-    rates, mixed = [each.iops for each in measured], 0 < measured[0].stimulus.read_percent < 100
-    half, most = percentiles_response_us(measured, (50.0, 99.0))
+def _repeat_figures(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
+    """Return more figures of a profile's point: spread of the repeats, reads and writes, synchronizing calls."""
+    rates, mixed = [point.iops for point in measured], 0 < measured[0].stimulus.read_percent < 100
+    median, two_nines = percentiles_response_us(measured, (50.0, 99.0))
     rates = [rate for rate in rates if math.isfinite(rate)] or [math.nan]
-    synced = [each.sync for each in measured if each.sync is not None]
-    calls = sum(each.calls for each in synced)
+    sync_times = [point.sync for point in measured if point.sync is not None]
+    calls = sum(sync.calls for sync in sync_times)
     return {
-        "least_iops": finite_or_none(min(rates)),
-        "greatest_iops": finite_or_none(max(rates)),
+        "minimum_iops": finite_or_none(min(rates)),
+        "maximum_iops": finite_or_none(max(rates)),
         "spread_percent": spread_percent(measured),
-        "read_iops": finite_or_none(mean(each.read.iops for each in measured)) if mixed else None,
-        "write_iops": finite_or_none(mean(each.write.iops for each in measured)) if mixed else None,
-        "half_response_us": half,
-        "two_nines_response_us": most,
+        "read_iops": finite_or_none(mean(point.read.iops for point in measured)) if mixed else None,
+        "write_iops": finite_or_none(mean(point.write.iops for point in measured)) if mixed else None,
+        "median_response_us": median,
+        "two_nines_response_us": two_nines,
         "sync_calls": calls or None,
-        "average_sync_us": math.fsum(each.calls * each.mean_ns for each in synced) / calls / 1000 if calls else None,
+        "average_sync_us": math.fsum(sync.calls * sync.mean_ns for sync in sync_times) / calls / 1000
+        if calls
+        else None,
         **{name: sync_percentile_us(measured, percent) if calls else None for name, percent in _SYNC.items()},
-        "maximum_sync_us": max(each.max_ns for each in synced) / 1000 if calls else None,
+        "maximum_sync_us": max(sync.max_ns for sync in sync_times) / 1000 if calls else None,
     }
 
 
 def spread_percent(measured: Sequence[Measurement]) -> float | None:
-    """Return the difference between the greatest and the least IOPS of ``measured`` in percent of their mean.
+    """Return the difference of maximum and minimum IOPS of ``measured`` in percent of their mean.
 
-    None of one measurement, of one too short for a rate, and where the difference is less than the resolution of the
+    None for a single measurement, for one too short for a rate, and for a difference below the resolution of the
     engine's clock: 1 ms of the shortest measurement.
     """
-    rates, told = [each.iops for each in measured], any(each.told is not None for each in measured)
-    middle = mean(rates)
-    if len(rates) < 2 or not middle > 0:
+    rates = [point.iops for point in measured]
+    average = mean(rates)
+    if len(rates) < 2 or not average > 0:
         return None
-    spread, shortest_ms = 100 * (max(rates) - min(rates)) / middle, min(each.runtime_ms for each in measured)
-    return spread if told or spread * shortest_ms >= 100 else None
+    spread, shortest_ms = 100 * (max(rates) - min(rates)) / average, min(point.runtime_ms for point in measured)
+    return spread if any(point.reported is not None for point in measured) or spread * shortest_ms >= 100 else None
 
 
-def _place(stimulus: Stimulus) -> Stimulus:
-    """The same point of every round: a sequential stream begins elsewhere in each."""
+def _without_start(stimulus: Stimulus) -> Stimulus:
+    """Return the stimulus without its start: a sequential stream starts at another offset in each round."""
     return replace(stimulus, start_bytes=0)
 
 
 def _means(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
-    """The figures of a point over a window; response times are of all its I/Os together."""
-    greatest = [each.maximum_response_us for each in measured]
-    busy = [each.host_cpu_percent for each in measured if each.host_cpu_percent is not None]
+    """Return the figures of a point over a window; response times are those of all its I/Os together."""
+    maxima = [point.maximum_response_us for point in measured]
+    cpu_loads = [point.host_cpu_percent for point in measured if point.host_cpu_percent is not None]
     return {
-        "iops": finite_or_none(mean(each.iops for each in measured)),
-        "mb_per_second": finite_or_none(mean(each.mb_per_second for each in measured)),
+        "iops": finite_or_none(mean(point.iops for point in measured)),
+        "mb_per_second": finite_or_none(mean(point.mb_per_second for point in measured)),
         "average_response_us": finite_or_none(average_response_us(measured)),
-        "maximum_response_us": finite_or_none(max(greatest)),
-        "mean_maximum_response_us": finite_or_none(mean(greatest)),
+        "maximum_response_us": finite_or_none(max(maxima)),
+        "mean_maximum_response_us": finite_or_none(mean(maxima)),
         **percentiles(measured),
-        "host_cpu_percent": mean(busy) if len(busy) == len(measured) else None,
+        "host_cpu_percent": mean(cpu_loads) if len(cpu_loads) == len(measured) else None,
     }
 
 
 def finite_or_none(value: float) -> float | None:
-    """Return a number; None for what is none."""
+    """Return the number, or None for nan and infinity."""
     return value if math.isfinite(value) else None
 
 
 def dut_attributes(dut: Dut) -> Mapping[str, object]:
-    """Return a device by the names of result.xml; None is a size that it does not tell."""
-    told = asdict(dut)
-    del told["array"]  # which has parts of its own
-    return {name: told[name] or None if name.endswith("_bytes") else told[name] for name in told}
+    """Return a device with the names of result.xml; sizes that it does not report are None."""
+    values = asdict(dut)
+    del values["array"]  # The array has elements of its own.
+    return {name: value or None if name.endswith("_bytes") else value for name, value in values.items()}
 
 
 def whole_bytes_or_none(value: float) -> int | None:
-    """Return an amount of whole bytes; None where nobody counted them."""
+    """Return an amount in whole bytes; None if it was not counted."""
     return int(value) if math.isfinite(value) else None
 
 
 def transfers(measurement: Measurement) -> Mapping[str, int | None]:
-    """Return the counts and times of reads and writes, by their names in result.xml; None where nobody counted them."""
+    """Return counts and times of reads and writes with the names of result.xml; None if they were not counted."""
     sides = (("read", measurement.read), ("write", measurement.write))
-    found = {
+    values = {
         f"{name}_{what}": value
         for name, side in sides
         for what, value in (("ios", side.ios), ("bytes", side.transferred_bytes), ("runtime_ms", side.runtime_ms))
     }
-    return found if measurement.told is None else dict.fromkeys(found)
+    return values if measurement.reported is None else dict.fromkeys(values)
 
 
 def percentiles(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
-    """Return the confidence levels of merged bins in us, by their names in result.xml; None where I/Os are too few.
+    """Return the confidence levels in us, with the names of result.xml; None if there are too few I/Os.
 
-    None is above the greatest response time, which is known exactly.
+    They come from merged bins.  No value exceeds the maximum response time, which is known exactly.
     """
     return dict(zip(_NINES, percentiles_response_us(measured, NINES), strict=True))

@@ -22,7 +22,7 @@ from ..lab.host.calibration import Calibration
 from ..lab.host.conditions import Conditions, conditions_applied, foreseen, put_back
 from ..lab.host.configurator import HostConfigurator, medium
 from ..lab.laboratory import Laboratory, target_deviations
-from ..lab.link_speed import supposed_speed
+from ..lab.link_speed import assumed_speed
 from ..lab.process.program import Tick, find
 from ..lab.purge import NONE, Purger
 from ..lab.settings.write_cache import WriteCache
@@ -76,7 +76,7 @@ class DeviceSetup:
 
     def speed(self, spec: Spec) -> AssumedSpeed:
         """See TargetSetup."""
-        return supposed_speed(self.dut(spec))
+        return assumed_speed(self.dut(spec))
 
     def _read_dut(self) -> Dut:
         try:

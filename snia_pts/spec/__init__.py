@@ -1,6 +1,6 @@
-"""The standard's words as values: what a specification is made of, checked.
+"""The types of specifications, which validate their values.
 
-The numbers stand in ``specs/``, each with its clause; ``specfile`` reads them into these types.
+The numbers are in ``specs/``, each with its clause; ``spec.reader`` reads them into these types.
 """
 
 from .kinds import (
@@ -17,9 +17,9 @@ from .kinds import (
     ThroughputSpec,
     WriteSaturationSpec,
     loop_rule,
-    most_rounds,
+    max_rounds,
     settling_rule,
-    staged,
+    host_setting_names,
 )
 from .profile import HOST_SETTINGS, WHOLE, Axis, ProfileSpec, Scalar, Workload
 from .sections import (
@@ -101,7 +101,7 @@ __all__ = [
     "WriteSaturationSpec",
     "default_of",
     "loop_rule",
-    "most_rounds",
+    "max_rounds",
     "settling_rule",
-    "staged",
+    "host_setting_names",
 ]

@@ -1,4 +1,4 @@
-"""This suite's own definitions of what the standard leaves open: the numbers of ``specs/definitions.toml``."""
+"""This suite's definitions where the standard has none: the types of ``specs/definitions.toml``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Part = Annotated[float, Gt(0), Le(100)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """The end of a continuous stimulus: the last ``seconds``, and no more than ``percent`` of it."""
+    """The end of a continuous stimulus: its last ``seconds``, but at most ``percent`` of it."""
 
     __pydantic_config__ = STRICT
     seconds: Seconds
@@ -23,9 +23,9 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryRule:
-    """Recovered is what lies within the tolerance of its reference, and stays so to the end, for the dwell at least.
+    """Values have recovered when they are within the tolerance of their reference until the end, at least for the dwell.
 
-    The dwell is ``dwell_seconds``, and no more than ``dwell_percent`` of what was measured.
+    The dwell is ``dwell_seconds``, but at most ``dwell_percent`` of the measured time.
     """
 
     __pydantic_config__ = STRICT
@@ -34,33 +34,33 @@ class RecoveryRule:
     dwell_percent: Part
 
     def dwell(self, measured_seconds: float) -> float:
-        """Return the dwell of a measurement of so many seconds, in seconds."""
+        """Return the dwell, in seconds, for a measurement of ``measured_seconds``."""
         return min(self.dwell_seconds, self.dwell_percent / 100 * measured_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsistencyRule:
-    """When the samples at the end have a spread: ``fewest_samples``, without a trend.
+    """When the spread of the samples at the end is stated: at least ``minimum_samples``, and no trend.
 
-    A trend is a fitted line that rises or falls by more than ``trend_percent`` of the mean, or a significant order of
-    the means of ``trend_parts`` parts (Mann-Kendall test).
+    There is a trend if the fitted line rises or falls by more than ``trend_percent`` of the mean, or if the means of
+    ``trend_parts`` parts have a significant order (Mann-Kendall test).
     """
 
     __pydantic_config__ = STRICT
-    fewest_samples: Annotated[int, Ge(2), Le(1024)]
+    minimum_samples: Annotated[int, Ge(2), Le(1024)]
     even_percent: Part
     trend_percent: Part
     trend_parts: Annotated[int, Ge(5), Le(1024)]
     trend_significance_percent: Annotated[float, Gt(0), Lt(50)]
 
     def __post_init__(self) -> None:
-        if self.fewest_samples < self.trend_parts:
-            raise ValueError("fewest_samples of trend_parts at least")
+        if self.minimum_samples < self.trend_parts:
+            raise ValueError("minimum_samples of at least trend_parts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPointRule:
-    """How certain it must be that another run chooses the same operating point."""
+    """The confidence required to state that another run chooses the same operating point."""
 
     __pydantic_config__ = STRICT
     confidence_percent: Annotated[float, Ge(50), Lt(100)]
@@ -68,15 +68,15 @@ class OperatingPointRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlySteadyState:
-    """A steady state after fewer than ``few_fills`` fills of the ActiveRange is named in the verdict."""
+    """The verdict mentions a steady state after fewer than ``early_fills`` fills of the ActiveRange."""
 
     __pydantic_config__ = STRICT
-    few_fills: Annotated[float, Gt(0), Le(1024)]
+    early_fills: Annotated[float, Gt(0), Le(1024)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
-    """All of them, by the tables of the file."""
+    """All definitions, one field for each table of the file."""
 
     __pydantic_config__ = STRICT
     end: End

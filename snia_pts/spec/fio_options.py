@@ -1,17 +1,18 @@
-"""fio's options that a profile may set: those that shape I/O, and name no file, program or address.
+"""The fio options that a profile may set: options that shape I/O, and name no file, program or address.
 
-Where and how long a workload runs, with which block size, threads and depth, is told in the standard's words; what the
-numbers rest on (a new seed each time, all response times, the target's path) is the suite's.
+The range, duration, block size, threads and queue depth of a workload are keys of the profile, in the terms of the
+standard.  Options on which the results depend (a new seed each time, all response times, the target's path) are set by
+the suite.
 """
 
 from __future__ import annotations
 
 import re
 
-#: I/O engines that do what they are told on the target, and only there.
+#: I/O engines that perform real I/O on the target, and only there.
 ENGINES = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap"})
-#: Those that wait for each I/O: a thread of theirs has one outstanding, whatever it is told.
-WAITING = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
+#: Engines that wait for each I/O: each thread has one outstanding I/O, whatever the queue depth.
+SYNCHRONOUS_ENGINES = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
 ALLOWED = frozenset(
     {
         "ioengine",
@@ -80,47 +81,47 @@ ALLOWED = frozenset(
         "lockmem",
     }
 )
-#: Why an option is not for profiles, where somebody may well try it.
-_INSTEAD = {
-    "bs": "the workload's block_size tells it",
-    "blocksize": "the workload's block_size tells it",
+#: Why a profile may not set an option, for options that an operator is likely to try.
+_REJECTED = {
+    "bs": "use the workload's block_size",
+    "blocksize": "use the workload's block_size",
     "bssplit": "a workload has one block size",
     "bsrange": "a workload has one block size",
     "bs_unaligned": "a workload has one block size",
     "bs_is_seq_rand": "a workload has one block size",
-    "rw": "access, read_percent and order tell it",
-    "readwrite": "access, read_percent and order tell it",
-    "rwmixread": "the workload's read_percent tells it",
-    "rwmixwrite": "the workload's read_percent tells it",
-    "numjobs": "the workload's thread_count tells it",
-    "iodepth": "the workload's queue_depth tells it",
-    "size": "the workload's range tells it",
-    "filesize": "the workload's range tells it",
-    "io_size": "the workload's range tells it",
-    "offset": "a workload's range begins at the target's beginning",
-    "runtime": "the workload's seconds tell it",
-    "time_based": "the workload's seconds tell it",
-    "ramp_time": "the workload's ramp_seconds tell it",
-    "filename": "the target is told on the command line",
-    "directory": "the target is told on the command line",
-    "ioscheduler": "an axis with the key host.scheduler sets it, looks whether it took, and puts it back",
+    "rw": "use access, read_percent and order",
+    "readwrite": "use access, read_percent and order",
+    "rwmixread": "use the workload's read_percent",
+    "rwmixwrite": "use the workload's read_percent",
+    "numjobs": "use the workload's thread_count",
+    "iodepth": "use the workload's queue_depth",
+    "size": "use the workload's range",
+    "filesize": "use the workload's range",
+    "io_size": "use the workload's range",
+    "offset": "a workload's range starts at the beginning of the target",
+    "runtime": "use the workload's seconds",
+    "time_based": "use the workload's seconds",
+    "ramp_time": "use the workload's ramp_seconds",
+    "filename": "the target is given on the command line",
+    "directory": "the target is given on the command line",
+    "ioscheduler": "use an axis with the key host.scheduler, which sets, verifies and restores it",
     "fsync_on_close": "end_fsync does the same",
-    "latency_target": "fio would change the queue depth, which the workload tells",
-    "gtod_reduce": "without response times there is nothing to judge",
-    "verify": "the suite measures, and verifies not",
+    "latency_target": "fio would change the queue depth, which the workload sets",
+    "gtod_reduce": "response times are required",
+    "verify": "the suite measures and does not verify data",
     "group_reporting": "the suite always reports all threads together",
-    "disable_lat": "without response times there is nothing to judge",
-    "disable_clat": "without response times there is nothing to judge",
+    "disable_lat": "response times are required",
+    "disable_clat": "response times are required",
 }
-#: What the suite itself reads: whether the page cache is in the way, and whether repeats go to the same places.
+#: Options that the suite evaluates: whether I/O uses the page cache, and whether repeats use the same offsets.
 _SWITCHES = frozenset({"direct", "buffered", "randrepeat"})
 _VALUE = re.compile(r"[A-Za-z0-9_.,:%+*=/-]{1,200}")
 
 
-def refused(option: str, value: object) -> str:
-    """Return why an option of fio may not have a value in a profile; nothing when it may."""
+def rejection_reason(option: str, value: object) -> str:
+    """Return why a profile may not set a fio option to a value; empty if it may."""
     if option not in ALLOWED:
-        return _INSTEAD.get(option, "no option that a profile may set (docs/profiles.rst lists those)")
+        return _REJECTED.get(option, "a profile may not set this option (docs/profiles.rst lists the allowed ones)")
     if option == "ioengine" and value not in ENGINES:
         return f"expected an I/O engine of {', '.join(sorted(ENGINES))}, not {value!r}"
     if option in _SWITCHES and value not in (0, 1, "0", "1"):
@@ -130,6 +131,6 @@ def refused(option: str, value: object) -> str:
     return ""
 
 
-def spoken(value: object) -> str:
-    """Return a value as fio reads it."""
+def fio_value(value: object) -> str:
+    """Return a value in the format of a fio job file."""
     return str(int(value)) if isinstance(value, bool) else str(value)

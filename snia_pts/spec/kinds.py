@@ -1,4 +1,4 @@
-"""The specification of every test: which sections it has, and that they fit together."""
+"""The specification type of every test: its sections, and checks that they are consistent."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from annotated_types import MinLen
 
 from .profile import ProfileSpec
 from .sections import (
-    MOST_POINTS,
+    MAX_POINTS,
     STRICT,
     AccessGroups,
     Choice,
     Conditioning,
     DemandConditioning,
-    Demanded,
+    HasDemand,
     DemandLoop,
     DemandPreconditioning,
     DemandSetup,
@@ -35,14 +35,14 @@ from .sections import (
     SteadyStateRule,
     Tracked,
     WaitStates,
-    bounded,
-    unrepeated,
+    require_at_most,
+    require_unique,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestSpec:
-    """What the specification of every test begins with."""
+    """The common fields of the specifications of all tests."""
 
     __pydantic_config__ = STRICT
     test: str
@@ -55,12 +55,12 @@ class TestSpec:
 
     @property
     def authority(self) -> str:
-        """What a run is held against; a difference from it is a Deviation."""
+        """What a run is compared with; a difference from it is a Deviation."""
         return "the standard"
 
     @property
     def caption(self) -> str:
-        """The test in words: ``IOPS test``."""
+        """The caption of the test: ``IOPS test``."""
         return f"{self.title} test"
 
 
@@ -75,36 +75,36 @@ class RoundsSpec(TestSpec):
     steady_state: SteadyStateRule
 
     @property
-    def wipc_demand(self) -> Demanded:
-        """Thread Count and Queue Depth of the preconditioning: the test's own, unless that has others."""
+    def wipc_demand(self) -> HasDemand:
+        """Thread Count and Queue Depth of the preconditioning: those of the test, unless the preconditioning has its own."""
         return self.setup
 
     def __post_init__(self) -> None:
-        _enough("rounds", self.rounds.maximum, self.steady_state)
+        _require_window_fits("rounds", self.rounds.maximum, self.steady_state)
         sizes = {} if self.test == "throughput" else {"block_size_kib": self.rounds.block_sizes_kib}
-        _tracks("steady_state", self.steady_state, read_percent=self.rounds.read_percents, **sizes)
+        _require_measured("steady_state", self.steady_state, read_percent=self.rounds.read_percents, **sizes)
 
 
-def _enough(section: str, maximum: int, rule: SteadyStateRule) -> None:
+def _require_window_fits(section: str, maximum: int, rule: SteadyStateRule) -> None:
     if maximum < rule.window_rounds:
         ruling = "settling" if isinstance(rule, SampledSteadyStateRule) else "steady_state"
         raise ValueError(f"{section}.maximum of at least {ruling}.window_rounds ({rule.window_rounds})")
 
 
-def _sampled(samples: str, sample_seconds: float, lasting: Mapping[str, float]) -> None:
-    """Raise ValueError when a stimulus is shorter than a sample of it."""
-    for key, seconds in lasting.items():
+def _require_sample_fits(samples: str, sample_seconds: float, durations: Mapping[str, float]) -> None:
+    """Raise ValueError if a stimulus is shorter than one of its samples."""
+    for key, seconds in durations.items():
         if seconds < sample_seconds:
             raise ValueError(f"{key} of at least {samples} ({sample_seconds:g})")
 
 
-def _tracks(section: str, rule: SteadyStateRule, **measured: Sequence[float]) -> None:
-    """Raise ValueError when a tracked variable is not just one of the points that are measured."""
+def _require_measured(section: str, rule: SteadyStateRule, **measured: Sequence[float]) -> None:
+    """Raise ValueError if a tracked variable does not identify exactly one of the measured points."""
     keys = [field.name for field in fields(Tracked) if field.name != "metric"]
     for tracked in rule.tracked:
         if any(getattr(tracked, key) not in measured.get(key, (None,)) for key in keys):
-            given = " and ".join(["metric", *measured])
-            raise ValueError(f"each of {section}.tracked to give {given} of a point that is measured, nothing else")
+            required = " and ".join(["metric", *measured])
+            raise ValueError(f"each of {section}.tracked to have only {required}, of a measured point")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,14 +118,14 @@ class IopsSpec(RoundsSpec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThroughputSpec(RoundsSpec):
-    """The throughput test (PTS 2.0.2 chapter 8): each block size a test of its own."""
+    """The throughput test (PTS 2.0.2 chapter 8): a separate test for each block size."""
 
     __pydantic_config__ = STRICT
     test: Literal["throughput"]
     preconditioning: DemandPreconditioning
 
     @property
-    def wipc_demand(self) -> Demanded:
+    def wipc_demand(self) -> HasDemand:
         return self.preconditioning
 
 
@@ -139,7 +139,7 @@ class LatencySpec(RoundsSpec):
     histogram: ResponseHistogram | None = None
 
     @property
-    def wipc_demand(self) -> Demanded:
+    def wipc_demand(self) -> HasDemand:
         return self.preconditioning
 
 
@@ -154,10 +154,10 @@ class PatternSpec(TestSpec):
 
     def __post_init__(self) -> None:
         names = [pattern.name for pattern in self.patterns]
-        unrepeated(patterns=names)
+        require_unique(patterns=names)
         if self.stimulus.name not in names:
             raise ValueError(f"stimulus.name to be one of {', '.join(names)}, not {self.stimulus.name}")
-        _tracks("settling", self.settling)
+        _require_measured("settling", self.settling)
 
     @property
     def pattern(self) -> Pattern:
@@ -177,10 +177,10 @@ class WriteSaturationSpec(PatternSpec):
 
     def __post_init__(self) -> None:
         PatternSpec.__post_init__(self)
-        lasting = {"saturation.seconds": self.saturation.seconds}
-        _sampled("settling.sample_seconds", self.settling.sample_seconds, lasting)
+        durations = {"saturation.seconds": self.saturation.seconds}
+        _require_sample_fits("settling.sample_seconds", self.settling.sample_seconds, durations)
         samples = self.saturation.seconds / self.settling.sample_seconds
-        bounded(samples / self.settling.stride_samples, MOST_POINTS, "samples that stand for rounds")
+        require_at_most(samples / self.settling.stride_samples, MAX_POINTS, "samples that stand for rounds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,9 +195,9 @@ class HostIdleSpec(PatternSpec):
 
     def __post_init__(self) -> None:
         PatternSpec.__post_init__(self)
-        _enough("conditioning", self.conditioning.maximum, self.settling)
-        lasting = {"wait_states.access_c_seconds": self.wait_states.access_c_seconds}
-        _sampled("wait_states.access_c_sample_seconds", self.wait_states.access_c_sample_seconds, lasting)
+        _require_window_fits("conditioning", self.conditioning.maximum, self.settling)
+        durations = {"wait_states.access_c_seconds": self.wait_states.access_c_seconds}
+        _require_sample_fits("wait_states.access_c_sample_seconds", self.wait_states.access_c_sample_seconds, durations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,8 +210,8 @@ class CrossStimulusSpec(TestSpec):
 
     def __post_init__(self) -> None:
         steps = enumerate(self.groups.sequence, start=1)
-        lasting = {f"groups.sequence {place}.seconds": each.seconds for place, each in steps}
-        _sampled("groups.sample_seconds", self.groups.sample_seconds, lasting)
+        durations = {f"groups.sequence {number}.seconds": group.seconds for number, group in steps}
+        _require_sample_fits("groups.sample_seconds", self.groups.sample_seconds, durations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,15 +227,15 @@ class DemandSpec(PatternSpec):
 
     def __post_init__(self) -> None:
         PatternSpec.__post_init__(self)
-        _enough("conditioning", self.conditioning.maximum, self.settling)
-        _enough("demand", self.demand.maximum, self.steady_state)
-        lasting = {
+        _require_window_fits("conditioning", self.conditioning.maximum, self.settling)
+        _require_window_fits("demand", self.demand.maximum, self.steady_state)
+        durations = {
             "demand.pre_write_seconds": self.demand.pre_write_seconds,
             "operating_points.pre_write_seconds": self.operating_points.pre_write_seconds,
         }
-        _sampled("settling.sample_seconds", self.settling.sample_seconds, lasting)
+        _require_sample_fits("settling.sample_seconds", self.settling.sample_seconds, durations)
         counts = {"thread_count": self.demand.thread_counts, "queue_depth": self.demand.queue_depths}
-        _tracks("steady_state", self.steady_state, **counts)
+        _require_measured("steady_state", self.steady_state, **counts)
 
 
 Standard = IopsSpec | ThroughputSpec | LatencySpec | WriteSaturationSpec | HostIdleSpec | CrossStimulusSpec | DemandSpec
@@ -255,22 +255,22 @@ SPEC_TYPES: Mapping[str, type[Standard]] = {
 
 
 def loop_rule(spec: Spec) -> SteadyStateRule | None:
-    """Return the rule by which a test's rounds are judged; None for a test without rounds."""
+    """Return the steady state rule of a test's rounds; None for a test without rounds."""
     return spec.steady_state if isinstance(spec, RoundsSpec | DemandSpec) else None
 
 
-def most_rounds(spec: Spec) -> int | None:
-    """Return how many rounds a test's loop has at most; None for a test without rounds."""
+def max_rounds(spec: Spec) -> int | None:
+    """Return the maximum number of rounds of a test's loop; None for a test without rounds."""
     if isinstance(spec, DemandSpec):
         return spec.demand.maximum
     return spec.rounds.maximum if isinstance(spec, RoundsSpec) else None
 
 
 def settling_rule(spec: Spec) -> SampledSteadyStateRule | None:
-    """Return the rule by which the samples of a test's continuous stimulus are judged; None for a test without."""
+    """Return the steady state rule of the samples of a test's continuous stimulus; None for a test without one."""
     return spec.settling if isinstance(spec, PatternSpec) else None
 
 
-def staged(spec: Spec) -> tuple[str, ...]:
-    """Return the names of the host's settings that a run goes through; none but in a profile."""
+def host_setting_names(spec: Spec) -> tuple[str, ...]:
+    """Return the names of the host settings that a profile varies; empty for a test of the standard."""
     return tuple(axis.setting for axis in spec.axis if axis.setting) if isinstance(spec, ProfileSpec) else ()

@@ -1,4 +1,4 @@
-"""What a buyer or a datasheet asks of a test's numbers: read from a file, every mistake of which is told at once."""
+"""Limits that a buyer or a datasheet sets for the results of a test, read from a file; all errors are reported at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, MinLen
 
 from ..errors import SpecError
-from .toml_file import Mistakes, mistaken, read_file
+from .toml_file import Mistakes, spec_error, read_file
 
 _WHAT = "The file of limits"
 _REMEDY = "Correct the file; docs/usage.rst shows one."
@@ -22,9 +22,9 @@ TestName = Literal["iops", "throughput", "latency", "wsat", "hir", "xsr", "compo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A key figure's least and greatest value: metric, where it is measured and unit are those of the key figure.
+    """The minimum and the maximum of a key figure; metric, point (``at``) and unit are those of the key figure.
 
-    Just one of ``minimum`` and ``maximum`` may be left out.  ``tolerance_percent`` of a bound widens it.
+    At most one of ``minimum`` and ``maximum`` may be omitted.  ``tolerance_percent`` of a bound widens it.
     """
 
     __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}
@@ -48,18 +48,18 @@ class Limit:
         return f"{self.metric} at {self.at}"
 
     @property
-    def least(self) -> float:
-        """The minimum less the tolerance; minus infinity where there is no minimum."""
+    def lower_bound(self) -> float:
+        """The minimum minus the tolerance; minus infinity if there is no minimum."""
         return -inf if self.minimum is None else self.minimum - self.tolerance_percent / 100 * abs(self.minimum)
 
     @property
-    def most(self) -> float:
-        """The maximum plus the tolerance; infinity where there is no maximum."""
+    def upper_bound(self) -> float:
+        """The maximum plus the tolerance; infinity if there is no maximum."""
         return inf if self.maximum is None else self.maximum + self.tolerance_percent / 100 * abs(self.maximum)
 
-    def met_by(self, value: float) -> bool:
-        """Tell whether a value keeps to it; one that lies on a bound does."""
-        return self.least <= value <= self.most
+    def is_met_by(self, value: float) -> bool:
+        """Return whether a value is within the limit, bounds included."""
+        return self.lower_bound <= value <= self.upper_bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,25 +69,25 @@ class _File:
     limit: Annotated[tuple[Limit, ...], MinLen(1)]
 
     def __post_init__(self) -> None:
-        if mistakes := tuple(repeated(self.limit)):
+        if mistakes := tuple(duplicate_bounds(self.limit)):
             raise Mistakes(*mistakes)
 
 
-def repeated(limits: Sequence[Limit]) -> Iterator[str]:
-    """Give what is wrong with limits whose bound one before has given already: nobody knows which is meant."""
-    asked: dict[tuple[str, str, str], int] = {}
-    for place, limit in enumerate(limits, start=1):
-        for bound in (each for each in ("minimum", "maximum") if getattr(limit, each) is not None):
-            first = asked.setdefault((limit.test, limit.name, bound), place)
-            if first != place:
-                yield f"limit {place}.{bound}: expected none, as limit {first} has that of {limit.name!r}"
+def duplicate_bounds(limits: Sequence[Limit]) -> Iterator[str]:
+    """Yield an error for each bound that an earlier limit already sets."""
+    indexes: dict[tuple[str, str, str], int] = {}
+    for index, limit in enumerate(limits, start=1):
+        for bound in (name for name in ("minimum", "maximum") if getattr(limit, name) is not None):
+            first = indexes.setdefault((limit.test, limit.name, bound), index)
+            if first != index:
+                yield f"limit {index}.{bound}: expected no second {bound} of {limit.name!r}; limit {first} has one"
 
 
 def read_limits(path: Path) -> tuple[Limit, ...]:
-    """Return the limits of a TOML file; raises SpecError, naming every mistake at once with key and value."""
+    """Return the limits of a TOML file; raises SpecError with all errors, each with key and value."""
     return read_file(path, _File, _WHAT, remedy=_REMEDY).limit
 
 
-def unmet(path: Path, mistakes: Sequence[str]) -> SpecError:
-    """Return the error of limits that nothing can meet, in a file of theirs or a profile."""
-    return mistaken(str(path), mistakes, "The file", remedy=_UNMET_REMEDY)
+def limits_error(path: Path, mistakes: Sequence[str]) -> SpecError:
+    """Return the error for limits that match no key figure, in a file of limits or a profile."""
+    return spec_error(str(path), mistakes, "The file", remedy=_UNMET_REMEDY)

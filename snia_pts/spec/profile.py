@@ -11,10 +11,10 @@ from annotated_types import Ge, Le, MaxLen, MinLen, Predicate
 
 from ..errors import UsageError
 from ..units import parse_size
-from .fio_options import WAITING, refused
+from .fio_options import SYNCHRONOUS_ENGINES, rejection_reason
 from .limits import Limit
-from .sections import MOST_POINTS, STRICT, Count, Line, Name, Percent, Seconds, bounded, unrepeated
-from .toml_file import Mistakes, checked
+from .sections import MAX_POINTS, STRICT, Count, Line, Name, Percent, Seconds, require_at_most, require_unique
+from .toml_file import Mistakes, validate
 
 #: What a setting of the host, or an option of fio, is given.
 Scalar = bool | int | float | str
@@ -72,9 +72,9 @@ class Workload:
             raise ValueError("ramp_seconds for a workload with seconds, and without samples")
         if self.sample_seconds is not None and (self.seconds or 0) < self.sample_seconds:
             raise ValueError("seconds of at least sample_seconds")
-        if mistakes := [f"fio.{each}: {why}" for each, value in self.fio.items() if (why := refused(each, value))]:
+        if mistakes := [f"fio.{each}: {why}" for each, value in self.fio.items() if (why := rejection_reason(each, value))]:
             raise Mistakes(*mistakes)
-        if self.queue_depth > 1 and (engine := self.fio.get("ioengine")) in WAITING:
+        if self.queue_depth > 1 and (engine := self.fio.get("ioengine")) in SYNCHRONOUS_ENGINES:
             raise ValueError(f"queue_depth 1 with ioengine {engine}, which waits for each I/O")
 
     @property
@@ -86,7 +86,7 @@ class Workload:
         """The bytes of its range; None for the whole target."""
         return None if self.range == WHOLE else parse_size(self.range)
 
-    def having(self, key: str, value: Scalar) -> Workload:
+    def with_axis_value(self, key: str, value: Scalar) -> Workload:
         """Return the workload with the value of an axis; raises ValueError where it cannot have it."""
         if key.startswith("fio."):
             return replace(self, fio={**self.fio, key.removeprefix("fio."): value})
@@ -125,7 +125,7 @@ class Axis:
     workloads: tuple[Label, ...] = ()
 
     def __post_init__(self) -> None:
-        unrepeated(values=[(type(value), value) for value in self.values], workloads=self.workloads)
+        require_unique(values=[(type(value), value) for value in self.values], workloads=self.workloads)
         room, _, name = self.key.partition(".")
         if self.setting:
             if name not in HOST_SETTINGS:
@@ -164,7 +164,7 @@ class ProfileSpec:
     """A workload profile.
 
     Its order: for each combination of host settings, ``repeats`` times, the axes from the first (outermost) on, the
-    workloads in each place.  A pass over a range that takes less than ``shortest_seconds`` is repeated with more
+    workloads in each place.  A pass over a range that takes less than ``minimum_seconds`` is repeated with more
     passes.  ``purge`` and ``fill`` say how the target is prepared once, before all: purged, and written over once,
     sequentially.
     """
@@ -176,7 +176,7 @@ class ProfileSpec:
     description: Annotated[str, MinLen(1), MaxLen(2000)]
     source: Line
     repeats: Annotated[int, Ge(1), Le(1000)] = 1
-    shortest_seconds: Annotated[float, Ge(0.1), Le(60)] = 0.1
+    minimum_seconds: Annotated[float, Ge(0.1), Le(60)] = 0.1
     purge: bool = False
     fill: bool = False
     write_cache: WriteCacheState = "as found"
@@ -186,7 +186,7 @@ class ProfileSpec:
 
     def __post_init__(self) -> None:
         names = [each.name for each in self.workload]
-        unrepeated(workload=names, axis=[each.key for each in self.axis])
+        require_unique(workload=names, axis=[each.key for each in self.axis])
         if any(each.test != self.test for each in self.limit):
             raise ValueError("limit of the profile, not of a test")
         for axis in self.axis:
@@ -195,7 +195,7 @@ class ProfileSpec:
         count = len(self.workload) * max(each.zones for each in self.workload) * self.repeats
         for axis in self.axis:
             count *= len(axis.values)
-        bounded(count, MOST_POINTS, "points in all repeats")
+        require_at_most(count, MAX_POINTS, "points in all repeats")
         left = {workload.name for workload, _ in self.cases()}  # ValueError where an axis does not go with a workload
         if lost := [name for name in names if name not in left]:
             raise ValueError(f"a range that holds a block of some size for workload {lost[0]}")
@@ -244,7 +244,7 @@ class ProfileSpec:
                 workload, place = plain, {}
                 for axis, value in zip(axes, values, strict=True):
                     if axis.of(plain):
-                        workload, place[axis.key] = workload.having(axis.key, value), value
+                        workload, place[axis.key] = workload.with_axis_value(axis.key, value), value
                 key = (plain.name, *place.items())
                 fits = workload.range_bytes is None or workload.block_size_bytes <= workload.range_bytes
                 if key not in told and (fits or "block_size" not in place):
@@ -270,7 +270,7 @@ def _mistakes(key: str, value: Scalar) -> list[str]:
     """Return what forbids a value of an axis over a key of workloads."""
     if isinstance(value, bool):
         return [f"{key}: {value!r}: expected neither true nor false"]
-    return checked(_Axial, {key: value})[1]
+    return validate(_Axial, {key: value})[1]
 
 
 def _size(key: str, text: str) -> None:

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from ..errors import UsageError
 from ..units import parse_size
 from . import WHOLE, Deviation, ProfileSpec, Scalar, Workload
-from .limits import repeated
+from .limits import duplicate_bounds
 from .profile import AXIS
-from .reader import SPECS, Specification, shown
-from .toml_file import checked, mistaken, read_toml
+from .reader import SPECS, Specification, format_value
+from .toml_file import validate, spec_error, read_toml
 
 Number = TypeVar("Number", int, float)
 PROFILES = SPECS / "profiles"
@@ -68,19 +68,19 @@ def _number(key: str, values: Mapping[str, str], kind: type[Number]) -> Number |
         raise UsageError(detail=f"{option} {values[key]}: not a number.", hint=f"For example {option} 3.") from None
 
 
-def shipped() -> tuple[str, ...]:
+def builtin_profiles() -> tuple[str, ...]:
     """Return the names of the profiles that come with the suite."""
     return tuple(sorted(path.stem for path in PROFILES.glob("*.toml")))
 
 
 def profile_path(name: str) -> Path:
     """Return the file of a profile: the suite's own by its name, any other by its path; raises UsageError."""
-    if name in shipped():
+    if name in builtin_profiles():
         return PROFILES / f"{name}.toml"
     if "/" in name or name.endswith(".toml"):
         return Path(name)
     raise UsageError(
-        detail=f"There is no profile {name!r}.", hint=f"Known: {', '.join(shipped())}; or the path of a file of yours."
+        detail=f"There is no profile {name!r}.", hint=f"Known: {', '.join(builtin_profiles())}; or the path of a file of yours."
     )
 
 
@@ -92,20 +92,20 @@ def read_profile(name: str, changes: Changes | None = None) -> Specification:
     path = profile_path(name)
     table = read_toml(path, _WHAT, remedy=_REMEDY)
     if table.pop("format", None) != 1:
-        raise mistaken(str(path), ["format: expected 1 (this suite reads no other)"], _WHAT, remedy=_REMEDY)
+        raise spec_error(str(path), ["format: expected 1 (this suite reads no other)"], _WHAT, remedy=_REMEDY)
     if "name" not in table and not _NAME.fullmatch(path.stem):
         mistake = "name: expected this key, of a-z, 0-9 and -, as the file's own name has others"
-        raise mistaken(str(path), [mistake], _WHAT, remedy=_REMEDY)
+        raise spec_error(str(path), [mistake], _WHAT, remedy=_REMEDY)
     table = {"name": path.stem, **table}
     if isinstance(limits := table.get("limit"), list):
         table["limit"] = [{"test": "profile", **each} if isinstance(each, dict) else each for each in limits]
-    spec, mistakes = checked(ProfileSpec, table)
-    mistakes += repeated(spec.limit) if spec else ()
+    spec, mistakes = validate(ProfileSpec, table)
+    mistakes += duplicate_bounds(spec.limit) if spec else ()
     if spec is None or mistakes:
-        raise mistaken(str(path), mistakes, _WHAT, remedy=_REMEDY)
-    wanted, mistakes = checked(ProfileSpec, _changed(table, changes or Changes()))
+        raise spec_error(str(path), mistakes, _WHAT, remedy=_REMEDY)
+    wanted, mistakes = validate(ProfileSpec, _changed(table, changes or Changes()))
     if wanted is None:
-        raise mistaken(f"{path.name} with your options", mistakes, _WHAT, remedy="Correct the options.")
+        raise spec_error(f"{path.name} with your options", mistakes, _WHAT, remedy="Correct the options.")
     return Specification(spec=wanted, test_class="enterprise", deviations=tuple(_differences(spec, wanted)))
 
 
@@ -163,7 +163,7 @@ def _differences(profile: ProfileSpec, wanted: ProfileSpec) -> Iterator[Deviatio
     for axis in wanted.axis:
         if ours.get(axis.key) != axis.values:
             had = ours.get(axis.key, ())
-            yield Deviation(what=f"axis {axis.key}", standard=shown(had), actual=shown(axis.values), clause=clause)
+            yield Deviation(what=f"axis {axis.key}", standard=format_value(had), actual=format_value(axis.values), clause=clause)
     axes = {axis.key for axis in wanted.axis if not axis.workloads}
     for key in (key for key in ("seconds", "ramp_seconds", "range") if key not in axes):
         pairs = zip(_values(profile.workload, key), _values(wanted.workload, key), strict=True)
@@ -171,8 +171,8 @@ def _differences(profile: ProfileSpec, wanted: ProfileSpec) -> Iterator[Deviatio
         if unlike:
             yield Deviation(
                 what=f"workload.{key}",
-                standard=shown([ours for ours, _ in unlike], key),
-                actual=shown(list(dict.fromkeys(theirs for _, theirs in unlike)), key),
+                standard=format_value([ours for ours, _ in unlike], key),
+                actual=format_value(list(dict.fromkeys(theirs for _, theirs in unlike)), key),
                 clause=clause,
             )
 

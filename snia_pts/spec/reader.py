@@ -18,7 +18,7 @@ from ..files import data_folder
 from ..text import suggestion
 from . import SPEC_TYPES, Deviation, OperatorSetting, ProfileSpec, Spec, TestClass, TestSpec
 from .definitions import Definitions
-from .toml_file import checked, mistaken, read_toml
+from .toml_file import validate, spec_error, read_toml
 
 SPECS = data_folder("specs")
 #: What the last word of a key says of its number.
@@ -66,9 +66,9 @@ def read_specification(
             values[key] = value
         else:
             mistakes.append(_unknown(key, values.keys() - _NAMES, test, pts, test_class))
-    spec, more = checked(SPEC_TYPES[test], _nested(values))
+    spec, more = validate(SPEC_TYPES[test], _nested(values))
     if spec is None or mistakes or more:
-        raise mistaken(str(path or f"{standard.path.name} with your options"), mistakes + more)
+        raise spec_error(str(path or f"{standard.path.name} with your options"), mistakes + more)
     departures = dict.fromkeys((*standard.departures, *chosen.departures))
     found = tuple(_differences(standard, chosen, values))
     settings = tuple(each for each in found if isinstance(each, OperatorSetting))
@@ -81,9 +81,9 @@ def read_specification(
 def definitions() -> Definitions:
     """Return this suite's own definitions, which are the same for every test; raises SpecError."""
     file = _File.read(SPECS / "definitions.toml", "enterprise")
-    value, mistakes = checked(Definitions, _nested({key: leaf.value for key, leaf in file.leaves.items()}))
+    value, mistakes = validate(Definitions, _nested({key: leaf.value for key, leaf in file.leaves.items()}))
     if value is None or file.mistakes:
-        raise mistaken(str(file.path), [*file.mistakes, *mistakes])
+        raise spec_error(str(file.path), [*file.mistakes, *mistakes])
     return value
 
 
@@ -141,7 +141,7 @@ class _File:
         try:
             return cls._resolve(path, table, test_class)
         except (ValueError, RecursionError) as error:
-            raise mistaken(str(path), [f"not readable as TOML: {error}"]) from None
+            raise spec_error(str(path), [f"not readable as TOML: {error}"]) from None
 
     @classmethod
     def _resolve(cls, path: Path, table: dict[str, Any], test_class: TestClass) -> _File:
@@ -239,8 +239,8 @@ def _differences(standard: _File, chosen: _File, values: Mapping[str, Any]) -> I
         for what, ours, theirs in _differing(key, asked, values.get(key)):
             yield kind(
                 what=what,
-                standard=shown(ours, key) + _latitude(leaf, key),
-                actual=shown(theirs, key),
+                standard=format_value(ours, key) + _latitude(leaf, key),
+                actual=format_value(theirs, key),
                 clause=leaf.clause,
             )
 
@@ -248,7 +248,7 @@ def _differences(standard: _File, chosen: _File, values: Mapping[str, Any]) -> I
 def _latitude(leaf: _Leaf, key: str) -> str:
     """Return how far the standard's value binds, where it does not wholly."""
     if leaf.bounds is not None and leaf.binding == "required":
-        return f" (the operator may take {shown(list(leaf.bounds), key).replace(', ', ' to ')})"
+        return f" (the operator may take {format_value(list(leaf.bounds), key).replace(', ', ' to ')})"
     return f" ({leaf.binding})" if leaf.binding == "recommended" else ""
 
 
@@ -310,7 +310,7 @@ def _numbers(value: Any, key: str, known: str = "") -> Iterator[tuple[str, str]]
         for entry in value:
             yield from _numbers(entry, f"{key}.{entry.name}", "name")
     elif value is not None:
-        yield key, shown(_plain(value))
+        yield key, format_value(_plain(value))
 
 
 def _plain(value: Any) -> Any:
@@ -321,7 +321,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def shown(value: Any, key: str = "") -> str:
+def format_value(value: Any, key: str = "") -> str:
     """Return a specification value as a reader writes it: lists with commas, tables in words.
 
     A number has the unit that ``key`` ends in: ``4 KiB 67 %`` is a table of ``kib`` and ``percent``.
@@ -332,7 +332,7 @@ def shown(value: Any, key: str = "") -> str:
         return "none"
     unit = _UNITS.get(key.replace(".", "_").rpartition("_")[2], "")
     if isinstance(value, list | tuple):
-        return ", ".join(map(shown, value)) + unit
+        return ", ".join(map(format_value, value)) + unit
     if isinstance(value, bool):
         return "yes" if value else "no"
     return (f"{value:.15g}" if isinstance(value, float) else str(value)) + unit
@@ -344,5 +344,5 @@ def _word(name: str, item: Any) -> str:
     if isinstance(item, str):
         return item.replace("_", " ")
     if isinstance(item, list | tuple):
-        return f"{said} ({shown(item, name)})"
-    return f"{said} {shown(item, name)}".strip()
+        return f"{said} ({format_value(item, name)})"
+    return f"{said} {format_value(item, name)}".strip()

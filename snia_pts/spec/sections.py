@@ -21,7 +21,7 @@ Kib = Annotated[float, Ge(0.5), Le(65536), MultipleOf(0.5)]
 
 Seconds = Annotated[float, Ge(0.1), Le(7 * 86400)]
 #: A test of more would not end in anybody's time, nor would its plan, and result.xml could not be read.
-MOST_POINTS, _MOST_SAMPLES = 10**5, 10**7
+MAX_POINTS, _MAX_SAMPLES = 10**5, 10**7
 MetricName = Literal["iops", "mb_per_second", "average_response_ms"]
 
 STRICT = {"extra": "forbid", "allow_inf_nan": False}
@@ -78,18 +78,18 @@ def size_bytes(size_kib: float) -> int:
     return int(size_kib * KIB)
 
 
-def unrepeated(**lists: Sequence[object]) -> None:
+def require_unique(**lists: Sequence[object]) -> None:
     for name, values in lists.items():
         if len(set(values)) != len(values):
             raise ValueError(f"{name} without repetition")
 
 
-def bounded(count: float, most: int, what: str) -> None:
+def require_at_most(count: float, most: int, what: str) -> None:
     if count > most:
         raise ValueError(f"at most {most} {what}")
 
 
-class Demanded(Protocol):
+class HasDemand(Protocol):
     """What has a Thread Count and a Queue Depth."""
 
     @property
@@ -153,9 +153,9 @@ class Rounds:
     maximum: Count
 
     def __post_init__(self) -> None:
-        unrepeated(read_percents=self.read_percents, block_sizes_kib=self.block_sizes_kib)
+        require_unique(read_percents=self.read_percents, block_sizes_kib=self.block_sizes_kib)
         points = len(self.read_percents) * len(self.block_sizes_kib)
-        bounded(points * self.maximum, MOST_POINTS, "points in all rounds")
+        require_at_most(points * self.maximum, MAX_POINTS, "points in all rounds")
 
     @property
     def block_sizes_bytes(self) -> tuple[int, ...]:
@@ -198,14 +198,14 @@ class SampledSteadyStateRule(SteadyStateRule):
     """Steady state judged on samples of a continuous stimulus: sample ``first_sample`` and every ``stride_samples``-th.
 
     PTS 2.0.2 chapters 10, 11, 13, 14: one-minute samples 30 minutes apart; each stands for a round.  A window counts
-    once the ActiveRange was written ``least_fills`` times: a drive is evenly fast while it is fresh.
+    once the ActiveRange was written ``minimum_fills`` times: a drive is evenly fast while it is fresh.
     """
 
     __pydantic_config__ = STRICT
     sample_seconds: Seconds
     first_sample: Count
     stride_samples: Count
-    least_fills: Annotated[float, Ge(0), Le(1024)]
+    minimum_fills: Annotated[float, Ge(0), Le(1024)]
 
     def samples(self, rounds: int) -> int:
         """Return how many samples it takes to have so many rounds: 121 for 5."""
@@ -253,7 +253,7 @@ class Pattern:
             raise ValueError("a skew that adds up to 100 and 100, for random access")
         if len(self.block_sizes) > 1 and self.access == "SEQ":
             raise ValueError("block_sizes of one size, for sequential access")
-        unrepeated(block_sizes=[size.kib for size in self.block_sizes])
+        require_unique(block_sizes=[size.kib for size in self.block_sizes])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,10 +320,10 @@ class WaitStates:
     access_c_sample_seconds: Seconds
 
     def __post_init__(self) -> None:
-        unrepeated(idle_seconds=self.idle_seconds)
+        require_unique(idle_seconds=self.idle_seconds)
         states = len(self.idle_seconds)
-        bounded(states * self.cycles, MOST_POINTS, "cycles in all wait states")
-        bounded(states * self.access_c_seconds / self.access_c_sample_seconds, _MOST_SAMPLES, "samples of Access C")
+        require_at_most(states * self.cycles, MAX_POINTS, "cycles in all wait states")
+        require_at_most(states * self.access_c_seconds / self.access_c_sample_seconds, _MAX_SAMPLES, "samples of Access C")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,9 +353,9 @@ class AccessGroups:
     sequence: Annotated[tuple[Group, ...], MinLen(1)]
 
     def __post_init__(self) -> None:
-        unrepeated(sequence=[group.name for group in self.sequence])
+        require_unique(sequence=[group.name for group in self.sequence])
         seconds = sum(group.seconds for group in self.sequence)
-        bounded(seconds / self.sample_seconds, _MOST_SAMPLES, "samples in all groups")
+        require_at_most(seconds / self.sample_seconds, _MAX_SAMPLES, "samples in all groups")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,9 +371,9 @@ class DemandLoop:
     maximum: Count
 
     def __post_init__(self) -> None:
-        unrepeated(thread_counts=self.thread_counts, queue_depths=self.queue_depths)
+        require_unique(thread_counts=self.thread_counts, queue_depths=self.queue_depths)
         points = len(self.thread_counts) * len(self.queue_depths)
-        bounded(points * self.maximum, MOST_POINTS, "points in all rounds")
+        require_at_most(points * self.maximum, MAX_POINTS, "points in all rounds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

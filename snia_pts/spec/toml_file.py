@@ -59,9 +59,9 @@ class Mistakes(ValueError):
 
 def read_file(path: Path, kind: type[Kind], what: str = SPECIFICATION, *, remedy: str = SpecError.hint) -> Kind:
     """Return a TOML file as a ``kind``; raises SpecError that calls it ``what``, with every mistake."""
-    value, mistakes = checked(kind, read_toml(path, what, remedy=remedy))
+    value, mistakes = validate(kind, read_toml(path, what, remedy=remedy))
     if value is None:
-        raise mistaken(str(path), mistakes, what, remedy=remedy)
+        raise spec_error(str(path), mistakes, what, remedy=remedy)
     return value
 
 
@@ -70,14 +70,14 @@ def read_toml(path: Path, what: str = SPECIFICATION, *, remedy: str = SpecError.
     try:
         return tomllib.loads(read_regular(path, _LONGEST_BYTES).decode("utf-8"))
     except FileNotFoundError:
-        raise mistaken(str(path), ["no such file"], what, remedy=remedy) from None
+        raise spec_error(str(path), ["no such file"], what, remedy=remedy) from None
     except OSError as error:
-        raise mistaken(str(path), [f"not readable as TOML: {error.strerror}"], what, remedy=remedy) from None
+        raise spec_error(str(path), [f"not readable as TOML: {error.strerror}"], what, remedy=remedy) from None
     except (ValueError, RecursionError) as error:
-        raise mistaken(str(path), [f"not readable as TOML: {error}"], what, remedy=remedy) from None
+        raise spec_error(str(path), [f"not readable as TOML: {error}"], what, remedy=remedy) from None
 
 
-def checked(kind: type[Kind], plain: Mapping[str, Any]) -> tuple[Kind | None, list[str]]:
+def validate(kind: type[Kind], plain: Mapping[str, Any]) -> tuple[Kind | None, list[str]]:
     """Return the value that a file's content is, or None and every mistake in it."""
     from pydantic import ValidationError
 
@@ -92,7 +92,7 @@ def checked(kind: type[Kind], plain: Mapping[str, Any]) -> tuple[Kind | None, li
     unknown = [detail["loc"] for detail in found if detail["type"] in _NO_SUCH_KEY]
     rest = json.loads(text)
     if _removed(rest, unknown):  # what else is wrong may only be seen without them
-        told += checked(kind, rest)[1]
+        told += validate(kind, rest)[1]
     return None, list(dict.fromkeys(told))
 
 
@@ -109,7 +109,7 @@ def _removed(table: Any, places: Sequence[tuple[str | int, ...]]) -> bool:
     return found
 
 
-def mistaken(
+def spec_error(
     path: str, mistakes: Sequence[str], what: str = SPECIFICATION, *, remedy: str = SpecError.hint
 ) -> SpecError:
     """Return the error that tells all mistakes of a file, which is called ``what``."""
@@ -130,7 +130,7 @@ def _adapter(kind: type[Kind]) -> TypeAdapter[Kind]:
 
 
 def _follows(detail: ErrorDetails) -> bool:
-    """Tell whether a list is called too short only because its entries are mistaken."""
+    """Tell whether a list is called too short only because its entries are spec_error."""
     return detail["type"] == "too_short" and bool(detail["input"])
 
 

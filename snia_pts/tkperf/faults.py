@@ -172,7 +172,7 @@ def warnings(file: File, test: Test, dut: Dut, seconds: int) -> Iterator[RunWarn
     yield RunWarning(what="not told by the file", detail=untold)
     if test.seconds is None:
         detail = "the file does not tell the time of a point; versions before 2.1 take 60 s, always"
-        yield RunWarning(what="time a point", detail=detail)
+        yield RunWarning(what="point duration", detail=detail)
     written = sum(row[0][0] for row in test.rates) * seconds * 4 * KIB if test.kind == "writesat" else 0
     if written and len(test.rates) < MOST_MINUTES and written < _WHOLE * 4 * dut.capacity_bytes:
         detail = (

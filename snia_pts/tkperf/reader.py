@@ -30,7 +30,7 @@ VERBS: dict[Kind, str] = {"iops": "iops", "lat": "latency", "tp": "throughput", 
 _SECONDS = 60
 #: What turns a value that TKperf judged into one of the variable that is tracked here.
 _FACTORS: dict[Kind, float] = {"iops": 1.0, "lat": 1e-3, "tp": KIB / MB}
-_UNTIMED = Timing(started="", started_monotonic_ns=0, ended_monotonic_ns=0, own_gap_us=None, idle_gap_ms=None)
+_UNTIMED = Timing(started="", started_monotonic_ns=0, ended_monotonic_ns=0, suite_gap_us=None, idle_gap_ms=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class _Reading:
             tool=tool,
             version=version,
             name=self._file.name,
-            dated=self._file.date,
+            date=self._file.date,
             command_line=self._file.command_line,
             description=self._file.description,
             features=self._file.features,
@@ -104,7 +104,7 @@ class _Reading:
         if test.kind == "lat":  # one outstanding I/O, whatever its file says
             loaded = []
         if test.kind == "writesat":
-            loaded += [("settling.least_fills", 0.0)]  # its file does not tell what was written
+            loaded += [("settling.minimum_fills", 0.0)]  # its file does not tell what was written
             loaded += [("settling.sample_seconds", self._seconds), ("saturation.seconds", MOST_MINUTES * self._seconds)]
         else:
             loaded += [("rounds.point_seconds", self._seconds), ("rounds.maximum", max(25, len(self._rates())))]
@@ -270,5 +270,5 @@ def _measured(stimulus: Stimulus, told: ReportedFigures) -> Measurement:
         timing=_UNTIMED,
         evidence="",
         evidence_sha256="",
-        told=told,
+        reported=told,
     )

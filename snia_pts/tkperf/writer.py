@@ -69,7 +69,7 @@ def _header(root: etree._Element, result: TestResult) -> None:
     if imported is not None:
         version = imported.version if imported.tool == "TKperf" else imported.label
     told = {
-        "testdate": imported.dated if imported else facts.started[:10],
+        "testdate": imported.date if imported else facts.started[:10],
         "devinfo": imported.description if imported else _described(facts.dut),
         "featmatrix": imported.features if imported else "",
         "kernel": f"{platform.kernel}\n" if platform.kernel else "",
@@ -256,7 +256,7 @@ class _Writing:
         stimulus = line.stimulus
         if stimulus.block_shares or (stimulus.read_percent, stimulus.block_size_bytes) != _SATURATING:
             raise _Lost(f"TKperf writes RND {block_size(_SATURATING[1])} alone, not {stimulus.label}")
-        told = [each for each in line.measurements if each.told is not None]
+        told = [each for each in line.measurements if each.reported is not None]
         if len(told) == len(line):
             iops, times = [_iops(each) for each in told], [_times(each) for each in told]
         else:
@@ -303,7 +303,7 @@ def _iops(measurement: Measurement) -> int | float:
 
 
 def _kib(measurement: Measurement) -> int | float:
-    told = measurement.told.kib_per_second if measurement.told else None
+    told = measurement.reported.kib_per_second if measurement.reported else None
     return _plain(measurement.mb_per_second * MB / KIB if told is None else told)
 
 
@@ -313,8 +313,8 @@ def _mean(measurement: Measurement) -> float:
 
 def _times(measurement: Measurement) -> list[float]:
     """Return the least, the greatest and the mean response time in us."""
-    if measurement.told is not None:
-        return [math.nan if each is None else each for each in measurement.told.response_us]
+    if measurement.reported is not None:
+        return [math.nan if each is None else each for each in measurement.reported.response_us]
     sides = [side for side in (measurement.read, measurement.write) if side.ios]
     least = min((side.response_min_ns / 1000 for side in sides), default=math.nan)
     return [least, measurement.maximum_response_us, measurement.average_response_us]

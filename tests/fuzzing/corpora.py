@@ -17,13 +17,13 @@ from PIL import Image
 
 from snia_pts.lab.simulated.laboratory import SimulatedLaboratory, simulated_dut
 from snia_pts.lab.simulated.preset import PRESETS, read_preset
-from snia_pts.model.health import Figure, Health, HealthText
+from snia_pts.model.health import Health, HealthText, HealthValue
 from snia_pts.model.measurement import Measurement, Outcome, Sample
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import inspect_run
 from snia_pts.results.interruption import ResumePolicy
 from snia_pts.runner.session import resume, run
-from snia_pts.spec.profile_reader import profile_path, shipped
+from snia_pts.spec.profile_reader import profile_path, builtin_profiles
 from snia_pts.spec.reader import SPECS, read_specification
 from tests import samples
 from tests.strategies import TESTS, block_statistics, toml_document, vitals
@@ -97,7 +97,7 @@ _RESUMED: Sequence[tuple[str, ResumePolicy]] = (
 
 
 def _laboratory(folder: RunFolder) -> SimulatedLaboratory:
-    return SimulatedLaboratory(read_preset("enterprise-nvme"), seed=1, evidence=folder.evidence, began=BEGAN)
+    return SimulatedLaboratory(read_preset("enterprise-nvme"), seed=1, evidence=folder.evidence, started=BEGAN)
 
 
 def stored(test: str, folder: RunFolder) -> None:
@@ -115,7 +115,7 @@ def stored(test: str, folder: RunFolder) -> None:
         folder,
         lambda _: None,
         now=laboratory.now,
-        examine=lambda: _health(5 * 10**12),
+        read_health=lambda: _health(5 * 10**12),
         durable=False,
     )
 
@@ -127,24 +127,26 @@ def _seen(outcome: Outcome) -> Outcome:
     seen = vitals(
         cpu_percent=9.5, busiest_cpu_percent=40.0, block=block_statistics(), celsius=41.85, throttlings=1, link_errors=0
     )
-    return replace(outcome, vitals=seen)
+    return replace(outcome, telemetry=seen)
 
 
 def _health(written_bytes: float) -> Health:
     """Return what a drive tells of its life."""
     figures = (
-        Figure(name="Data Units Written", value=written_bytes, unit="bytes", source="SMART", role="host written"),
-        Figure(
+        HealthValue(name="Data Units Written", value=written_bytes, unit="bytes", source="SMART", role="host written"),
+        HealthValue(
             name="Physical Media Units Written",
             value=3 * written_bytes,
             unit="bytes",
             source="OCP log C0h",
             role="media written",
         ),
-        Figure(name="5 Reallocated_Sector_Ct", value=written_bytes // 10**12, unit="", source="SMART", role="fault"),
+        HealthValue(
+            name="5 Reallocated_Sector_Ct", value=written_bytes // 10**12, unit="", source="SMART", role="fault"
+        ),
     )
     return Health(
-        at=BEGAN.isoformat(),
+        read_at=BEGAN.isoformat(),
         figures=figures,
         unread=("nvme: no",),
         evidence=("00000-health-ocp.process.json",),
@@ -247,7 +249,7 @@ def profiles() -> tuple[bytes, ...]:
     head = (
         'format = 1\nname = "p"\ntitle = "P"\ndescription = "p"\nsource = "s"\nrepeats = 2\npurge = true\nfill = true\n'
     )
-    return (f"{head}{workload}{axes}{limit}".encode(), *(profile_path(name).read_bytes() for name in shipped()))
+    return (f"{head}{workload}{axes}{limit}".encode(), *(profile_path(name).read_bytes() for name in builtin_profiles()))
 
 
 def axes() -> tuple[bytes, ...]:

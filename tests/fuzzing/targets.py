@@ -34,9 +34,9 @@ from snia_pts.lab.observation.telemetry import Observer
 from snia_pts.lab.simulated.drive import SimulatedDrive, SimulatedFault
 from snia_pts.lab.simulated.laboratory import simulated_dut
 from snia_pts.lab.simulated.preset import read_preset
-from snia_pts.model.annotations import read_about
-from snia_pts.model.dut import SupposedSpeed
-from snia_pts.model.health import Figure, Health, alarms, write_amplification
+from snia_pts.model.annotations import read_annotations
+from snia_pts.model.dut import AssumedSpeed
+from snia_pts.model.health import Health, HealthValue, alarms, write_amplification
 from snia_pts.model.measurement import NO_TRANSFERS, Measurement, Outcome, Transfers
 from snia_pts.model.steps import BlockShare, ContinuousStimulus, Round, Step, Stimulus
 from snia_pts.procedures.estimator import Assumptions, plan
@@ -169,7 +169,7 @@ def profile(data: bytes, folder: Path) -> None:
     for changes in (None, Changes(repeats=1, seconds=1.0, ramp_seconds=0.0, range="1M")):
         found = read_profile(str(folder / "profile.toml"), changes)
         device = dut(capacity_bytes=1 << 40)
-        assumed = Assumptions(speed=SupposedSpeed.constant(500), overhead_seconds=0.3, between_seconds=0.0)
+        assumed = Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.3, between_seconds=0.0)
         told = TestEstimate(
             dut=dut(), spec=found.spec, plan=plan(found.spec, device, assumed), deviations=found.deviations
         )
@@ -186,14 +186,14 @@ def about(data: bytes, folder: Path) -> None:
     """What people say of a test; what is taken can be journaled, and stands in a valid result.xml."""
     (folder / "about.toml").write_bytes(data)
     (folder / "logo.png").write_bytes(corpora.logo())
-    told = read_about(folder / "about.toml")
+    told = read_annotations(folder / "about.toml")
     _written(replace(_facts(), about=told))
 
 
 def plans(data: bytes, folder: Path) -> None:
     """What a test by a specification file would cost."""
     read = _read(data, folder)
-    made = plan(read.spec, dut(), Assumptions(speed=SupposedSpeed.constant(500), overhead_seconds=0.25))
+    made = plan(read.spec, dut(), Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.25))
     planned = TestEstimate(dut=dut(), spec=read.spec, plan=made, deviations=read.deviations)
     list(plan_lines(planned, dut()))
     plan_json(planned, dut())
@@ -220,7 +220,7 @@ def preset(data: bytes, folder: Path) -> None:
         for access in ("RND", "SEQ"):
             drive.purge()
             asked = stimulus(50, access=access, range_bytes=device.capacity_bytes)
-            drive.begin(asked)
+            drive.start(asked)
             drive.run(asked, 1.0, float("inf"))
     except SimulatedFault as fault:
         if not read.faults.error_after_bytes and not read.faults.hang_after_bytes:
@@ -269,7 +269,7 @@ def entries(data: bytes, folder: Path) -> None:
 
 def tkperf(data: bytes, folder: Path) -> None:
     """A result file of TKperf: what is taken can be kept and reported; what is written of it again is the same."""
-    imported = Imported(tool="", version="", file="f.xml", sha256="0" * 64, at="", name="")
+    imported = Imported(tool="", version="", file="f.xml", sha256="0" * 64, imported_at="", name="")
     results = list[TestResult]()
     for run in runs(read_tkperf(data, "f.xml"), imported, (), "f.xml"):
         _written(run.facts, *run.course)
@@ -288,7 +288,7 @@ def suite(data: bytes, folder: Path) -> None:
     """suite.json; the tests' folders lie in its own."""
     (folder / "suite.json").write_bytes(data)
     found = SuiteFolder.existing(folder)
-    if found is None or any(found.place(test).parent != found.path for test in found.tests):
+    if found is None or any(found.run_path(test).parent != found.path for test in found.tests):
         raise AssertionError("a test outside the folder")
 
 
@@ -317,11 +317,11 @@ def stream(data: bytes, folder: Path) -> None:
     place = zlib.crc32(data) % (len(data) + 1)
     try:
         for said in (data[:place], data[place:]):
-            for told in answers.more(said):
-                outcomes += sampler.cut(running.read(told))
-        final = answers.last.decode("utf-8", "replace")
+            for told in answers.feed(said):
+                outcomes += sampler.add(running.read(told))
+        final = answers.last_answer.decode("utf-8", "replace")
         read, write = fio.accept(asked, 0, False, final)
-        outcomes += sampler.last(running.read(final, final=True))
+        outcomes += sampler.finish(running.read(final, final=True))
     except ValueError as error:  # as the engine does
         raise fio.AnswerRejected("host", str(error)) from error
     _written(_facts(), (step, (*outcomes, _measured(asked, read, write))))
@@ -396,23 +396,23 @@ def counters(data: bytes, folder: Path) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     observer = Observer(block, folder)
-    observer.begin()
+    observer.start()
     for name, content in zip(corpora.COUNTERS, parts[half:], strict=True):
         (folder / name).write_bytes(content)
     observer.tick()
     observer.lap()
     asked = stimulus()
-    seen = replace(_measured(asked, NO_TRANSFERS, NO_TRANSFERS), vitals=observer.whole())
+    seen = replace(_measured(asked, NO_TRANSFERS, NO_TRANSFERS), telemetry=observer.total())
     _written(_facts(), (Round(number=1, stimuli=(asked,)), (seen,)))
 
 
 def log(data: bytes, folder: Path) -> None:
     """What a drive tells of its life, by whatever tool; it can be reported, against itself too."""
-    answer, figures = data.decode("utf-8", "replace"), list[Figure]()
+    answer, figures = data.decode("utf-8", "replace"), list[HealthValue]()
     for reader in (health.smart_log, health.smartctl):
         with suppress(health.NoFigures):
             figures += health.parse_figures(answer, reader, dut())
-    found = Health(at="", figures=tuple(figures), unread=(), evidence=())
+    found = Health(read_at="", figures=tuple(figures), unread=(), evidence=())
     list(alarms(found, found))
     write_amplification(found, found)
     _written(replace(_facts(), health=found))

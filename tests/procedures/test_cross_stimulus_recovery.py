@@ -57,4 +57,4 @@ def test_every_group_must_fit_before_the_first_step() -> None:
     groups = spec_of("xsr").groups.sequence
     spec = spec_of("xsr", groups__sequence=(groups[0], replace(groups[1], block_size_kib=2), groups[2]))
 
-    assert "cannot hold the 2 KiB of AG 2" in refusal(spec, dut(logical_sector_bytes=4096))
+    assert "2 KiB of AG 2 is not a multiple of" in refusal(spec, dut(logical_sector_bytes=4096))

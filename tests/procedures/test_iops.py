@@ -149,24 +149,24 @@ def test_sectors_of_4096_leave_out_half_a_kib(pts: str, test_class: TestClass) -
         (
             {"steady_state__tracked": (Tracked(metric="iops", block_size_kib=0.5, read_percent=0),)},
             {"logical_sector_bytes": 4096},
-            "its logical sectors of 4096 bytes cannot hold the 0.5 KiB of a tracked variable",
+            "0.5 KiB of a tracked variable is not a multiple of its logical sector size of 4096 bytes",
         ),
         (
             {"preconditioning__block_size_kib": 2},
             {"logical_sector_bytes": 4096},
-            "its logical sectors of 4096 bytes cannot hold the 2 KiB of preconditioning",
+            "2 KiB of preconditioning is not a multiple of its logical sector size of 4096 bytes",
         ),
         (
             {},
             {"logical_sector_bytes": 520},
-            "its logical sectors of 520 bytes cannot hold the 128 KiB of preconditioning",
+            "128 KiB of preconditioning is not a multiple of its logical sector size of 520 bytes",
         ),
-        ({}, {"capacity_bytes": MIB - 512}, "100 % of its 1.048 MB cannot hold one block of 1024 KiB"),
-        ({}, {"capacity_bytes": 64 * KIB}, "100 % of its 65.54 kB cannot hold one block of 128 KiB"),
+        ({}, {"capacity_bytes": MIB - 512}, "100 % of its 1.048 MB is less than one block of 1024 KiB"),
+        ({}, {"capacity_bytes": 64 * KIB}, "100 % of its 65.54 kB is less than one block of 128 KiB"),
         (
             {"setup__active_range_percent": 10},
             {"capacity_bytes": 10 * MIB - 1},
-            "10 % of its 10.49 MB cannot hold one block of 1024 KiB",
+            "10 % of its 10.49 MB is less than one block of 1024 KiB",
         ),
     ],
 )

@@ -21,8 +21,9 @@ from snia_pts.results.builder import fold
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.points import repeated_points
 from snia_pts.results.result import TestResult
+from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import Axis, ProfileSpec, Workload
-from snia_pts.spec.profile_reader import read_profile, shipped
+from snia_pts.spec.profile_reader import read_profile, builtin_profiles
 from tests import samples
 from tests.courses import ScriptedDrive
 from tests.strategies import dut
@@ -161,8 +162,8 @@ def test_what_a_target_cannot_hold_is_refused() -> None:
     """A range beyond its end, a thread without a block, and parts of sectors where no page cache evens them out."""
     small = dut(capacity_bytes=MIB)
     for asked, why in (
-        (workload(range="2M"), "it holds 1.049 MB, and w wants 2.097 MB"),
-        (workload(range="8K", thread_count=3), "cannot hold a block of 4 KiB for each thread"),
+        (workload(range="2M"), "its capacity is 1.049 MB, but w needs 2.097 MB"),
+        (workload(range="8K", thread_count=3), "is less than one block of 4 KiB for each thread"),
         (workload(block_size="2300"), "sectors"),
         (workload(block_size="2300", fio={"direct": 1}), "sectors"),
     ):
@@ -174,7 +175,7 @@ def test_what_a_target_cannot_hold_is_refused() -> None:
 
 def test_points_of_one_name_are_refused() -> None:
     """Nothing could tell their numbers apart."""
-    with pytest.raises(TargetUnfit, match="two points called 'w, 4 KiB'"):
+    with pytest.raises(TargetUnfit, match="two points with the name 'w, 4 KiB'"):
         points(spec(workload(), axis=(Axis(key="block_size", values=("4K", "4096")),)), dut())
 
 
@@ -195,7 +196,7 @@ def test_axes_name_points_and_set_workloads() -> None:
     ]
     last: Point = found["w, over all, 64 KiB, direct=1"]
     assert (last.stimulus.range_bytes, last.stimulus.options) == (MIB, (("direct", "1"),))
-    assert last.place == {"range": "whole", "block_size": "64K", "thread_count": 1, "fio.direct": True}
+    assert last.axis_values == {"range": "whole", "block_size": "64K", "thread_count": 1, "fio.direct": True}
 
 
 def test_numbers_are_means_over_the_repeats() -> None:
@@ -226,7 +227,7 @@ def folded(asked: ProfileSpec, scripted: ScriptedDrive, target: Dut) -> tuple[Te
 
 def test_a_short_pass_is_repeated_with_more_passes() -> None:
     """A pass of 16 ms is repeated with the passes of 1.5 x the time required; the next repeat begins with these."""
-    asked, target = spec(repeats=2, shortest_seconds=0.2), dut(capacity_bytes=64 * 4096)
+    asked, target = spec(repeats=2, minimum_seconds=0.2), dut(capacity_bytes=64 * 4096)
     result, passes = folded(asked, ScriptedDrive(lambda *_: 4000.0), target)
     (loop,) = result.loops
 
@@ -235,7 +236,7 @@ def test_a_short_pass_is_repeated_with_more_passes() -> None:
     assert [each.runtime_ms for each in loop.too_short] == [16]
     assert result.written_bytes == sum(passes) * target.capacity_bytes
     assert len(list(result.measurements)) == 3
-    assert not [each for each in result.warnings if each.what == "too short for a rate"]
+    assert not [each for each in run_warnings(result) if each.what == "too short for a rate"]
     assert {each.name: each.rounds for each in key_figures(result)}["iops at w"] == (4000.0, 4000.0)
 
 
@@ -244,13 +245,13 @@ def test_a_fresh_or_cold_pass_that_is_short_has_no_rate(once: str) -> None:
     """It cannot be repeated: its IOPS, throughput and spread are not given, its response times are, with a warning."""
     asked, target = spec(workload(fresh=once == "fresh", cold=once == "cold"), repeats=2), dut(capacity_bytes=64 * 4096)
     result, passes = folded(asked, ScriptedDrive(lambda *_: 4000.0), target)
-    (warning,) = [each.detail for each in result.warnings if each.what == "too short for a rate"]
+    (warning,) = [each.detail for each in run_warnings(result) if each.what == "too short for a rate"]
     (point,) = repeated_points(result)
 
     assert passes == [1, 1]
     assert "2 of 2 points" in warning
     assert {each.metric for each in key_figures(result)}.isdisjoint({"iops", "mb_per_second"})
-    assert [point.figures[name] for name in ("iops", "mb_per_second", "least_iops", "spread_percent")] == [None] * 4
+    assert [point.figures[name] for name in ("iops", "mb_per_second", "minimum_iops", "spread_percent")] == [None] * 4
     assert point.figures["average_response_us"] == pytest.approx(1.0)
 
 
@@ -260,10 +261,10 @@ def test_attempts_end() -> None:
     result, passes = folded(asked, ScriptedDrive(lambda *_: 1e12), target)
 
     assert passes == [1, 150, 22500, 65536]
-    assert [each.what for each in result.warnings if each.what == "too short for a rate"]
+    assert [each.what for each in run_warnings(result) if each.what == "too short for a rate"]
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", builtin_profiles())
 def test_shipped_profiles_have_points(name: str) -> None:
     """Each runs on a drive that is large enough, and no two of its points have one name."""
     found = read_profile(name).spec

@@ -40,7 +40,7 @@ def test_it_ends_however_samples_were_cut(lengths: list[float], values: list[int
             ended = until
         yield whole(step, total)
 
-    ended = drive(run_until_steady(stimulus(seconds=1.0), rule, phase="PC", most_samples=most), answer)
+    ended = drive(run_until_steady(stimulus(seconds=1.0), rule, phase="PC", max_samples=most), answer)
 
     assert sum(asked_seconds) <= most
     assert ended.reason == "steady state" or sum(asked_seconds) == most

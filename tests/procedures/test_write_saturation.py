@@ -291,7 +291,7 @@ def test_meta_data_needs_sectors_of_512() -> None:
     """On 4096-byte sectors the 0.5 KiB pattern is refused before the first step, with the reason."""
     told = refusal(spec_of("wsat", stimulus__name="meta-data"), dut(logical_sector_bytes=4096))
 
-    assert "its logical sectors of 4096 bytes cannot hold the 0.5 KiB of the pattern meta-data" in told
+    assert "0.5 KiB of the pattern meta-data is not a multiple of its logical sector size of 4096 bytes" in told
 
 
 def test_other_patterns_run_on_sectors_of_4096() -> None:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from textwrap import TextWrapper, wrap
 
 from ...errors import SniaPtsError, TargetNotOurs
-from ...lab.inventory import Link, Listed, read_inventory
+from ...lab.inventory import PcieLink, ListedDevice, read_inventory
 from ...text import printable
 from ...units import capacity, counted
 
@@ -31,7 +31,7 @@ def devices(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def device_json(listed: Listed) -> dict[str, object]:
+def device_json(listed: ListedDevice) -> dict[str, object]:
     """Return a device in the JSON form of docs/formats.rst."""
     refusal = listed.refusal
     return {
@@ -50,7 +50,7 @@ def device_json(listed: Listed) -> dict[str, object]:
     }
 
 
-def device_lines(listed_devices: Sequence[Listed], width: int | None) -> Iterator[str]:
+def device_lines(listed_devices: Sequence[ListedDevice], width: int | None) -> Iterator[str]:
     """Yield a table ``width`` columns wide, with the columns that do not fit below each device.
 
     Without a width, each device is one row of all columns.
@@ -93,7 +93,7 @@ def _lines_below(row: Mapping[str, str], shown: Sequence[str], width: int) -> It
     )
 
 
-def _cells(listed: Listed) -> dict[str, str]:
+def _cells(listed: ListedDevice) -> dict[str, str]:
     """Return the cell of each column, the most important first; empty if unknown."""
     dut = listed.dut
     cells = {"device": listed.path}
@@ -121,7 +121,7 @@ def _reason(refusal: SniaPtsError) -> str:
     return str(getattr(refusal, "reason", refusal))
 
 
-def _links(current: Link | None, maximum: Link | None) -> str:
+def _links(current: PcieLink | None, maximum: PcieLink | None) -> str:
     """Return the speed of a PCIe link, and its maximum if that is higher."""
     if current is None or maximum is None:
         return ""

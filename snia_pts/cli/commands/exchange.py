@@ -67,7 +67,7 @@ def import_file(arguments: argparse.Namespace) -> int:
 
 def _import_all(imports: Sequence[Run], suite: SuiteFolder, document: bytes, formats: Sequence[str]) -> None:
     for run in imports:
-        _import_run(run, RunFolder.create(suite.place(run.test)), document, formats)
+        _import_run(run, RunFolder.create(suite.run_path(run.test)), document, formats)
         print()
     summary = build_summary(suite)
     files = write_summary(summary, suite.path, formats)
@@ -86,7 +86,7 @@ def _import_run(run: Run, folder: RunFolder, document: bytes, formats: Sequence[
         create_file(folder.evidence / _COPY, document)
         with Journal(folder.journal, durable=False) as journal:
             facts = replace(run.facts, run_id=folder.path.name)
-            journal.append(StartEntry(facts=facts, evidence=EvidenceLedger(folder.evidence, durable=False).rest()))
+            journal.append(StartEntry(facts=facts, evidence=EvidenceLedger(folder.evidence, durable=False).digest_remaining()))
             for step, outcomes in run.course:
                 journal.append(StepEntry(step=step))
                 for outcome in outcomes:
@@ -106,7 +106,7 @@ def export(arguments: argparse.Namespace) -> int:
     """
     suite = SuiteFolder.existing(arguments.run)
     folders = (
-        [run for test in suite.tests if (run := suite.recorded(test))] if suite else [RunFolder.existing(arguments.run)]
+        [run for test in suite.tests if (run := suite.verified_run_folder(test))] if suite else [RunFolder.existing(arguments.run)]
     )
     if not folders:
         raise RecordError(path=arguments.run, reason="none of its tests was run")
@@ -114,7 +114,7 @@ def export(arguments: argparse.Namespace) -> int:
     for folder, result in zip(folders, results, strict=True):
         require_evidence(folder, result)
     document, name, omissions = written(results, str(arguments.run))
-    folder = suite.whole if suite else folders[0]
+    folder = suite.as_run_folder if suite else folders[0]
     path = arguments.out or folder.path / f"{name}.xml"
     require_private(path.parent if arguments.out else arguments.run, parent=bool(arguments.out))
     parent = path.parent.parent.resolve() / path.parent.name  # only its last part may be a symlink

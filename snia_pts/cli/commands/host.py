@@ -79,10 +79,10 @@ def setting_lines(settings: Sequence[HostSetting], width: int | None) -> Iterato
         return
     name_width = max(len(setting.name) for setting in settings)
     for setting in settings:
-        advised = setting.recommended and setting.judgement in ("matters", "noted")
+        advised = setting.recommended and setting.judgement in ("affects results", "noted")
         value = f"{setting.value}; recommended: {setting.recommended}" if advised else setting.value
-        yield from wrap(f"{setting.judgement:8}  {setting.name:{name_width}}  {value}", max(width, 40))
+        yield from wrap(f"{setting.judgement:15}  {setting.name:{name_width}}  {value}", max(width, 40))
         yield from wrap(setting.reason, max(width, 40), initial_indent=_INDENT, subsequent_indent=_INDENT)
-    count = sum(setting.judgement == "matters" for setting in settings)
+    count = sum(setting.judgement == "affects results" for setting in settings)
     yield ""
-    yield f"{counted(count, 'setting')} that matter" if count != 1 else "1 setting that matters"
+    yield f"{counted(count, 'setting')} that affect results" if count != 1 else "1 setting that affects results"

@@ -6,12 +6,12 @@ import argparse
 import sys
 
 from ...spec import ProfileSpec
-from ...spec.profile_reader import profile_path, read_profile, shipped
+from ...spec.profile_reader import profile_path, read_profile, builtin_profiles
 
 
 def show_all(_arguments: argparse.Namespace) -> int:
     """List the profiles of the suite."""
-    specs = [spec for name in shipped() if isinstance(spec := read_profile(name).spec, ProfileSpec)]
+    specs = [spec for name in builtin_profiles() if isinstance(spec := read_profile(name).spec, ProfileSpec)]
     width = max(len(spec.name) for spec in specs)
     for spec in specs:
         print(f"{spec.name:<{width}}  {spec.title}")

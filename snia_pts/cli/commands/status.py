@@ -13,10 +13,10 @@ from typing import Literal, get_args
 
 from ...errors import NotRunning, RecordError
 from ...files import require_private, shell_quoted
-from ...record.ends import Ends, read_ends
+from ...record.ends import JournalEnds, read_ends
 from ...record.folder import RunFolder, unreadable
 from ...record.journal import is_locked
-from ...record.replay import ResumePlan, assess, inspect_run, moment
+from ...record.replay import ResumePlan, assess, inspect_run, parse_time
 from ...record.result_xml import stored_verdict
 from ...record.suite import SuiteFolder
 from ...units import counted, duration
@@ -125,9 +125,9 @@ def _read_folder(path: Path, children: Sequence[Path]) -> Iterator[RunStatus]:
 def _read_test_status(suite: SuiteFolder, test: str, *, brief: bool) -> RunStatus:
     """Return the status of one test of a suite; a test that cannot be read does not hide the others."""
     try:
-        run = suite.run(test)
+        run = suite.run_folder(test)
     except RecordError as error:
-        return _unreadable(suite.place(test), error)
+        return _unreadable(suite.run_path(test), error)
     return _read_run_status(run, suite.path, brief=brief) if run else _not_started(suite, test)
 
 
@@ -148,7 +148,7 @@ def _is_run(path: Path) -> bool:
 
 def _not_started(suite: SuiteFolder, test: str) -> RunStatus:
     command = f"snia-pts resume {shell_quoted(suite.path)}"
-    return RunStatus(run=str(suite.place(test)), state="not started", test=test, detail="not started", command=command)
+    return RunStatus(run=str(suite.run_path(test)), state="not started", test=test, detail="not started", command=command)
 
 
 def _read_run_status(folder: RunFolder, suite: Path | None = None, *, brief: bool = False) -> RunStatus:
@@ -168,9 +168,9 @@ def _unreadable(path: Path, error: RecordError) -> RunStatus:
     return RunStatus(run=str(path), state="unreadable", detail=f"{error} {error.full_hint}".strip())
 
 
-def _brief_status(folder: RunFolder, ends: Ends, resumable: Path, *, running: bool) -> RunStatus:
+def _brief_status(folder: RunFolder, ends: JournalEnds, resumable: Path, *, running: bool) -> RunStatus:
     """Return a status from the ends of a journal and the verdict in result.xml; ``resumable`` is what to resume."""
-    facts, ended = ends.facts, ends.ended
+    facts, ended = ends.facts, ends.end
     finished = ended is not None and ended.ending == "finished"
     state: State = "finished" if finished else "stopped"
     command = ""
@@ -181,14 +181,14 @@ def _brief_status(folder: RunFolder, ends: Ends, resumable: Path, *, running: bo
     else:
         command = f"snia-pts resume {shell_quoted(resumable)}"
         detail = f"{ended.ending}: {ended.detail.rstrip('.')}" if ended else "the suite or the host died"
-    since = moment(folder, ended.at) if ended and ended.at else ends.written
+    since = parse_time(folder, ended.at) if ended and ended.at else ends.written
     return RunStatus(
         run=str(folder.path),
         state=state,
         test=facts.spec.test,
         drive=facts.dut.summary,
         serial=facts.dut.serial,
-        position=ends.where,
+        position=ends.position,
         since=since.isoformat(" ", "seconds"),
         virtual=facts.dut.simulated,
         detail=detail,
@@ -204,7 +204,7 @@ def _full_status(folder: RunFolder, plan: ResumePlan, resumable: Path, *, runnin
         state: State = "running"
         age = duration(max(0.0, (datetime.now().astimezone() - plan.stopped).total_seconds()))
         last_entry = " (virtual)" if facts.dut.simulated else f", last entry {age} ago"
-        started = moment(folder, facts.started).isoformat(" ", "seconds")
+        started = parse_time(folder, facts.started).isoformat(" ", "seconds")
         stop_request = "; it stops after this point or sample" if folder.stop_requested else ""
         detail, command = f"since {started}{last_entry}{stop_request}", ""
     elif plan.finished:
@@ -218,7 +218,7 @@ def _full_status(folder: RunFolder, plan: ResumePlan, resumable: Path, *, runnin
         test=facts.spec.test,
         drive=facts.dut.summary,
         serial=facts.dut.serial,
-        position=plan.where,
+        position=plan.position,
         since=plan.stopped.isoformat(" ", "seconds"),
         virtual=facts.dut.simulated,
         detail=detail,
@@ -228,11 +228,11 @@ def _full_status(folder: RunFolder, plan: ResumePlan, resumable: Path, *, runnin
 
 def _discarded(plan: ResumePlan) -> str:
     """Describe the outcomes that resume would discard, and those that the operator can keep; empty for none."""
-    if not plan.lost:
+    if not plan.discarded_outcomes:
         return ""
-    count = "all" if plan.spared == plan.lost else plan.spared
-    option = f" (resume --continue keeps {count} of them, without a new purge)" if plan.spared else ""
-    return f", {counted(plan.lost, 'outcome')} discarded{option}"
+    count = "all" if plan.recoverable_outcomes == plan.discarded_outcomes else plan.recoverable_outcomes
+    option = f" (resume --continue keeps {count} of them, without a new purge)" if plan.recoverable_outcomes else ""
+    return f", {counted(plan.discarded_outcomes, 'outcome')} discarded{option}"
 
 
 def _lines_of_one(run: RunStatus) -> Iterator[str]:
@@ -269,13 +269,13 @@ def stop(arguments: argparse.Namespace) -> int:
     """Ask a run to stop after its current point or sample."""
     suite = SuiteFolder.existing(arguments.run)
     folders = (
-        [run for test in suite.tests if (run := suite.run(test))] if suite else [RunFolder.existing(arguments.run)]
+        [run for test in suite.tests if (run := suite.run_folder(test))] if suite else [RunFolder.existing(arguments.run)]
     )
     require_private(arguments.run)
     running = [folder for folder in folders if is_locked(folder.journal)]
     resume = f"snia-pts resume {shell_quoted(arguments.run)} continues it."
     if suite and not running and suite.in_progress:
-        suite.whole.request_stop()
+        suite.as_run_folder.request_stop()
         print(f"{suite.path} stops before its next test; {resume}")
         return 0
     if not running:
@@ -294,4 +294,4 @@ def _repeated_step(folder: RunFolder) -> str:
         plan = inspect_run(folder, "rule")
     except (RecordError, OSError):
         return ""  # the run is asked to stop all the same
-    return f"{plan.next_step}{_discarded(plan)}" if plan.lost else ""
+    return f"{plan.next_step}{_discarded(plan)}" if plan.discarded_outcomes else ""

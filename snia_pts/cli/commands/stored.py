@@ -27,7 +27,7 @@ from ...report import DATA_OUTPUTS, OUTPUTS, places
 from ...report.suite import write as write_summary
 from ...results.limit_checks import Judgement, judgements, require_met, untested
 from ...results.result import TestResult
-from ...runner.setup import require_formats, tell_if_unlimited
+from ...runner.setup import require_formats, notify_if_unlimited
 from ...runner.verification import check_evidence, require_evidence
 from ...spec.limits import Limit, read_limits
 from ..options import formats_of
@@ -98,7 +98,7 @@ def _override(
 
     def change(result: TestResult) -> TestResult:
         if limits and suite is None:
-            tell_if_unlimited(limits, str(arguments.limits), result.facts.spec.test, say)
+            notify_if_unlimited(limits, str(arguments.limits), result.facts.spec.test, say)
         return with_overrides(result, limits, about)
 
     return change
@@ -114,7 +114,7 @@ def with_overrides(
 
 
 def _runs(suite: SuiteFolder) -> list[RunFolder]:
-    runs = [run for test in suite.tests if (run := suite.recorded(test))]
+    runs = [run for test in suite.tests if (run := suite.verified_run_folder(test))]
     if not runs:
         raise RecordError(path=suite.path, reason="none of its tests was run")
     return runs
@@ -147,7 +147,7 @@ def report(arguments: argparse.Namespace) -> int:
     if suite:
         from ...runner.suite import build_summary
 
-        with suite.whole.opened(), _naming_folder(suite.path):
+        with suite.as_run_folder.opened(), _naming_folder(suite.path):
             written = write_summary(build_summary(suite, override, formats), suite.path, formats)
         summaries = {name: suite.path / f"summary.{name}" for name in OUTPUTS}
         _list_older_formats(suite.path, summaries, formats)

@@ -16,7 +16,7 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 
 from ...errors import UsageError
 from ...files import open_regular
-from ...spec.toml_file import mistaken, read_file
+from ...spec.toml_file import spec_error, read_file
 
 if TYPE_CHECKING:
     import ssl
@@ -98,7 +98,7 @@ def _from_file(path: Path, recipients: tuple[str, ...]) -> MailConfig:
     except ValueError as mistake:
         mistakes.append(str(mistake))
     if mistakes:
-        raise mistaken(str(path), mistakes, _WHAT, remedy=_REMEDY)
+        raise spec_error(str(path), mistakes, _WHAT, remedy=_REMEDY)
     return MailConfig(
         server=file.server.strip("[]"),
         port=file.port or _PORTS[file.tls],

@@ -90,7 +90,7 @@ def plan_lines(planned: TestEstimate, dut: Dut, argument: Path | None = None) ->
     spec, plan = planned.spec, planned.plan
     yield f"{spec.caption}, {spec.revision}, on {_path_text(dut, argument)}: {dut.summary}"
     yield ""
-    label, purges = _choose_labels(plan), plan.assumptions.purging != "none"
+    label, purges = _choose_labels(plan), plan.assumptions.purge != "none"
     shortest, longest = _grouped(plan.shortest, label), _grouped(plan.longest, label)
     yield from table(
         ("step", "stimuli", "shortest", "longest", "writes at most"),
@@ -158,7 +158,7 @@ def _host_settings(spec: Spec) -> dict[str, list[str]]:
 def besides(plan: Plan) -> str:
     """Return what the times of a plan do not include, as a suffix; empty if they include everything."""
     kinds = {step.kind for step in plan.longest.steps}
-    missing = ["the purge"] if "purge" in kinds and plan.assumptions.purging == "own" else []
+    missing = ["the purge"] if "purge" in kinds and plan.assumptions.purge == "device" else []
     missing += ["the syncs of the array"] if "purge" in kinds and plan.syncs else []
     missing += ["preparing the host"] if "prepare" in kinds else []
     return f" besides {' and '.join(missing)}" if missing else ""
@@ -252,7 +252,7 @@ def plan_json(planned: TestEstimate, dut: Dut) -> dict[str, Any]:
             "mb_per_second": asdict(assumptions.speed),
             "overhead_seconds": assumptions.overhead_seconds,
             "between_seconds": assumptions.between_seconds,
-            "purging": assumptions.purging,
+            "purge": assumptions.purge,
         },
         "host_settings": _host_settings(spec),
         "shortest": _steps_json(plan, plan.shortest, dut),
@@ -274,7 +274,7 @@ def suite_json(tests: Sequence[TestEstimate], dut: Dut) -> dict[str, Any]:
 
 
 def _steps_json(plan: Plan, estimate: Estimate, dut: Dut) -> dict[str, Any]:
-    purges = plan.assumptions.purging != "none"
+    purges = plan.assumptions.purge != "none"
     grouped = _grouped(estimate, _choose_labels(plan)).items()
     steps = [
         {**kind._asdict(), **costs._asdict()}

@@ -13,7 +13,7 @@ from ...model.measurement import Measurement, Outcome, PurgeOutcome, Sample
 from ...model.steps import ContinuousStimulus, Idle, Purge, Round, Step
 from ...procedures.estimator import Plan
 from ...runner.events import Event, OutcomeRecorded, RoundEvaluated, RunResumed, StepStarted
-from ...spec import DemandSpec, HostIdleSpec, ProfileSpec, Spec, loop_rule, most_rounds
+from ...spec import DemandSpec, HostIdleSpec, ProfileSpec, Spec, loop_rule, max_rounds
 from ...units import capacity, duration, number
 from .formatting import excursions, format_tracked_value
 from .plan import besides, or_more
@@ -133,14 +133,14 @@ class Progress:
         """Show how steady a round is, and the remaining time of the loop."""
         if event.window is None:
             self._steadiness = ", ".join(
-                format_tracked_value(tracked, event.judged.value(tracked)) for tracked in event.rule.tracked
+                format_tracked_value(tracked, event.evaluated_round.value(tracked)) for tracked in event.rule.tracked
             )
         else:
             steady = "steady" if event.window.steady else "not steady"
             self._steadiness = f"{steady}: {excursions(event.window.determinations)}"
         maximum = self._max_rounds(event.step)
-        name = f"round {event.judged.number}" + (f" of at most {maximum}" if maximum else "")
-        ended = event.judged.number == maximum or (event.window is not None and event.window.steady)
+        name = f"round {event.evaluated_round.number}" + (f" of at most {maximum}" if maximum else "")
+        ended = event.evaluated_round.number == maximum or (event.window is not None and event.window.steady)
         remaining = "" if ended or not isinstance(event.step, Round) else self._loop_remainder(event.step)
         self._line(f"{_part(event.step)}{name}: {self._steadiness}{remaining}")
 
@@ -149,7 +149,7 @@ class Progress:
         spec = self._spec
         if isinstance(step, ContinuousStimulus):
             return spec.conditioning.maximum if isinstance(spec, HostIdleSpec | DemandSpec) else None
-        return most_rounds(spec)
+        return max_rounds(spec)
 
     def _state(self) -> str:
         """Return the current step and point in one line."""

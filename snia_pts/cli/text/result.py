@@ -21,6 +21,7 @@ from ...report.tables import Table
 from ...results.limit_checks import judgements
 from ...results.points import RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.result import Loop, Sampling, TestResult
+from ...results.warnings import run_warnings
 from ...spec import DemandSpec, ProfileSpec, Tracked, loop_rule
 from ...text import printable
 from ...units import MB, block_size, counted, number
@@ -51,7 +52,7 @@ def result_lines(result: TestResult) -> Iterator[str]:
         value = "not measured" if each.value is None else value_text(each.limit, each.value)
         told = "met" if each.met else f"NOT MET, {each.reason}"
         yield f"Limit: {each.limit.name}: {limit_text(each.limit, each.value)}: {value}: {told}"
-    for warning in result.warnings:
+    for warning in run_warnings(result):
         yield f"Warning: {warning.what}: {warning.detail}"
     yield from deviation_lines(result.deviations, facts.spec.authority)
     yield from setting_lines(facts.settings)
@@ -200,7 +201,7 @@ def result_json(result: TestResult, disagreements: Sequence[str], unjournaled: S
         "conclusion": result.conclusion.reason if result.conclusion else None,
         "deviations": [asdict(deviation) for deviation in result.deviations],
         "settings": [asdict(setting) for setting in facts.settings],
-        "warnings": [asdict(warning) for warning in result.warnings],
+        "warnings": [asdict(warning) for warning in run_warnings(result)],
         "limits": [each.attributes for each in judgements(result)],
         "differs_from_journal": list(disagreements),
         "unjournaled_evidence": list(unjournaled),

@@ -111,8 +111,8 @@ class Terminal:
         if self._silent:
             self._show_plan()
         times = dict.fromkeys(duration(estimate.seconds) for estimate in (request.plan.shortest, request.plan.longest))
-        count = counted(request.spared, "outcome")
-        option = f" --continue keeps {count} instead, without a new purge." if request.spared else ""
+        count = counted(request.recoverable_outcomes, "outcome")
+        option = f" --continue keeps {count} instead, without a new purge." if request.recoverable_outcomes else ""
         restart = f"The test starts again, overwrites {request.path} and takes {' to '.join(times)}."
         print(f"{restart}{option}", file=sys.stderr)
         if not sys.stdin.isatty():
@@ -136,7 +136,7 @@ def destruction_lines(request: ConfirmDestruction) -> Iterator[str]:
     for drive in request.drives:
         serial = f", serial {drive.serial}" if drive.serial else ""
         yield f"  {drive.path}  {drive.model or 'unknown model'}{serial}, {capacity(drive.capacity_bytes)}"
-        contents = ", ".join(drive.on_it) or "no file system or partition table is recognised"
+        contents = ", ".join(drive.signatures) or "no file system or partition table is recognised"
         yield f"{'  ' if request.array is None else '    '}contains: {contents}"
 
 
@@ -145,11 +145,11 @@ def resume_lines(folder: RunFolder, plan: ResumePlan) -> Iterator[str]:
     yield f"{plan.facts.spec.caption} of {plan.facts.dut.summary} in {folder.path}"
     virtual = " (virtual)" if plan.facts.dut.simulated else ""
     stopped = plan.stopped.isoformat(" ", "seconds") + virtual
-    yield f"  stopped {stopped} at {plan.where} ({plan.reason})"
+    yield f"  stopped {stopped} at {plan.position} ({plan.reason})"
     if not plan.next_step:
         yield "  everything was measured; only the end of the run is not recorded"
         return
-    discarded = f"; {counted(plan.lost, 'outcome')} before the stop discarded" if plan.lost else ""
+    discarded = f"; {counted(plan.discarded_outcomes, 'outcome')} before the stop discarded" if plan.discarded_outcomes else ""
     yield f"  continues with {plan.next_step}{discarded}"
 
 

@@ -54,7 +54,7 @@ class AssembledArray:
                 layout=layout,
                 version=self._controller.version(),
                 members=tuple(members),
-                told=told,
+                properties=told,
                 speeds=self._speeds,
             )
         except Unmade as why:

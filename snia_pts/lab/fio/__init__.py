@@ -1,4 +1,4 @@
-"""fio: how a stimulus is told to it (``job``), and when its answer is believed (``answer``)."""
+"""Run fio: write its job files (``job``) and validate its answers (``answer``)."""
 
 from __future__ import annotations
 

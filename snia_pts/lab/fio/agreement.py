@@ -1,11 +1,11 @@
-"""Whether the numbers of one answer of fio's agree with each other.
+"""Check that the numbers in one fio answer are consistent.
 
 Measured facts behind the tolerances (fio 3.33; ``bench/answers.py`` runs some hundred points of every shape):
 
-* fio keeps response times as a count, least, mean and greatest, and apart from these in bins; both see every I/O.
-* A bin is told by its middle (``sampling.upper_edge_ns``); what took longer than the last bin is counted in that.
-* ``runtime`` is the longest of all threads', cut to whole milliseconds; rates are computed from it.
-* With a ramp ``total_ios`` leaves out what was outstanding at its end; response times and bytes hold it.
+* fio records response times twice: as count, minimum, mean and maximum, and in bins.  Both include every I/O.
+* fio identifies a bin by its midpoint (``sampling.upper_edge_ns``).  The last bin also counts all longer times.
+* ``runtime`` is that of the longest thread, truncated to whole milliseconds; fio computes rates from it.
+* With a ramp, ``total_ios`` omits the I/Os outstanding at its end; response times and bytes include them.
 """
 
 from __future__ import annotations
@@ -16,104 +16,108 @@ from typing import Any
 
 from ...model.measurement import Transfers
 from ...model.steps import Stimulus
-from ...spec.fio_options import WAITING
+from ...spec.fio_options import SYNCHRONOUS_ENGINES
 from ...units import exact_capacity
 from . import sampling
 from .job import AnswerRejected, sections
 from .sampling import lower_edge_ns
 
-#: The middle of fio's last bin, which has no end.
+#: The midpoint of fio's last bin, which has no upper edge.
 _LAST_BIN_NS = 17_112_760_320
-#: A mean is a running one in double precision, printed with six digits after the point.
+#: fio computes a running mean in double precision and prints six decimal places.
 _MEAN_SHARE, _MEAN_NS = 1e-6, 1e-3
-#: Rates are printed in whole bytes, and I/Os with six digits.
+#: fio prints rates in whole bytes, and in I/Os with six digits.
 _RATE_SHARE, _RATE = 1e-9, 1.0
-#: A runtime is whole milliseconds, and a thread's response times begin a little before it does.
+#: A runtime is in whole milliseconds, and a thread's response times start slightly earlier than its runtime.
 _RUNTIME_SHARE, _RUNTIME_NS = 0.01, 2e6
 
 
 def require_response_times(response: Mapping[str, Any], ios: int, what: str) -> None:
-    """Raise Refused unless count, least, mean, greatest and bins of response times are those of ``ios`` I/Os."""
-    bins = {int(middle): int(count) for middle, count in response["bins"].items()}
+    """Check that count, minimum, mean, maximum and bins of the response times match ``ios`` I/Os.
+
+    Raises AnswerRejected if they do not.
+    """
+    bins = {int(midpoint): int(count) for midpoint, count in response["bins"].items()}
     if not response["N"] == sum(bins.values()) == ios:
-        raise disagreement(
-            f"{ios} {what}, but {response['N']} response times, of which {sum(bins.values())} are in bins"
-        )
-    least, mean, greatest = int(response["min"]), float(response["mean"]), int(response["max"])
-    slack = _MEAN_SHARE * mean + _MEAN_NS
-    if least > greatest or not least - slack <= mean <= greatest + slack:
-        raise disagreement(f"the mean response time of {what} is {mean:g} ns, the range {least} to {greatest} ns")
+        raise disagreement(f"{ios} {what}, but {response['N']} response times, {sum(bins.values())} of them in bins")
+    minimum, mean, maximum = int(response["min"]), float(response["mean"]), int(response["max"])
+    tolerance = _MEAN_SHARE * mean + _MEAN_NS
+    if minimum > maximum or not minimum - tolerance <= mean <= maximum + tolerance:
+        raise disagreement(f"the mean response time of {what} is {mean:g} ns, but the range {minimum} to {maximum} ns")
     lowest, highest = min(bins), max(bins)
-    if not lower_edge_ns(lowest) <= least <= upper_edge_ns(lowest):
-        raise disagreement(f"the least response time of {what} is {least} ns, and the lowest bin {lowest} ns")
-    if not lower_edge_ns(highest) <= greatest <= upper_edge_ns(highest):
-        raise disagreement(f"the greatest response time of {what} is {greatest} ns, and the highest bin {highest} ns")
-    shortest = math.fsum(count * lower_edge_ns(middle) for middle, count in bins.items()) / ios
-    longest = math.fsum(count * min(upper_edge_ns(middle), greatest) for middle, count in bins.items()) / ios
-    if not shortest - slack <= mean <= longest + slack:
+    if not lower_edge_ns(lowest) <= minimum <= upper_edge_ns(lowest):
+        raise disagreement(f"the minimum response time of {what} is {minimum} ns, but the lowest bin {lowest} ns")
+    if not lower_edge_ns(highest) <= maximum <= upper_edge_ns(highest):
+        raise disagreement(f"the maximum response time of {what} is {maximum} ns, but the highest bin {highest} ns")
+    lower_mean = math.fsum(count * lower_edge_ns(midpoint) for midpoint, count in bins.items()) / ios
+    upper_mean = math.fsum(count * min(upper_edge_ns(midpoint), maximum) for midpoint, count in bins.items()) / ios
+    if not lower_mean - tolerance <= mean <= upper_mean + tolerance:
         raise disagreement(
-            f"the mean response time of {what} is {mean:g} ns, and {shortest:g} to {longest:g} ns by the bins"
+            f"the mean response time of {what} is {mean:g} ns, but the bins give {lower_mean:g} to {upper_mean:g} ns"
         )
 
 
 def require_running_mean(response: Mapping[str, Any]) -> None:
-    """Raise Refused where the mean of running totals, whose counters may be of different moments, is not in the bins.
+    """Check that the mean in running totals is within the range of the bins; raises AnswerRejected if not.
 
-    fio copies the mean before the bins, so that these hold every I/O that is in it.
+    The counters of running totals may be from different moments.  fio copies the mean before the bins, so the bins
+    contain every I/O that the mean includes.
     """
-    bins, mean = [int(middle) for middle in response.get("bins", {})], float(response["mean"])
-    slack = _MEAN_SHARE * mean + _MEAN_NS
-    if bins and not lower_edge_ns(min(bins)) - slack <= mean <= upper_edge_ns(max(bins)) + slack:
-        raise disagreement(f"a mean response time of {mean:g} ns, the bins from {min(bins)} to {max(bins)} ns")
+    bins, mean = [int(midpoint) for midpoint in response.get("bins", {})], float(response["mean"])
+    tolerance = _MEAN_SHARE * mean + _MEAN_NS
+    if bins and not lower_edge_ns(min(bins)) - tolerance <= mean <= upper_edge_ns(max(bins)) + tolerance:
+        raise disagreement(f"the mean response time is {mean:g} ns, but the bins are {min(bins)} to {max(bins)} ns")
 
 
 def require_bytes(stimulus: Stimulus, side: Transfers) -> None:
-    """Raise Refused unless so many I/Os of the stimulus's block sizes are so many bytes."""
+    """Check that the bytes of ``side`` are possible for its I/O count and the block sizes; raises AnswerRejected."""
     sizes = [share.size_bytes for share in stimulus.block_shares] or [stimulus.largest_block_bytes]
-    smaller = stimulus.passes or 0  # the tail of the range, written once each pass
-    most = side.ios * max(sizes)
-    least = max(0, side.ios - smaller) * min(sizes)
-    if not least <= side.transferred_bytes <= most or (not smaller and side.transferred_bytes % math.gcd(*sizes)):
+    smaller = stimulus.passes or 0  # Each pass transfers the tail of the range once.
+    max_bytes = side.ios * max(sizes)
+    min_bytes = max(0, side.ios - smaller) * min(sizes)
+    is_possible = min_bytes <= side.transferred_bytes <= max_bytes
+    if not is_possible or (not smaller and side.transferred_bytes % math.gcd(*sizes)):
         raise AnswerRejected(
-            "device", f"{side.ios} I/Os and {exact_capacity(side.transferred_bytes)} do not fit together"
+            "device", f"{side.ios} I/Os cannot transfer {exact_capacity(side.transferred_bytes)} with these block sizes"
         )
 
 
-def require_rates(said: Mapping[str, Any], what: str) -> None:
-    """Raise Refused unless fio's own rates are its counts by its runtime."""
+def require_rates(counters: Mapping[str, Any], what: str) -> None:
+    """Check that fio's rates are its counts divided by its runtime; raises AnswerRejected if not."""
     for rate, amount in (("iops", "total_ios"), ("bw_bytes", "io_bytes")):
-        expected = 1000 * said[amount] / said["runtime"] if said["runtime"] else 0
-        if not abs(said[rate] - expected) <= _RATE_SHARE * expected + _RATE:
+        expected = 1000 * counters[amount] / counters["runtime"] if counters["runtime"] else 0
+        if not abs(counters[rate] - expected) <= _RATE_SHARE * expected + _RATE:
             raise disagreement(
-                f"{rate} of {what} is {said[rate]:g}, and {said[amount]} in {said['runtime']} ms are {expected:g}"
+                f"{rate} of {what} is {counters[rate]:g}, expected {expected:g} "
+                f"for {counters[amount]} in {counters['runtime']} ms"
             )
 
 
 def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
-    """Raise Refused where the response times do not fit into the runtime, by the I/Os outstanding at a time.
+    """Check that the response times are possible in the runtime with the number of outstanding I/Os.
 
-    None takes longer than the runtime, but for one that began in a ramp.  Together they take no more than all that is
-    outstanding can (Little's law).
+    An I/O does not take longer than the runtime, unless it started in a ramp.  The sum of all response times is at most
+    the number of outstanding I/Os times the runtime (Little's law).  Raises AnswerRejected otherwise.
     """
-    depth = 1 if dict(stimulus.options).get("ioengine") in WAITING else stimulus.queue_depth
+    depth = 1 if dict(stimulus.options).get("ioengine") in SYNCHRONOUS_ENGINES else stimulus.queue_depth
     outstanding = depth * sum(section.jobs for section in sections(stimulus))
-    together_ns = math.fsum(side.ios * side.response_mean_ns for side in sides)
+    sum_ns = math.fsum(side.ios * side.response_mean_ns for side in sides)
     runtime_ns = 1e6 * max(side.runtime_ms for side in sides) * (1 + _RUNTIME_SHARE) + _RUNTIME_NS
-    greatest_ns = max(side.response_max_ns for side in sides)
-    if greatest_ns > runtime_ns and not stimulus.ramp_seconds:
-        raise disagreement(f"an I/O took {greatest_ns / 1e9:g} s in a runtime of {runtime_ns / 1e9:.3g} s")
-    if together_ns > outstanding * (runtime_ns + greatest_ns):
+    max_ns = max(side.response_max_ns for side in sides)
+    if max_ns > runtime_ns and not stimulus.ramp_seconds:
+        raise disagreement(f"an I/O took {max_ns / 1e9:g} s in a runtime of {runtime_ns / 1e9:.3g} s")
+    if sum_ns > outstanding * (runtime_ns + max_ns):
         raise disagreement(
-            f"{sum(side.ios for side in sides)} I/Os took {together_ns / 1e9:g} s together, more than "
-            f"{outstanding} outstanding at a time can in {runtime_ns / 1e9:.3g} s"
+            f"the response times of {sum(side.ios for side in sides)} I/Os add up to {sum_ns / 1e9:g} s, "
+            f"impossible with {outstanding} outstanding I/Os in {runtime_ns / 1e9:.3g} s"
         )
 
 
-def upper_edge_ns(middle_ns: int) -> float:
-    """Return the greatest time in fio's bin around ``middle_ns``; the last bin has no end."""
-    return math.inf if middle_ns >= _LAST_BIN_NS else sampling.upper_edge_ns(middle_ns)
+def upper_edge_ns(midpoint_ns: int) -> float:
+    """Return the longest time in fio's bin with this midpoint; infinity for the last bin."""
+    return math.inf if midpoint_ns >= _LAST_BIN_NS else sampling.upper_edge_ns(midpoint_ns)
 
 
 def disagreement(reason: str) -> AnswerRejected:
-    """Return the refusal of an answer whose numbers contradict each other."""
-    return AnswerRejected("host", f"fio's answer contradicts itself: {reason}")
+    """Return the error for an answer with inconsistent numbers."""
+    return AnswerRejected("host", f"fio's answer is inconsistent: {reason}")

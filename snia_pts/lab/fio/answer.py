@@ -1,4 +1,4 @@
-"""When fio's answer is believed: what it must say, and what of it is a measurement."""
+"""Validate fio's answer and read the measurement from it."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _HOST_ERRORS = {
     errno.EDEADLK,
     errno.EAGAIN,
 }
-#: A thread's time ends by its start, and is counted from its first I/O, in whole milliseconds.
-_COUNTED_LATE_SECONDS = 0.005
-#: Where the JSON begins: lines of text precede it, and a path in them may hold a brace.
+#: fio stops a thread a fixed time after its start, but counts its runtime from its first I/O, in whole milliseconds.
+_LATE_COUNT_SECONDS = 0.005
+#: The start of the JSON.  Lines of text precede it, and a path in them may contain a brace.
 _BEGIN = re.compile(r"^\{", re.MULTILINE)
-#: So many I/Os of one kind expected, and none done: that is no chance.
-_NO_CHANCE = 50
+#: If at least this many reads (or writes) are expected and fio did none, the reason is not chance.
+_MIN_EXPECTED_IOS = 50
 _FAILED_IO = re.compile(r"^fio: io_u error.*$", re.MULTILINE)
 _END = b"\n}\n"
 _CPU = re.compile(r'"(?:usr|sys)_cpu"\s*:\s*(\d{1,9}(?:\.\d{1,9})?)')
@@ -59,145 +59,146 @@ def accept(
     stall_seconds: float = STALL_SECONDS,
     allow_uncounted: bool = False,
 ) -> tuple[Transfers, Transfers]:
-    """Return the reads and writes of a stimulus, if everything in fio's answer says that it ran as asked.
+    """Return the reads and writes of a stimulus if fio's whole answer confirms that it ran as requested.
 
-    ``errors`` is what fio said on its standard error.  A device that stood still for longer than ``stall_seconds`` has
-    failed.  Raises Refused otherwise: exit code 0 alone proves nothing.
+    ``errors`` is fio's standard error.  A device that stalled for longer than ``stall_seconds`` has failed.  Raises
+    AnswerRejected otherwise: exit code 0 alone proves nothing.
 
-    Rarely fio loses count of what one thread had outstanding at its end: that is refused as repeatable.  With
-    ``allow_uncounted`` all that was counted is taken (see ``uncounted_ios``).
+    Rarely, fio loses count of the I/Os that one thread had outstanding at its end.  Such an answer is rejected as
+    repeatable; with ``allow_uncounted`` the counted I/Os are accepted (see ``uncounted_ios``).
     """
     if timed_out:
         raise AnswerRejected("device", f"no answer within {timeout_seconds(stimulus, stall_seconds):.0f} s")
     document = _document(output, exit_code)
     try:
         job = document["jobs"][0]
-        _no_error(job, exit_code, output, errors)
+        _require_no_error(job, exit_code, output, errors)
         if len(document["jobs"]) != 1:
-            raise AnswerRejected("host", f"fio answered with {len(document['jobs'])} groups instead of one")
+            raise AnswerRejected("host", f"fio's answer has {len(document['jobs'])} job groups, expected 1")
         uncounted = _uncounted(stimulus, job)
         if uncounted and not allow_uncounted:
-            reason = f"fio began {counted(uncounted, 'I/O')} more than it has response times of"
+            reason = f"fio started {counted(uncounted, 'I/O')} without counting a response time"
             raise AnswerRejected("host", reason, repeatable=True)
         read, write = (_transfers(stimulus, job[side], f"{side}s", uncounted) for side in ("read", "write"))
         uncounted_bytes = uncounted * stimulus.largest_block_bytes
-        _amounts(stimulus, read, write, uncounted_bytes, cut_short=_cut_short(job))
-        _runtime(stimulus, read, write, stall_seconds, uncounted_bytes)
+        _require_amounts(stimulus, read, write, uncounted_bytes, has_short_ios=_has_short_ios(job))
+        _require_runtime(stimulus, read, write, stall_seconds, uncounted_bytes)
         require_outstanding(stimulus, (read, write))
         for what, side in (("read", read), ("write", write)):
             require_bytes(stimulus, side)
             require_rates(job[what], f"{what}s")
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise AnswerRejected("host", f"fio's output is not understood ({error!r})") from error
+        raise AnswerRejected("host", f"cannot parse fio's output ({error!r})") from error
     return read, write
 
 
 def engine_cpu_percent(output: str) -> float | None:
-    """Return what each of fio's threads used of a CPU in one answer, in the mean; None where it does not say."""
+    """Return the CPU use of fio's threads in one answer (mean of the threads); None if it is not reported."""
     user_and_system = [float(percent) for percent in _CPU.findall(output)]
     return min(100.0, sum(user_and_system)) if len(user_and_system) == 2 else None
 
 
 def sync_times(output: str) -> SyncTimes | None:
-    """Return the times of fsync and fdatasync that an answer tells; None where there were none.
+    """Return the times of fsync and fdatasync in an answer; None if there were no calls.
 
-    Raises Refused when it is not understood.
+    Raises AnswerRejected if they cannot be parsed.
     """
     try:
-        told = _document(output, 0)["jobs"][0].get("sync", {}).get("lat_ns", {})
-        calls, bins = int(told.get("N", 0)), told.get("bins", {})
+        latency = _document(output, 0)["jobs"][0].get("sync", {}).get("lat_ns", {})
+        calls, bins = int(latency.get("N", 0)), latency.get("bins", {})
         if not calls:
             return None
-        _measurable(calls, told["mean"], told["max"])
-        require_response_times(told, calls, "synchronizing calls")
+        _require_plausible(calls, latency["mean"], latency["max"])
+        require_response_times(latency, calls, "sync calls")
         return SyncTimes(
             calls=calls,
-            mean_ns=float(told["mean"]),
-            max_ns=int(told["max"]),
+            mean_ns=float(latency["mean"]),
+            max_ns=int(latency["max"]),
             histogram=Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()])),
         )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise AnswerRejected("host", f"fio's synchronizing calls are not understood ({error!r})") from error
+        raise AnswerRejected("host", f"cannot parse fio's sync calls ({error!r})") from error
 
 
 class StatusStream:
-    """Takes fio's output piece by piece, gives it answer by answer: a document each, with the text that precedes it.
+    """Split fio's output into answers: one document each, with the text that precedes it.
 
-    ``last`` is the answer given last, or what came after it.  No more than one answer is held.
+    Buffers at most one answer.
     """
 
     def __init__(self) -> None:
-        self._last = self._rest = b""
+        self._answer = self._buffer = b""
 
     @property
-    def last(self) -> bytes:
-        return self._rest or self._last
+    def last_answer(self) -> bytes:
+        """The incomplete answer at the end of the output if there is one, else the last complete answer."""
+        return self._buffer or self._answer
 
-    def more(self, said: bytes) -> Iterator[str]:
-        """Give the answers that are whole with what fio ``said`` now."""
-        self._rest += said
-        while (end := self._rest.find(_END)) >= 0:
-            self._last, self._rest = self._rest[: end + len(_END)], self._rest[end + len(_END) :]
-            yield self._last.decode("utf-8", "replace")
+    def feed(self, chunk: bytes) -> Iterator[str]:
+        """Add a chunk of fio's output and yield the answers that it completes."""
+        self._buffer += chunk
+        while (end := self._buffer.find(_END)) >= 0:
+            self._answer, self._buffer = self._buffer[: end + len(_END)], self._buffer[end + len(_END) :]
+            yield self._answer.decode("utf-8", "replace")
 
 
 def read_totals(answer: str) -> tuple[Totals, float | None]:
-    """Return the running totals of an answer, and when it was printed (Unix ms; None where it does not say).
+    """Return the running totals of an answer and the time when fio printed it (Unix ms; None if not reported).
 
-    Raises Refused when it is not understood, or reports an error.
+    Raises AnswerRejected if the answer cannot be parsed or reports an error.
     """
     try:
         document = _document(answer, 0)
         job, printed_ms = document["jobs"][0], document.get("timestamp_ms")
-        _no_error(job, 0, answer, "")
+        _require_no_error(job, 0, answer, "")
         totals = Totals(read=_side(job["read"]), write=_side(job["write"]))
         if printed_ms is not None:
-            _measurable(printed_ms)
+            _require_plausible(printed_ms)
         return totals, printed_ms
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise AnswerRejected("host", f"fio's running totals are not understood ({error!r})") from error
+        raise AnswerRejected("host", f"cannot parse fio's running totals ({error!r})") from error
 
 
 def blame(error_number: int) -> Literal["device", "host"]:
-    """Return whom an error number speaks of; where it may be either, the device."""
+    """Return whether an errno indicates a device or a host failure; the device if it can be either."""
     return "host" if error_number in _HOST_ERRORS else "device"
 
 
-@lru_cache(maxsize=1)  # one answer is asked for its transfers, its synchronizing calls and what fio lost count of
+@lru_cache(maxsize=1)  # Transfers, sync calls and uncounted I/Os are read from the same answer one after the other.
 def _document(output: str, exit_code: int) -> dict[str, Any]:
-    """Read fio's JSON, which text lines may precede."""
+    """Parse fio's JSON, which text lines may precede."""
     begin = _BEGIN.search(output)
     try:
         document = json.loads(output[begin.start() :]) if begin else None
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
-        raise AnswerRejected("host", f"fio {_ended(exit_code)} and left no result")
+        raise AnswerRejected("host", f"fio {_exit_status(exit_code)} and wrote no result")
     return document
 
 
-def _ended(exit_code: int) -> str:
+def _exit_status(exit_code: int) -> str:
     return f"was killed by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
 
 
-def _no_error(job: Mapping[str, Any], exit_code: int, output: str, errors: str) -> None:
-    """Raise Refused where the answer, or a line of text before it or among ``errors``, tells of a failure."""
+def _require_no_error(job: Mapping[str, Any], exit_code: int, output: str, errors: str) -> None:
+    """Raise AnswerRejected if the answer, the text before it, or ``errors`` reports a failure."""
     error = int(job["error"]) or int(job.get("total_err", 0) and job.get("first_error", 5))
     if error:
         raise AnswerRejected(blame(error), f"fio reports error {error}, {os.strerror(error)}", error)
     text = _BEGIN.split(output, maxsplit=1)[0] + errors
     if "terminating on signal" in text:
-        raise AnswerRejected("host", "fio was stopped from outside")
+        raise AnswerRejected("host", "another process stopped fio with a signal")
     if failed := _FAILED_IO.search(text):
-        raise AnswerRejected("device", f"fio reports a failed I/O, and error 0: {failed[0]}")
+        raise AnswerRejected("device", f"fio reports a failed I/O, but error 0: {failed[0]}")
     if exit_code != 0:
-        raise AnswerRejected("host", f"fio {_ended(exit_code)}")
+        raise AnswerRejected("host", f"fio {_exit_status(exit_code)}")
 
 
 def _side(side: Mapping[str, Any]) -> Side:
-    """Read running totals; I/Os are counted when they end, as their response times are."""
+    """Parse running totals.  fio counts I/Os on completion, like their response times."""
     response = side["lat_ns"]
-    _measurable(response["N"], side["io_bytes"], side["runtime"], response["mean"], response["max"])
+    _require_plausible(response["N"], side["io_bytes"], side["runtime"], response["mean"], response["max"])
     require_running_mean(response)
     return Side(
         ios=int(response["N"]),
@@ -211,20 +212,20 @@ def _side(side: Mapping[str, Any]) -> Side:
 
 
 def uncounted_ios(stimulus: Stimulus, output: str) -> int:
-    """Return how many I/Os of an answer that is believed fio lost count of at its end."""
+    """Return the number of I/Os in an accepted answer that fio lost count of at its end."""
     return _uncounted(stimulus, _document(output, 0)["jobs"][0])
 
 
 def _uncounted(stimulus: Stimulus, job: Mapping[str, Any]) -> int:
-    """Return how many more I/Os fio began than it has response times of; 0 for more than one thread has outstanding."""
+    """Return how many I/Os fio started without a response time; 0 if these exceed the queue depth of one thread."""
     if stimulus.ramp_seconds:
         return 0
-    lost = [int(job[side]["total_ios"]) - int(job[side]["lat_ns"].get("N", 0)) for side in ("read", "write")]
-    return sum(lost) if min(lost) >= 0 and sum(lost) <= stimulus.queue_depth else 0
+    counts = [int(job[side]["total_ios"]) - int(job[side]["lat_ns"].get("N", 0)) for side in ("read", "write")]
+    return sum(counts) if min(counts) >= 0 and sum(counts) <= stimulus.queue_depth else 0
 
 
 def _transfers(stimulus: Stimulus, side: Mapping[str, Any], what: str, uncounted: int) -> Transfers:
-    """Read what came of reads or writes, and require that it agrees with itself."""
+    """Parse the result of the reads or the writes, and check that it is consistent."""
     response = side["lat_ns"]
     if not (side["total_ios"] or side["io_bytes"] or response.get("N")):
         return NO_TRANSFERS
@@ -239,7 +240,7 @@ def _transfers(stimulus: Stimulus, side: Mapping[str, Any], what: str, uncounted
         response_max_ns=int(response["max"]),
         histogram=Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()])),
     )
-    _measurable(
+    _require_plausible(
         transfers.ios,
         transfers.transferred_bytes,
         transfers.runtime_ms,
@@ -252,62 +253,70 @@ def _transfers(stimulus: Stimulus, side: Mapping[str, Any], what: str, uncounted
 
 
 def _counts(stimulus: Stimulus, side: Mapping[str, Any], uncounted: int) -> tuple[int, int]:
-    """Return the I/Os and bytes of reads or writes, but for the ``uncounted``, whose bytes fio may have or not.
+    """Return the I/Os and bytes of the reads or the writes without the ``uncounted`` I/Os.
 
-    After a ramp both are the I/Os that ended in the measured time, each of which has a response time.  fio's own
-    ``total_ios`` leaves out those that were outstanding at the ramp's end, and ``io_bytes`` may hold one more a thread.
+    fio may or may not have included the bytes of uncounted I/Os.  After a ramp, the I/Os are those that completed in
+    the measured time, each with a response time: fio's ``total_ios`` omits the I/Os outstanding at the ramp's end, and
+    ``io_bytes`` may include one more per thread.
     """
     ios, transferred_bytes = int(side["total_ios"]), int(side["io_bytes"])
-    ended, block = int(side["lat_ns"]["N"]), stimulus.largest_block_bytes
+    completed, block = int(side["lat_ns"]["N"]), stimulus.largest_block_bytes
     if uncounted:
-        return ended, transferred_bytes if stimulus.block_shares else min(transferred_bytes, ended * block)
+        return completed, transferred_bytes if stimulus.block_shares else min(transferred_bytes, completed * block)
     if not stimulus.ramp_seconds:
         return ios, transferred_bytes
-    if abs(ended - ios) > stimulus.total_oio or abs(transferred_bytes - ended * block) > stimulus.total_oio * block:
-        raise AnswerRejected("host", f"fio counts {ios} I/Os, {transferred_bytes} bytes, and {ended} response times")
-    return ended, ended * block
+    max_difference, completed_bytes = stimulus.total_oio, completed * block
+    if abs(completed - ios) > max_difference or abs(transferred_bytes - completed_bytes) > max_difference * block:
+        raise AnswerRejected(
+            "host", f"fio counts {ios} I/Os and {transferred_bytes} bytes, but {completed} response times"
+        )
+    return completed, completed_bytes
 
 
-def _measurable(*numbers: float) -> None:
+def _require_plausible(*numbers: float) -> None:
     if not all(0 <= number <= MAX_QUANTITY for number in numbers):
-        raise ValueError("an amount below zero, or beyond all that can be measured")
+        raise ValueError(f"a number is negative or greater than {MAX_QUANTITY}")
 
 
-def _cut_short(job: Mapping[str, Any]) -> bool:
-    """Return whether the device transferred less than it was asked to in some I/O, by fio's count."""
+def _has_short_ios(job: Mapping[str, Any]) -> bool:
+    """Return whether fio counted an I/O that transferred less than requested."""
     return any(job[side].get(count, 0) for side in ("read", "write") for count in ("short_ios", "drop_ios"))
 
 
-def _amounts(stimulus: Stimulus, read: Transfers, write: Transfers, uncounted_bytes: int, *, cut_short: bool) -> None:
-    """Bytes and I/O counts must be there, and be what was asked.
+def _require_amounts(
+    stimulus: Stimulus, read: Transfers, write: Transfers, uncounted_bytes: int, *, has_short_ios: bool
+) -> None:
+    """Check that there are bytes and I/Os, and that they are as requested; raises AnswerRejected if not.
 
-    An amount that is not reached, without any error, is fio's failure, unless I/Os were ``cut_short``.
+    If fio does not reach the amount and reports no error, fio failed, unless the answer ``has_short_ios``.
     """
     ios, total = read.ios + write.ios, read.transferred_bytes + write.transferred_bytes
     if not ios or not total:
-        raise AnswerRejected("host", "fio did no I/O at all (does something else use the target?)")
+        raise AnswerRejected("host", "fio did no I/O (is the target in use by another process?)")
     for side, percent in ((read, stimulus.read_percent), (write, 100 - stimulus.read_percent)):
-        if (side.ios and not percent) or (not side.ios and ios * percent > 100 * _NO_CHANCE):
-            raise AnswerRejected("host", f"fio did not keep to the R/W mix {mix(stimulus.read_percent)}")
+        if (side.ios and not percent) or (not side.ios and ios * percent > 100 * _MIN_EXPECTED_IOS):
+            raise AnswerRejected("host", f"fio did not run the requested R/W mix {mix(stimulus.read_percent)}")
     if stimulus.amount_bytes is not None:
         if not stimulus.amount_bytes - uncounted_bytes <= total <= stimulus.amount_bytes:
-            instead = exact_capacity(stimulus.amount_bytes)
-            reason = f"{exact_capacity(total)} were transferred instead of {instead}"
-            if cut_short:
+            reason = f"transferred {exact_capacity(total)}, expected {exact_capacity(stimulus.amount_bytes)}"
+            if has_short_ios:
                 raise AnswerRejected("device", reason)
-            raise AnswerRejected("host", f"fio ended without an error, but {reason}")
+            raise AnswerRejected("host", f"fio reported no error, but {reason}")
         return
     limit, largest = stimulus.limit_bytes, stimulus.largest_block_bytes
     if limit is not None and total > stimulus.thread_count * (thread_limit(stimulus, limit) + largest):
         raise AnswerRejected(
-            "host", f"{exact_capacity(total)} were transferred, beyond the limit of {exact_capacity(limit)}"
+            "host", f"transferred {exact_capacity(total)}, more than the limit of {exact_capacity(limit)}"
         )
 
 
-def _runtime(stimulus: Stimulus, read: Transfers, write: Transfers, stall_seconds: float, uncounted_bytes: int) -> None:
-    """The runtime must be the one asked, and neither it nor an I/O longer by more than the drive may stand still.
+def _require_runtime(
+    stimulus: Stimulus, read: Transfers, write: Transfers, stall_seconds: float, uncounted_bytes: int
+) -> None:
+    """Check that the runtime is as requested; raises AnswerRejected if not.
 
-    It may be shorter where a limit was reached.
+    Neither an I/O nor the excess of the runtime may be longer than ``stall_seconds``.  The runtime may be shorter if a
+    byte limit was reached.
     """
     slowest = max(read.response_max_ns, write.response_max_ns) / 1e9
     if slowest > stall_seconds:
@@ -316,9 +325,12 @@ def _runtime(stimulus: Stimulus, read: Transfers, write: Transfers, stall_second
         return
     runtime = max(read.runtime_ms, write.runtime_ms) / 1000
     total, limit = read.transferred_bytes + write.transferred_bytes, stimulus.limit_bytes
-    if runtime < 0.99 * stimulus.seconds - _COUNTED_LATE_SECONDS and (limit is None or total + uncounted_bytes < limit):
-        short = "" if limit is None else f", and transferred {exact_capacity(total)} of {exact_capacity(limit)}"
-        raise AnswerRejected("host", f"the stimulus ran {runtime:g} s instead of {stimulus.seconds:g} s{short}")
+    if runtime < 0.99 * stimulus.seconds - _LATE_COUNT_SECONDS and (limit is None or total + uncounted_bytes < limit):
+        progress = "" if limit is None else f", and transferred {exact_capacity(total)} of {exact_capacity(limit)}"
+        raise AnswerRejected("host", f"the stimulus ran {runtime:g} s, expected {stimulus.seconds:g} s{progress}")
     if runtime > stimulus.seconds + stall_seconds:
-        late = f"{runtime:g} s for a stimulus of {stimulus.seconds:g} s (limit {stall_seconds:g} s more)"
-        raise AnswerRejected("device", f"the device stalled: {late}")
+        raise AnswerRejected(
+            "device",
+            f"the device stalled: {runtime:g} s for a stimulus of {stimulus.seconds:g} s "
+            f"(limit: {stall_seconds:g} s more)",
+        )

@@ -1,10 +1,10 @@
-"""Whether an answer of fio's is that of a job file: fio repeats in it the options that it read.
+"""Check that a fio answer belongs to a job file: fio echoes the options that it read.
 
 Measured facts (fio 3.33; the source of 3.42 does the same):
 
-* ``global options`` and ``job options`` hold each option as it was written; that of a group is its last job's.
-* A variable in a file name is expanded, and escaped colons stay so.
-* An option with two names comes back by one of them, which may be the other.
+* ``global options`` and ``job options`` contain each option as written; a group has those of its last job.
+* fio expands a variable in a file name; escaped colons stay escaped.
+* fio may echo an option that has two names by its other name.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ _BEGIN = re.compile(r"^\{", re.MULTILINE)
 
 
 def require_echo(job_text: str, answer: str, target: str = "", ignored: Collection[str] = ()) -> None:
-    """Raise Refused where fio repeats an option otherwise than the job file has it, but for the ``ignored`` ones.
+    """Check that the options echoed in ``answer`` are those of the job file, except the ``ignored`` ones.
 
-    ``target`` is what stood for the target's variable.  Versions that repeat nothing, or an option by its other name,
-    are believed.
+    ``target`` is the value of the target's variable.  An option that fio does not echo, or echoes by its other name, is
+    accepted.  Raises AnswerRejected on a difference.
     """
     begin = _BEGIN.search(answer)
     document = json.loads(answer[begin.start() :]) if begin else {}
     try:
-        found = document.get("global options") or {}
-        of_job = document["jobs"][0].get("job options") or {}
+        global_options = document.get("global options") or {}
+        job_options = document["jobs"][0].get("job options") or {}
         common, *sections = _sections(job_text)
-        difference = _difference(common, found, target, ignored) or min(
-            (_difference(section, of_job, target, ignored) for section in reversed(sections)), key=bool, default=""
+        difference = _difference(common, global_options, target, ignored) or min(
+            (_difference(section, job_options, target, ignored) for section in reversed(sections)), key=bool, default=""
         )
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise AnswerRejected("host", f"fio's output is not understood ({error!r})") from error
+        raise AnswerRejected("host", f"cannot parse fio's output ({error!r})") from error
     if difference:
-        raise AnswerRejected("host", f"fio's answer is that of another job: {difference}")
+        raise AnswerRejected("host", f"fio's answer belongs to another job: {difference}")
 
 
-def _difference(expected: Mapping[str, str], found: Mapping[str, Any], target: str, ignored: Collection[str]) -> str:
-    """Return the first option that differs, with both values; nothing where none does."""
+def _difference(expected: Mapping[str, str], actual: Mapping[str, Any], target: str, ignored: Collection[str]) -> str:
+    """Return the first option that differs, with both values; "" if there is no difference."""
     for name, value in expected.items():
         values = {value, value.replace(f"${{{TARGET}}}", target)}
-        if name in found and name not in ignored and str(found[name]) not in values:
-            return f"expected {name}={value.replace(f'${{{TARGET}}}', target)}, got {name}={found[name]}"
+        if name in actual and name not in ignored and str(actual[name]) not in values:
+            return f"expected {name}={value.replace(f'${{{TARGET}}}', target)}, got {name}={actual[name]}"
     return ""
 
 
 def _sections(job_text: str) -> list[dict[str, str]]:
-    """Return the options of each section of a job file, those for all first."""
+    """Return the options of each section of a job file; the global ones are first."""
     sections: list[dict[str, str]] = []
     for line in job_text.splitlines():
         name, separator, value = line.partition("=")

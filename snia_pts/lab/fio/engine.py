@@ -1,4 +1,4 @@
-"""The seam behind which I/O is done: real fio here, a simulated device elsewhere."""
+"""Define the interface of an I/O engine, and implement it with fio."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ from .sampling import Sampler, Totals
 if TYPE_CHECKING:
     from ...model.telemetry import TelemetrySample
 
-#: A host that was suspended for so long did something else than the test.
-_LONGEST_SUSPENSION_SECONDS = 0.1
-#: Of the options that a profile may set, fio is known to repeat these as they were written.
-_REPEATED_AS_WRITTEN = {"ioengine", "direct"}
-#: fio's runtime is in whole ms, and may be rounded.
+#: If the host was suspended for longer than this, the measurement is rejected.
+_MAX_SUSPENSION_SECONDS = 0.1
+#: Of the options that a profile may set, fio is known to echo these as written.
+_ECHOED_AS_WRITTEN = {"ioengine", "direct"}
+#: fio's runtime is in whole ms and may be rounded.
 _ROUNDING_SECONDS = 0.01
 
 
-#: Asked before a stimulus: raises where it must not be.
+#: Called before each stimulus; raises to forbid it.
 Guard = Callable[[Stimulus], None]
 
 
 def allow(_: Stimulus) -> None:
-    """Raise nothing: whatever is asked may be."""
+    """Allow every stimulus."""
 
 
-class Named(Protocol):
-    """What a report tells of an engine."""
+class EngineIdentity(Protocol):
+    """The properties of an engine that a report states."""
 
     @property
     def name(self) -> str: ...
@@ -60,30 +60,31 @@ class Named(Protocol):
     def io_engine(self) -> str: ...
 
 
-class Engine(Named, Protocol):
+class Engine(EngineIdentity, Protocol):
     """Runs stimuli on the target of a run."""
 
     def measure(
         self, stimuli: Sequence[Stimulus], before: Guard = allow, *, allow_uncounted: bool = False
     ) -> Iterator[Measurement]:
-        """Run ``stimuli`` one after the other, without a pause, giving each measurement as it comes.
+        """Run ``stimuli`` in order without a gap, and yield each measurement.
 
-        All of them are known ahead, so that the next can be made ready while one runs; it may run already when a
-        measurement is given.  ``before`` is asked right before each, and raises what forbids it.  Raises fio.Refused
-        when an answer is not believed; I/Os that the engine lost count of are no reason with ``allow_uncounted``.
+        The engine prepares the next stimulus while one runs; it may already have started the next when it yields a
+        measurement.  ``before`` is called immediately before each stimulus, and raises to forbid it.  Raises
+        fio.AnswerRejected if an answer is invalid.  With ``allow_uncounted``, I/Os that the engine lost count of do not
+        make it invalid.
         """
         ...
 
-    def stretch(self, step: ContinuousStimulus) -> Iterator[Sample | Measurement]:
-        """Run a stretch's stimulus without a break, giving each sample while it runs, and at last the whole.
+    def measure_continuous(self, step: ContinuousStimulus) -> Iterator[Sample | Measurement]:
+        """Run a continuous stimulus without interruption; yield its samples while it runs, then the whole measurement.
 
-        There are ``step.samples`` samples, each about ``step.sample_seconds`` long; fewer where a limit ended it, or
-        where all I/O stood still over more than one.  Raises fio.Refused when an answer is not believed.
+        There are ``step.samples`` samples of about ``step.sample_seconds`` each; fewer if a limit ended the stimulus,
+        or if all I/O stalled for longer than a sample.  Raises fio.AnswerRejected if an answer is invalid.
         """
         ...
 
     def idle(self, seconds: float) -> IdleOutcome:
-        """Do no I/O on the target, so that it is left alone for ``seconds`` from its last I/O to the next one's."""
+        """Do no I/O on the target, so that ``seconds`` pass between its last I/O and the next one."""
         ...
 
 
@@ -107,15 +108,15 @@ class FioEngine:
         observer: Observer | None = None,
         descriptor: int | None = None,
     ) -> None:
-        """Run on ``path``, keep evidence in the folder ``evidence``, derive every stimulus's seed from ``seed``.
+        """Run on ``path``, write evidence to the folder ``evidence``, and derive each stimulus's seed from ``seed``.
 
-        ``fixed_buffers`` are only for a host that may lock them (``probe.can_lock_buffers``), and for io_uring.
-        With a ``descriptor`` the target is what that holds, whatever ``path`` leads to by then.
+        ``fixed_buffers`` requires io_uring and a host that may lock the buffers (``probe.can_lock_buffers``).
+        With a ``descriptor``, the target is the device or file open there, even if ``path`` has changed since.
 
-        Evidence that is there already stays: what comes is numbered after it.  That the host is not suspended is looked
-        at by ``clock``, from now on: before and after each stimulus, and about once a second.  ``observer`` watches
-        drive and host while fio runs, and is left alone while it does not; by default one of the target at ``path``.
-        A drive that stands still for longer than ``stall_seconds`` has failed.
+        Existing evidence stays; new evidence is numbered after it.  From now on ``clock`` is read before and after each
+        stimulus, and about once a second, to detect a suspended host.  ``observer`` (by default of the target at
+        ``path``) reads telemetry of drive and host only while fio runs.  A drive that stalls for longer than
+        ``stall_seconds`` has failed.
         """
         fixed = ", fixed buffers" if fixed_buffers else ""
         self.io_engine = f"{io_engine}{fixed}, random buffers {'refilled' if refill else 'scrambled'}"
@@ -128,9 +129,9 @@ class FioEngine:
         self._seed = seed
         self._tick = tick
         self._count = last_number(evidence)
-        self._pause = IdleGap()
-        self._last_begun: process.Program | None = None
-        self._around_ns = self._lead_ns = 0
+        self._gap = IdleGap()
+        self._last_started: process.Program | None = None
+        self._overhead_ns = self._startup_ns = 0
         self._child_signals = process.ChildSignalListener()
         self._clock = clock
         self._moment = clock()
@@ -142,40 +143,40 @@ class FioEngine:
     ) -> Iterator[Measurement]:
         """Run ``stimuli``; see Engine.
 
-        The next fio stands ready before one's end, and is let go as soon as that one's threads say that all their I/O
-        has come back.  What that one says of itself is awaited while the next one works.
+        The next fio is prepared before the running one ends.  It is released as soon as all threads of the running fio
+        report that their I/O has completed; the answer of that fio is collected while the next one does I/O.
         """
         self._reattach_observer()
-        began = time.monotonic_ns()
-        with ExitStack() as left:  # whatever ends this, no fio goes on
-            left.callback(self._pause_since_last_end)
-            upcoming = PointPipeline(map(self._prepare_next, stimuli), left)
-            if point := upcoming.take():
+        entered_ns = time.monotonic_ns()
+        with ExitStack() as stack:  # However this ends, no fio keeps running.
+            stack.callback(self._start_gap_at_last_end)
+            pipeline = PointPipeline(map(self._prepare_next, stimuli), stack)
+            if point := pipeline.take():
                 self._release(point, before)
-                self._lead_ns = point.program.started_ns - began
+                self._startup_ns = point.program.started_ns - entered_ns
             while point:
-                at_work = upcoming.during(point, self._on_tick)
-                done_ns = point.program.wait_for_io_end(self._timeout_seconds(point.stimulus), at_work)
-                vitals, following = self._observer.whole(), upcoming.take() if done_ns else None
-                if following and done_ns:
-                    self._pause = IdleGap(since_ns=done_ns)
+                tick = pipeline.tick_for(point, self._on_tick)
+                io_end_ns = point.program.wait_for_io_end(self._timeout_seconds(point.stimulus), tick)
+                telemetry, following = self._observer.total(), pipeline.take() if io_end_ns else None
+                if following and io_end_ns:
+                    self._gap = IdleGap(since_ns=io_end_ns)
                     try:
                         self._release(following, before)
                     except (SniaPtsError, fio.AnswerRejected, OSError) as error:
-                        upcoming.trouble = error
-                yield self._collect(point, vitals, allow_uncounted=allow_uncounted)
-                if upcoming.trouble:
+                        pipeline.deferred_error = error
+                yield self._collect(point, telemetry, allow_uncounted=allow_uncounted)
+                if pipeline.deferred_error:
                     break
-                if not done_ns and (following := upcoming.take()):  # a point that is not believed has none after it
+                if not io_end_ns and (following := pipeline.take()):  # _collect has accepted the answer by now.
                     self._release(following, before)
                 point = following
-            if upcoming.trouble:
-                raise upcoming.trouble
+            if pipeline.deferred_error:
+                raise pipeline.deferred_error
 
-    def stretch(self, step: ContinuousStimulus) -> Iterator[Sample | Measurement]:
-        """Run a stretch; see Engine.  All that fio says meanwhile is kept, compressed, beside its final answer.
+    def measure_continuous(self, step: ContinuousStimulus) -> Iterator[Sample | Measurement]:
+        """Run a continuous stimulus; see Engine.  fio's output is saved, compressed, next to its final answer.
 
-        The first sample is short by the time that fio needs to begin, the last one long by it.
+        The first sample is shorter by the time that fio takes to start, and the last one is longer by it.
         """
         if step.sample_seconds is None:
             yield from self.measure(step.stimuli)
@@ -187,78 +188,80 @@ class FioEngine:
         answers, running, sampler = fio.StatusStream(), fio.RunningTotals(step.stimulus), Sampler(step.samples)
         with files:
             program = process.Program(command, evidence=files.path, listen=True, inherited=files.inherited)
-            point = PreparedPoint(stimulus=step.stimulus, files=files, seed=seed, program=program, pause=self._pause)
-            with _compressed(files.path.with_suffix(".samples.json.gz")) as kept, program:
-                self._observer.begin()
-                for said in program.iter_stdout(self._timeout_seconds(step.stimulus), self._on_tick):
-                    kept.write(said)
-                    for answer in answers.more(said):
-                        kept.flush(zlib.Z_SYNC_FLUSH)
+            point = PreparedPoint(stimulus=step.stimulus, files=files, seed=seed, program=program, gap=self._gap)
+            with _compressed(files.path.with_suffix(".samples.json.gz")) as samples_file, program:
+                self._observer.start()
+                for chunk in program.iter_stdout(self._timeout_seconds(step.stimulus), self._on_tick):
+                    samples_file.write(chunk)
+                    for answer in answers.feed(chunk):
+                        samples_file.flush(zlib.Z_SYNC_FLUSH)
                         set_seconds = self._clock().set_seconds(self._moment)
-                        yield from self._cut(sampler.cut, running.read(answer, set_seconds))
-            files.keep(answers.last)
-            self._pause = IdleGap(since_ns=program.finished.ended_monotonic_ns)
-            whole = self._measurement(point, self._observer.whole(), allow_uncounted=True)
-        self._lead_ns = self._around_ns
-        totals = running.read(answers.last.decode("utf-8", "replace"), whole.timing.clock_set_seconds, final=True)
-        yield from self._cut(sampler.last, totals)
-        yield whole
+                        yield from self._with_telemetry(sampler.add, running.read(answer, set_seconds))
+            files.write_answer(answers.last_answer)
+            self._gap = IdleGap(since_ns=program.finished.ended_monotonic_ns)
+            measurement = self._measurement(point, self._observer.total(), allow_uncounted=True)
+        self._startup_ns = self._overhead_ns
+        final_answer = answers.last_answer.decode("utf-8", "replace")
+        totals = running.read(final_answer, measurement.timing.clock_set_seconds, final=True)
+        yield from self._with_telemetry(sampler.finish, totals)
+        yield measurement
 
     def idle(self, seconds: float) -> IdleOutcome:
-        """Leave the device alone; see Engine.
+        """Do no I/O; see Engine.
 
-        Counted from where the pause began, and shorter by what the last fio needed that was begun in a pause.
+        The time counts from the start of the current gap.  It is reduced by the startup time of the last fio that was
+        started in a gap, because the next one takes about as long before its first I/O.
         """
-        started, began = datetime.now().astimezone(), time.monotonic_ns()
-        since = self._pause.since_ns
-        until = (began if since is None else since - self._lead_ns) + round(1e9 * seconds)
-        while (left := until - time.monotonic_ns()) > 0:
-            time.sleep(min(1.0, left / 1e9))
-            self._each_second((time.monotonic_ns() - began) / 1e9, 0)
-        idled = time.monotonic_ns() - began
-        self._pause.not_ours_ns += idled
-        return IdleOutcome(started=started.isoformat(timespec="milliseconds"), seconds=idled / 1e9)
+        started, started_ns = datetime.now().astimezone(), time.monotonic_ns()
+        since = self._gap.since_ns
+        end_ns = (started_ns if since is None else since - self._startup_ns) + round(1e9 * seconds)
+        while (remaining_ns := end_ns - time.monotonic_ns()) > 0:
+            time.sleep(min(1.0, remaining_ns / 1e9))
+            self._check_and_report((time.monotonic_ns() - started_ns) / 1e9, 0)
+        idle_ns = time.monotonic_ns() - started_ns
+        self._gap.excluded_ns += idle_ns
+        return IdleOutcome(started=started.isoformat(timespec="milliseconds"), seconds=idle_ns / 1e9)
 
     def _timeout_seconds(self, stimulus: Stimulus) -> float:
         return fio.timeout_seconds(stimulus, self._stall_seconds)
 
     def _reattach_observer(self) -> None:
-        """Watch the target anew where it went away, and came back, since it was looked at: an array, or in a purge."""
+        """Create a new observer if the device node was recreated since the last check (an array, or after a purge)."""
         if self._node is not None and (node := _node(self._path)) != self._node:
             self._node, self._observer = node, observe(self._path)
 
     def _on_tick(self, seconds: float, written_bytes: int) -> None:
-        """What is done about once a second while fio runs."""
+        """Read telemetry and check the host, about once a second while fio runs."""
         self._observer.tick()
-        self._each_second(seconds, written_bytes)
+        self._check_and_report(seconds, written_bytes)
 
-    def _each_second(self, seconds: float, written_bytes: int) -> None:
+    def _check_and_report(self, seconds: float, written_bytes: int) -> None:
         self._require_awake()
         if self._tick is not None:
             self._tick(seconds, written_bytes)
 
     def _require_awake(self) -> Moment:
-        """Refuse what is measured on a host that was suspended since the last measurement; return the moment."""
+        """Return the clock readings; raises fio.AnswerRejected if the host was suspended since the last measurement."""
         moment = self._clock()
         suspended = moment.suspended_seconds(self._moment)
-        if suspended > _LONGEST_SUSPENSION_SECONDS:
+        if suspended > _MAX_SUSPENSION_SECONDS:
             raise fio.AnswerRejected("host", f"the host was suspended for {suspended:.1f} s, and the drive with it")
         return moment
 
-    def _cut(self, cut: Callable[[Totals], Iterator[Sample]], totals: Totals) -> Iterator[Sample]:
-        """Give the sample that running totals end; raises fio.Refused where it does not go with those before."""
+    def _with_telemetry(self, take_sample: Callable[[Totals], Iterator[Sample]], totals: Totals) -> Iterator[Sample]:
+        """Add telemetry to the sample up to ``totals``; raises fio.AnswerRejected if the totals are inconsistent."""
         try:
-            for sample in cut(totals):
-                yield replace(sample, vitals=self._observer.lap())
+            for sample in take_sample(totals):
+                yield replace(sample, telemetry=self._observer.lap())
         except ValueError as error:
-            raise fio.AnswerRejected("host", f"fio's samples are not believed: {error}") from error
+            raise fio.AnswerRejected("host", f"fio's samples are inconsistent: {error}") from error
 
     def _prepare_next(self, stimulus: Stimulus) -> PreparedPoint:
-        """Begin fio for a stimulus, to stand ready before its first I/O."""
+        """Start fio for a stimulus; it waits before its first I/O."""
         threads = sum(section.jobs for section in fio.sections(stimulus))
         files, seed = self._write_job(stimulus)
         try:
-            command = fio.command(files.path, held=True)
+            command = fio.command(files.path, staged=True)
             program = StagedProgram(
                 command,
                 threads=threads,
@@ -272,58 +275,59 @@ class FioEngine:
         return PreparedPoint(stimulus=stimulus, files=files, seed=seed, program=program)
 
     def _release(self, point: PreparedPoint, before: Guard) -> None:
-        """Let a point's fio do its I/O.  What is spent in waiting for fio is no pause of ours."""
+        """Let a prepared fio do its I/O.  The time spent waiting for fio is excluded from the suite's gap."""
         self._require_awake()
         before(point.stimulus)
-        self._observer.begin()
-        began = time.monotonic_ns()
-        point.program.begin()
-        if point.program.exited:  # it fell before its I/O: once more, as programs usually begin
+        self._observer.start()
+        released_ns = time.monotonic_ns()
+        point.program.start()
+        if point.program.exited:  # It died before its I/O: start it again, without the start gate.
             point.program.end()
             job, inherited = point.files.path, point.files.inherited
-            rename(job.with_suffix(".process.json"), f"{job.stem}.fallen.process.json")  # it is not written over
+            # The new process must not overwrite the evidence of the dead one.
+            rename(job.with_suffix(".process.json"), f"{job.stem}.fallen.process.json")
             point.engine_restarted = True
             point.program = process.Program(
                 fio.command(job), evidence=job, child_signals=self._child_signals, inherited=inherited
             )
-            point.program.begin()
-        self._pause.not_ours_ns += point.program.started_ns - began
-        point.pause = replace(self._pause)
-        self._last_begun = point.program
+            point.program.start()
+        self._gap.excluded_ns += point.program.started_ns - released_ns
+        point.gap = replace(self._gap)
+        self._last_started = point.program
 
-    def _pause_since_last_end(self) -> None:
-        """Count the pause from the end of the program that did I/O last, also where that was ended with another's."""
-        if self._last_begun is None:
+    def _start_gap_at_last_end(self) -> None:
+        """Start the gap at the end of the last program that did I/O, even if an error ended it along with another."""
+        if self._last_started is None:
             return
-        ended_ns = self._last_begun.finished.ended_monotonic_ns
-        if ended_ns > (self._pause.since_ns or 0):
-            self._pause = IdleGap(since_ns=ended_ns)
+        ended_ns = self._last_started.finished.ended_monotonic_ns
+        if ended_ns > (self._gap.since_ns or 0):
+            self._gap = IdleGap(since_ns=ended_ns)
 
-    def _collect(self, point: PreparedPoint, vitals: TelemetrySample, *, allow_uncounted: bool) -> Measurement:
-        """Wait for the end of a point's fio, which works no more, and return what it measured."""
-        program, began = point.program, time.monotonic_ns()
+    def _collect(self, point: PreparedPoint, telemetry: TelemetrySample, *, allow_uncounted: bool) -> Measurement:
+        """Wait for the exit of a fio that has completed its I/O, and return its measurement."""
+        program, wait_started_ns = point.program, time.monotonic_ns()
         for _ in program.iter_stdout(self._timeout_seconds(point.stimulus)):
             pass
-        waited_ns = time.monotonic_ns() - began
+        waited_ns = time.monotonic_ns() - wait_started_ns
         program.end()
-        self._pause = IdleGap(since_ns=program.finished.ended_monotonic_ns, not_ours_ns=waited_ns)
-        return self._measurement(point, vitals, allow_uncounted=allow_uncounted)
+        self._gap = IdleGap(since_ns=program.finished.ended_monotonic_ns, excluded_ns=waited_ns)
+        return self._measurement(point, telemetry, allow_uncounted=allow_uncounted)
 
     def _write_job(self, stimulus: Stimulus) -> tuple[fio.JobFiles, int]:
-        """Write the job file of a stimulus; return it, and the seed in it."""
+        """Write the job file of a stimulus; return its files and its seed."""
         self._count += 1
         size = "mixed" if stimulus.block_shares else f"{stimulus.largest_block_bytes}b"
         name = f"{self._count:05d}-{stimulus.access.lower()}-{size}-r{stimulus.read_percent}.fio"
-        job, seed = self._evidence / name, seed_of(stimulus, self._seed, self._count)
+        job, seed = self._evidence / name, seed_for(stimulus, self._seed, self._count)
         text = fio.job_file(
             stimulus, self._path, self._io_engine, seed, refill=self._refill, fixed_buffers=self._fixed_buffers
         )
         return fio.JobFiles(job, text, self._path, self._descriptor), seed
 
     def _measurement(
-        self, point: PreparedPoint, vitals: TelemetrySample, *, allow_uncounted: bool = False
+        self, point: PreparedPoint, telemetry: TelemetrySample, *, allow_uncounted: bool = False
     ) -> Measurement:
-        """Return what a point's fio measured, which has ended; raises fio.Refused when that is not believed."""
+        """Return the measurement of a fio that has exited; raises fio.AnswerRejected if its answer is invalid."""
         moment, finished = self._require_awake(), point.program.finished
         raw = point.files.answer()
         point.files.close()
@@ -344,16 +348,16 @@ class FioEngine:
             )
             raise
         if point.program.threads_missing:
-            raise fio.AnswerRejected("host", "not all of fio's threads did their work")
-        around_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns
-        around_ns -= max(read.runtime_ms, write.runtime_ms) * 1_000_000 + round(1e9 * point.stimulus.ramp_seconds)
+            raise fio.AnswerRejected("host", "not all of fio's threads completed their I/O")
+        overhead_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns
+        overhead_ns -= max(read.runtime_ms, write.runtime_ms) * 1_000_000 + round(1e9 * point.stimulus.ramp_seconds)
         measurement = Measurement(
             stimulus=point.stimulus,
             seed=point.seed,
             read=read,
             write=write,
             timing=replace(
-                _clocking(finished, point.pause, max(around_ns, self._around_ns)),
+                _timing(finished, point.gap, max(overhead_ns, self._overhead_ns)),
                 clock_set_seconds=round(moment.set_seconds(self._moment), 3),
                 engine_restarted=point.engine_restarted,
             ),
@@ -361,42 +365,42 @@ class FioEngine:
             evidence_sha256=checksum,
             engine_cpu_percent=fio.engine_cpu_percent(answer),
             sync=fio.sync_times(answer) if point.stimulus.options else None,
-            vitals=vitals,
+            telemetry=telemetry,
             uncounted_ios=fio.uncounted_ios(point.stimulus, answer) if allow_uncounted else 0,
         )
-        self._moment, self._around_ns = moment, around_ns
+        self._moment, self._overhead_ns = moment, overhead_ns
         return measurement
 
 
 def side_by_side(engines: Sequence[FioEngine], stimuli: Sequence[Stimulus]) -> tuple[Measurement, ...]:
-    """Run a stimulus on the target of each engine, all at the same time; raises fio.Refused for the first refused."""
-    with ExitStack() as left:  # whatever ends this, no fio goes on
+    """Run one stimulus on each engine's target, all at the same time; raises the first fio.AnswerRejected."""
+    with ExitStack() as stack:  # However this ends, no fio keeps running.
         points = []
         for engine, stimulus in zip(engines, stimuli, strict=True):
-            engine._child_signals = engines[0]._child_signals  # there is one for all, as there is one SIGCHLD
-            points.append((engine, left.enter_context(engine._prepare_next(stimulus))))
+            engine._child_signals = engines[0]._child_signals  # A process has only one SIGCHLD handler.
+            points.append((engine, stack.enter_context(engine._prepare_next(stimulus))))
         for engine, point in points:
             engine._release(point, allow)
         for engine, point in points:
             point.program.wait_for_io_end(engine._timeout_seconds(point.stimulus), engine._on_tick)
-        return tuple(engine._collect(point, engine._observer.whole(), allow_uncounted=True) for engine, point in points)
+        return tuple(engine._collect(point, engine._observer.total(), allow_uncounted=True) for engine, point in points)
 
 
 @contextmanager
 def _compressed(path: Path) -> Iterator[gzip.GzipFile]:
-    """Create a compressed file."""
+    """Create a gzip file."""
     with create(path) as file, gzip.GzipFile(fileobj=file, mode="wb", compresslevel=1) as compressed:
         yield compressed
 
 
 def _node(path: str) -> tuple[int, ...]:
-    """Return what tells a target, and what the kernel has of it, from one that took its place."""
+    """Return numbers that identify a target's node and its sysfs folder; they change if either is recreated."""
     try:
         status = Path(path).stat()
-        kernels = block_directory(status.st_rdev).stat().st_ino if stat.S_ISBLK(status.st_mode) else 0
+        sysfs_inode = block_directory(status.st_rdev).stat().st_ino if stat.S_ISBLK(status.st_mode) else 0
     except OSError:
         return ()
-    return status.st_dev, status.st_ino, kernels
+    return status.st_dev, status.st_ino, sysfs_inode
 
 
 def _accepted(
@@ -407,9 +411,9 @@ def _accepted(
     *,
     allow_uncounted: bool = False,
 ) -> tuple[Transfers, Transfers]:
-    """Return the reads and writes of a stimulus; raises fio.Refused, with what became of fio, when not believed."""
+    """Return the reads and writes of a stimulus; raises fio.AnswerRejected, with fio's errors, if it is invalid."""
     if finished.stopped_seconds is not None:
-        raise fio.AnswerRejected("host", f"fio was stopped from outside for about {finished.stopped_seconds:.2g} s")
+        raise fio.AnswerRejected("host", f"another process stopped fio for about {finished.stopped_seconds:.2g} s")
     try:
         read, write = fio.accept(
             stimulus,
@@ -421,47 +425,47 @@ def _accepted(
             allow_uncounted=allow_uncounted,
         )
     except fio.AnswerRejected as refusal:
-        said = f"fio said: {finished.error_summary}"
-        if finished.left_behind is not None:
-            said = f"fio hangs in the kernel and was left behind (process {finished.left_behind})"
-        reason, repeatable = f"{refusal.reason}; {said}", refusal.repeatable
+        detail = f"fio said: {finished.error_summary}"
+        if finished.unkillable_pid is not None:
+            detail = f"fio hangs in the kernel and cannot be killed (process {finished.unkillable_pid})"
+        reason, repeatable = f"{refusal.reason}; {detail}", refusal.repeatable
         raise fio.AnswerRejected(refusal.blame, reason, refusal.number, repeatable=repeatable) from None
     runtime = max(read.runtime_ms, write.runtime_ms) / 1000
     if runtime > finished.seconds + _ROUNDING_SECONDS:
         raise fio.AnswerRejected(
-            "host", f"fio tells of {runtime:g} s of I/O, and was there for {finished.seconds:.3g} s"
+            "host", f"fio reports {runtime:g} s of I/O, but its process ran for only {finished.seconds:.3g} s"
         )
     return read, write
 
 
 def ignored_options(stimulus: Stimulus) -> frozenset[str]:
-    """Return the options of a stimulus that fio may repeat in other words than they were written in."""
-    return frozenset(dict(stimulus.options).keys() - _REPEATED_AS_WRITTEN)
+    """Return the options of a stimulus that fio may echo in a different form."""
+    return frozenset(dict(stimulus.options).keys() - _ECHOED_AS_WRITTEN)
 
 
-def seed_of(stimulus: Stimulus, run_seed: int, number: int) -> int:
-    """Return the seed of a run's stimulus: its own, or that of its name where each repeat goes to the same places."""
-    return stimulus_seed(run_seed, stimulus.name if stimulus.same_places else number)
+def seed_for(stimulus: Stimulus, run_seed: int, number: int) -> int:
+    """Return the seed of a stimulus: from its number, or from its name if each repeat uses the same offsets."""
+    return stimulus_seed(run_seed, stimulus.name if stimulus.repeats_offsets else number)
 
 
 def stimulus_seed(run_seed: int, number: int | str) -> int:
-    """Return a large seed for a number or name, the same whenever the run's seed is the same."""
+    """Return a large seed that depends only on the run's seed and a number or name."""
     digest = hashlib.sha256(f"{run_seed}/{number}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 2 | 1 << 61
 
 
-def _clocking(finished: process.Finished, pause: IdleGap, around_ns: int) -> Timing:
-    """Return when a program ran, and how long the device was idle before.
+def _timing(finished: process.Finished, gap: IdleGap, overhead_ns: int) -> Timing:
+    """Return when a program ran, and how long the device was idle before it.
 
-    Of the time around the I/O of a program its end counts here, and the beginning of the next; which part is which is
-    not known, so the longer of both, ``around_ns``, stands for it.  The end is long where the suite stood still and saw
-    it late.
+    A program's time without I/O is partly before and partly after its I/O; the parts are not known separately.  The
+    idle gap contains the end of the previous program and the start of this one, so it adds ``overhead_ns``, the larger
+    overhead of the two programs.  The end is longer if the suite itself was stalled and noticed it late.
     """
-    gap_ns = None if pause.since_ns is None else finished.started_monotonic_ns - pause.since_ns
+    gap_ns = None if gap.since_ns is None else finished.started_monotonic_ns - gap.since_ns
     return Timing(
         started=finished.started,
         started_monotonic_ns=finished.started_monotonic_ns,
         ended_monotonic_ns=finished.ended_monotonic_ns,
-        own_gap_us=None if gap_ns is None else (gap_ns - pause.not_ours_ns) / 1000,
-        idle_gap_ms=None if gap_ns is None else (gap_ns + around_ns) / 1e6,
+        suite_gap_us=None if gap_ns is None else (gap_ns - gap.excluded_ns) / 1000,
+        idle_gap_ms=None if gap_ns is None else (gap_ns + overhead_ns) / 1e6,
     )

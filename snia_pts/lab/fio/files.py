@@ -1,4 +1,4 @@
-"""The files of one run of fio: its job file, and that of its answer; both new, and held until the answer is read."""
+"""Create the job file and the answer file of one fio run, and keep both open until the answer is read."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class JobFiles:
-    """A job file at ``path``, and the file of the answer beside it.
+    """A job file at ``path`` and the answer file next to it.
 
-    fio opens both, and its target, by descriptors of what the suite holds (``inherited``), so that a file put in the
-    place of one of them meanwhile is not opened.
+    fio opens both files and its target through the suite's open descriptors (``inherited``), so it never opens a file
+    that replaced one of them during the run.
     """
 
     def __init__(
         self, path: Path, text: str, target: str = "", descriptor: int | None = None, *, replace: bool = False
     ) -> None:
-        """Create the files; the target is what ``descriptor`` holds, or without one what its path leads to.
+        """Create the files.  The target is the open ``descriptor`` if given, else the path ``target``.
 
-        Raises RunFolderError for files that are there, unless they are regular and ``replace`` allows it.
+        Raises RunFolderError if a file exists, unless it is regular and ``replace`` is set.
         """
         self.path, self.text = path, text
         self._job = create(path, replace=replace)
@@ -51,11 +51,11 @@ class JobFiles:
         self.close()
 
     def answer(self) -> bytes:
-        """Return fio's answer; nothing where it gave none."""
+        """Return fio's answer; b"" if there is none."""
         return os.pread(self._answer.fileno(), os.fstat(self._answer.fileno()).st_size, 0)
 
-    def keep(self, answer: bytes) -> None:
-        """Keep an answer that fio gave on its standard output."""
+    def write_answer(self, answer: bytes) -> None:
+        """Write an answer that fio printed on its standard output."""
         self._answer.write(answer)
 
     def close(self) -> None:

@@ -1,28 +1,30 @@
-"""fio: how a stimulus is told to it, and when its answer is believed.
+"""Write the fio job file and command line of a stimulus.
 
-Measured facts behind the options (fio 3.33; ``tests/test_fio_contract.py`` holds each):
+Measured facts behind the options (fio 3.33; ``tests/test_fio_contract.py`` verifies each):
 
-* ``randseed`` large and new for every stimulus: the default repeats the same LBAs on every start, and small
+* ``randseed`` is large and new for every stimulus: the default repeats the same LBAs on every start, and small
   neighbouring seeds collide between threads.
 * ``norandommap``: the random map costs time and memory, and makes the last I/Os of a pass less random.
-* ``allow_file_create=0``: fio creates a path that does not exist (the folders on the way it makes even so).
-* ``thread``: after SIGKILL a forked job goes on writing.
-* ``clocksource=clock_gettime``: saves two calibrations a start, which would also disturb a running fio.
-* ``lat_percentiles``: response time is submission plus completion; fio's default leaves out the submission.
+* ``allow_file_create=0``: by default fio creates a path that does not exist (it creates missing folders even so).
+* ``thread``: a forked job continues to write after SIGKILL.
+* ``clocksource=clock_gettime``: avoids two calibrations per start, which would also disturb a running fio.
+* ``lat_percentiles``: response time is submission plus completion; fio's default omits the submission.
 * ``fixedbufs`` (io_uring): the kernel maps a buffer once instead of for each I/O, which saves CPU time of 4 KiB I/Os
-  (``docs/performance.rst``) and changes nothing of the stimulus.  The memory of the buffers is locked; where it may not
-  be, fio ends with ENOMEM, so ``probe.can_lock_buffers`` finds out before.
-* ``scramble_buffers`` (fio's default): no 512 bytes repeat, at next to no cost.  ``refill_buffers`` makes data that
-  compresses not at all instead of to 91 % within 4 KiB, but holds one thread to some 2 GB/s (``bench/random_data.py``):
-  so it is the operator's choice, for drives that compress or deduplicate.
-* Sequential threads get a share of the range each: on the same offsets the second reads what the first just touched.
-* fio leaves out a last block shorter than the block size: a section of its own writes it.
-* In a block-size mix fio aligns every random I/O to the smallest size.  512 bytes would put nearly every 4 KiB write
-  across two of the device's own pages, so ``blockalign`` is 4 KiB where the mix has sizes of that and more.
-* ``io_size`` ends a thread at its amount, going over its section again where that is smaller; ``time_based`` would
-  overrule it, ``runtime`` bounds it.
-* ``status-interval`` adds a whole document with running totals at each interval, counted from fio's start, so that the
-  first is early by the time fio takes to begin; after a halt of all I/O what is due meanwhile comes as one.
+  (``docs/performance.rst``) and does not change the stimulus.  The memory of the buffers is locked.  If that is not
+  permitted, fio fails with ENOMEM, so ``probe.can_lock_buffers`` checks it first.
+* ``scramble_buffers`` (fio's default): no 512 bytes repeat, at almost no cost.  ``refill_buffers`` makes data
+  incompressible instead of compressible to 91 % within 4 KiB, but limits one thread to some 2 GB/s
+  (``bench/random_data.py``).  It is therefore an option, for drives that compress or deduplicate.
+* Each sequential thread gets its own share of the range: on the same offsets the second thread would read what the
+  first has just accessed.
+* fio omits a last block shorter than the block size, so a separate section writes it.
+* In a block-size mix fio aligns every random I/O to the smallest size.  With 512 bytes nearly every 4 KiB write would
+  cross two of the device's pages, so ``blockalign`` is 4 KiB if the mix has sizes of 4 KiB or more.
+* ``io_size`` ends a thread at its amount, and repeats its section if that is smaller; ``time_based`` would override
+  it, ``runtime`` limits it.
+* ``status-interval`` prints a complete document with running totals at each interval.  The intervals count from fio's
+  start, so the first one is shorter by fio's startup time.  After a stall of all I/O, all overdue documents arrive as
+  one.
 """
 
 from __future__ import annotations
@@ -35,26 +37,26 @@ from pathlib import Path
 from typing import Literal
 
 from ...model.attempt import RejectedAttempt
-from ...model.steps import SAME_PLACES, BlockSize, Stimulus, mix_align_bytes
+from ...model.steps import SAME_OFFSETS, BlockSize, Stimulus, mix_align_bytes
 from ..device.fio_name import fio_name
 from ..process.staged import THREAD_DONE, THREAD_READY
 
 IoEngine = Literal["io_uring", "libaio"]
 #: The environment variable by which a job file names its target.
 TARGET = "SNIA_PTS_TARGET"
-#: A drive may take so long over what it is to transfer: a small card with its calls of fdatasync does.
-_SLOWEST_BYTES_PER_SECOND, _SLOWEST_IO_SECONDS = 2_000_000, 0.1
-#: A drive may stand still for so long unless the operator says otherwise: beyond, it counts as failed.
+#: The slowest drive that does not time out: a small card with fdatasync calls is this slow.
+_MIN_BYTES_PER_SECOND, _MAX_IO_SECONDS = 2_000_000, 0.1
+#: The default limit of a stall; a drive that stalls for longer counts as failed.
 STALL_SECONDS = 120.0
-#: fio's own start and end, and what a busy host adds.
-_AROUND_SECONDS = 60
+#: fio's start and end, and the delay of a busy host.
+_OVERHEAD_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """One job of a fio run: a part of the range with its block size or sizes, done by ``jobs`` threads.
+    """One job of a fio run: a part of the range with its block size or sizes, run by ``jobs`` threads.
 
-    ``io_bytes`` is what it transfers where that is no whole number of passes.
+    ``io_bytes`` is the amount to transfer if it is not a whole number of passes.
     """
 
     offset_bytes: int
@@ -65,9 +67,9 @@ class Section:
 
 
 class AnswerRejected(Exception):
-    """fio's answer is not believed.  ``blame`` tells whether the device or the host failed, ``number`` is an errno.
+    """fio's answer is invalid.  ``blame`` is the side that failed, device or host; ``number`` is an errno.
 
-    ``repeatable`` is a failure of fio alone, which rarely comes by chance; ``attempt`` is what is kept of it then.
+    A ``repeatable`` failure is a rare, random one of fio itself; ``attempt`` is its record.
     """
 
     attempt: RejectedAttempt | None = None
@@ -82,32 +84,32 @@ class AnswerRejected(Exception):
         self.repeatable = repeatable
 
 
-def command(job: Path, *, held: bool = False) -> tuple[str, ...]:
-    """Return the command line that runs a job file and leaves fio's whole answer beside it.
+def command(job: Path, *, staged: bool = False) -> tuple[str, ...]:
+    """Return the command line that runs a job file and writes fio's answer next to it.
 
-    ``held`` threads stand ready before their I/O; the sign at the end keeps fio from redirecting what they say.
+    ``staged`` threads wait before their I/O.  The # at the end prevents fio from redirecting their messages.
     """
-    stops = (f"--exec_prerun={THREAD_READY} #", f"--exec_postrun={THREAD_DONE} #") if held else ()
-    return ("fio", "--output-format=json+", f"--output={job.with_suffix('.json')}", *stops, str(job))
+    hooks = (f"--exec_prerun={THREAD_READY} #", f"--exec_postrun={THREAD_DONE} #") if staged else ()
+    return ("fio", "--output-format=json+", f"--output={job.with_suffix('.json')}", *hooks, str(job))
 
 
 def sampling_command(job: str, sample_seconds: float) -> tuple[str, ...]:
-    """Return the command line that runs a job file and tells running totals every so often; in whole milliseconds."""
+    """Return the command line that runs a job file and prints running totals at intervals (rounded to ms)."""
     return ("fio", "--output-format=json+", f"--status-interval={round(1000 * sample_seconds)}ms", job)
 
 
 def job_file(
     stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int, *, refill: bool = False, fixed_buffers: bool = False
 ) -> str:
-    """Return the fio job file of a stimulus; its first line tells how to repeat the stimulus by hand.
+    """Return the fio job file of a stimulus; its first line shows how to repeat the stimulus manually.
 
-    With ``fixed_buffers`` io_uring registers its buffers with the kernel, unless the stimulus has another engine.  The
-    job takes its target from the environment, by which the suite gives fio the descriptor of what it holds.
+    With ``fixed_buffers``, io_uring registers its buffers with the kernel, unless the stimulus has another engine.  The
+    job reads its target from the environment, through which the suite passes its open descriptor to fio.
     """
-    opened = {"filename": f"${{{TARGET}}}", "allow_file_create": 0, "direct": 1}
-    harm = ", and destroy what is on the target" if stimulus.read_percent < 100 else ""
-    hint = f"# Repeat it{harm}: {TARGET}={shlex.quote(fio_name(path))} fio FILE\n"
-    return hint + _job_file(stimulus, {**opened, "refill_buffers": int(refill)}, io_engine, seed, fixed_buffers)
+    target = {"filename": f"${{{TARGET}}}", "allow_file_create": 0, "direct": 1}
+    warning = ", and destroy the data on the target" if stimulus.read_percent < 100 else ""
+    hint = f"# Repeat it{warning}: {TARGET}={shlex.quote(fio_name(path))} fio FILE\n"
+    return hint + _job_file(stimulus, {**target, "refill_buffers": int(refill)}, io_engine, seed, fixed_buffers)
 
 
 def null_job_file(
@@ -119,9 +121,9 @@ def null_job_file(
     refill: bool = False,
     fixed_buffers: bool = False,
 ) -> str:
-    """Return the fio job file of a stimulus of writes to nowhere, their buffers filled as on a drive, or not at all."""
-    filled = {"refill_buffers": int(fill and refill), "scramble_buffers": int(fill)}
-    return _job_file(stimulus, {"filename": "/dev/null", **filled}, io_engine, seed, fixed_buffers)
+    """Return the fio job file of a stimulus on /dev/null; with ``fill`` its buffers are filled as for a drive."""
+    buffers = {"refill_buffers": int(fill and refill), "scramble_buffers": int(fill)}
+    return _job_file(stimulus, {"filename": "/dev/null", **buffers}, io_engine, seed, fixed_buffers)
 
 
 def _job_file(
@@ -144,7 +146,7 @@ def _job_file(
         "lat_percentiles": 1,
         **_pattern(stimulus),
         **_extent(stimulus),
-        **{key: value for key, value in stimulus.options if key != SAME_PLACES},
+        **{key: value for key, value in stimulus.options if key != SAME_OFFSETS},
     }
     lines = ["[global]", *(f"{key}={value}" for key, value in options.items())]
     for number, section in enumerate(sections(stimulus)):
@@ -160,26 +162,26 @@ def _job_file(
 
 
 def sections(stimulus: Stimulus) -> Iterator[Section]:
-    """Split a stimulus over fio jobs: random threads share the range, sequential ones never share an LBA.
+    """Split a stimulus into fio jobs: random threads share the range, sequential threads never share an LBA.
 
-    Each sequential thread begins its part of ``start_bytes`` into its share, and goes over the rest of it.  Raises
-    Refused where the range holds fewer blocks than threads.
+    ``start_bytes`` is divided among the sequential threads; each starts that far into its share and covers the
+    remainder.  Raises AnswerRejected if the range has fewer blocks than threads.
     """
     start, size, sizes = stimulus.range_offset_bytes, stimulus.range_bytes, stimulus.block_size_bytes
     if stimulus.access == "RND":
         yield Section(offset_bytes=start, size_bytes=size, block_size_bytes=sizes, jobs=stimulus.thread_count)
         return
     block, threads = stimulus.largest_block_bytes, stimulus.thread_count
-    blocks, rest = divmod(size, block)
-    each, more = divmod(blocks, threads)
-    if not each:
+    blocks, tail_bytes = divmod(size, block)
+    thread_blocks, extra_blocks = divmod(blocks, threads)
+    if not thread_blocks:
         raise AnswerRejected("host", f"{threads} sequential threads cannot share a range of {blocks} blocks")
     if stimulus.start_bytes and stimulus.passes is not None:
-        raise ValueError("passes go over a range from its beginning")
-    begun = stimulus.start_bytes // threads // block * block
+        raise ValueError("a stimulus with passes must start at the beginning of its range")
+    start_offset = stimulus.start_bytes // threads // block * block
     for thread in range(threads):
-        share = (each + (thread < more)) * block
-        skipped = begun if begun < share else 0
+        share = (thread_blocks + (thread < extra_blocks)) * block
+        skipped = start_offset if start_offset < share else 0
         yield Section(
             offset_bytes=start + skipped,
             size_bytes=share - skipped,
@@ -188,33 +190,34 @@ def sections(stimulus: Stimulus) -> Iterator[Section]:
             io_bytes=_partial(stimulus, share, thread),
         )
         start += share
-    if rest and stimulus.passes is not None:
-        yield Section(offset_bytes=start, size_bytes=rest, block_size_bytes=rest, jobs=1)
+    if tail_bytes and stimulus.passes is not None:
+        yield Section(offset_bytes=start, size_bytes=tail_bytes, block_size_bytes=tail_bytes, jobs=1)
 
 
 def _partial(stimulus: Stimulus, share_bytes: int, thread: int) -> int | None:
-    """Return what a sequential thread transfers of passes whose last is partial: of that all do the same, by a block.
+    """Return the bytes that a sequential thread transfers if the last pass is partial; None if no pass is partial.
 
-    None where no pass is partial.
+    All threads transfer the same part of that pass, to within one block.
     """
     if stimulus.passes is None or stimulus.limit_bytes is None:
         return None
-    block, whole = stimulus.largest_block_bytes, stimulus.passes - 1
-    each, more = divmod((stimulus.limit_bytes - whole * stimulus.range_bytes) // block, stimulus.thread_count)
-    return whole * share_bytes + (each + (thread < more)) * block
+    block, full_passes = stimulus.largest_block_bytes, stimulus.passes - 1
+    partial_blocks = (stimulus.limit_bytes - full_passes * stimulus.range_bytes) // block
+    thread_blocks, extra_blocks = divmod(partial_blocks, stimulus.thread_count)
+    return full_passes * share_bytes + (thread_blocks + (thread < extra_blocks)) * block
 
 
 def timeout_seconds(stimulus: Stimulus, stall_seconds: float = STALL_SECONDS) -> float:
-    """Return the wall-clock limit after which a stimulus counts as hung; beyond what ``accept`` believes."""
+    """Return the wall-clock timeout after which a stimulus counts as hung; greater than any time ``accept`` allows."""
     if stimulus.seconds is not None:
-        return stimulus.ramp_seconds + stimulus.seconds + stall_seconds + _AROUND_SECONDS
+        return stimulus.ramp_seconds + stimulus.seconds + stall_seconds + _OVERHEAD_SECONDS
     amount = stimulus.amount_bytes or 0
     smallest = min((share.size_bytes for share in stimulus.block_shares), default=stimulus.largest_block_bytes)
-    return amount / _SLOWEST_BYTES_PER_SECOND + amount / smallest * _SLOWEST_IO_SECONDS + stall_seconds + 180
+    return amount / _MIN_BYTES_PER_SECOND + amount / smallest * _MAX_IO_SECONDS + stall_seconds + 180
 
 
 def _sizes(sizes: BlockSize) -> tuple[str, ...]:
-    """Return the lines that tell the size of each I/O: one, or the shares of a mix."""
+    """Return the job file lines for the I/O size: one block size, or the shares of a mix."""
     if isinstance(sizes, int):
         return (f"bs={sizes}",)
     shares = ":".join(f"{share.size_bytes}/{share.percent}" for share in sizes)
@@ -246,6 +249,6 @@ def _extent(stimulus: Stimulus) -> Mapping[str, object]:
 
 
 def thread_limit(stimulus: Stimulus, limit_bytes: int) -> int:
-    """Return how many bytes each thread transfers for a limit, in whole blocks that are not less together."""
+    """Return how many bytes each thread transfers for a limit, rounded up to whole blocks."""
     block = stimulus.largest_block_bytes
     return math.ceil(limit_bytes / stimulus.thread_count / block) * block

@@ -1,4 +1,4 @@
-"""A point on its way: the stimulus with the fio that does it; and the next one, made ready shortly before its turn."""
+"""Prepare the next point's fio shortly before the running point ends."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from ..process import program as process
 if TYPE_CHECKING:
     from typing import Self
 
-#: The next fio starts so long before the end of the one at work, and no later than so long before it: what comes to
-#: its end then must be noticed at once.  A program's ticks are about a second apart.
-_AHEAD_SECONDS, _LATEST_SECONDS = 3.0, 0.5
+#: The next fio starts between these times before the end of the running one.  It does not start later, because the
+#: suite must notice that end immediately.  A program's ticks are about a second apart.
+_MAX_AHEAD_SECONDS, _MIN_AHEAD_SECONDS = 3.0, 0.5
 
 
 @dataclass(slots=True, kw_only=True)
 class IdleGap:
     """The time without I/O since a moment (monotonic; None before the first I/O).
 
-    ``not_ours_ns`` of it are idle time that was asked for, and fio's own.
+    ``excluded_ns`` is the part that the suite does not cause: requested idle time, and time spent waiting for fio.
     """
 
     since_ns: int | None = None
-    not_ours_ns: int = 0
+    excluded_ns: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
 class PreparedPoint:
-    """A stimulus with the fio that does it, and the pause before its I/O, known when that may begin."""
+    """A stimulus with its fio, and the gap before its I/O (set on release)."""
 
     stimulus: Stimulus
     files: fio.JobFiles
     seed: int
     program: process.Program
     engine_restarted: bool = False
-    pause: IdleGap = field(default_factory=IdleGap)
+    gap: IdleGap = field(default_factory=IdleGap)
 
     def __enter__(self) -> Self:
         return self
@@ -52,53 +52,53 @@ class PreparedPoint:
 
 
 class PointPipeline:
-    """The points of a round in their order, each begun late in the one before.
+    """The points of a round in order; each is prepared near the end of the one before it.
 
-    A fio's start takes a tenth of a CPU second or two.  Early in a point it would do more harm than that: the scheduler
-    may move the I/O at work to other CPUs for it, and leaves it there (``bench/speed.py``).
+    Starting fio takes 0.1 to 0.2 CPU seconds.  Early in a point it would also do harm: the scheduler may move the
+    running I/O to other CPUs, and leaves it there (``bench/speed.py``).
     """
 
-    def __init__(self, points: Iterator[PreparedPoint], left: ExitStack) -> None:
-        """Begin the next of ``points`` when its time comes; ``left`` ends it, whatever happens."""
-        self._points, self._left = points, left
-        self._begun: list[PreparedPoint | None] = []
-        #: What kept the next point from being begun, or from its I/O: what the one before measured comes first.
-        self.trouble: SniaPtsError | fio.AnswerRejected | OSError | None = None
+    def __init__(self, points: Iterator[PreparedPoint], stack: ExitStack) -> None:
+        """Prepare ``points`` one at a time; ``stack`` ends each of them in any case."""
+        self._points, self._stack = points, stack
+        self._prepared: list[PreparedPoint | None] = []
+        #: The error that prevented the next point's preparation or I/O; raised after the running point's measurement.
+        self.deferred_error: SniaPtsError | fio.AnswerRejected | OSError | None = None
 
-    def during(self, point: PreparedPoint, tick: process.Tick) -> process.Tick:
-        """Return what is done about once a second while ``point`` is at work: ``tick``, and the next one's start.
+    def tick_for(self, point: PreparedPoint, tick: process.Tick) -> process.Tick:
+        """Return the tick of a running point: calls ``tick``, and prepares the next point when it is time.
 
-        Where no time is known that it ends at, or where that is near, the next one starts at once.
+        If the end of ``point`` is not known or is near, the next point is prepared immediately.
         """
-        if _left_seconds(point) <= _AHEAD_SECONDS:
-            self._begin()
+        if _remaining_seconds(point) <= _MAX_AHEAD_SECONDS:
+            self._prepare()
 
-        def ticked(seconds: float, written_bytes: int) -> None:
+        def tick_and_prepare(seconds: float, written_bytes: int) -> None:
             tick(seconds, written_bytes)
-            if _LATEST_SECONDS <= _left_seconds(point) <= _AHEAD_SECONDS:
-                self._begin()
+            if _MIN_AHEAD_SECONDS <= _remaining_seconds(point) <= _MAX_AHEAD_SECONDS:
+                self._prepare()
 
-        return ticked
+        return tick_and_prepare
 
     def take(self) -> PreparedPoint | None:
-        """Return the next point, begun; None when there is none, or ``trouble`` with it."""
-        self._begin()
-        return self._begun.pop()
+        """Return the next point, prepared; None if there is none, or if its preparation set ``deferred_error``."""
+        self._prepare()
+        return self._prepared.pop()
 
-    def _begin(self) -> None:
-        if self._begun:
+    def _prepare(self) -> None:
+        if self._prepared:
             return
         try:
             following = next(self._points, None)
-            self._begun.append(following and self._left.enter_context(following))
+            self._prepared.append(following and self._stack.enter_context(following))
         except (SniaPtsError, fio.AnswerRejected, OSError) as error:
-            self._begun.append(None)
-            self.trouble = error
+            self._prepared.append(None)
+            self.deferred_error = error
 
 
-def _left_seconds(point: PreparedPoint) -> float:
-    """Return how long a point that is at work will be so; nothing where that is not known."""
-    asked = point.stimulus
-    if asked.seconds is None or asked.limit_bytes is not None:
+def _remaining_seconds(point: PreparedPoint) -> float:
+    """Return how long a running point will still take; 0 if that is not known."""
+    stimulus = point.stimulus
+    if stimulus.seconds is None or stimulus.limit_bytes is not None:
         return 0.0
-    return asked.ramp_seconds + asked.seconds - (time.monotonic_ns() - point.program.started_ns) / 1e9
+    return stimulus.ramp_seconds + stimulus.seconds - (time.monotonic_ns() - point.program.started_ns) / 1e9

@@ -1,4 +1,4 @@
-"""What is asked of fio before a run: which one it is, and how it can do I/O on the target."""
+"""Check before a run which version fio has, and how it can do I/O on the target."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ..process.inherited import InheritedFiles
 
 #: The fio I/O engines a run may choose, in order of preference.
 IO_ENGINES: tuple[fio.IoEngine, ...] = ("io_uring", "libaio")
-#: The oldest fio with which the suite's own tests passed; README and scripts/setup name it, too.
-OLDEST = (3, 33)
+#: The oldest fio with which the suite's tests passed; README and scripts/setup also state it.
+MIN_VERSION = (3, 33)
 
-#: First touching memory takes time: no more of it is registered to find out whether it may be locked.
-_MOST_TRIED_BYTES = 64 * MIB
+#: First access to memory takes time, so the probe of locked memory registers at most this much.
+_MAX_PROBE_BYTES = 64 * MIB
 #: The number of the capability to lock any amount of memory, in the initial user namespace (linux/capability.h).
 _CAP_IPC_LOCK = 14
 _PAGE_BYTES = 4 * KIB
@@ -32,28 +32,28 @@ _THREAD_BYTES = 5 * MIB
 
 
 def fio_version(evidence: Path) -> str:
-    """Return fio's version; raises ToolMissing where there is none, or one too old."""
+    """Return fio's version; raises ToolMissing if fio is missing or too old."""
     finished = process.run(["fio", "--version"], evidence=pre_run_path(evidence, "fio-version"), timeout_seconds=30)
     version = finished.stdout.strip()
-    if parse_version(version) < OLDEST:
-        needed = ".".join(map(str, OLDEST))
+    if parse_version(version) < MIN_VERSION:
+        required = ".".join(map(str, MIN_VERSION))
         raise ToolMissing(
-            program=f"fio {needed} or newer (found: {(version or finished.error_summary)[:80]})",
+            program=f"fio {required} or newer (found: {(version or finished.error_summary)[:80]})",
             package="fio",
         )
     return version
 
 
 def choose_io_engine(
-    path: str, sector_bytes: int, evidence: Path, wanted: Sequence[fio.IoEngine], descriptor: int | None = None
+    path: str, sector_bytes: int, evidence: Path, io_engines: Sequence[fio.IoEngine], descriptor: int | None = None
 ) -> fio.IoEngine:
-    """Return the first of ``wanted`` that reads the target with direct I/O.  Reads only.
+    """Return the first of ``io_engines`` that can read the target with direct I/O.  Reads only.
 
-    The target is what ``descriptor`` holds, or without one what ``path`` leads to.  Raises TargetUnfit, with fio's own
-    words, when none does.
+    The target is the open ``descriptor`` if given, else ``path``.  Raises TargetUnfit, with fio's errors, if no engine
+    can.
     """
-    complaints = []
-    for io_engine in wanted:
+    errors = []
+    for io_engine in io_engines:
         probe = Stimulus(
             access="RND",
             read_percent=100,
@@ -71,29 +71,30 @@ def choose_io_engine(
         try:
             fio.accept(probe, finished.exit_code, finished.timed_out, text)
         except fio.AnswerRejected as refusal:
-            complaints.append(f"{io_engine}: {refusal.reason} ({finished.error_summary})")
+            errors.append(f"{io_engine}: {refusal.reason} ({finished.error_summary})")
         else:
             return io_engine
     raise TargetUnfit(
         path=path,
-        reason="fio cannot read it with direct I/O: " + "; ".join(complaints),
+        reason="fio cannot read it with direct I/O: " + "; ".join(errors),
         hint="A file must lie on a file system with O_DIRECT (not tmpfs before Linux 6.6); try --engine libaio.",
     )
 
 
 def can_lock_buffers(stimuli: Sequence[Stimulus], evidence: Path) -> bool:
-    """Tell whether io_uring may register the buffers of ``stimuli`` with the kernel, which locks their memory.
+    """Return whether io_uring may register the buffers of ``stimuli`` with the kernel, which locks their memory.
 
-    Where the kernel bounds locked memory (RLIMIT_MEMLOCK, without the capability CAP_IPC_LOCK), it bounds that of all
-    programs of a user.  So fio registers as much as the largest stimulus needs, twice because the next point is
-    prepared while one runs; what is more than can be tried in a moment is not registered.  Does no I/O on the target.
+    If the kernel limits locked memory (RLIMIT_MEMLOCK, without the capability CAP_IPC_LOCK), the limit applies to all
+    programs of a user together.  The probe therefore registers as much as the largest stimulus needs, twice, because
+    the next point is prepared while one runs.  If that is too much to probe quickly, the result is False.  Does no I/O
+    on the target.
     """
     threads, depth, block_bytes = 1, 1, 4 * KIB
     limit_bytes = _lockable_bytes()
     if limit_bytes is not None:
         largest = max(stimuli, key=_locked_bytes)
         threads, depth, block_bytes = 2 * largest.thread_count, largest.queue_depth, largest.largest_block_bytes
-        if 2 * _locked_bytes(largest) > min(limit_bytes, _MOST_TRIED_BYTES):
+        if 2 * _locked_bytes(largest) > min(limit_bytes, _MAX_PROBE_BYTES):
             return False
     probe = Stimulus(
         access="RND",
@@ -118,7 +119,7 @@ def can_lock_buffers(stimuli: Sequence[Stimulus], evidence: Path) -> bool:
 
 
 def _lockable_bytes() -> int | None:
-    """Return how much memory the kernel lets this process lock; None if all."""
+    """Return how much memory the kernel lets this process lock; None if unlimited."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     capabilities = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
     initial_namespace = Path("/proc/self/uid_map").read_text(encoding="ascii").split() == ["0", "0", str(2**32 - 1)]
@@ -128,27 +129,27 @@ def _lockable_bytes() -> int | None:
 
 
 def _locked_bytes(stimulus: Stimulus) -> int:
-    """Return the memory of a stimulus's buffers, which is locked, in bytes."""
+    """Return the locked memory of a stimulus's buffers, in bytes."""
     return stimulus.total_oio * stimulus.largest_block_bytes
 
 
 def require_options(stimuli: Iterable[Stimulus], path: str, io_engine: fio.IoEngine, evidence: Path) -> None:
-    """Raise UsageError, with fio's own words, for options of stimuli that fio does not take.  Does no I/O."""
-    told = {stimulus.options: stimulus for stimulus in stimuli if stimulus.options}
-    for number, (options, stimulus) in enumerate(told.items(), start=1):
+    """Check that fio accepts the options of all stimuli; raises UsageError with fio's error.  Does no I/O."""
+    by_options = {stimulus.options: stimulus for stimulus in stimuli if stimulus.options}
+    for number, (options, stimulus) in enumerate(by_options.items(), start=1):
         job = pre_run_path(evidence, f"options-{io_engine}-{number}.fio")
         create_file(job, fio.job_file(stimulus, path, io_engine, 1 << 61).encode(), replace=True)
-        named = InheritedFiles(environment={fio.TARGET: fio_name(path)})
-        finished = process.run(("fio", "--parse-only", str(job)), evidence=job, timeout_seconds=60, inherited=named)
+        target = InheritedFiles(environment={fio.TARGET: fio_name(path)})
+        finished = process.run(("fio", "--parse-only", str(job)), evidence=job, timeout_seconds=60, inherited=target)
         if finished.exit_code != 0:
-            given = ", ".join(f"{key}={value}" for key, value in options)
+            option_list = ", ".join(f"{key}={value}" for key, value in options)
             raise UsageError(
-                detail=f"fio does not take {given} ({finished.error_summary}).",
-                hint="Correct the profile's options of fio; fio --cmdhelp=OPTION tells what each may be.",
+                detail=f"fio rejects the options {option_list} ({finished.error_summary}).",
+                hint="Correct the profile's fio options; fio --cmdhelp=OPTION lists the valid values.",
             )
 
 
 def parse_version(text: str) -> tuple[int, int]:
-    """Return (major, minor) of ``fio --version``; (0, 0) when it says nothing of the kind."""
+    """Return (major, minor) from ``fio --version``; (0, 0) if the text has no version."""
     match = re.search(r"fio-([0-9]{1,9})\.([0-9]{1,9})", text)
     return (int(match[1]), int(match[2])) if match else (0, 0)

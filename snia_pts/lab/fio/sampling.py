@@ -1,29 +1,29 @@
-"""Samples of a stretch: differences of the running totals that an engine tells now and then.
+"""Compute the samples of a continuous stimulus as differences of an engine's running totals.
 
-The counters of one moment may differ by the few I/Os that end meanwhile, but each only grows: what one sample lacks is
-in the next, and all samples together are the whole.
+The counters of one answer may differ by the few I/Os that complete while they are copied.  Each counter only grows, so
+an I/O missing in one sample is in the next, and the samples add up to the totals.
 """
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from operator import add
 
 from ...model.histogram import Histogram, percentiles_ns
 from ...model.measurement import NINES, Sample
 
-#: fio has fewer bins than that.
-_BINS = 2048
+#: fio has fewer bins than this.
+_MAX_BINS = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """The reads, or the writes, since the stretch began; ``timed_ios`` of them took ``response_ns`` together.
+    """The reads, or the writes, since the start of the stimulus; ``response_ns`` sums up ``timed_ios`` of them.
 
-    ``bins`` counts response times by the middle of each bin, in nanoseconds.
+    ``bins`` counts response times by the midpoint of each bin, in nanoseconds.
     """
 
     ios: int = 0
@@ -34,31 +34,31 @@ class Side:
     response_max_ns: int = 0
     bins: Mapping[int, int] = field(default_factory=dict)
 
-    def since(self, before: Side) -> Side:
-        """Return what came after ``before``; raises ValueError when a counter went back.
+    def minus(self, previous: Side) -> Side:
+        """Return the difference to ``previous``; raises ValueError if a counter decreased.
 
-        A time may, by a little: where a thread that ends tells its own and not the present one, or a mean was rounded.
-        It is 0 then.
+        A time may decrease slightly, because a thread that ends reports its own end instead of the present time, or
+        because a mean was rounded.  The difference is 0 then.
         """
-        bins = {edge: count - before.bins.get(edge, 0) for edge, count in self.bins.items()}
-        after = Side(
-            ios=self.ios - before.ios,
-            transferred_bytes=self.transferred_bytes - before.transferred_bytes,
-            runtime_ms=max(0, self.runtime_ms - before.runtime_ms),
-            timed_ios=self.timed_ios - before.timed_ios,
-            response_ns=max(0.0, self.response_ns - before.response_ns),
+        bins = {midpoint: count - previous.bins.get(midpoint, 0) for midpoint, count in self.bins.items()}
+        difference = Side(
+            ios=self.ios - previous.ios,
+            transferred_bytes=self.transferred_bytes - previous.transferred_bytes,
+            runtime_ms=max(0, self.runtime_ms - previous.runtime_ms),
+            timed_ios=self.timed_ios - previous.timed_ios,
+            response_ns=max(0.0, self.response_ns - previous.response_ns),
             response_max_ns=self.response_max_ns,
-            bins={edge: count for edge, count in bins.items() if count},
+            bins={midpoint: count for midpoint, count in bins.items() if count},
         )
-        counters = (after.ios, after.transferred_bytes, after.timed_ios, *after.bins.values())
-        if min(counters) < 0 or before.bins.keys() - self.bins.keys():
-            raise ValueError("running totals went back")
-        return after
+        counters = (difference.ios, difference.transferred_bytes, difference.timed_ios, *difference.bins.values())
+        if min(counters) < 0 or previous.bins.keys() - self.bins.keys():
+            raise ValueError("running totals decreased")
+        return difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """All I/Os of a stretch so far."""
+    """All I/Os of a continuous stimulus so far."""
 
     read: Side = field(default_factory=Side)
     write: Side = field(default_factory=Side)
@@ -69,44 +69,44 @@ class Totals:
 
 
 class Sampler:
-    """Cuts a stretch into at most ``most`` samples; the last of them is for the final totals."""
+    """Compute at most ``max_samples`` samples of a continuous stimulus; the last one is for the final totals."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._before = Totals()
-        self._cuts = self._ended_ms = 0
+    def __init__(self, max_samples: int) -> None:
+        self._max_samples = max_samples
+        self._previous = Totals()
+        self._count = self._ended_ms = 0
         self._sums: tuple[int, ...] = (0, 0, 0, 0)
 
-    def cut(self, totals: Totals) -> Iterator[Sample]:
-        """Give the sample that running totals end; nothing where only the last is left.
+    def add(self, totals: Totals) -> Iterator[Sample]:
+        """Yield the sample up to these running totals, unless only the last sample remains.
 
-        Raises ValueError when a counter went back.
+        Raises ValueError if a counter decreased.
         """
-        if self._cuts < self._most - 1:
+        if self._count < self._max_samples - 1:
             yield self._sample(totals)
 
-    def last(self, totals: Totals) -> Iterator[Sample]:
-        """Give the sample that the final totals end; nothing where neither I/O nor time came since the sample before.
+    def finish(self, totals: Totals) -> Iterator[Sample]:
+        """Yield the sample up to the final totals, unless there was neither I/O nor time since the previous sample.
 
-        Raises ValueError unless all samples together are the whole, to the last I/O and byte.
+        Raises ValueError unless the samples add up to the totals, to the last I/O and byte.
         """
-        whole = _counts(totals.read, totals.write)
-        if whole != self._sums or _ended_ms(totals) > self._ended_ms:
+        counts = _counts(totals.read, totals.write)
+        if counts != self._sums or _ended_ms(totals) > self._ended_ms:
             yield self._sample(totals)
-        if whole != self._sums:
-            raise ValueError("the samples together are not the whole")
+        if counts != self._sums:
+            raise ValueError("the samples do not add up to the totals")
 
-    def _sample(self, now: Totals) -> Sample:
-        read, write = now.read.since(self._before.read), now.write.since(self._before.write)
-        histogram = Histogram.of((Counter(read.bins) + Counter(write.bins)).items())
+    def _sample(self, totals: Totals) -> Sample:
+        read, write = totals.read.minus(self._previous.read), totals.write.minus(self._previous.write)
+        histogram = Histogram.from_bins((Counter(read.bins) + Counter(write.bins)).items())
         timed = read.timed_ios + write.timed_ios
-        maximum_us = _maximum_ns(self._before, now, histogram) / 1000
+        maximum_us = _maximum_ns(self._previous, totals, histogram) / 1000
         average_us = (read.response_ns + write.response_ns) / timed / 1000 if timed else 0.0
-        nines = percentiles_ns((histogram,), NINES)
-        three, four, five = (None if found is None else min(found / 1000, maximum_us) for found in nines)
-        ended_ms = max(self._ended_ms, _ended_ms(now))
-        found = Sample(
-            number=self._cuts + 1,
+        percentiles = percentiles_ns((histogram,), NINES)
+        three, four, five = (None if time_ns is None else min(time_ns / 1000, maximum_us) for time_ns in percentiles)
+        ended_ms = max(self._ended_ms, _ended_ms(totals))
+        sample = Sample(
+            number=self._count + 1,
             ended_seconds=ended_ms / 1000,
             seconds=(ended_ms - self._ended_ms) / 1000,
             read_ios=read.ios,
@@ -119,10 +119,10 @@ class Sampler:
             four_nines_us=four,
             five_nines_us=five,
         )
-        given = (found.read_ios, found.write_ios, found.read_bytes, found.write_bytes)
-        self._sums = tuple(map(add, self._sums, given))
-        self._before, self._cuts, self._ended_ms = now, found.number, ended_ms
-        return found
+        counts = (sample.read_ios, sample.write_ios, sample.read_bytes, sample.write_bytes)
+        self._sums = tuple(map(operator.add, self._sums, counts))
+        self._previous, self._count, self._ended_ms = totals, sample.number, ended_ms
+        return sample
 
 
 def _counts(read: Side, write: Side) -> tuple[int, ...]:
@@ -133,24 +133,24 @@ def _ended_ms(totals: Totals) -> int:
     return max(totals.read.runtime_ms, totals.write.runtime_ms)
 
 
-def _maximum_ns(before: Totals, now: Totals, histogram: Histogram) -> int:
-    """Return the greatest response time: exact where it is the greatest so far, else the highest bin's upper edge."""
-    if now.response_max_ns > before.response_max_ns:
-        return now.response_max_ns
-    highest = max((middle for middle, _ in histogram.bins), default=0)
-    return min(upper_edge_ns(highest), now.response_max_ns)
+def _maximum_ns(previous: Totals, totals: Totals, histogram: Histogram) -> int:
+    """Return the maximum response time: exact if it is the maximum so far, else the upper edge of the highest bin."""
+    if totals.response_max_ns > previous.response_max_ns:
+        return totals.response_max_ns
+    highest = max((midpoint for midpoint, _ in histogram.bins), default=0)
+    return min(upper_edge_ns(highest), totals.response_max_ns)
 
 
-@lru_cache(maxsize=_BINS)
-def upper_edge_ns(middle_ns: int) -> int:
-    """Return the greatest time in fio's bin around ``middle_ns``.
+@lru_cache(maxsize=_MAX_BINS)
+def upper_edge_ns(midpoint_ns: int) -> int:
+    """Return the longest time in fio's bin with this midpoint.
 
-    Below 128 ns a bin is 1 ns wide; above there are 64 bins from each power of two to the next.
+    Below 128 ns a bin is 1 ns wide; above, there are 64 bins for each power of two.
     """
-    return middle_ns + (1 << max(0, middle_ns.bit_length() - 8)) - 1
+    return midpoint_ns + (1 << max(0, midpoint_ns.bit_length() - 8)) - 1
 
 
-@lru_cache(maxsize=_BINS)
-def lower_edge_ns(middle_ns: int) -> int:
-    """Return the least time in fio's bin around ``middle_ns``; see ``upper_edge_ns``."""
-    return 2 * middle_ns - upper_edge_ns(middle_ns) - (middle_ns >= 128)
+@lru_cache(maxsize=_MAX_BINS)
+def lower_edge_ns(midpoint_ns: int) -> int:
+    """Return the shortest time in fio's bin with this midpoint; see ``upper_edge_ns``."""
+    return 2 * midpoint_ns - upper_edge_ns(midpoint_ns) - (midpoint_ns >= 128)

@@ -10,10 +10,10 @@ from ... import __version__
 from ...model.test_platform import TestPlatform
 from ...units import MAX_QUANTITY, whole_number
 from ..device.identity import ROOT, attribute
-from ..fio.engine import Named
+from ..fio.engine import EngineIdentity
 
 
-def read_platform(engine: Named, *, root: Path = ROOT) -> TestPlatform:
+def read_platform(engine: EngineIdentity, *, root: Path = ROOT) -> TestPlatform:
     """Return the facts of this host, with the engine that will measure; what the host does not say stays empty."""
     board = root / "sys/class/dmi/id"
     return TestPlatform(

@@ -1,1 +1,1 @@
-"""What the kernel tells of drive and host while a run goes on."""
+"""Read what the kernel reports about drive and host during a run."""

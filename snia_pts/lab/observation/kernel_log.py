@@ -1,4 +1,4 @@
-"""What the kernel says of a drive, read from its log while a run goes on; no program is started for it."""
+"""Read the kernel's messages about a drive from its log during a run, without starting a program."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 
 _LOG = Path("/dev/kmsg")
 _RECORD_BYTES = 8192
-_KEPT_LINES = 200
-#: The parts of a drive's place in sysfs by which the kernel calls it, its port, or its controller.
-_NAMED = re.compile(r"ata\d+|nvme\d+|\d+:\d+:\d+:\d+|virtio\d+|mmc\d+|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
+_MAX_LINES = 200
+#: The components of a drive's sysfs path that the kernel uses as names of the drive, its port or its controller.
+_NAME = re.compile(r"ata\d+|nvme\d+|\d+:\d+:\d+:\d+|virtio\d+|mmc\d+|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]")
 _CONTROLLER = re.compile(r"nvme\d+")
-#: What the kernel says when it takes I/Os for lost, though fio may see but a long response time.
+#: Kernel messages about lost I/Os; fio may only see a long response time.
 _RESET = re.compile(r"\breset|\btime(d )?out|\blink (is )?down|\boffline", re.IGNORECASE)
 
 
 def open_log() -> int | None:
-    """Return a descriptor of the kernel's log at its end; None where this process may not read it."""
+    """Return a descriptor positioned at the end of the kernel's log; None if this process may not read it."""
     try:
         descriptor = os.open(_LOG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -29,22 +29,22 @@ def open_log() -> int | None:
     return descriptor
 
 
-def names(block: Path) -> set[str]:
-    """Return the words by which the kernel calls a drive, given the sysfs folder of its block device."""
-    found = {part for part in block.parts if _NAMED.fullmatch(part)}
-    buses = [part for part in block.parts if part in found and part.count(":") == 2]
+def kernel_names(block: Path) -> set[str]:
+    """Return the names that the kernel uses for a drive, given the sysfs folder of its block device."""
+    names = {part for part in block.parts if _NAME.fullmatch(part)}
+    buses = [part for part in block.parts if part in names and part.count(":") == 2]
     controller = _CONTROLLER.match(block.name)
-    return found - set(buses[:-1]) | {block.name} | ({controller[0]} if controller else set())
+    return names - set(buses[:-1]) | {block.name} | ({controller[0]} if controller else set())
 
 
 class KernelLog:
-    """The lines of the kernel's log that name a drive, from now on."""
+    """The new lines of the kernel's log that name a drive."""
 
-    def __init__(self, called: set[str], descriptor: int | None) -> None:
-        """Hear what is said of whom the kernel has ``called`` so; the log's ``descriptor`` is closed in the end."""
+    def __init__(self, names: set[str], descriptor: int | None) -> None:
+        """Read lines with one of the ``names`` from the log's ``descriptor``, and close it at the end."""
         self._descriptor = descriptor
-        self._called = re.compile(rf"(?<![\w:.])({'|'.join(map(re.escape, sorted(called)))})(?!\w)")
-        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._names = re.compile(rf"(?<![\w:.])({'|'.join(map(re.escape, sorted(names)))})(?!\w)")
+        self._lines: deque[str] = deque(maxlen=_MAX_LINES)
 
     def __del__(self) -> None:
         if self._descriptor is not None:
@@ -55,38 +55,38 @@ class KernelLog:
         return self._descriptor is not None
 
     def resets(self) -> tuple[str, ...]:
-        """Return those lines since the last call that tell of a reset, or of a command that was not answered."""
-        return tuple(line for line in self._more() if _RESET.search(line))
+        """Return the lines since the last call that report a reset or a command timeout."""
+        return tuple(line for line in self._read_new_lines() if _RESET.search(line))
 
     def lines(self) -> tuple[str, ...]:
-        """Return all lines that were heard, as far as they are kept."""
-        self._more()
+        """Return the lines so far, at most the last 200."""
+        self._read_new_lines()
         return tuple(self._lines)
 
-    def _more(self) -> list[str]:
-        found: list[str] = []
+    def _read_new_lines(self) -> list[str]:
+        lines: list[str] = []
         while self._descriptor is not None:
             try:
                 record = os.read(self._descriptor, _RECORD_BYTES)
             except OSError as error:
-                if error.errno == errno.EPIPE:  # what was not read in time is gone
+                if error.errno == errno.EPIPE:  # The kernel has overwritten records that were not read in time.
                     continue
                 break
             if not record:
                 break
             line = _line(record)
-            if self._called.search(line):
-                found.append(line)
-        self._lines += found
-        return found
+            if self._names.search(line):
+                lines.append(line)
+        self._lines += lines
+        return lines
 
 
 def _line(record: bytes) -> str:
-    """Return ``[seconds since boot] text`` of a record that is the kernel's own, else nothing."""
+    """Return ``[seconds since boot] text`` of a record if the kernel itself wrote it, else ""."""
     head, _, text = record.decode("utf-8", "replace").partition(";")
     with suppress(ValueError):
         priority, _, microseconds = map(int, head.split(",")[:3])
-        if priority >> 3 == 0:  # any program may write to the log, but not in the kernel's name
+        if priority >> 3 == 0:  # Facility 0 is the kernel; other programs that write to the log cannot use it.
             first, _, _ = text.partition("\n")
             return f"[{microseconds / 1e6:.6f}] {first}"
     return ""

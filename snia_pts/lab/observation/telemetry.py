@@ -1,14 +1,15 @@
-"""Reads the kernel's counters around what is measured: what the drive did, how warm it is, how busy the host.
+"""Read the kernel's counters around a measurement: the drive's I/O and temperature, and how busy the host is.
 
-No program and no thread beside the test: the suite wakes at every outcome anyway, and about once a second.  Files are
-opened once and read again where they are.  Nothing is read while the test leaves the drive idle.
+This needs no extra program or thread: the suite wakes at every outcome anyway, and about once a second.  Files are
+opened once and kept open for repeated reads.  Nothing is read while the test leaves the drive idle.
 
-What is read at an outcome are numbers that the kernel keeps itself.  The temperature is another matter: for it the
-kernel asks the drive.  So it is read only while the drive is at work, now and then.
+The numbers read at an outcome are counters of the kernel.  For the temperature, however, the kernel has to query the
+drive, so it is read only while the drive does I/O, and at longer intervals.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import stat
@@ -25,39 +26,40 @@ from ...units import MAX_QUANTITY
 from ..device.identity import ROOT, attribute, block_directory
 
 _SECTOR_BYTES = 512
-#: Room for the lines of /proc/stat about CPUs, with so much for each.
+#: The space for one CPU's line of /proc/stat.
 _CPU_LINE_BYTES = 160
-#: The columns of a CPU's line in /proc/stat that are counted (guests' time is in user and nice), and those not busy.
-_CPU_COLUMNS, _IDLE, _WAITING, _STOLEN = 8, 3, 4, 7
-#: How often a drive is asked for its temperature.  Asking costs an NVMe drive an admin command; a SATA drive finishes
-#: all queued I/Os first.
+#: In a CPU's line of /proc/stat: the number of columns to add up (user and nice include guest time), and the indices of
+#: idle, iowait and steal.
+_CPU_COLUMNS, _IDLE, _IOWAIT, _STEAL = 8, 3, 4, 7
+#: The interval of temperature readings.  A reading costs an NVMe drive an admin command; a SATA drive first completes
+#: all queued I/Os.
 _TEMPERATURE_SECONDS = {"nvme": 10.0, "drivetemp": 60.0}
-_COLDEST, _HOTTEST = -100.0, 300.0
+_MIN_CELSIUS, _MAX_CELSIUS = -100.0, 300.0
 _PCI_FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _ERRORS = ("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal")
-#: Of /sys/block/*/stat: I/Os and sectors read and written, ms with an I/O in flight, ms of all I/Os together.
-_COLUMNS, _LEAST_COLUMNS = itemgetter(0, 2, 4, 6, 9, 10), 11
-#: Where the kernel lets a count of milliseconds begin again at 0: with 512 I/Os in flight after two hours.
+#: From /sys/block/*/stat: I/Os and sectors read and written, ms with an I/O in flight, and the sum of ms of all I/Os.
+_COLUMNS, _MIN_COLUMNS = itemgetter(0, 2, 4, 6, 9, 10), 11
+#: The kernel's millisecond counters wrap to 0 at this value: with 512 I/Os in flight, after two hours.
 _WRAP_MS = 1 << 32
 
 
 class CpuTimes(NamedTuple):
-    """What a CPU's time was spent on, in the kernel's units since it began; what a hypervisor took is busy, too."""
+    """The times of a CPU since boot, in the kernel's units; ``busy`` includes the time stolen by a hypervisor."""
 
     busy: int
-    whole: int
+    total: int
     stolen: int
 
 
-#: The times of a CPU that the kernel does not tell of.
-NEVER = CpuTimes(0, 0, 0)
+#: Used for a CPU that the kernel does not report.
+ZERO_CPU_TIMES = CpuTimes(0, 0, 0)
 
 
-class Counter:
-    """A file of the kernel's that is read again and again."""
+class CounterFile:
+    """A /proc or /sys file kept open for repeated reads."""
 
-    def __init__(self, path: Path, most_bytes: int = 4096) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, path: Path, max_bytes: int = 4096) -> None:
+        self._max_bytes = max_bytes
         self._descriptor = -1
         with suppress(OSError):
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -67,39 +69,39 @@ class Counter:
             os.close(self._descriptor)
 
     def read(self) -> bytes:
-        """Return what it holds now, nothing where there is no such file, or no drive any more."""
+        """Return the current content; b"" if the file or the drive does not exist."""
         if self._descriptor >= 0:
             with suppress(OSError):
-                return os.pread(self._descriptor, self._most_bytes, 0)
+                return os.pread(self._descriptor, self._max_bytes, 0)
         return b""
 
 
 class _Statistics:
-    """The statistics of a block device, their milliseconds counted on where the kernel begins again."""
+    """The statistics of a block device; corrects for the wrap of its millisecond counters."""
 
     def __init__(self, path: Path) -> None:
-        self._file = Counter(path)
-        self._before = (0, 0)
-        self._past_ms = [0, 0]
+        self._file = CounterFile(path)
+        self._previous = (0, 0)
+        self._wrapped_ms = [0, 0]
 
     def read(self) -> tuple[int, ...]:
-        """Return ``_COLUMNS`` since the kernel began to count; nothing of what is no such file."""
+        """Return the ``_COLUMNS`` since boot; () if the file does not exist or has fewer columns."""
         numbers = _numbers(self._file.read())
-        if len(numbers) < _LEAST_COLUMNS:
+        if len(numbers) < _MIN_COLUMNS:
             return ()
         *amounts, busy_ms, queued_ms = _COLUMNS(numbers)
-        for place, (now, before) in enumerate(zip((busy_ms, queued_ms), self._before, strict=True)):
-            if now < before:
-                self._past_ms[place] += _WRAP_MS
-        self._before = busy_ms, queued_ms
-        return (*amounts, busy_ms + self._past_ms[0], queued_ms + self._past_ms[1])
+        for index, (current, previous) in enumerate(zip((busy_ms, queued_ms), self._previous, strict=True)):
+            if current < previous:
+                self._wrapped_ms[index] += _WRAP_MS
+        self._previous = busy_ms, queued_ms
+        return (*amounts, busy_ms + self._wrapped_ms[0], queued_ms + self._wrapped_ms[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """What the counters said at a moment; ``cpus`` are the times of each CPU, and of all together (cpu)."""
+    """The counters at one moment; ``cpus`` are the times of each CPU, and of all CPUs together (key ``cpu``)."""
 
-    at_ns: int
+    taken_ns: int
     cpus: Mapping[bytes, CpuTimes]
     block: tuple[int, ...]
     throttlings: int | None
@@ -107,62 +109,65 @@ class _Reading:
 
 
 class Observer:
-    """Takes readings, and tells what lies between them.
+    """Take readings, and compute telemetry from their differences.
 
-    ``begin`` when a stimulus begins, ``tick`` now and then while it runs, ``lap`` at each of its samples, and ``whole``
-    at its end.
+    Call ``start`` when a stimulus starts, ``tick`` about once a second while it runs, ``lap`` at each of its samples,
+    and ``total`` at its end.
     """
 
     def __init__(self, block: Path | None, root: Path = ROOT) -> None:
-        """Observe the host, and the drive whose folder in sysfs is ``block``; of a file only the host."""
-        self._cpus = Counter(root / "proc/stat", _CPU_LINE_BYTES * (2 + (os.cpu_count() or 1)))
-        self._throttled = [Counter(path) for path in _throttle_counts(root)]
-        counted = block is not None and attribute(block / "queue/iostats") != "0"
-        self._block = _Statistics(block / "stat") if block is not None and counted else None
-        self._errors = [Counter(path) for path in _error_counts(block)] if block is not None else []
+        """Observe the host and the drive with the sysfs folder ``block``; for None (a file) only the host."""
+        self._cpus = CounterFile(root / "proc/stat", _CPU_LINE_BYTES * (2 + (os.cpu_count() or 1)))
+        self._throttle_files = [CounterFile(path) for path in _throttle_counts(root)]
+        has_statistics = block is not None and attribute(block / "queue/iostats") != "0"
+        self._block = _Statistics(block / "stat") if block is not None and has_statistics else None
+        self._error_files = [CounterFile(path) for path in _error_counts(block)] if block is not None else []
         driver, sensor = _sensor(block) if block is not None else ("", None)
-        self._sensor = Counter(sensor, 64) if sensor is not None else None
-        self._every_ns = round(1e9 * _TEMPERATURE_SECONDS.get(driver, 0.0))
+        self._sensor = CounterFile(sensor, 64) if sensor is not None else None
+        self._interval_ns = round(1e9 * _TEMPERATURE_SECONDS.get(driver, 0.0))
         self._celsius: float | None = None
-        self._warmest: float | None = None
-        self._warmest_since: float | None = None
-        self._asked_ns: int | None = None
+        self._max_celsius: float | None = None
+        self._lap_max_celsius: float | None = None
+        self._celsius_read_ns: int | None = None
         self._first = self._last = self._read()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Take the reading before the first I/O of a stimulus."""
         self._first = self._last = self._read()
-        fresh = self._asked_ns is not None and self._first.at_ns - self._asked_ns <= 2 * self._every_ns
-        self._celsius = self._warmest = self._warmest_since = self._celsius if fresh else None
+        is_fresh = self._celsius_age_ns(self._first.taken_ns) <= 2 * self._interval_ns
+        self._celsius = self._max_celsius = self._lap_max_celsius = self._celsius if is_fresh else None
 
     def tick(self) -> None:
-        """Ask the drive for its temperature, if that is due; it is at work."""
+        """Read the drive's temperature if that is due.  Call this only while the drive does I/O."""
         now = time.monotonic_ns()
         if self._block is not None:
-            self._block.read()  # so that no wrap is missed
-        if self._sensor is None or (self._asked_ns is not None and now - self._asked_ns < self._every_ns):
+            self._block.read()  # Detect each wrap of a counter.
+        if self._sensor is None or self._celsius_age_ns(now) < self._interval_ns:
             return
-        self._celsius, self._asked_ns = _celsius(self._sensor.read()), now
-        self._warmest = _greater(self._warmest, self._celsius)
-        self._warmest_since = _greater(self._warmest_since, self._celsius)
+        self._celsius, self._celsius_read_ns = _celsius(self._sensor.read()), now
+        self._max_celsius = _greater(self._max_celsius, self._celsius)
+        self._lap_max_celsius = _greater(self._lap_max_celsius, self._celsius)
+
+    def _celsius_age_ns(self, now_ns: int) -> float:
+        return math.inf if self._celsius_read_ns is None else now_ns - self._celsius_read_ns
 
     def lap(self) -> TelemetrySample:
-        """Return what lies between the last lap, or the beginning, and now."""
-        before, self._last = self._last, self._read()
-        warmest, self._warmest_since = self._warmest_since, self._celsius
-        return _between(before, self._last, warmest)
+        """Return the telemetry since the last lap, or since the start."""
+        previous, self._last = self._last, self._read()
+        max_celsius, self._lap_max_celsius = self._lap_max_celsius, self._celsius
+        return _difference(previous, self._last, max_celsius)
 
-    def whole(self) -> TelemetrySample:
-        """Return what lies between the beginning and now."""
-        return _between(self._first, self._read(), self._warmest)
+    def total(self) -> TelemetrySample:
+        """Return the telemetry since the start."""
+        return _difference(self._first, self._read(), self._max_celsius)
 
     def _read(self) -> _Reading:
         return _Reading(
-            at_ns=time.monotonic_ns(),
+            taken_ns=time.monotonic_ns(),
             cpus=cpu_times(self._cpus.read()),
             block=self._block.read() if self._block is not None else (),
-            throttlings=_sum(_whole(each.read()) for each in self._throttled),
-            link_errors=_sum(_total(each.read()) for each in self._errors),
+            throttlings=_sum(_single_number(file.read()) for file in self._throttle_files),
+            link_errors=_sum(_total_errors(file.read()) for file in self._error_files),
         )
 
 
@@ -175,12 +180,12 @@ def observe(path: str, root: Path = ROOT) -> Observer:
     return Observer(block_directory(status.st_rdev, root) if stat.S_ISBLK(status.st_mode) else None, root)
 
 
-# -- where the kernel keeps it ----------------------------------------------------------------------------------------
+# -- Find the kernel's files ------------------------------------------------------------------------------------------
 
 
 def _throttle_counts(root: Path) -> Iterator[Path]:
-    """Yield how often each core, and each package, was slowed down for its heat: of CPUs that share one, one file."""
-    seen = set()
+    """Yield the thermal throttle counters of each core and package; one file for all CPUs that share it."""
+    keys = set()
     for cpu in sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*")):
         package = attribute(cpu / "topology/physical_package_id")
         for name, key in (
@@ -188,20 +193,20 @@ def _throttle_counts(root: Path) -> Iterator[Path]:
             ("package_throttle_count", (package,)),
         ):
             path = cpu / "thermal_throttle" / name
-            if key not in seen and path.exists():
-                seen.add(key)
+            if key not in keys and path.exists():
+                keys.add(key)
                 yield path
 
 
 def _devices(block: Path) -> Iterator[Path]:
-    """Yield the device of a disk; of multipath NVMe, which has none of its own, the controllers."""
+    """Yield the device of a disk; a multipath NVMe disk has none of its own, so yield its controllers too."""
     device = (block / "device").resolve()
     yield device
-    yield from (each.resolve() for each in sorted(device.glob("nvme[0-9]*")) if each.is_symlink())
+    yield from (path.resolve() for path in sorted(device.glob("nvme[0-9]*")) if path.is_symlink())
 
 
 def _sensor(block: Path) -> tuple[str, Path | None]:
-    """Return the driver of a drive's thermometer, and its file; none where there is none."""
+    """Return the driver and the file of a drive's temperature sensor; ("", None) if it has none."""
     for device in _devices(block):
         for folder in sorted((*device.glob("hwmon[0-9]*"), *device.glob("hwmon/hwmon[0-9]*"))):
             driver = attribute(folder / "name")
@@ -211,108 +216,111 @@ def _sensor(block: Path) -> tuple[str, Path | None]:
 
 
 def _error_counts(block: Path) -> tuple[Path, ...]:
-    """Return the error counters of an NVMe drive's own PCIe function; another drive shares one with its neighbours."""
+    """Return the error counters of an NVMe drive's PCIe function.
+
+    Other drives share a function with their neighbours, so () is returned for them.
+    """
     if not block.name.startswith("nvme"):
         return ()
-    functions = (each for device in _devices(block) for each in device.parents if _PCI_FUNCTION.fullmatch(each.name))
+    functions = (path for device in _devices(block) for path in device.parents if _PCI_FUNCTION.fullmatch(path.name))
     function = next(functions, None)
     return tuple(function / name for name in _ERRORS if (function / name).exists()) if function else ()
 
 
-# -- what it says -----------------------------------------------------------------------------------------------------
+# -- Parse their content ----------------------------------------------------------------------------------------------
 
 
 def _numbers(text: bytes) -> tuple[int, ...]:
-    """Return the numbers of a line; nothing of a line that has anything else."""
+    """Return the numbers of a line; () if the line contains anything else."""
     with suppress(ValueError):
         return tuple(map(int, text.split()))
     return ()
 
 
-def _whole(text: bytes) -> int | None:
-    found = _numbers(text)
-    return found[0] if len(found) == 1 else None
+def _single_number(text: bytes) -> int | None:
+    numbers = _numbers(text)
+    return numbers[0] if len(numbers) == 1 else None
 
 
-def _total(text: bytes) -> int | None:
-    """Return what the last line of an error counter's file adds up to."""
-    found = re.search(rb"^TOTAL_ERR_\w+ (\d{1,18})$", text, re.MULTILINE)
-    return int(found[1]) if found else None
+def _total_errors(text: bytes) -> int | None:
+    """Return the total in the last line of an error counter file."""
+    match = re.search(rb"^TOTAL_ERR_\w+ (\d{1,18})$", text, re.MULTILINE)
+    return int(match[1]) if match else None
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    reported = [count for count in counts if count is not None]
+    return sum(reported) if reported else None
 
 
 def _celsius(text: bytes) -> float | None:
-    """Return degrees of a sensor's thousandths; None for what no drive has."""
+    """Return degrees Celsius from a sensor's thousandths; None for an implausible value."""
     with suppress(ValueError):
         degrees = int(text) / 1000
-        return degrees if _COLDEST < degrees < _HOTTEST else None
+        return degrees if _MIN_CELSIUS < degrees < _MAX_CELSIUS else None
     return None
 
 
 def cpu_times(text: bytes) -> dict[bytes, CpuTimes]:
-    """Return the times of each CPU; waiting for I/O is not busy, waiting for the hypervisor is."""
+    """Return the times of each CPU.  Waiting for I/O does not count as busy; waiting for the hypervisor does."""
     times = {}
     for line in text.split(b"\n"):
         if not line.startswith(b"cpu"):
             break
-        name, _, rest = line.partition(b" ")
-        columns = _numbers(rest)[:_CPU_COLUMNS]
+        name, _, numbers = line.partition(b" ")
+        columns = _numbers(numbers)[:_CPU_COLUMNS]
         if len(columns) == _CPU_COLUMNS:
-            whole = sum(columns)
-            times[name] = CpuTimes(whole - columns[_IDLE] - columns[_WAITING], whole, columns[_STOLEN])
+            total = sum(columns)
+            times[name] = CpuTimes(total - columns[_IDLE] - columns[_IOWAIT], total, columns[_STEAL])
     return times
 
 
 def _greater(one: float | None, other: float | None) -> float | None:
-    return max((each for each in (one, other) if each is not None), default=None)
+    return max((value for value in (one, other) if value is not None), default=None)
 
 
-def _between(before: _Reading, after: _Reading, celsius: float | None) -> TelemetrySample:
-    busy = {name: busy_percent(before.cpus.get(name, NEVER), times) for name, times in after.cpus.items()}
+def _difference(before: _Reading, after: _Reading, celsius: float | None) -> TelemetrySample:
+    busy = {name: busy_percent(before.cpus.get(name, ZERO_CPU_TIMES), times) for name, times in after.cpus.items()}
     single = [percent for name, percent in busy.items() if name != b"cpu" and percent is not None]
-    seconds = (after.at_ns - before.at_ns) / 1e9
+    seconds = (after.taken_ns - before.taken_ns) / 1e9
     return TelemetrySample(
         seconds=seconds,
         cpu_percent=busy.get(b"cpu"),
         busiest_cpu_percent=max(single, default=None),
         block=_block(before.block, after.block, seconds),
         celsius=celsius,
-        throttlings=_grown(before.throttlings, after.throttlings),
-        link_errors=_grown(before.link_errors, after.link_errors),
-        stolen_percent=_stolen_percent(before.cpus.get(b"cpu", NEVER), after.cpus.get(b"cpu", NEVER)),
+        throttlings=_increase(before.throttlings, after.throttlings),
+        link_errors=_increase(before.link_errors, after.link_errors),
+        stolen_percent=_stolen_percent(before.cpus.get(b"cpu", ZERO_CPU_TIMES), after.cpus.get(b"cpu", ZERO_CPU_TIMES)),
     )
 
 
 def busy_percent(before: CpuTimes, after: CpuTimes) -> float | None:
-    """Return how busy a CPU was between two of its times; None where no time passed."""
-    return _percent(after.busy - before.busy, after.whole - before.whole)
+    """Return how busy a CPU was between two readings; None if no time passed."""
+    return _percent(after.busy - before.busy, after.total - before.total)
 
 
 def _stolen_percent(before: CpuTimes, after: CpuTimes) -> float | None:
-    return _percent(after.stolen - before.stolen, after.whole - before.whole)
+    return _percent(after.stolen - before.stolen, after.total - before.total)
 
 
-def _percent(part: int, whole: int) -> float | None:
-    return min(100.0, 100 * max(0, part) / whole) if whole > 0 else None
+def _percent(part: int, total: int) -> float | None:
+    return min(100.0, 100 * max(0, part) / total) if total > 0 else None
 
 
-def _grown(before: int | None, after: int | None) -> int | None:
-    """Return by how much a counter grew; one that begins anew (a CPU went, a controller came back) has not."""
+def _increase(before: int | None, after: int | None) -> int | None:
+    """Return the increase of a counter; 0 if it was reset (a CPU was removed, or a controller came back)."""
     return None if before is None or after is None else min(MAX_QUANTITY, max(0, after - before))
 
 
 def _block(before: tuple[int, ...], after: tuple[int, ...], seconds: float) -> BlockStatistics | None:
-    """Return the statistics of the time between; None where the kernel counts nothing of this device."""
+    """Return the statistics between two readings; None if the kernel keeps none of this device."""
     if not any(after) or len(before) != len(after) or seconds <= 0:
         return None
-    grown = list(map(sub, after, before))
-    if min(grown) < 0 or max(grown) > MAX_QUANTITY // _SECTOR_BYTES:  # another device has its name
+    increases = list(map(sub, after, before))
+    if min(increases) < 0 or max(increases) > MAX_QUANTITY // _SECTOR_BYTES:  # Another device now has this name.
         return None
-    reads, read_sectors, writes, written_sectors, busy_ms, queued_ms = grown
+    reads, read_sectors, writes, written_sectors, busy_ms, queued_ms = increases
     return BlockStatistics(
         read_ios=reads,
         write_ios=writes,

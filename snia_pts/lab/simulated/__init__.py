@@ -1,1 +1,1 @@
-"""A simulated SSD behind the laboratory's seam: tests of full length in virtual time."""
+"""Simulate an SSD with the laboratory's interface, to run tests of full length in virtual time."""

@@ -1,7 +1,7 @@
-"""A simulated drive: what it does in virtual time under a stimulus, and what that does to it.
+"""Simulate a drive in virtual time: its speed and response times under a stimulus, and its state afterwards.
 
-The flash translation layer supplies write amplification; speed comes from the narrowest of medium, link, firmware and
-queue, response times from Little's law.  ``docs/simulation.rst`` tells what is modelled and what is not.
+The flash translation layer supplies write amplification.  The slowest of medium, link, firmware and queue determines
+the speed, and Little's law the response times.  ``docs/simulation.rst`` describes what is modelled and what is not.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _CHUNKS, _PAGES = 131_072, 512
-#: A step writes no more than this share of the capacity, so that amplification keeps up with what was written.
+#: A step writes at most this share of the capacity, so that the write amplification is updated often enough.
 _STEP_SHARE = 0.004
-#: How sharply the narrowest part limits: a p-norm of rates.
+#: How sharply the slowest part limits the rate: the exponent of a p-norm of rates.
 _SHARPNESS = 5.0
-#: The share of the over-provisioning that idle time may keep clean.
+#: The maximum share of the over-provisioning that idle time cleans.
 _CLEAN_SHARE = 0.5
-#: How much longer a read waits, of a program that is under way on its die; controllers suspend programs.
+#: The share of a program operation on the same die that a read waits for; controllers suspend programs.
 _PROGRAM_WAIT = 0.12
 #: A disk's gain from sorting its queue: positioning time over 1 + gain * log2(queue depth).
 _SORTING = 0.3
 
 
 class SimulatedFault(Exception):
-    """The drive fails as its preset wants it to; ``hangs`` says that it just never answers."""
+    """The drive fails as configured in its preset; with ``hangs`` it never completes the I/O."""
 
     def __init__(self, *, hangs: bool) -> None:
         super().__init__("no answer" if hangs else "Input/output error")
@@ -44,7 +44,7 @@ class SimulatedFault(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Costs:
-    """What one I/O takes on average: time of a medium's unit, bytes, and response time with nothing else going on."""
+    """The average cost of one I/O: time of a medium's unit, bytes, and response time on an otherwise idle drive."""
 
     read_unit_us: float
     write_unit_us: float
@@ -55,7 +55,7 @@ class _Costs:
 
 @dataclass(slots=True)
 class Slice:
-    """What came of a stretch of virtual time."""
+    """The I/O result in a period of virtual time."""
 
     seconds: float
     read: Tally
@@ -63,7 +63,7 @@ class Slice:
 
 
 class SimulatedDrive:
-    """A drive in virtual time; the same preset and seed do the same things."""
+    """A drive in virtual time; deterministic for a preset and seed."""
 
     def __init__(self, preset: Preset, seed: int) -> None:
         self.preset = preset
@@ -73,12 +73,12 @@ class SimulatedDrive:
         self._ftl = Ftl(_CHUNKS, _PAGES, max(1.0, media.over_provisioning_percent) / 100)
         self._chunk_bytes = preset.drive.capacity_bytes / _CHUNKS
         self._moved_bytes = self._written_bytes = 0.0
-        self._wander = 0.0
+        self._drift_phase = 0.0
         self._refresh()
 
     def _refresh(self) -> None:
         self._mapped = 0.0
-        self._owed = 0.0
+        self._pending_chunks = 0.0
         self._clean_bytes = 0.0
         self._position = 0.0
         self._slc_bytes = self._slc_size
@@ -89,11 +89,11 @@ class SimulatedDrive:
 
     @property
     def write_amplification(self) -> float:
-        """What is programmed for each byte written, now."""
+        """The current number of bytes programmed per byte written."""
         return self._ftl.write_amplification if self._flash else 1.0
 
     def purge(self) -> bool:
-        """Return to FOB; tells whether the data are gone."""
+        """Return to FOB, and return whether the data was erased."""
         if self.preset.faults.purge_keeps_data:
             return False
         self._ftl.purge()
@@ -101,7 +101,7 @@ class SimulatedDrive:
         return True
 
     def idle(self, seconds: float) -> None:
-        """Let the drive put itself in order: clean blocks, an empty pseudo-SLC."""
+        """Let the drive clean blocks and empty its pseudo-SLC."""
         rate = self._program_bytes_per_second()
         if self._flash:
             spare = self.preset.media.over_provisioning_percent / 100 * self.preset.drive.capacity_bytes
@@ -109,42 +109,42 @@ class SimulatedDrive:
             self._clean_bytes = min(_CLEAN_SHARE * spare, self._clean_bytes + moved)
         self._slc_bytes = min(self._slc_size, self._slc_bytes + seconds * rate / 2)
 
-    def run(self, stimulus: Stimulus, seconds: float, most_bytes: float = math.inf) -> Slice:
-        """Do I/O for ``seconds``, or until ``most_bytes`` are moved; raises SimulatedFault."""
-        done = Slice(0.0, Tally(), Tally())
+    def run(self, stimulus: Stimulus, seconds: float, max_bytes: float = math.inf) -> Slice:
+        """Do I/O for ``seconds``, or until ``max_bytes`` are transferred; raises SimulatedFault."""
+        result = Slice(0.0, Tally(), Tally())
         moved = 0.0
-        while done.seconds < seconds * (1 - 1e-9) and moved < most_bytes:
-            moved += self._step(stimulus, seconds - done.seconds, most_bytes - moved, done)
-        return done
+        while result.seconds < seconds * (1 - 1e-9) and moved < max_bytes:
+            moved += self._step(stimulus, seconds - result.seconds, max_bytes - moved, result)
+        return result
 
-    def begin(self, stimulus: Stimulus) -> None:
-        """Take note that a stimulus begins: a sequential one at its place."""
+    def start(self, stimulus: Stimulus) -> None:
+        """Start a stimulus: set the position of a sequential one."""
         if stimulus.access == "SEQ":
             self._position = float(stimulus.start_bytes)
 
-    def _step(self, stimulus: Stimulus, seconds: float, most_bytes: float, done: Slice) -> float:
-        """Do one step of I/O and return the bytes it moved."""
+    def _step(self, stimulus: Stimulus, seconds: float, max_bytes: float, result: Slice) -> float:
+        """Do one step of I/O and return the transferred bytes."""
         costs, reads = self._costs(stimulus), stimulus.read_percent / 100
         iops, limit = self._rate(stimulus, costs)
         written_per_second = iops * (1 - reads) * costs.bytes
         if written_per_second:
-            seconds = min(seconds, self._until_a_change() / written_per_second)
-        seconds = min(seconds, most_bytes / (iops * costs.bytes))
+            seconds = min(seconds, self._bytes_until_change() / written_per_second)
+        seconds = min(seconds, max_bytes / (iops * costs.bytes))
         ios = max(1, round(iops * seconds))
         read_ios = int(self._random.binomial(ios, reads)) if 0 < reads < 1 else round(ios * reads)
-        self._tally(stimulus, costs, done, (read_ios, ios - read_ios), seconds, iops / limit)
-        done.seconds += seconds
+        self._tally(stimulus, costs, result, (read_ios, ios - read_ios), seconds, iops / limit)
+        result.seconds += seconds
         self._wear(stimulus, (ios - read_ios) * costs.bytes, ios * costs.bytes, seconds)
         return ios * costs.bytes
 
-    def _until_a_change(self) -> float:
-        """Return how many bytes may be written before the drive behaves otherwise."""
-        most = _STEP_SHARE * self.preset.drive.capacity_bytes
-        coming = [room for room in (self._clean_bytes, self._slc_bytes) if room > 0]
-        return max(min([most, *coming]), self._chunk_bytes / 64)
+    def _bytes_until_change(self) -> float:
+        """Return how many bytes can be written before the drive's behaviour changes."""
+        max_bytes = _STEP_SHARE * self.preset.drive.capacity_bytes
+        buffers = [free_bytes for free_bytes in (self._clean_bytes, self._slc_bytes) if free_bytes > 0]
+        return max(min([max_bytes, *buffers]), self._chunk_bytes / 64)
 
     def _costs(self, stimulus: Stimulus) -> _Costs:
-        """Average over the block sizes what an I/O takes."""
+        """Return the cost of an I/O, averaged over the block sizes."""
         shares = stimulus.block_shares or (BlockShare(size_bytes=stimulus.largest_block_bytes, percent=100),)
         parts = [(share.percent / 100, self._cost(stimulus, share.size_bytes)) for share in shares]
 
@@ -164,18 +164,18 @@ class SimulatedDrive:
         amplification = self._amplification()
         copied_us = (amplification - 1) * programmed_kib / media.page_kib * media.read_us / 4
         merged_us = media.read_us if not streaming and size < media.mapping_kib * KIB else 0.0
-        moving_us = 0.0 if streaming else media.positioning_us / (1 + _SORTING * math.log2(stimulus.total_oio))
-        write_unit_us = program_us * amplification + copied_us + merged_us + moving_us
+        positioning_us = 0.0 if streaming else media.positioning_us / (1 + _SORTING * math.log2(stimulus.total_oio))
+        write_unit_us = program_us * amplification + copied_us + merged_us + positioning_us
         flushed = not controller.protected and self.preset.drive.write_cache == "disabled"
         return _Costs(
-            read_unit_us=sense_us + moving_us,
+            read_unit_us=sense_us + positioning_us,
             write_unit_us=write_unit_us,
             bytes=size,
-            read_us=controller.read_us + media.read_us * mapped + moving_us + size / controller.read_mb_per_second,
+            read_us=controller.read_us + media.read_us * mapped + positioning_us + size / controller.read_mb_per_second,
             write_us=controller.write_us
             + merged_us
             + size / controller.write_mb_per_second
-            + (media.program_us + moving_us if flushed else 0.0),
+            + (media.program_us + positioning_us if flushed else 0.0),
         )
 
     def _amplification(self) -> float:
@@ -185,7 +185,7 @@ class SimulatedDrive:
         return self.preset.media.pseudo_slc_gain if self._slc_bytes > 0 else 1.0
 
     def _rate(self, stimulus: Stimulus, costs: _Costs) -> tuple[float, float]:
-        """Return the I/Os per second, and the most that medium, link and firmware allow."""
+        """Return the I/Os per second, and the maximum that medium, link and firmware allow."""
         reads, writes = stimulus.read_percent / 100, 1 - stimulus.read_percent / 100
         controller = self.preset.controller
         limits = [
@@ -193,11 +193,14 @@ class SimulatedDrive:
             1 / (reads / controller.read_iops + writes / controller.write_iops),
         ]
         seconds = tuple(
-            share * costs.bytes / MB / most
-            for share, most in ((reads, controller.read_mb_per_second), (writes, controller.write_mb_per_second))
+            share * costs.bytes / MB / max_mb_per_second
+            for share, max_mb_per_second in (
+                (reads, controller.read_mb_per_second),
+                (writes, controller.write_mb_per_second),
+            )
         )
         limits.append(1 / (sum(seconds) if controller.half_duplex else max(seconds)))
-        speed = (1 - self._slowed()) * (1 + self.preset.noise_percent / 100 * float(self._random.standard_normal()))
+        speed = (1 - self._slowdown()) * (1 + self.preset.noise_percent / 100 * float(self._random.standard_normal()))
         limit = min(limits)
         waiting_us = self._waiting_us(costs, reads, writes)
         alone = 1e6 * stimulus.total_oio / (reads * (costs.read_us + waiting_us) + writes * costs.write_us)
@@ -207,25 +210,25 @@ class SimulatedDrive:
         return min(iops, controller.link_mb_per_second * MB / costs.bytes / transferred), speed * limit
 
     def _waiting_us(self, costs: _Costs, reads: float, writes: float) -> float:
-        """Return how long a read waits for programs on its unit, on average."""
+        """Return the average time that a read waits for program operations on its unit."""
         busy = writes * costs.write_unit_us / max(1e-9, writes * costs.write_unit_us + reads * costs.read_unit_us)
         return _PROGRAM_WAIT * busy * self.preset.media.program_us if self._flash else 0.0
 
-    def _slowed(self) -> float:
-        """Return by how much faults slow the drive down at this moment."""
-        faults, slowed = self.preset.faults, 0.0
+    def _slowdown(self) -> float:
+        """Return the share of the speed that faults take away at this moment."""
+        faults, slowdown = self.preset.faults, 0.0
         if faults.drift_percent:
-            slowed += faults.drift_percent / 100 * (0.5 + 0.5 * math.sin(2 * math.pi * self._wander))
+            slowdown += faults.drift_percent / 100 * (0.5 + 0.5 * math.sin(2 * math.pi * self._drift_phase))
         if faults.throttle_percent and self._written_bytes >= faults.throttle_after_bytes:
-            slowed += faults.throttle_percent / 100
-        return min(0.95, slowed)
+            slowdown += faults.throttle_percent / 100
+        return min(0.95, slowdown)
 
     def _tally(
-        self, stimulus: Stimulus, costs: _Costs, done: Slice, ios: tuple[int, int], seconds: float, load: float
+        self, stimulus: Stimulus, costs: _Costs, result: Slice, ios: tuple[int, int], seconds: float, load: float
     ) -> None:
-        """Count I/Os with response times that together make up the time of all outstanding I/Os (Little's law).
+        """Add I/Os whose response times sum up to the time of all outstanding I/Os (Little's law).
 
-        Who takes more of a unit's time waits longer for it.
+        I/Os that need more time of a unit wait longer for it.
         """
         read_ios, write_ios = ios
         total_us = 1e6 * seconds * stimulus.total_oio
@@ -241,13 +244,17 @@ class SimulatedDrive:
             sigma=0.06 + 0.3 * load, late_share=0.004 if collecting else 0.0003, late_factor=9.0 if collecting else 4.0
         )
         block = costs.bytes
-        done.read.add(read_ios, round(read_ios * block), 1000 * read_us * exact, read_shape, self._random.random())
-        done.write.add(write_ios, round(write_ios * block), 1000 * write_us * exact, write_shape, self._random.random())
+        result.read.add(read_ios, round(read_ios * block), 1000 * read_us * exact, read_shape, self._random.random())
+        result.write.add(
+            write_ios, round(write_ios * block), 1000 * write_us * exact, write_shape, self._random.random()
+        )
 
     def _wear(self, stimulus: Stimulus, written: float, moved: float, seconds: float) -> None:
-        """Let the drive bear what was written to it."""
+        """Update the drive's state after writes."""
         faults = self.preset.faults
-        self._wander += seconds / 420 + 0.02 * float(self._random.standard_normal()) if faults.drift_percent else 0.0
+        self._drift_phase += (
+            seconds / 420 + 0.02 * float(self._random.standard_normal()) if faults.drift_percent else 0.0
+        )
         self._moved_bytes += moved
         self._written_bytes += written
         for hangs, after in ((False, faults.error_after_bytes), (True, faults.hang_after_bytes)):
@@ -256,31 +263,31 @@ class SimulatedDrive:
         self._clean_bytes = max(0.0, self._clean_bytes - written)
         self._slc_bytes = max(0.0, self._slc_bytes - written)
         if self._flash:
-            self._owed += written / self._chunk_bytes
-            whole = int(self._owed)
-            self._owed -= whole
-            if whole:
-                self._ftl.write(self._chosen(stimulus, whole))
+            self._pending_chunks += written / self._chunk_bytes
+            chunk_count = int(self._pending_chunks)
+            self._pending_chunks -= chunk_count
+            if chunk_count:
+                self._ftl.write(self._chunks_for(stimulus, chunk_count))
                 if self._mapped < 1:
                     self._mapped = self._ftl.mapped_share
 
-    def _chosen(self, stimulus: Stimulus, count: int) -> NDArray[np.int64]:
-        """Return the chunks that ``count`` writes go to."""
+    def _chunks_for(self, stimulus: Stimulus, count: int) -> NDArray[np.int64]:
+        """Return the chunks that the next ``count`` writes of a stimulus access."""
         first = int(stimulus.range_offset_bytes / self._chunk_bytes)
         last = max(first + 1, math.ceil((stimulus.range_offset_bytes + stimulus.range_bytes) / self._chunk_bytes))
         last = min(last, _CHUNKS)
         if stimulus.access == "SEQ":
             start = int(self._position / self._chunk_bytes)
             self._position = (self._position + count * self._chunk_bytes) % stimulus.range_bytes
-            following: NDArray[np.int64] = first + (start + np.arange(count)) % (last - first)
-            return following
+            sequence: NDArray[np.int64] = first + (start + np.arange(count)) % (last - first)
+            return sequence
         if not stimulus.skew:
             return self._random.integers(first, last, count)
         shares = np.array([zone.access_percent for zone in stimulus.skew]) / 100
         ends = np.concatenate(([0.0], np.cumsum([zone.range_percent for zone in stimulus.skew]) / 100))
         zone = self._random.choice(len(shares), size=count, p=shares)
-        place = ends[zone] + self._random.random(count) * (ends[zone + 1] - ends[zone])
-        chunks: NDArray[np.int64] = first + np.minimum((place * (last - first)).astype(np.int64), last - first - 1)
+        position = ends[zone] + self._random.random(count) * (ends[zone + 1] - ends[zone])
+        chunks: NDArray[np.int64] = first + np.minimum((position * (last - first)).astype(np.int64), last - first - 1)
         return chunks
 
     def _program_bytes_per_second(self) -> float:

@@ -1,4 +1,4 @@
-"""Reads what a simulated drive left as evidence of a stimulus."""
+"""Read the evidence that a simulated drive wrote for a stimulus."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ...model.measurement import NO_TRANSFERS, Transfers
 
 
 def read_transfers(text: str) -> tuple[Transfers, Transfers]:
-    """Return the reads and writes in the evidence of a stimulus; raises ValueError where it is not understood."""
+    """Return the reads and writes in the evidence of a stimulus; raises ValueError if it cannot be parsed."""
     try:
         job = json.loads(text)["jobs"][0]
         return _side(job["read"]), _side(job["write"])
     except (KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"the simulated drive's evidence is not understood ({error!r})") from error
+        raise ValueError(f"cannot parse the simulated drive's evidence ({error!r})") from error
 
 
 def _side(side: Mapping[str, Any]) -> Transfers:

@@ -1,8 +1,8 @@
 """A page-mapped flash translation layer with greedy garbage collection.
 
-A hundred thousand chunks stand for a drive: write amplification depends on the over-provisioning and on the pages a
-block, not on how many blocks there are.  In its steady state under evenly spread random writes it follows the closed
-form of Desnoyers, and Xiang and Kurkoski (arXiv 1110.4245): with a = physical / user space, A = a / (a + W0(-a e^-a)).
+A hundred thousand chunks represent a drive: write amplification depends on the over-provisioning and on the number of
+pages per block, not on the number of blocks.  In steady state under uniform random writes it follows the closed form of
+Desnoyers, and Xiang and Kurkoski (arXiv 1110.4245): with a = physical / user space, A = a / (a + W0(-a e^-a)).
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Blocks beyond the over-provisioning: one free, and the empty halves of the host's and the collection's open ones.
+#: Blocks beyond the over-provisioning: one free block, and the empty halves of the two open blocks (host writes and
+#: garbage collection).
 _RESERVE = 2
-#: Over so many collected blocks write amplification is averaged.
-_REMEMBERED = 12
+#: The number of collected blocks over which write amplification is averaged.
+_AVERAGED_BLOCKS = 12
 
 
 class Ftl:
-    """``chunks`` of user data on blocks of ``pages`` pages with ``over_provisioning`` (0.07 is 7 %) spare pages.
+    """A flash translation layer with ``chunks`` of user data on blocks of ``pages`` pages.
 
-    A page holds a chunk.  ``programmed`` counts pages written, garbage collection's own with the host's.
+    ``over_provisioning`` is the share of spare pages (0.07 is 7 %).  A page holds one chunk.  ``programmed`` counts the
+    pages written by the host and by garbage collection.
     """
 
     def __init__(self, chunks: int, pages: int, over_provisioning: float) -> None:
@@ -34,92 +36,92 @@ class Ftl:
 
     def purge(self) -> None:
         """Return to the state before any write."""
-        self._place = np.full(self.chunks, -1, dtype=np.int64)
-        self._holds = np.full(self.blocks * self.pages, -1, dtype=np.int64)
+        self._page_of_chunk = np.full(self.chunks, -1, dtype=np.int64)
+        self._chunk_of_page = np.full(self.blocks * self.pages, -1, dtype=np.int64)
         self._valid = np.zeros(self.blocks, dtype=np.int64)
         self._closed = np.zeros(self.blocks, dtype=bool)
         self._free = list(range(self.blocks - 1, -1, -1))
-        self._open = self._take()
-        self._collecting = self._take()
+        self._open = self._open_free_block()
+        self._collecting = self._open_free_block()
         self.programmed = self.host_written = 0
         self.write_amplification = 1.0
 
     @property
     def mapped_share(self) -> float:
-        """How much of the user space holds data."""
-        return float(np.count_nonzero(self._place >= 0)) / self.chunks
+        """The share of the user space that contains data."""
+        return float(np.count_nonzero(self._page_of_chunk >= 0)) / self.chunks
 
     def trim(self, first: int, count: int) -> None:
-        """Forget ``count`` chunks from ``first`` on."""
+        """Unmap ``count`` chunks from ``first`` on."""
         self._invalidate(np.arange(first, first + count))
-        self._place[first : first + count] = -1
+        self._page_of_chunk[first : first + count] = -1
 
     def write(self, chunks: NDArray[np.int64]) -> None:
-        """Write chunks in this order; the same chunk may come again."""
-        done = 0
-        while done < len(chunks):
+        """Write chunks in this order; a chunk may occur more than once."""
+        written = 0
+        while written < len(chunks):
             if self._open[1] == self.pages:
                 self._close(self._open[0])
                 self._make_room()
-                self._open = self._take()
-            piece = chunks[done : done + self.pages - self._open[1]]
+                self._open = self._open_free_block()
+            piece = chunks[written : written + self.pages - self._open[1]]
             self._program(self._open, piece)
             self.host_written += len(piece)
-            done += len(piece)
+            written += len(piece)
 
     def _program(self, block: list[int], chunks: NDArray[np.int64]) -> None:
         """Fill the next pages of an open block."""
         self._invalidate(np.unique(chunks))
         first = block[0] * self.pages + block[1]
         pages = np.arange(first, first + len(chunks))
-        self._place[chunks] = pages  # of a chunk that comes twice the last place stays
-        kept = self._place[chunks] == pages
-        self._holds[pages[kept]] = chunks[kept]
-        self._valid[block[0]] += np.count_nonzero(kept)
+        self._page_of_chunk[chunks] = pages  # If a chunk occurs twice, its last page is valid.
+        is_valid = self._page_of_chunk[chunks] == pages
+        self._chunk_of_page[pages[is_valid]] = chunks[is_valid]
+        self._valid[block[0]] += np.count_nonzero(is_valid)
         block[1] += len(chunks)
         self.programmed += len(chunks)
 
     def _invalidate(self, chunks: NDArray[np.int64]) -> None:
-        before = self._place[chunks]
-        before = before[before >= 0]
-        self._holds[before] = -1
-        self._valid -= np.bincount(before // self.pages, minlength=self.blocks)
+        pages = self._page_of_chunk[chunks]
+        pages = pages[pages >= 0]
+        self._chunk_of_page[pages] = -1
+        self._valid -= np.bincount(pages // self.pages, minlength=self.blocks)
 
     def _make_room(self) -> None:
-        """Collect the blocks with the fewest valid pages until one is free besides the one to be opened."""
+        """Collect the blocks with the fewest valid pages until one block is free besides the one to be opened."""
         while len(self._free) < _RESERVE:
             victim = int(np.argmin(np.where(self._closed, self._valid, self.pages + 1)))
             self._collect(victim)
 
     def _collect(self, victim: int) -> None:
         first = victim * self.pages
-        held = self._holds[first : first + self.pages]
-        alive = held[held >= 0].copy()
-        stale = self.pages - len(alive)
-        self._note(self.pages / stale if stale else float(self.pages))
-        while len(alive):
+        chunks = self._chunk_of_page[first : first + self.pages]
+        valid = chunks[chunks >= 0].copy()
+        stale_count = self.pages - len(valid)
+        self._average(self.pages / stale_count if stale_count else float(self.pages))
+        while len(valid):
             if self._collecting[1] == self.pages:
                 self._close(self._collecting[0])
-                self._collecting = self._take()
+                self._collecting = self._open_free_block()
             room = self.pages - self._collecting[1]
-            self._program(self._collecting, alive[:room])
-            alive = alive[room:]
+            self._program(self._collecting, valid[:room])
+            valid = valid[room:]
         self._closed[victim] = False
         self._free.append(victim)
 
-    def _note(self, amplification: float) -> None:
-        self.write_amplification += (amplification - self.write_amplification) / _REMEMBERED
+    def _average(self, amplification: float) -> None:
+        self.write_amplification += (amplification - self.write_amplification) / _AVERAGED_BLOCKS
 
     def _close(self, block: int) -> None:
         self._closed[block] = True
 
-    def _take(self) -> list[int]:
-        """Return a free block with the number of its pages that are written."""
+    def _open_free_block(self) -> list[int]:
+        """Return a free block and the number of its written pages, 0."""
         return [self._free.pop(), 0]
 
 
 def closed_form(over_provisioning: float) -> float:
-    """Return the write amplification of greedy collection under evenly spread random writes on large blocks."""
+    """Return the write amplification of greedy collection under uniform random writes with large blocks."""
     ratio = 1 + over_provisioning
     valid = 0.5
     for _ in range(10_000):

@@ -1,4 +1,4 @@
-"""The laboratory in virtual time: performs steps on a simulated drive, and leaves the evidence that fio would."""
+"""Perform steps on a simulated drive in virtual time, and write evidence in the form of fio's answers."""
 
 from __future__ import annotations
 
@@ -33,23 +33,24 @@ from .preset import Preset
 from .responses import Tally
 
 _PURGE_SECONDS = 20.0
-_PROVED_BLOCKS = 64
-_KEPT = "What was measured before is kept in the run folder."
+_SAMPLE_BLOCKS = 64
+_FAULT_HINT = "Earlier measurements are saved in the run folder."
 
 
 class SimulatedLaboratory:
-    """A simulated drive with a clock of its own, which begins at ``began`` and only tests move on."""
+    """A simulated drive with its own clock, which starts at ``started`` and advances only with the test's steps."""
 
     name = "simulation"
     version = __version__
     io_engine = "virtual time"
 
-    def __init__(self, preset: Preset, *, seed: int, evidence: Path, began: datetime) -> None:
+    def __init__(self, preset: Preset, *, seed: int, evidence: Path, started: datetime) -> None:
         self._drive = SimulatedDrive(preset, seed)
         self._preset = preset
         self._seed = seed
         self._evidence = evidence
-        self._began = began.replace(microsecond=began.microsecond // 1000 * 1000)  # as a run's facts tell it
+        # A run's facts store its start in whole milliseconds.
+        self._started = started.replace(microsecond=started.microsecond // 1000 * 1000)
         self._clock_ns = 0
         self._ended_ns: int | None = None
         self._count = 0
@@ -57,10 +58,10 @@ class SimulatedLaboratory:
 
     def now(self) -> datetime:
         """Return the time of the simulation."""
-        return self._began + timedelta(microseconds=self._clock_ns / 1000)
+        return self._started + timedelta(microseconds=self._clock_ns / 1000)
 
     def perform(self, step: Step) -> Iterator[Outcome]:
-        """Perform a step, giving each outcome as it comes; raises PurgeFailed or DeviceFailed where a fault is set."""
+        """Perform a step and yield transfers outcome; raises PurgeFailed or DeviceFailed for a fault of the preset."""
         match step:
             case Purge():
                 yield self._purge(step)
@@ -68,24 +69,24 @@ class SimulatedLaboratory:
                 yield self._idle(step)
             case Round():
                 for stimulus in step.stimuli:
-                    yield self._whole(step, stimulus)
+                    yield self._measure(step, stimulus)
             case ContinuousStimulus():
-                yield from self._stretch(step)
+                yield from self._measure_continuous(step)
 
     def recall(self, step: Step, outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
-        """Do once more what was done before the run was interrupted: a simulated drive forgets with its process.
+        """Repeat a step that was result before the run was interrupted, as a simulated drive's state is not saved.
 
-        Raises HostFailed where the drive does not answer as it did.
+        Raises HostFailed if the outcomes differ from the recorded ones.
         """
         self._recalling = True
         try:
-            for recorded, again in zip(outcomes, self.perform(step), strict=False):
-                if again != _first_time(recorded):
+            for recorded, repeated in zip(outcomes, self.perform(step), strict=False):
+                if repeated != _without_interruptions(recorded):
                     raise HostFailed(
                         step=step.label,
                         what=self._preset.drive.model,
-                        reason="the simulated drive does not answer as it did when the run began",
-                        hint="Its preset was changed, or the suite. Begin a new run.",
+                        reason="the simulated drive does not reproduce the recorded outcomes",
+                        hint="Its preset or the suite was changed. Start a new run.",
                     )
                 yield recorded
         finally:
@@ -93,17 +94,20 @@ class SimulatedLaboratory:
 
     def _purge(self, step: Purge) -> PurgeOutcome:
         if not self._drive.purge():
-            reason = f"is a lie: {_PROVED_BLOCKS} of {_PROVED_BLOCKS} blocks are still there, as faults.* wants it"
+            reason = (
+                f"reported success, but {_SAMPLE_BLOCKS} of {_SAMPLE_BLOCKS} sample blocks survived "
+                "(faults.purge_keeps_data)"
+            )
             raise PurgeFailed(
                 path=self._preset.drive.model, method="simulated format", reason=reason, hint="Nothing was measured."
             )
-        started = self._stamp()
+        started = self._timestamp()
         self._advance(_PURGE_SECONDS)
         self._ended_ns = None
-        name = self._keep("purge", {"step": step.label, "survivors": 0, "samples": _PROVED_BLOCKS})[0]
+        name = self._write_evidence("purge", {"step": step.label, "survivors": 0, "samples": _SAMPLE_BLOCKS})[0]
         return PurgeOutcome(
             method="simulated format",
-            samples=_PROVED_BLOCKS,
+            samples=_SAMPLE_BLOCKS,
             survivors=0,
             started=started,
             seconds=_PURGE_SECONDS,
@@ -111,60 +115,62 @@ class SimulatedLaboratory:
         )
 
     def _idle(self, step: Idle) -> IdleOutcome:
-        started = self._stamp()
+        started = self._timestamp()
         self._drive.idle(step.seconds)
         self._advance(step.seconds)
         return IdleOutcome(started=started, seconds=step.seconds)
 
-    def _whole(self, step: Step, stimulus: Stimulus) -> Measurement:
-        began_ns = self._clock_ns
-        self._drive.begin(stimulus)
+    def _measure(self, step: Step, stimulus: Stimulus) -> Measurement:
+        started_ns = self._clock_ns
+        self._drive.start(stimulus)
         if stimulus.ramp_seconds:
             self._run(step, stimulus, stimulus.ramp_seconds, float("inf"))
         seconds = stimulus.seconds if stimulus.seconds is not None else float("inf")
-        most = stimulus.amount_bytes or stimulus.limit_bytes
-        done = self._run(step, stimulus, seconds, float("inf") if most is None else most)
-        return self._measurement(stimulus, done, began_ns)
+        max_bytes = stimulus.amount_bytes or stimulus.limit_bytes
+        result = self._run(step, stimulus, seconds, float("inf") if max_bytes is None else max_bytes)
+        return self._measurement(stimulus, result, started_ns)
 
-    def _stretch(self, step: ContinuousStimulus) -> Iterator[Outcome]:
+    def _measure_continuous(self, step: ContinuousStimulus) -> Iterator[Outcome]:
         if not step.samples:
-            yield self._whole(step, step.stimulus)
+            yield self._measure(step, step.stimulus)
             return
-        began_ns, stimulus = self._clock_ns, step.stimulus
-        self._drive.begin(stimulus)
+        started_ns, stimulus = self._clock_ns, step.stimulus
+        self._drive.start(stimulus)
         total = Slice(0.0, Tally(), Tally())
-        left = float("inf") if stimulus.limit_bytes is None else float(stimulus.limit_bytes)
+        remaining_bytes = float("inf") if stimulus.limit_bytes is None else float(stimulus.limit_bytes)
         for number in range(1, step.samples + 1):
             seconds = min(step.sample_seconds or 0.0, (stimulus.seconds or 0.0) - total.seconds)
-            done = self._run(step, stimulus, seconds, left)
-            total.seconds += done.seconds
-            total.read.join(done.read)
-            total.write.join(done.write)
-            left -= done.read.transferred_bytes + done.write.transferred_bytes
-            yield _sample(number, total.seconds, done)
-            if left <= 0:
+            result = self._run(step, stimulus, seconds, remaining_bytes)
+            total.seconds += result.seconds
+            total.read.merge(result.read)
+            total.write.merge(result.write)
+            remaining_bytes -= result.read.transferred_bytes + result.write.transferred_bytes
+            yield _sample(number, total.seconds, result)
+            if remaining_bytes <= 0:
                 break
-        yield self._measurement(stimulus, total, began_ns)
+        yield self._measurement(stimulus, total, started_ns)
 
-    def _run(self, step: Step, stimulus: Stimulus, seconds: float, most_bytes: float) -> Slice:
+    def _run(self, step: Step, stimulus: Stimulus, seconds: float, max_bytes: float) -> Slice:
         try:
-            done = self._drive.run(stimulus, seconds, most_bytes)
+            result = self._drive.run(stimulus, seconds, max_bytes)
         except SimulatedFault as fault:
-            reason = "no answer, and the simulated drive will give none" if fault.hangs else f"error 5, {fault}"
-            raise DeviceFailed(
-                step=step.label, what=stimulus.label, reason=f"{reason}, as faults.* wants it", hint=_KEPT
-            ) from fault
-        self._advance(done.seconds)
-        return done
+            reason = (
+                "simulated hang (faults.hang_after_bytes)"
+                if fault.hangs
+                else f"simulated error 5, {fault} (faults.error_after_bytes)"
+            )
+            raise DeviceFailed(step=step.label, what=stimulus.label, reason=reason, hint=_FAULT_HINT) from fault
+        self._advance(result.seconds)
+        return result
 
-    def _measurement(self, stimulus: Stimulus, done: Slice, began_ns: int) -> Measurement:
-        if stimulus.amount_bytes is not None:  # the last block may be a part of one
-            side = done.write if stimulus.read_percent == 0 else done.read
+    def _measurement(self, stimulus: Stimulus, result: Slice, started_ns: int) -> Measurement:
+        if stimulus.amount_bytes is not None:  # The last block may be partial.
+            side = result.write if stimulus.read_percent == 0 else result.read
             side.transferred_bytes = stimulus.amount_bytes
-        runtime_ms = round(1000 * done.seconds)
-        sides = {"read": _transfers(done.read, runtime_ms), "write": _transfers(done.write, runtime_ms)}
-        evidence, digest = self._keep(f"{stimulus.access.lower()}", _as_fio(stimulus, sides, done))
-        idle_ns = None if self._ended_ns is None else began_ns - self._ended_ns
+        runtime_ms = round(1000 * result.seconds)
+        sides = {"read": _transfers(result.read, runtime_ms), "write": _transfers(result.write, runtime_ms)}
+        evidence, digest = self._write_evidence(f"{stimulus.access.lower()}", _fio_answer(stimulus, sides, result))
+        idle_ns = None if self._ended_ns is None else started_ns - self._ended_ns
         self._ended_ns = self._clock_ns
         return Measurement(
             stimulus=stimulus,
@@ -172,18 +178,18 @@ class SimulatedLaboratory:
             read=sides["read"],
             write=sides["write"],
             timing=Timing(
-                started=(self._began + timedelta(microseconds=began_ns / 1000)).isoformat(timespec="milliseconds"),
-                started_monotonic_ns=began_ns,
+                started=(self._started + timedelta(microseconds=started_ns / 1000)).isoformat(timespec="milliseconds"),
+                started_monotonic_ns=started_ns,
                 ended_monotonic_ns=self._clock_ns,
-                own_gap_us=None if idle_ns is None else 0.0,
+                suite_gap_us=None if idle_ns is None else 0.0,
                 idle_gap_ms=None if idle_ns is None else idle_ns / 1e6,
             ),
             evidence=evidence,
             evidence_sha256=digest,
         )
 
-    def _keep(self, what: str, content: dict[str, Any]) -> tuple[str, str]:
-        """Keep what the drive did; return the evidence's name and checksum."""
+    def _write_evidence(self, what: str, content: dict[str, Any]) -> tuple[str, str]:
+        """Write the drive's answer as evidence; return its name and checksum."""
         self._count += 1
         name = f"{self._count:05d}-{what}"
         raw = json.dumps({"simulated": self._preset.drive.model, **content}).encode()
@@ -194,19 +200,19 @@ class SimulatedLaboratory:
     def _advance(self, seconds: float) -> None:
         self._clock_ns += round(1e9 * seconds)
 
-    def _stamp(self) -> str:
+    def _timestamp(self) -> str:
         return self.now().isoformat(timespec="milliseconds")
 
 
-def _first_time(outcome: Outcome) -> Outcome:
-    """Return an outcome as it would be in a run that was never interrupted."""
+def _without_interruptions(outcome: Outcome) -> Outcome:
+    """Return an outcome as in a run that was never interrupted."""
     if isinstance(outcome, Measurement):
         return replace(outcome, timing=replace(outcome.timing, interruptions=0))
     return replace(outcome, interruptions=0) if isinstance(outcome, Sample) else outcome
 
 
 def simulated_dut(name: str, preset: Preset) -> Dut:
-    """Return what a simulated drive says of itself."""
+    """Return the identity of a simulated drive."""
     drive = preset.drive
     return Dut(
         path=f"sim:{name}",
@@ -225,19 +231,19 @@ def simulated_dut(name: str, preset: Preset) -> Dut:
     )
 
 
-def _sample(number: int, ended_seconds: float, done: Slice) -> Sample:
+def _sample(number: int, ended_seconds: float, result: Slice) -> Sample:
     both = Tally()
-    both.join(done.read)
-    both.join(done.write)
+    both.merge(result.read)
+    both.merge(result.write)
     three, four, five = (both.percentile_us(percent) for percent in NINES)
     return Sample(
         number=number,
         ended_seconds=ended_seconds,
-        seconds=done.seconds,
-        read_ios=done.read.ios,
-        write_ios=done.write.ios,
-        read_bytes=done.read.transferred_bytes,
-        write_bytes=done.write.transferred_bytes,
+        seconds=result.seconds,
+        read_ios=result.read.ios,
+        write_ios=result.write.ios,
+        read_bytes=result.read.transferred_bytes,
+        write_bytes=result.write.transferred_bytes,
         average_response_us=both.mean_ns / 1000,
         maximum_response_us=both.extremes_ns[1] / 1000,
         three_nines_us=three,
@@ -249,33 +255,33 @@ def _sample(number: int, ended_seconds: float, done: Slice) -> Sample:
 def _transfers(tally: Tally, runtime_ms: int) -> Transfers:
     if not tally.ios:
         return NO_TRANSFERS
-    least, greatest = tally.extremes_ns
+    minimum_ns, maximum_ns = tally.extremes_ns
     return Transfers(
         ios=tally.ios,
         transferred_bytes=tally.transferred_bytes,
         runtime_ms=runtime_ms,
-        response_min_ns=least,
+        response_min_ns=minimum_ns,
         response_mean_ns=tally.mean_ns,
-        response_max_ns=greatest,
+        response_max_ns=maximum_ns,
         histogram=Histogram(counted=",".join(f"{edge} {count}" for edge, count in tally.bins.items())),
     )
 
 
-def _as_fio(stimulus: Stimulus, sides: dict[str, Transfers], done: Slice) -> dict[str, Any]:
-    """Return what fio's answer to the stimulus would hold."""
-    tallies = {"read": done.read, "write": done.write}
+def _fio_answer(stimulus: Stimulus, sides: dict[str, Transfers], result: Slice) -> dict[str, Any]:
+    """Return the answer in the form that fio would give."""
+    tallies = {"read": result.read, "write": result.write}
     job = {
         side: {
-            "total_ios": each.ios,
-            "io_bytes": each.transferred_bytes,
-            "runtime": each.runtime_ms,
+            "total_ios": transfers.ios,
+            "io_bytes": transfers.transferred_bytes,
+            "runtime": transfers.runtime_ms,
             "lat_ns": {
-                "min": each.response_min_ns,
-                "max": each.response_max_ns,
-                "mean": each.response_mean_ns,
+                "min": transfers.response_min_ns,
+                "max": transfers.response_max_ns,
+                "mean": transfers.response_mean_ns,
                 "bins": tallies[side].bins,
             },
         }
-        for side, each in sides.items()
+        for side, transfers in sides.items()
     }
     return {"stimulus": stimulus.label, "jobs": [{"jobname": stimulus.label, "error": 0, **job}]}

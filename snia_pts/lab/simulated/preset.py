@@ -1,4 +1,4 @@
-"""What a simulated drive is made of: a preset is a TOML file, one of ``specs/drives/`` or the user's own."""
+"""Read the preset of a simulated drive: a TOML file in ``specs/drives/``, or the user's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from annotated_types import Ge, Le, MultipleOf
 
 from ...errors import UsageError
 from ...files import data_folder
-from ...model.dut import SupposedSpeed
+from ...model.dut import AssumedSpeed
 from ...model.raid import LINKS, fabric_mb_per_second
 from ...spec.toml_file import read_file
 from ...units import KIB, MB
@@ -21,18 +21,19 @@ Positive = Annotated[float, Ge(1e-3), Le(1e9)]
 Microseconds = Annotated[float, Ge(0), Le(1e8)]
 Bytes = Annotated[float, Ge(0), Le(1e18)]
 Percent = Annotated[float, Ge(0), Le(100)]
-#: A smaller drive would be written over too often in a day for the model to follow.
-_LEAST_FILL_SECONDS = 20
-#: Noise hardly ever exceeds so many times its standard deviation.
-_MOST_DEVIATIONS = 4
-#: What is left of the narrowest part's speed where another one is hardly wider; no fault takes more than 95 %.
-_BESIDE, _LEAST_SHARE = 0.8, 0.05
+#: A smaller drive would be overwritten too often per day for the model to compute.
+_MIN_FILL_SECONDS = 20
+#: Noise rarely exceeds this multiple of its standard deviation.
+_MAX_DEVIATIONS = 4
+#: The share of the slowest part's speed that remains if another part is hardly faster, and the minimum share under
+#: faults (which take away at most 95 %).
+_COMBINED_SHARE, _MIN_SHARE = 0.8, 0.05
 _STRICT = {"extra": "forbid", "allow_inf_nan": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What the drive says of itself."""
+    """The drive's identity, as it reports it."""
 
     __pydantic_config__ = _STRICT
     model: str
@@ -46,11 +47,11 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Media:
-    """The medium: units that work side by side (dies, or one actuator), and what they take.
+    """The medium: its parallel units (dies, or one actuator) and their times.
 
-    ``program_us`` is for ``program_kib`` at once.  ``over_provisioning_percent`` is 0 for a medium that is overwritten
-    in place.  ``pseudo_slc_percent`` of the capacity takes writes ``pseudo_slc_gain`` times as fast until it is full.
-    ``positioning_us`` is what an access of a disk takes on average at queue depth 1.
+    ``program_us`` is the time to program ``program_kib``.  ``over_provisioning_percent`` is 0 for a medium that is
+    overwritten in place.  ``pseudo_slc_percent`` of the capacity accepts writes ``pseudo_slc_gain`` times as fast until
+    it is full.  ``positioning_us`` is the average access time of a disk at queue depth 1.
     """
 
     __pydantic_config__ = _STRICT
@@ -68,12 +69,12 @@ class Media:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controller:
-    """Link and firmware: throughput and I/O rates it never exceeds, and its share of a response time.
+    """Link and firmware: the maximum throughput and I/O rates, and their share of a response time.
 
-    Neither direction is faster than ``lanes`` of the ``link``; SATA is half duplex, so that both share its time.
+    Neither direction is faster than ``lanes`` of the ``link``.  SATA is half duplex: both directions share its time.
 
-    ``protected`` says that its buffer survives a power loss: then writes are acknowledged from it whether or not the
-    write cache is enabled.
+    With ``protected`` the buffer survives a power loss, and writes are acknowledged from it whether or not the write
+    cache is enabled.
     """
 
     __pydantic_config__ = _STRICT
@@ -103,27 +104,28 @@ class Controller:
     def __post_init__(self) -> None:
         if max(self.read_mb_per_second, self.write_mb_per_second) > self.link_mb_per_second:
             raise ValueError(
-                f"read_mb_per_second and write_mb_per_second of at most {self.link_mb_per_second:.6g}, as "
-                f"{self.link} x{self.lanes} transfers no more"
+                f"read_mb_per_second and write_mb_per_second of at most {self.link_mb_per_second:.6g} "
+                f"(the speed of {self.link} x{self.lanes})"
             )
 
     @property
     def link_mb_per_second(self) -> float:
-        """What the link transfers in one direction, in MB/s."""
+        """The speed of the link in one direction, in MB/s."""
         return fabric_mb_per_second(self.lanes, LINKS[self.link])
 
     @property
     def half_duplex(self) -> bool:
-        """Whether the link transfers in one direction at a time."""
+        """Return whether the link transfers in only one direction at a time."""
         return self.link.startswith("sata")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """What goes wrong: everything is off at 0.
+    """The simulated faults; 0 disables a fault.
 
-    ``drift_percent`` lets the speed wander by so much, forever; ``throttle_percent`` takes so much away once
-    ``throttle_after_bytes`` were written; reads and writes fail, or are never answered, once so many bytes were moved.
+    ``drift_percent`` varies the speed by this much, without end.  ``throttle_percent`` reduces the speed after
+    ``throttle_after_bytes`` were written.  After ``error_after_bytes`` were transferred, reads and writes fail; after
+    ``hang_after_bytes`` they never complete.
     """
 
     __pydantic_config__ = _STRICT
@@ -137,7 +139,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A simulated drive.  ``sources`` are where its figures come from; ``noise_percent`` is that of its speed."""
+    """A simulated drive.  ``sources`` documents its figures; ``noise_percent`` is the noise of its speed."""
 
     __pydantic_config__ = _STRICT
     format: Literal[1]
@@ -149,43 +151,48 @@ class Preset:
     faults: Faults = Faults()
 
     def __post_init__(self) -> None:
-        if self.drive.capacity_bytes < _LEAST_FILL_SECONDS * self.controller.write_mb_per_second * MB:
-            raise ValueError(f"a drive.capacity_bytes that takes {_LEAST_FILL_SECONDS} s to fill at the link's speed")
+        if self.drive.capacity_bytes < _MIN_FILL_SECONDS * self.controller.write_mb_per_second * MB:
+            raise ValueError(
+                f"a drive.capacity_bytes that takes at least {_MIN_FILL_SECONDS} s to fill at write_mb_per_second"
+            )
 
     @property
-    def speed(self) -> SupposedSpeed:
-        """How fast it is: as its link at most; at least as link or medium write a stream, with noise and all faults.
+    def speed(self) -> AssumedSpeed:
+        """The range of the drive's speed.
 
-        A queue of a few I/Os is supposed; with less it may be slower.
+        The maximum is the speed of its controller.  The minimum is the speed at which controller or medium write a
+        stream, with noise and all faults, at a queue depth of a few I/Os; at a lower depth it may be slower.
         """
         media, controller, faults = self.media, self.controller, self.faults
-        noise = _MOST_DEVIATIONS * self.noise_percent / 100
-        programmed = media.units * media.program_kib * KIB / max(media.program_us, 1e-9)  # bytes a us are MB/s
-        slowed = (faults.drift_percent + faults.throttle_percent) / 100
-        share = max(_LEAST_SHARE, (1 - slowed) * (1 - noise))
-        return SupposedSpeed(
+        noise = _MAX_DEVIATIONS * self.noise_percent / 100
+        programmed = media.units * media.program_kib * KIB / max(media.program_us, 1e-9)  # Bytes per µs are MB/s.
+        slowdown = (faults.drift_percent + faults.throttle_percent) / 100
+        share = max(_MIN_SHARE, (1 - slowdown) * (1 - noise))
+        return AssumedSpeed(
             read=controller.read_mb_per_second * (1 + noise),
             write=controller.write_mb_per_second * (1 + noise),
-            least=_BESIDE * share * min(controller.read_mb_per_second, controller.write_mb_per_second, programmed),
+            minimum_write=_COMBINED_SHARE
+            * share
+            * min(controller.read_mb_per_second, controller.write_mb_per_second, programmed),
             source="its preset",
         )
 
 
 def preset_names() -> tuple[str, ...]:
-    """Return the names of the presets that come with the suite."""
+    """Return the names of the included presets."""
     return tuple(sorted(path.stem for path in PRESETS.glob("*.toml")))
 
 
 def read_preset(name: str) -> Preset:
-    """Return a preset by its name, or the one in a TOML file; raises SpecError with every mistake.
+    """Return the preset with this name or from this TOML file.
 
-    UsageError where there is no preset of that name.
+    Raises SpecError with all errors in the file, or UsageError for an unknown name.
     """
-    known = name in preset_names()
-    path = PRESETS / f"{name}.toml" if known else Path(name)
-    if not known and "/" not in name and path.suffix != ".toml":
+    is_included = name in preset_names()
+    path = PRESETS / f"{name}.toml" if is_included else Path(name)
+    if not is_included and "/" not in name and path.suffix != ".toml":
         raise UsageError(
-            detail=f"There is no simulated drive {name!r}.",
-            hint=f"Known: {', '.join(preset_names())}; or a file such as sim:./mine.toml.",
+            detail=f"Unknown simulated drive {name!r}.",
+            hint=f"Valid names: {', '.join(preset_names())}; or a file such as sim:./mine.toml.",
         )
     return read_file(path, Preset)

@@ -1,4 +1,4 @@
-"""Response times of many I/Os at once, counted in bins as fine as fio's."""
+"""Generate the response times of many I/Os at once, counted in bins like fio's."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ if TYPE_CHECKING:
 _BITS = 6
 _BINS = 29 << _BITS
 _TAIL_SIGMA = 0.35
-#: More I/Os than that lie in the bins by their shares: the greatest response times are some 30 times the mean, so that
-#: the rounding of a share moves the mean by less than a fifth of a percent, and a bin is 0.8 % wide at least.
-_DRAWN_ONE_BY_ONE = 1 << 14
+#: More I/Os than this are distributed over the bins by shares.  The longest response times are some 30 times the mean,
+#: so rounding the shares changes the mean by less than 0.2 %; a bin is at least 0.8 % wide.
+_MAX_SINGLE_DRAWS = 1 << 14
 
 
 def _upper_edges() -> NDArray[np.float64]:
-    places = np.arange(_BINS)
-    fine = np.maximum((places >> _BITS) - 1, 0)
-    start = np.where(places < 2 << _BITS, places, (1 << (fine + _BITS)) + (places % (1 << _BITS) << fine))
-    upper: NDArray[np.float64] = (start + (1 << fine)).astype(np.float64)
+    indices = np.arange(_BINS)
+    width_bits = np.maximum((indices >> _BITS) - 1, 0)
+    wide_start = (1 << (width_bits + _BITS)) + (indices % (1 << _BITS) << width_bits)
+    start = np.where(indices < 2 << _BITS, indices, wide_start)
+    upper: NDArray[np.float64] = (start + (1 << width_bits)).astype(np.float64)
     return upper
 
 
 _UPPER = _upper_edges()
 _LOWER = np.concatenate(([0.0], _UPPER[:-1]))
-#: What fio prints for a bin: its middle.
-_NAMES = ((_LOWER + _UPPER) // 2).astype(np.int64)
+#: fio identifies a bin by its midpoint.
+_MIDPOINTS = ((_LOWER + _UPPER) // 2).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How response times spread about their mean: a bell on a log axis, and a share of late ones."""
+    """The distribution of response times: log-normal, plus a share of late ones."""
 
     sigma: float
     late_share: float
@@ -56,10 +57,10 @@ class Tally:
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(_BINS, dtype=np.int64))
 
     def add(self, ios: int, transferred_bytes: int, mean_ns: float, shape: Shape, luck: float) -> None:
-        """Count ``ios`` more with a mean response time; ``luck`` (0 to 1) decides how their parts are rounded.
+        """Add ``ios`` I/Os with a mean response time; ``luck`` (0 to 1) decides the rounding.
 
-        The mean is that of the times in the bins.  Of many I/Os the shares of the bins have it; a few are drawn one by
-        one, as one late I/O more or less would move their mean out of the bins, and scaled to it.
+        The times in the bins have that mean.  Many I/Os are distributed over the bins by shares.  A few I/Os are drawn
+        one by one and scaled to the mean, because one late I/O more or less would contradict it.
         """
         if not ios:
             return
@@ -67,12 +68,12 @@ class Tally:
         self.transferred_bytes += transferred_bytes
         self.sum_ns += ios * mean_ns
         first, below = _shares_below(mean_ns, shape)
-        if ios > _DRAWN_ONE_BY_ONE:
+        if ios > _MAX_SINGLE_DRAWS:
             self.counts[first : first + len(below)] += np.diff(np.floor(below * ios + luck), prepend=0).astype(np.int64)
             return
         times = np.interp((np.arange(ios) + luck) / ios, below, _UPPER[first : first + len(below)])
-        places = np.searchsorted(_UPPER, times * (mean_ns / times.mean()), side="right")
-        self.counts += np.bincount(np.minimum(places, _BINS - 1), minlength=_BINS)
+        indices = np.searchsorted(_UPPER, times * (mean_ns / times.mean()), side="right")
+        self.counts += np.bincount(np.minimum(indices, _BINS - 1), minlength=_BINS)
 
     @property
     def mean_ns(self) -> float:
@@ -80,28 +81,30 @@ class Tally:
 
     @property
     def bins(self) -> dict[str, int]:
-        """The counts by fio's names of the bins."""
+        """The counts by fio's bin midpoints."""
         filled = np.flatnonzero(self.counts)
-        return {str(_NAMES[place]): int(self.counts[place]) for place in filled}
+        return {str(_MIDPOINTS[index]): int(self.counts[index]) for index in filled}
 
     @property
     def extremes_ns(self) -> tuple[int, int]:
-        """The least and the greatest response time: of the outer bins, and no further in than the mean."""
+        """The minimum and maximum response time: midpoints of the outer bins, extended to the mean if necessary."""
         filled = np.flatnonzero(self.counts)
         if not len(filled):
             return 0, 0
-        return min(int(_NAMES[filled[0]]), int(self.mean_ns)), max(int(_NAMES[filled[-1]]), math.ceil(self.mean_ns))
+        return min(int(_MIDPOINTS[filled[0]]), int(self.mean_ns)), max(
+            int(_MIDPOINTS[filled[-1]]), math.ceil(self.mean_ns)
+        )
 
     def percentile_us(self, percent: float) -> float | None:
-        """Return a percentile of the response times; None where there are too few I/Os to tell."""
+        """Return a percentile of the response times; None if there are too few I/Os."""
         rank = percentile_rank(self.ios, percent)
         if rank is None:
             return None
-        place = int(np.searchsorted(self.counts.cumsum(), rank))
-        return float(_NAMES[place]) / 1000
+        index = int(np.searchsorted(self.counts.cumsum(), rank))
+        return float(_MIDPOINTS[index]) / 1000
 
-    def join(self, other: Tally) -> None:
-        """Take in what another has counted."""
+    def merge(self, other: Tally) -> None:
+        """Add the counts of another tally."""
         self.ios += other.ios
         self.transferred_bytes += other.transferred_bytes
         self.sum_ns += other.sum_ns
@@ -109,13 +112,13 @@ class Tally:
 
 
 def _shares_below(mean_ns: float, shape: Shape) -> tuple[int, NDArray[np.float64]]:
-    """Return the first bin that is filled, and from there on the share that lies in or below each bin, up to 1."""
+    """Return the index of the first filled bin, and for it and all following bins the cumulative share, up to 1."""
     bell = math.exp(shape.sigma**2 / 2) * (1 - shape.late_share)
     late = shape.late_factor * math.exp(_TAIL_SIGMA**2 / 2) * shape.late_share
-    middle = mean_ns / (bell + late)
-    lowest, highest = middle * math.exp(-4.5 * shape.sigma), middle * shape.late_factor * math.exp(4 * _TAIL_SIGMA)
+    median = mean_ns / (bell + late)
+    lowest, highest = median * math.exp(-4.5 * shape.sigma), median * shape.late_factor * math.exp(4 * _TAIL_SIGMA)
     first, last = (min(_BINS - 1, int(np.searchsorted(_UPPER, edge))) for edge in (lowest, highest))
-    logs = np.log(_UPPER[first : last + 1] / middle)
+    logs = np.log(_UPPER[first : last + 1] / median)
     below = (1 - shape.late_share) * ndtr(logs / shape.sigma)
     below += shape.late_share * ndtr((logs - math.log(shape.late_factor)) / _TAIL_SIGMA)
     below[-1] = 1.0

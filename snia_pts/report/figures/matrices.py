@@ -41,7 +41,7 @@ Reduction = Callable[[Sequence[Measurement]], float]
 WEIGHTED = "Average response time (ms), weighted by I/O count"
 WEIGHTED_ART = "ART, I/O-weighted (ms)"
 MAXIMUM_RESPONSE = Metric(
-    label="Maximum response time", unit="ms", of=lambda measured: measured.maximum_response_us / 1000
+    label="Maximum response time", unit="ms", read=lambda measured: measured.maximum_response_us / 1000
 )
 
 
@@ -116,12 +116,12 @@ def shown_marks(marked: Marked) -> str:
 
 def iops(measurements: Sequence[Measurement]) -> float:
     """Return the mean IOPS of ``measurements``; nan of none."""
-    return mean(map(METRICS["iops"].of, measurements))
+    return mean(map(METRICS["iops"].read, measurements))
 
 
 def mb_per_second(measurements: Sequence[Measurement]) -> float:
     """Return the mean throughput of ``measurements`` in decimal MB/s; nan of none."""
-    return mean(map(METRICS["mb_per_second"].of, measurements))
+    return mean(map(METRICS["mb_per_second"].read, measurements))
 
 
 def average_response_ms(measurements: Sequence[Measurement]) -> float:
@@ -131,12 +131,12 @@ def average_response_ms(measurements: Sequence[Measurement]) -> float:
 
 def maximum_response_ms(measurements: Sequence[Measurement]) -> float:
     """Return the greatest response time of all ``measurements`` in ms; nan when no I/O was done."""
-    return max((MAXIMUM_RESPONSE.of(each) for each in measurements if each.timed), default=math.nan)
+    return max((MAXIMUM_RESPONSE.read(each) for each in measurements if each.timed), default=math.nan)
 
 
 def mean_of_maxima_ms(measurements: Sequence[Measurement]) -> float:
     """Return the mean of the ``measurements``' greatest response times in ms; nan when no I/O was done."""
-    return mean(MAXIMUM_RESPONSE.of(each) for each in measurements if each.timed)
+    return mean(MAXIMUM_RESPONSE.read(each) for each in measurements if each.timed)
 
 
 def percentile_response_ms(measurements: Sequence[Measurement], percent: float) -> float:

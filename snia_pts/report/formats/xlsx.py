@@ -101,7 +101,7 @@ class _Book:
     def __init__(self, book: Workbook, result: TestResult) -> None:
         self._book = book
         self._result = result
-        self._data = {data.name: data for data in tables(result, most_samples=_MOST_SAMPLES)}
+        self._data = {data.name: data for data in tables(result, max_samples=_MOST_SAMPLES)}
         self._bold = book.add_format({"bold": True})
         self._head = book.add_format({"bold": True, "text_wrap": True, "valign": "top", "bottom": 1})
         self._wrapped = book.add_format({"text_wrap": True, "valign": "top", "align": "left"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from ...results.comparison import CONFIDENCE_PERCENT, Compared, overall
+from ...results.comparison import CONFIDENCE_PERCENT, ComparedFigure, overall_difference
 from ...results.result import TestResult
 from ...spec import ProfileSpec
 from ...units import counted
@@ -38,20 +38,20 @@ def points_compared(results: Sequence[TestResult]) -> int | None:
     return len(set.intersection(*names))
 
 
-def overall_lines(labels: Sequence[str], numbers: Sequence[Compared]) -> Iterator[str]:
+def overall_lines(labels: Sequence[str], numbers: Sequence[ComparedFigure]) -> Iterator[str]:
     """Give a sentence for each further run: how its IOPS differ from the first one's over all points."""
     rows = [each for each in numbers if each.metric == "iops"]
     for place, label in enumerate(labels[1:], start=1):
-        found = overall(rows, place)
+        found = overall_difference(rows, place)
         if found is not None:
             sure = (
-                f", {found.certain} of {found.judged} certain at {CONFIDENCE_PERCENT:g} %"
+                f", {found.significant} of {found.judged} significant at {CONFIDENCE_PERCENT:g} %"
                 if found.judged
                 else ", without repeats to judge by"
             )
             yield (
                 f"{label} against {labels[0]}: IOPS {found.median:+.1f} % in the median of "
-                f"{counted(found.count, 'point')} ({found.least:+.1f} .. {found.greatest:+.1f} %{sure})"
+                f"{counted(found.count, 'point')} ({found.minimum:+.1f} .. {found.maximum:+.1f} %{sure})"
             )
 
 

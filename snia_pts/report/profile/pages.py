@@ -12,7 +12,7 @@ from functools import partial
 from ...model.steps import Stimulus
 from ...results.limit_checks import judgements
 from ...results.result import TestResult
-from ...spec import ProfileSpec, staged
+from ...spec import ProfileSpec, host_setting_names
 from ...units import block_size, capacity, counted, duration
 from ..figures.overlays import over_time
 from ..header import Rows, notes, pattern
@@ -81,7 +81,7 @@ def setup(result: TestResult) -> Rows:
         ("Data Pattern", pattern(spec)),
         ("Purge", _purges(spec)),
         ("Fill", "once over, sequential" if spec.fill else "none"),
-        ("Host settings", ", ".join(staged(spec)) or "as they are"),
+        ("Host settings", ", ".join(host_setting_names(spec)) or "as they are"),
         ("Page cache", "emptied before cold workloads" if any(each.cold for each in spec.workload) else "as it is"),
         ("Write cache", spec.write_cache),
         ("Repeats", str(spec.repeats)),

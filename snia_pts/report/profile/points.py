@@ -8,10 +8,10 @@ from typing import cast
 
 from ...model.measurement import Measurement
 from ...model.steps import mix
-from ...procedures.profile import Point, points, word
+from ...procedures.profile import Point, axis_label, points
 from ...results.result import TestResult
 from ...spec import Axis, ProfileSpec, Scalar
-from ...spec.fio_options import spoken
+from ...spec.fio_options import fio_value
 from ...units import GIB, KIB, MIB, parse_size
 from ..figures.figure import Grid, Side
 
@@ -80,7 +80,7 @@ class Family:
         found: dict[str, list[PlacedPoint]] = {}
         for spot in self.spots:
             names = [spot.point.workload.name] if len(self.workloads) > 1 else []
-            label = ", ".join([*names, *(spoken_at(key, spot.point.place[key]) for key in others)])
+            label = ", ".join([*names, *(spoken_at(key, spot.point.axis_values[key]) for key in others)])
             found.setdefault(label or spot.point.workload.name, []).append(spot)
         return tuple(Series(label=label, spots=tuple(placed_points)) for label, placed_points in found.items())
 
@@ -100,7 +100,7 @@ def placed_points(result: TestResult) -> tuple[PlacedPoint, ...]:
     loops = {loop.part: loop for loop in result.loops}
     found = []
     for point in points(profile_spec(result), result.facts.dut):
-        rounds = result.counted(loops[point.name]) if point.name in loops else ()
+        rounds = result.evaluated_rounds(loops[point.name]) if point.name in loops else ()
         if rounds:
             found.append(PlacedPoint(point=point, measured=tuple(each for one in rounds for each in one.measurements)))
     names = [each.name for each in profile_spec(result).workload]
@@ -140,7 +140,7 @@ def axis_name(axis: Axis) -> str:
 
 def spoken_at(key: str, value: Scalar) -> str:
     """Return a place on an axis, as the names of points have it."""
-    return f"{key.removeprefix('host.')} {value}" if key.startswith("host.") else word(key, value)
+    return f"{key.removeprefix('host.')} {value}" if key.startswith("host.") else axis_label(key, value)
 
 
 def key_of(axis: Axis, value: Scalar) -> int:
@@ -153,7 +153,7 @@ def key_of(axis: Axis, value: Scalar) -> int:
 
 def side(axis: Axis, found: Iterable[PlacedPoint]) -> Side:
     """Return an axis as a side of a figure: the values that ``found`` has, ascending where it is one of amounts."""
-    known = {spot.point.place[axis.key] for spot in found}
+    known = {spot.point.axis_values[axis.key] for spot in found}
     values = [value for value in axis.values if value in known]
     if axis.key in _GROWING or axis.key == "read_percent":
         values.sort(key=lambda value: key_of(axis, value))
@@ -174,20 +174,20 @@ def _labels(axis: Axis, values: Sequence[Scalar], keys: Sequence[int]) -> tuple[
             return "%", tuple(mix(key) for key in keys)
         case "seconds":
             return "s", tuple(f"{value:g}" for value in values)
-    return "", tuple(spoken(value) for value in values)
+    return "", tuple(fio_value(value) for value in values)
 
 
 def grid(found: Iterable[PlacedPoint], across: Axis, deep: Axis, reduce: Reduction) -> Grid:
     """Return a value for every place that spots have on two axes."""
     return {
-        (key_of(across, spot.point.place[across.key]), key_of(deep, spot.point.place[deep.key])): reduce(spot.measured)
+        (key_of(across, spot.point.axis_values[across.key]), key_of(deep, spot.point.place[deep.key])): reduce(spot.measured)
         for spot in found
     }
 
 
 def along(found: Iterable[PlacedPoint], axis: Axis) -> Mapping[int, PlacedPoint]:
     """Return the spots of a series by their places on an axis, ascending."""
-    return dict(sorted((key_of(axis, spot.point.place[axis.key]), spot) for spot in found))
+    return dict(sorted((key_of(axis, spot.point.axis_values[axis.key]), spot) for spot in found))
 
 
 def zones(series: Series) -> Iterator[tuple[float, float, PlacedPoint]]:

@@ -157,7 +157,7 @@ class Effect:
         if found is None or not math.isfinite(found.percent):
             return (NOT_APPLICABLE,) * 3
         sure = f"{found.low:+.1f} .. {found.high:+.1f}" if found.low is not None and found.high is not None else ""
-        percent = f"{'* ' if found.certain else ''}{found.percent:+.1f}"
+        percent = f"{'* ' if found.significant else ''}{found.percent:+.1f}"
         return thousands(self.factor, 3), percent, sure or NOT_APPLICABLE
 
 
@@ -171,7 +171,7 @@ def effects(family: Family, axis: Axis) -> Iterator[Effect]:
     grouped: dict[tuple[object, ...], dict[Scalar, PlacedPoint]] = {}
     others = [each.key for each in family.axes if each.key != axis.key]
     for spot in family.spots:
-        place = spot.point.place
+        place = spot.point.axis_values
         key = (spot.point.workload.name, spot.point.zone, *(place[each] for each in others))
         grouped.setdefault(key, {})[place[axis.key]] = spot
     for (name, zone, *values), found in grouped.items():

@@ -39,7 +39,7 @@ def array_tables(result: TestResult) -> Iterator[Table]:
         ("Made by", array.version),
         ("Made as", layout.device),
         ("Policies asked for", policies),
-        ("As the controller tells", "; ".join(f"{name}: {value}" for name, value in array.told)),
+        ("As the controller tells", "; ".join(f"{name}: {value}" for name, value in array.properties)),
     ]
     yield facts(rows, title="Array")
     columns = (

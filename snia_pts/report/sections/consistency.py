@@ -25,7 +25,7 @@ def page(line: TimeLine, *, title: str) -> Page | None:
     """Return the page of the end of ``line``, whose name goes on ``title``; None where it has too few samples."""
     rows, rates = _rows(line), timelines.rates(line, timelines.IOPS)
     iops = [float(rates[row]) for row in rows]
-    if len(iops) < definitions().consistency.fewest_samples or not all(map(math.isfinite, iops)) or not any(iops):
+    if len(iops) < definitions().consistency.minimum_samples or not all(map(math.isfinite, iops)) or not any(iops):
         return None
     begin = line.ended_seconds[rows[0]] - line.seconds[rows[0]]
     span = (math.nextafter(begin, math.inf), line.ended_seconds[rows[-1]])

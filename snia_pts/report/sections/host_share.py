@@ -33,7 +33,7 @@ def _verdicts(result: TestResult) -> Iterator[bool | None]:
     """Give the verdicts on the points of all windows, and on the continuous stimuli."""
     for loop in result.loops:
         yield from result.host_limited_points(loop).values()
-    for line in result.lines_apart:
+    for line in result.separate_lines:
         if line.phase != "WIPC" and line.measurements:
             yield result.host_limited(line.measurements)
 
@@ -50,7 +50,7 @@ def _reasons(result: TestResult) -> Iterator[tuple[str, str]]:
     """Give why the measurements that do not speak for the drive do not, the most frequent reasons first."""
     found: dict[bool | None, Counter[str]] = {True: Counter(), None: Counter()}
     for loop in result.loops:
-        for each in (each for measured in result.counted(loop) for each in measured.measurements):
+        for each in (each for measured in result.evaluated_rounds(loop) for each in measured.measurements):
             share = result.host_share(each)
             if share is not None and share.limited in found:
                 found[share.limited].update(share.reasons)
@@ -76,7 +76,7 @@ def _ceilings(ceilings: Sequence[Ceiling], cpus: int) -> Table:
             f"{name} {size}".strip(),
             _span(sorted({(each.shape.thread_count, each.shape.queue_depth) for each in group})),
             _range([each.cost_us for each in group], 2),
-            _range([each.most_iops(cpus) for each in group], 0),
+            _range([each.max_iops(cpus) for each in group], 0),
         )
         for (name, size), group in grouped.items()
     )

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ...model.description import AS_TOLD, said
+from ...model.description import STATED, display_value
 from ...model.dut import Dut
 from ...model.measurement import Measurement, PurgeOutcome
 from ...model.time_series import TimeLine
@@ -57,12 +57,12 @@ def _run(result: TestResult) -> Table:
 
 def _device(result: TestResult) -> Iterator[Table]:
     dut, about = result.facts.dut, result.facts.about
-    sold_as = (("Sold as", f"{about.capacity} ({AS_TOLD})"),) if about.capacity else ()
+    sold_as = (("Sold as", f"{about.capacity} ({STATED})"),) if about.capacity else ()
     rows = (
         ("Path, kind", f"{dut.path} ({dut.kind})"),
-        ("Model", said(dut, about, "model")),
-        ("Serial number", said(dut, about, "serial")),
-        ("Firmware", said(dut, about, "firmware")),
+        ("Model", display_value(dut, about, "model")),
+        ("Serial number", display_value(dut, about, "serial")),
+        ("Firmware", display_value(dut, about, "firmware")),
         ("Interface", dut.bus),
         ("Capacity", user_capacity(dut, exact=True)),
         *sold_as,
@@ -71,7 +71,7 @@ def _device(result: TestResult) -> Iterator[Table]:
     )
     yield facts(rows, title="Device under test")
     if about.features:
-        yield facts([(each.name, each.value) for each in about.features], title=f"Features of the device, {AS_TOLD}")
+        yield facts([(each.name, each.value) for each in about.features], title=f"Features of the device, {STATED}")
 
 
 def _sectors(dut: Dut) -> Iterator[str]:
@@ -88,8 +88,8 @@ def _origin(result: TestResult) -> Iterator[Table]:
     rows = (
         ("Measured by", told.label),
         ("File", f"evidence/{told.file}, SHA-256 {told.sha256}"),
-        ("Imported", when(told.at)),
-        ("Its name, its date", ", ".join(filter(None, (told.name, told.dated)))),
+        ("Imported", when(told.imported_at)),
+        ("Its name, its date", ", ".join(filter(None, (told.name, told.date)))),
         ("Its command line", told.command_line),
         ("Its description of the device", " | ".join(line.strip() for line in told.description.splitlines() if line)),
         ("Its feature matrix", " | ".join(line.strip() for line in told.features.splitlines() if line)),
@@ -104,11 +104,11 @@ def _course(result: TestResult) -> Table:
         *([] if result.purges else [("Purge", untold(result))]),
         *_purges(result.purges),
         *((_named("WIPC", line.part), _preconditioning(line)) for line in result.lines("WIPC")),
-        ("Time without host I/O between points", _gaps([gap for gap in result.gaps if gap.asked_seconds is None])),
+        ("Time without host I/O between points", _gaps([gap for gap in result.gaps if gap.requested_seconds is None])),
     ]
-    asked = sorted({gap.asked_seconds for gap in result.gaps if gap.asked_seconds is not None})
+    asked = sorted({gap.requested_seconds for gap in result.gaps if gap.requested_seconds is not None})
     rows += [
-        (f"Idle for {duration(seconds)}", _idles([gap for gap in result.gaps if gap.asked_seconds == seconds]))
+        (f"Idle for {duration(seconds)}", _idles([gap for gap in result.gaps if gap.requested_seconds == seconds]))
         for seconds in asked
     ]
     if continuous:
@@ -162,7 +162,7 @@ def _gaps(gaps: Sequence[Gap]) -> str:
         return NOT_APPLICABLE
     return (
         f"{_median_and_worst([gap.idle_ms for gap in gaps])}; the suite's own share: "
-        f"{_median_and_worst([gap.own_us / 1000 for gap in gaps])} (over {thousands(len(gaps), 0)} points)"
+        f"{_median_and_worst([gap.suite_us / 1000 for gap in gaps])} (over {thousands(len(gaps), 0)} points)"
     )
 
 
@@ -176,7 +176,7 @@ def _starts(lines: Sequence[TimeLine]) -> Iterator[str]:
     """Tell how often the engine was started for each continuous stimulus, by phase; parts that are alike together."""
     counts: dict[tuple[str, int], list[str]] = {}
     for line in lines:
-        counts.setdefault((line.phase, line.stretches), []).append(line.part)
+        counts.setdefault((line.phase, line.engine_starts), []).append(line.part)
     for (phase, stretches), parts in counts.items():
         where = f" in each of {len(parts)} parts" if len(parts) > 1 else ""
         yield f"{phase}: {stretches}{where}"
@@ -227,14 +227,14 @@ def _settings(result: TestResult) -> Iterator[Table]:
         Column(heading="Better", width=14),
         Column(heading="Why", width=32),
     )
-    told = [each for judgement in ("matters", "noted", "good") for each in settings if each.judgement == judgement]
+    told = [each for judgement in ("affects results", "noted", "good") for each in settings if each.judgement == judgement]
     rows: list[tuple[str, ...]] = [
         (each.name, f"{each.value} (was {each.before})" if each.before else each.value, each.judgement)
-        + (("", "") if each.judgement == "good" else (each.wish, each.reason))
+        + (("", "") if each.judgement == "good" else (each.recommended, each.reason))
         for each in told
     ]
-    if untold := [each.name for each in settings if each.judgement == "not told"]:
-        rows.append(("others", UNKNOWN, "not told", "", ", ".join(untold)))
+    if untold := [each.name for each in settings if each.judgement == "unknown"]:
+        rows.append(("others", UNKNOWN, "unknown", "", ", ".join(untold)))
     if rows:
         yield Table(kind="texts", columns=columns, rows=tuple(rows), title="Host settings")
 

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import pairwise
 
 from ...analysis.steady_state import SteadyState, determine
-from ...analysis.window import Judged, Window, breaks, in_a_row, unbroken
+from ...analysis.window import Judged, Window, interruption_marks, consecutive_rounds, rounds_since_interruption
 from ...model.measurement import FIVE_NINES, METRICS, Key, MeasuredRound, Measurement, Metric
 from ...model.steps import Stimulus
 from ...results.result import Loop, Sampling, TestResult
@@ -115,7 +115,9 @@ def convergence_page(
     """
     series: dict[str, dict[int, float]] = {}
     for shown, label in lines.items():
-        line = {m.number: metric.of(each) for m in loop.complete for at, each in m.by(key).items() if at == shown}
+        line = {
+            m.number: metric.read(each) for m in loop.complete for at, each in m.keyed_by(key).items() if at == shown
+        }
         if line:
             series[label] = line
     if not series:
@@ -135,7 +137,7 @@ def convergence_page(
             legend=legend,
             log=log,
             steady=loop.steady,
-            interruptions=breaks(loop.complete),
+            interruptions=interruption_marks(loop.complete),
         ),
     )
     yield Page(title=title, blocks=(figure,))
@@ -258,7 +260,7 @@ def rounds_page(result: TestResult, *judged: Loop | Sampling) -> Iterator[Page]:
     )
     if any(_holes(each.rounds) for each in found):
         note += " No sample stands for a round that is missing here, and no window reaches across it."
-    if any(breaks(each.rounds) for each in found):
+    if any(interruption_marks(each.rounds) for each in found):
         note += " * The run was interrupted in this round, or right before it: no window reaches across that."
     groups = [rule.tracked[at : at + _ABREAST] for at in range(0, len(rule.tracked), _ABREAST)]
     tables = (round_table(tracked, group) for tracked in found for group in groups)
@@ -269,7 +271,7 @@ def rounds_page(result: TestResult, *judged: Loop | Sampling) -> Iterator[Page]:
 def round_table(tracked: Tracking, variables: Sequence[Tracked]) -> Table:
     """Return tracked variables round by round, each with the excursions of the window that ends there."""
     headings = [Column(heading="Round", align="right", width=9)]
-    broken = {math.ceil(place) for place in breaks(tracked.rounds)}
+    broken = {math.ceil(place) for place in interruption_marks(tracked.rounds)}
     cells: list[Sequence[str]] = [
         [f"{'* ' if measured.number in broken else ''}{measured.number}" for measured in tracked.rounds]
     ]
@@ -299,7 +301,7 @@ def _variable_cells(tracked: Tracking, variable: Tracked) -> tuple[Sequence[str]
     values = [measured.value(variable) for measured in rounds]
     found: list[SteadyState | None] = []
     for end in range(1, len(values) + 1):
-        last = in_a_row(rounds[:end], rule)
+        last = consecutive_rounds(rounds[:end], rule)
         whole = len(last) == rule.window_rounds
         found.append(determine(values[end - len(last) : end], rule, first_round=last[0].number) if whole else None)
     data = [each.data_excursion_percent if each and each.evaluable else None for each in found]
@@ -371,7 +373,7 @@ def spans(loops: Sequence[Loop]) -> str:
 
 def too_few(rounds: Sequence[MeasuredRound], rule: SteadyStateRule, *, part: str = "") -> str:
     """Return how many complete rounds there are of those that a window needs, for the summary."""
-    count = len(unbroken(rounds))
+    count = len(rounds_since_interruption(rounds))
     ran = f"{count} complete round{'s' * (count != 1)}" if count else "No complete round"
-    since = " since the run was interrupted," if breaks(rounds) else ""
+    since = " since the run was interrupted," if interruption_marks(rounds) else ""
     return f"{ran}{f' of {part}' if part else ''}{since} of the {rule.window_rounds} that a measurement window needs."

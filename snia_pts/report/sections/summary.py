@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...analysis.window import Window
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, Sampling, TestResult
-from ...spec import Deviation, OperatorSetting, ProfileSpec, default_of, loop_rule, most_rounds, settling_rule
+from ...results.warnings import run_warnings
+from ...spec import Deviation, OperatorSetting, ProfileSpec, default_of, loop_rule, max_rounds, settling_rule
 from ...spec.limits import Limit
 from ...units import GB, counted, distinct_digits, duration, number
 from ..header import minutes_of, user_capacity, window_rounds
@@ -48,9 +49,9 @@ def _blocks(result: TestResult, left_out: str, figures: Iterable[Block]) -> Iter
         yield deviations_table(result)
     if result.facts.settings:
         yield differences_table(result.facts.settings, "Setting", "Settings that the operator may choose")
-    if result.warnings:
+    if run_warnings(result):
         columns = (Column(heading="Warning", width=30), Column(heading="Detail", width=70))
-        rows = tuple((warning.what, warning.detail) for warning in result.warnings)
+        rows = tuple((warning.what, warning.detail) for warning in run_warnings(result))
         yield Table(kind="texts", columns=columns, rows=rows, title="Warnings")
     if result.facts.about.notes:
         notes = tuple((note,) for note in result.facts.about.notes)
@@ -95,7 +96,7 @@ def limit_text(limit: Limit, value: float | None = None) -> str:
     They have as many digits as tell them apart from each other and from the measured ``value``.
     """
     digits, tolerance = _digits(limit, value), f"{limit.tolerance_percent:g} % tolerance"
-    bounds = (("at least", limit.minimum, limit.least), ("at most", limit.maximum, limit.most))
+    bounds = (("at least", limit.minimum, limit.lower_bound), ("at most", limit.maximum, limit.upper_bound))
     return " and ".join(
         f"{words} {number(bound, digits=digits)} {limit.unit}"
         + (f" ({number(effective, digits=digits)} with {tolerance})" if limit.tolerance_percent else "")
@@ -110,7 +111,7 @@ def value_text(limit: Limit, value: float) -> str:
 
 
 def _digits(limit: Limit, value: float | None) -> int:
-    numbers = (limit.minimum, limit.least, limit.maximum, limit.most, value)
+    numbers = (limit.minimum, limit.lower_bound, limit.maximum, limit.upper_bound, value)
     return distinct_digits(each for each in numbers if each is not None)
 
 
@@ -213,7 +214,7 @@ def _course(result: TestResult) -> Table:
 
 
 def _set_aside(result: TestResult) -> str:
-    lost = sum(interruption.lost_bytes for interruption in result.interruptions)
+    lost = sum(interruption.discarded_bytes for interruption in result.interruptions)
     return f"; besides {number(lost / GB)} GB that were set aside" if lost else ""
 
 
@@ -235,7 +236,7 @@ def _windows(result: TestResult) -> Iterator[tuple[str, str]]:
         if isinstance(judged, Loop):
             partly = len(judged.rounds) - len(judged.complete)
             ran = f"{len(judged.complete)} complete{f', {partly} not complete' if partly else ''}"
-            yield f"Rounds run{behind}", f"{ran} (at most {most_rounds(result.facts.spec)})"
+            yield f"Rounds run{behind}", f"{ran} (at most {max_rounds(result.facts.spec)})"
         else:
             yield f"Samples judged{behind}", str(len(judged.rounds))
     if not found and (loop_rule(result.facts.spec) or settling_rule(result.facts.spec)):

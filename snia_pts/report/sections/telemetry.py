@@ -23,10 +23,10 @@ from .summary import least
 
 #: How a measurement tells a quantity.
 _OF: Mapping[str, Callable[[TelemetrySample], float | None]] = {
-    CELSIUS.name: lambda vitals: vitals.celsius,
-    QUEUE.name: lambda vitals: vitals.block.queue if vitals.block else None,
-    CPU.name: lambda vitals: vitals.cpu_percent,
-    BUSIEST.name: lambda vitals: vitals.busiest_cpu_percent,
+    CELSIUS.name: lambda telemetry: telemetry.celsius,
+    QUEUE.name: lambda telemetry: telemetry.block.queue if telemetry.block else None,
+    CPU.name: lambda telemetry: telemetry.cpu_percent,
+    BUSIEST.name: lambda telemetry: telemetry.busiest_cpu_percent,
 }
 #: Stretches of these phases are short, and other things happen between them.
 _SINGLE = ("access A", "pre-write")
@@ -107,7 +107,7 @@ def _series(result: TestResult, quantity: Quantity) -> list[Series]:
 
 def _sampled(result: TestResult) -> set[str]:
     """Return the parts of a profile that were cut into samples: these are time lines, and loops too."""
-    apart = {(each.phase, each.part) for each in result.lines_apart}
+    apart = {(each.phase, each.part) for each in result.separate_lines}
     return {each.part for each in result.time_lines if len(each) and (each.phase, each.part) not in apart}
 
 
@@ -121,7 +121,7 @@ def _around(shown: list[Series]) -> tuple[float, ...]:
 def _value(measurement: Measurement, quantity: Quantity) -> float:
     if quantity is IOPS:
         return measurement.iops
-    value = _OF[quantity.name](measurement.vitals) if measurement.vitals else None
+    value = _OF[quantity.name](measurement.telemetry) if measurement.telemetry else None
     return math.nan if value is None else value
 
 
@@ -146,9 +146,9 @@ class _Clock:
 
     def begin(self, line: TimeLine) -> float:
         """Return when a line began; one that was stopped in its first stretch, after all else."""
-        if line.began_ns is None or not line.measurements:
+        if line.start_ns is None or not line.measurements:
             return self._end
-        return line.began_ns / 1e9 - self._origins[line.measurements[-1].timing.interruptions]
+        return line.start_ns / 1e9 - self._origins[line.measurements[-1].timing.interruptions]
 
 
 def _began(measurement: Measurement) -> float:
@@ -198,9 +198,9 @@ def _health(result: TestResult) -> Iterator[Block]:
 
 
 def _readings(result: TestResult, before: Health | None, after: Health | None) -> Iterator[tuple[str, str]]:
-    yield "Before the test", when(before.at) if before else "not read"
+    yield "Before the test", when(before.read_at) if before else "not read"
     died = "not read: the run has no end" if result.ending == "unfinished" else "not read"
-    yield "After the test", when(after.at) if after else died
+    yield "After the test", when(after.read_at) if after else died
     yield "Write amplification", _amplification(result)
     yield "Written by the test", f"{least(result)}{capacity(result.written_bytes)}, as the test counts it"
     for name, versions in _texts(before, after).items():

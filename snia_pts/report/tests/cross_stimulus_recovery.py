@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from ...analysis import recovery
-from ...analysis.recovery import Recovery, Stay
+from ...analysis.recovery import Recovery, RecoveryTime
 from ...model.steps import mix
 from ...model.time_series import TimeLine
 from ...results.result import TestResult
@@ -87,8 +87,8 @@ def _groups(result: TestResult) -> list[_Group]:
     lines = [line for line in result.lines("stimulus") if len(line)]
     for line in lines:
         begin = groups[-1].end if groups else 0.0
-        if line.began_ns is not None and lines[0].began_ns is not None:
-            begin = (line.began_ns - lines[0].began_ns) / 1e9
+        if line.start_ns is not None and lines[0].start_ns is not None:
+            begin = (line.start_ns - lines[0].start_ns) / 1e9
         groups.append(_Group(line=line, begin=begin, end=begin + line.ended_seconds[-1]))
     return groups
 
@@ -142,8 +142,8 @@ def _transition(number: int, before: _Group, after: _Group, found: Recovery | No
             Level(value=found.baseline, label=f"{found.reference} at its end"),
             Level(value=found.threshold, label=f"{share:g} % of it", dash=(0, (1.5, 1.5))),
         ]
-        at = after.begin + (found.stay.seconds or 0.0)
-        if found.stay.seconds is not None and after.begin < at < span[1]:
+        at = after.begin + (found.time.seconds or 0.0)
+        if found.time.seconds is not None and after.begin < at < span[1]:
             marks.append(Mark(x=at, name="recovered"))
     name = f"{before.line.part} to {after.line.part}"
     return timeplots.page(
@@ -220,7 +220,7 @@ def recovery_table(result: TestResult, groups: list[_Group], found: Recovery | N
         missing = _missing(result, groups)
         why = f"no group before {groups[-1].line.part} has its stimulus, or any throughput"
         return facts([("Recovery", f"{missing[-1]} was not measured" if missing else why)], title="Recovery")
-    stay, (speed, threshold) = found.stay, aligned([found.baseline, found.threshold], digits=4)
+    stay, (speed, threshold) = found.time, aligned([found.baseline, found.threshold], digits=4)
     measured = f"in {duration(stay.measured_seconds)} of {found.group}"
     reached = "never" if stay.reached_seconds is None else f"after {duration(stay.reached_seconds)}"
     back = f"NOT RECOVERED {measured}{_too_late(stay)}" if stay.seconds is None else duration(stay.seconds)
@@ -237,6 +237,6 @@ def recovery_table(result: TestResult, groups: list[_Group], found: Recovery | N
     return facts(rows, title=f"Recovery of {found.group}")
 
 
-def _too_late(stay: Stay) -> str:
+def _too_late(stay: RecoveryTime) -> str:
     """Tell that values came back too late for the dwell; empty where they did not come back at all."""
-    return f", there for the last {duration(stay.stayed_seconds)} alone" if stay.stayed_seconds else ""
+    return f", there for the last {duration(stay.in_band_seconds)} alone" if stay.in_band_seconds else ""

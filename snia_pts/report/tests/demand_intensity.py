@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ...analysis.operating_points import DemandMean, OperatingPoint, beyond_art, contested
+from ...analysis.operating_points import DemandMean, OperatingPoint, exceeds_art_limit, alternative_points
 from ...model.measurement import FIVE_NINES
 from ...model.steps import mix
 from ...results.result import TestResult
@@ -84,7 +84,7 @@ def _left_out(result: TestResult, made: set[str]) -> str:
 
 def _key_figures(result: TestResult) -> Iterator[Block]:
     points, limit = chosen_points(result), demand_spec(result).operating_points.maximum_art_ms
-    if beyond_art(points, limit):
+    if exceeds_art_limit(points, limit):
         yield Prose(
             text=f"No point kept its ART below {limit:g} ms: the Max IOPS point is the one with the least ART.",
             kind="bad",
@@ -110,7 +110,7 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
     cells = (
         [f"{matrices.MARK} {point.name}" if point.name in limited else point.name for point in points],
         [demand(point.demand.thread_count, point.demand.queue_depth) for point in points],
-        aligned([point.wanted_iops for point in points]),
+        aligned([point.target_iops for point in points]),
         aligned([point.iops for point in points]),
         aligned([point.art_ms for point in points]),
         aligned([matrices.percentile_response_ms(each, FIVE_NINES) for each in measured]),
@@ -132,7 +132,7 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
 def _choice(result: TestResult, points: Sequence[OperatingPoint]) -> Table:
     """Tell between which points each operating point was chosen, and which of them cannot be told apart."""
     rule = demand_spec(result).operating_points
-    others, depths = contested(window_means(result), rule), sides(result)[0].keys
+    others, depths = alternative_points(window_means(result), rule), sides(result)[0].keys
     percent = definitions().operating_points.confidence_percent
     text = f"{rule.tolerance_percent:g} % (of this suite): of all points within it that of the least Total OIO is taken"
     rows = [("Tolerance", text)]

@@ -115,7 +115,7 @@ def states(result: TestResult) -> list[State]:
     spec = _spec(result)
     idle = spec.wait_states.idle_seconds
     colours = looks(idle)
-    first = next((line.began_ns for line in result.lines("access A") if line.began_ns is not None), 0)
+    first = next((line.start_ns for line in result.lines("access A") if line.start_ns is not None), 0)
     found = []
     for seconds in idle:
         name = wait_state(spec, seconds)
@@ -141,7 +141,7 @@ def states(result: TestResult) -> list[State]:
 
 
 def _since(first_ns: int, line: TimeLine, otherwise: float) -> float:
-    return otherwise if line.began_ns is None else (line.began_ns - first_ns) / 1e9
+    return otherwise if line.start_ns is None else (line.start_ns - first_ns) / 1e9
 
 
 def baseline(sampling: Sampling | None) -> float | None:
@@ -254,7 +254,9 @@ def state_table(result: TestResult, shown: Sequence[State]) -> Table:
 def _idle(result: TestResult, state: State) -> list[float]:
     """Return the measured idle times of a wait state in seconds."""
     return [
-        gap.idle_ms / 1000 for gap in result.gaps if gap.part == state.name and gap.asked_seconds == state.idle_seconds
+        gap.idle_ms / 1000
+        for gap in result.gaps
+        if gap.part == state.name and gap.requested_seconds == state.idle_seconds
     ]
 
 
@@ -268,8 +270,8 @@ def _back(state: State, base: float | None, sample_seconds: float) -> str:
     if base is None or state.c is None:
         return NOT_APPLICABLE
     stay = recovery.back_to_baseline(state.c, base, sample_seconds)
-    if stay.seconds is None and stay.stayed_seconds:
-        return f"last {duration(stay.stayed_seconds)} alone"
+    if stay.seconds is None and stay.in_band_seconds:
+        return f"last {duration(stay.in_band_seconds)} alone"
     if stay.seconds is None:
         return f"not in {duration(stay.measured_seconds)}"
     return duration(stay.seconds) if stay.seconds else "at once"

@@ -108,10 +108,10 @@ def _counted(result: TestResult) -> bool:
 
 def _went_on(result: TestResult) -> str:
     """Say what a stimulus that went on without a new purge makes of its sums; nothing of one in one piece."""
-    lost = [stop for stop in result.interruptions if stop.policy == "continue" and stop.lost_outcomes]
+    lost = [stop for stop in result.interruptions if stop.policy == "continue" and stop.discarded_outcomes]
     if not lost:
         return ""
-    written = number(sum(stop.lost_bytes for stop in lost) / GB)
+    written = number(sum(stop.discarded_bytes for stop in lost) / GB)
     return (
         f" The stimulus was interrupted and begun once more without a purge: its first sample is not FOB, and TGBW and "
         f"drive fills count from there, so that they are lower bounds; before it at least {written} GB were written."
@@ -123,7 +123,7 @@ def _went_on(result: TestResult) -> str:
 
 def _course(result: TestResult, line: TimeLine) -> Table:
     spec, written, least = _spec(result), line.written_bytes, "at least " if _went_on(result) else ""
-    pauses = [gap.idle_ms for gap in result.gaps[: max(0, line.stretches - 1)]]
+    pauses = [gap.idle_ms for gap in result.gaps[: max(0, line.engine_starts - 1)]]
     longest = f"; longest time without host I/O between: {max(pauses):.0f} ms" if pauses else ""
     rows = (
         ("Stimulus", f"{line.stimulus.label} ({spec.pattern.name}), {line.stimulus.demand.label}"),
@@ -135,7 +135,7 @@ def _course(result: TestResult, line: TimeLine) -> Table:
             f"{least}{number(written / GB)} GB (TGBW), "
             f"{least}{thousands(result.facts.dut.fills(written), 2)} drive fills",
         ),
-        ("Starts of the engine", f"{line.stretches}{longest}"),
+        ("Starts of the engine", f"{line.engine_starts}{longest}"),
     )
     return facts(rows, title="The stimulus")
 

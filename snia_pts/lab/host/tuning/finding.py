@@ -31,16 +31,22 @@ class Finding:
 
 
 def finding(
-    name: str, value: str, judgement: Judgement, reason: str, *, wish: str = "", wanted: Iterable[DesiredSetting] = ()
+    name: str,
+    value: str,
+    judgement: Judgement,
+    reason: str,
+    *,
+    recommended: str = "",
+    wanted: Iterable[DesiredSetting] = (),
 ) -> Finding:
     """Return what is seen of a setting."""
-    setting = HostSetting(name=name, value=value, judgement=judgement, reason=reason, wish=wish)
+    setting = HostSetting(name=name, value=value, judgement=judgement, reason=reason, recommended=recommended)
     return Finding(setting=setting, wanted=tuple(wanted))
 
 
 def unknown_finding(name: str, reason: str) -> Finding:
     """Return a setting that the host does not tell."""
-    return finding(name, "unknown", "not told", reason)
+    return finding(name, "unknown", "unknown", reason)
 
 
 def counted(values: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ....model.test_platform import Judgement
 from ....units import whole_number
 from ...device.identity import attribute
-from ...inventory import Link, above, link, numa_node, pci_function
+from ...inventory import PcieLink, numa_node, parent_folders, pci_function, read_link
 from ..settable import chosen
 from .finding import DesiredSetting, Finding, finding, numbers, unknown_finding
 
@@ -22,7 +22,7 @@ def way(block: Path, root: Path, allowed: frozenset[int]) -> Iterator[Finding]:
     yield _interrupts(block, root)
     function = pci_function(block)
     if function is not None:
-        yield _link(link(function, "current"), link(function, "max"))
+        yield _link(read_link(function, "current"), read_link(function, "max"))
         yield _aspm(root)
     yield from _sata_power(block, root)
 
@@ -45,12 +45,12 @@ def _node(block: Path, root: Path, allowed: frozenset[int]) -> Finding:
     reason = "I/O from another node goes over the link between the nodes, later and slower"
     where = f"drive at node {node} of {nodes}"
     if allowed <= near:
-        return finding("memory nodes", f"{where}, fio beside it", "good", reason, wish="fio beside the drive")
-    return finding("memory nodes", f"{where}, fio anywhere", "matters", reason, wish="fio beside the drive")
+        return finding("memory nodes", f"{where}, fio beside it", "good", reason, recommended="fio beside the drive")
+    return finding("memory nodes", f"{where}, fio anywhere", "affects results", reason, recommended="fio beside the drive")
 
 
 def _interrupts(block: Path, root: Path) -> Finding:
-    controller = next((each for each in above(block) if (each / "msi_irqs").is_dir()), None)
+    controller = next((each for each in parent_folders(block) if (each / "msi_irqs").is_dir()), None)
     names = [path.name for path in (controller / "msi_irqs").glob("*")] if controller else []
     folders = [root / "proc/irq" / name for name in names]
     cpus = [
@@ -63,18 +63,18 @@ def _interrupts(block: Path, root: Path) -> Finding:
     value = f"{len(names)} on {len(used)} of {max(len(host), len(used))} CPUs"
     if len(names) > 2 and len(used) == 1 and len(host) > 1:  # one of an NVMe drive's is for its administration
         reason = "one processor answers for all queues, and limits the IOPS"
-        return finding("interrupts", value, "matters", reason, wish="spread over the CPUs")
+        return finding("interrupts", value, "affects results", reason, recommended="spread over the CPUs")
     return finding("interrupts", value, "good", "no processor alone has to answer for many queues")
 
 
-def _link(current: Link, most: Link) -> Finding:
+def _link(current: PcieLink, most: PcieLink) -> Finding:
     words, best = (f"{each.gigatransfers:g} GT/s x{each.lanes}" for each in (current, most))
     if not current.lanes or not most.lanes:
         return unknown_finding("PCIe link", "the kernel does not tell")
     if (current.gigatransfers, current.lanes) == (most.gigatransfers, most.lanes):
-        return finding("PCIe link", words, "good", "as fast as the drive can", wish=best)
+        return finding("PCIe link", words, "good", "as fast as the drive can", recommended=best)
     reason = "the drive could have a faster link: it may be in the wrong slot, or the slot is older than the drive"
-    return finding("PCIe link", words, "matters", reason, wish=best)
+    return finding("PCIe link", words, "affects results", reason, recommended=best)
 
 
 def _aspm(root: Path) -> Finding:
@@ -86,9 +86,9 @@ def _aspm(root: Path) -> Finding:
         return finding(kind, policy, "good", "the link does not sleep beyond what firmware set up")
     wanted = [DesiredSetting(kind=kind, place="", value="performance")]
     if policy == "performance":
-        return finding(kind, policy, "good", "the link does not sleep", wish=policy, wanted=wanted)
+        return finding(kind, policy, "good", "the link does not sleep", recommended=policy, wanted=wanted)
     reason = "a link that sleeps between I/Os takes microseconds to wake up"
-    return finding(kind, policy, "matters", reason, wish="performance", wanted=wanted)
+    return finding(kind, policy, "affects results", reason, recommended="performance", wanted=wanted)
 
 
 def _sata_power(block: Path, root: Path) -> Iterator[Finding]:
@@ -99,13 +99,13 @@ def _sata_power(block: Path, root: Path) -> Iterator[Finding]:
         return
     reason = "a link that sleeps between I/Os takes up to milliseconds to wake up"
     if policy == "max_performance":
-        yield finding(kind, policy, "good", "the link does not sleep", wish=policy)
+        yield finding(kind, policy, "good", "the link does not sleep", recommended=policy)
         return
     # The kernel takes back every policy but this one.
     firmware = policy == "keep_firmware_settings"
     wanted = [] if firmware else [DesiredSetting(kind=kind, place=host, value="max_performance")]
-    judgement: Judgement = "noted" if firmware else "matters"
-    yield finding(kind, policy, judgement, reason, wish="max_performance", wanted=wanted)
+    judgement: Judgement = "noted" if firmware else "affects results"
+    yield finding(kind, policy, judgement, reason, recommended="max_performance", wanted=wanted)
 
 
 def depth(block: Path) -> Iterator[Finding]:
@@ -115,6 +115,6 @@ def depth(block: Path) -> Iterator[Finding]:
         return
     if commands < 2:
         reason = "the drive is given one command at a time (NCQ is off): queue depths beyond 1 mean nothing"
-        yield finding("commands at a time", str(commands), "matters", reason, wish="as many as the drive takes")
+        yield finding("commands at a time", str(commands), "affects results", reason, recommended="as many as the drive takes")
         return
     yield finding("commands at a time", str(commands), "good", "the drive takes no more; the rest waits in the host")

@@ -10,7 +10,7 @@ from pathlib import Path
 from ....model.test_platform import Judgement
 from ....units import capacity, whole_number
 from ...device.identity import attribute
-from ...observation.telemetry import NEVER, CpuTimes, busy_percent, cpu_times
+from ...observation.telemetry import ZERO_CPU_TIMES, CpuTimes, busy_percent, cpu_times
 from .finding import DesiredSetting, Finding, counted, finding, unknown_finding
 
 #: The longest that --tune lets a processor take to wake up, in microseconds.
@@ -48,7 +48,7 @@ def _policies(root: Path, kind: str, name: str, reason: str) -> Finding:
     fast = all(value == "performance" for value in found.values())
     wanted = (DesiredSetting(kind=kind, place=place, value="performance") for place in sorted(found))
     return finding(
-        kind, counted(found.values()), "good" if fast else "matters", reason, wish="performance", wanted=wanted
+        kind, counted(found.values()), "good" if fast else "affects results", reason, recommended="performance", wanted=wanted
     )
 
 
@@ -77,10 +77,10 @@ def _idle_states(root: Path) -> Finding:
     allowed = [each for each in states if limit is None or each[0] <= limit] or [min(states)]
     latency, name = max(allowed)
     reason = "an I/O that finds its processor asleep waits for it: it adds to response times, at low queue depths most"
-    judgement: Judgement = "matters" if latency > _SLOW_WAKE_US else "good"
+    judgement: Judgement = "affects results" if latency > _SLOW_WAKE_US else "good"
     limited = f", limited to {limit} us" if limit is not None and len(allowed) < len(states) else ""
     value = f"up to {latency} us to wake up ({name}{limited})"
-    return finding("idle states", value, judgement, reason, wish=f"at most {_SLOW_WAKE_US} us")
+    return finding("idle states", value, judgement, reason, recommended=f"at most {_SLOW_WAKE_US} us")
 
 
 def _latency_limit(root: Path) -> int | None:
@@ -110,7 +110,7 @@ def _virtual(root: Path) -> Finding:
         return unknown_finding("virtual machine", "the kernel does not tell")
     if "hypervisor" in flags[1].split():
         reason = "a hypervisor stands between host and drive, and takes its time as it likes"
-        return finding("virtual machine", "yes", "matters", reason, wish="a host without")
+        return finding("virtual machine", "yes", "affects results", reason, recommended="a host without")
     return finding("virtual machine", "no", "good", "nothing stands between host and drive")
 
 
@@ -119,16 +119,16 @@ def load(before: CpuTimes, after: CpuTimes) -> Finding:
     percent = busy_percent(before, after)
     if percent is None:
         return unknown_finding("other load", "the kernel does not tell")
-    judgement: Judgement = "matters" if percent > _BUSY_PERCENT else "good"
+    judgement: Judgement = "affects results" if percent > _BUSY_PERCENT else "good"
     reason = "other programs take processors from the test"
     return finding(
-        "other load", f"{percent:.0f} % of all CPUs", judgement, reason, wish=f"at most {_BUSY_PERCENT:.0f} %"
+        "other load", f"{percent:.0f} % of all CPUs", judgement, reason, recommended=f"at most {_BUSY_PERCENT:.0f} %"
     )
 
 
 def times(root: Path) -> CpuTimes:
-    """Return the times of all processors together so far; ``NEVER`` where they are untold."""
-    return cpu_times(attribute(root / "proc/stat").encode()).get(b"cpu", NEVER)
+    """Return the times of all processors together so far; ``ZERO_CPU_TIMES`` where they are untold."""
+    return cpu_times(attribute(root / "proc/stat").encode()).get(b"cpu", ZERO_CPU_TIMES)
 
 
 def swap(root: Path) -> Finding:

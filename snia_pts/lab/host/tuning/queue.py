@@ -36,10 +36,10 @@ def scheduler(block: Path) -> Finding:
         return unknown_finding("scheduler", _UNTOLD)
     reason = "a scheduler sorts, delays and locks; a drive with a queue of its own is faster without, up to fivefold"
     if now == "none":
-        return finding("scheduler", now, "good", "I/Os go to the drive as fio asks for them", wish="none")
+        return finding("scheduler", now, "good", "I/Os go to the drive as fio asks for them", recommended="none")
     # Whoever changes the scheduler changes the number of requests with it.
     wanted = (DesiredSetting(kind="requests", place=place), DesiredSetting(kind="scheduler", place=place, value="none"))
-    return finding("scheduler", now, "matters", reason, wish="none", wanted=wanted)
+    return finding("scheduler", now, "affects results", reason, recommended="none", wanted=wanted)
 
 
 def _merging(block: Path) -> Finding:
@@ -48,10 +48,12 @@ def _merging(block: Path) -> Finding:
     if words is None:
         return unknown_finding("merging", _UNTOLD)
     if value == "2":
-        return finding("merging", words, "good", "the drive gets I/Os of the size that was asked for", wish="off")
+        return finding(
+            "merging", words, "good", "the drive gets I/Os of the size that was asked for", recommended="off"
+        )
     reason = "neighbouring I/Os may be made one: the drive then gets fewer and larger ones than the test asks for"
     wanted = [DesiredSetting(kind="merging", place=block.name, value="2")]
-    return finding("merging", words, "noted", reason, wish="off", wanted=wanted)
+    return finding("merging", words, "noted", reason, recommended="off", wanted=wanted)
 
 
 def _largest(block: Path) -> Finding:
@@ -60,13 +62,17 @@ def _largest(block: Path) -> Finding:
     if now is None or most is None:
         return unknown_finding("largest I/O", _UNTOLD)
     if now >= _LARGEST_KIB:
-        return finding("largest I/O", f"{now} KiB", "good", "1024 KiB reach the drive in one piece", wish="1024 KiB")
+        return finding(
+            "largest I/O", f"{now} KiB", "good", "1024 KiB reach the drive in one piece", recommended="1024 KiB"
+        )
     reason = "larger I/Os reach the drive in pieces"
     if now >= most:
-        return finding("largest I/O", f"{now} KiB", "noted", f"{reason}: it takes no larger ones", wish="1024 KiB")
+        return finding(
+            "largest I/O", f"{now} KiB", "noted", f"{reason}: it takes no larger ones", recommended="1024 KiB"
+        )
     better = min(most, _LARGEST_KIB)
     wanted = [DesiredSetting(kind="largest I/O", place=block.name, value=str(better))]
-    return finding("largest I/O", f"{now} KiB", "matters", reason, wish=f"{better} KiB", wanted=wanted)
+    return finding("largest I/O", f"{now} KiB", "affects results", reason, recommended=f"{better} KiB", wanted=wanted)
 
 
 def _requests(block: Path) -> Finding:
@@ -75,7 +81,7 @@ def _requests(block: Path) -> Finding:
         return unknown_finding("requests", _UNTOLD)
     if requests < 2:
         reason = "the block layer lets only one I/O at a time through"
-        return finding("requests", str(requests), "matters", reason, wish="32 or more")
+        return finding("requests", str(requests), "affects results", reason, recommended="32 or more")
     return finding(
         "requests", str(requests), "good", "so many I/Os a queue may be on their way; the others wait in the host"
     )
@@ -88,7 +94,7 @@ def _completion(block: Path) -> Finding:
         return unknown_finding("completion", _UNTOLD)
     if value == "0":
         reason = "the CPU that the drive interrupts does the work of all that asked"
-        return finding("completion", words, "noted", reason, wish="a CPU near the one that asked")
+        return finding("completion", words, "noted", reason, recommended="a CPU near the one that asked")
     return finding("completion", words, "good", "the work is done where the data is wanted")
 
 
@@ -99,8 +105,8 @@ def other_io(before: tuple[int, int] | None, after: tuple[int, int] | None) -> F
     done, waiting = after[0] - before[0], after[1]
     if done > 0 or waiting:
         value = f"{plural(max(done, 0), 'I/O')} in a moment, {waiting} on their way"
-        return finding("other I/O", value, "matters", "somebody else uses the drive", wish="none")
-    return finding("other I/O", "none", "good", "nobody else uses the drive", wish="none")
+        return finding("other I/O", value, "affects results", "somebody else uses the drive", recommended="none")
+    return finding("other I/O", "none", "good", "nobody else uses the drive", recommended="none")
 
 
 def ios(block: Path) -> tuple[int, int] | None:

@@ -1,0 +1,138 @@
+"""The warnings of a result: facts that a reader must know but that are not deviations from the standard."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from ..analysis.disturbances import clock_changes, disturbances, engine_deviations, long_idle_times
+from ..analysis.host_limit import limited_points_sentence
+from ..model.description import contradictions
+from ..model.health import alarms
+from ..model.measurement import SHORTEST_RATED_MS
+from ..spec import ProfileSpec
+from ..units import counted
+from .imported import claim_disputes
+from .result import RunWarning, TestResult
+
+#: The standard specifies no pause between stimuli (PTS 2.0.2 chapter 4); a longer one may let a drive recover.
+_MAX_IDLE_MS = 3000.0
+
+
+def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
+    """Return all warnings of a result.
+
+    The first ones name the numbers that the host limited.  The points whose duration or mix differs from the request,
+    and the pauses between stimuli, come later.
+    """
+    measurements = list(result.measurements)
+    idle_times = [
+        (gap.requested_seconds, gap.idle_ms / 1000) for gap in result.gaps if gap.requested_seconds is not None
+    ]
+    return (
+        *_host_limits(result),
+        *result.facts.warnings,
+        *_to_warnings(contradictions(result.facts.dut, result.facts.about)),
+        *_claim_disputes(result),
+        *_resume_changes(result),
+        *_to_warnings(clock_changes(measurements)),
+        *_purge_remarks(result),
+        *_uneven_end(result),
+        *_long_samples(result),
+        *_unrated_points(result),
+        *_pauses(result),
+        *_to_warnings(long_idle_times(idle_times)),
+        *_to_warnings(engine_deviations(measurements)),
+        *_to_warnings(disturbances(measurements)),
+        *_to_warnings(alarms(result.facts.health, result.health_after)),
+    )
+
+
+def _host_limits(result: TestResult) -> Iterator[RunWarning]:
+    """Yield a warning for each loop's window, and each continuous stimulus, whose numbers the host limited."""
+    limits_by_part = [
+        (f"{loop.part}: " if loop.part else "", result.host_limited_points(loop)) for loop in result.loops
+    ]
+    suffix = " of the window"
+    if isinstance(result.facts.spec, ProfileSpec):  # Every point of a profile is a loop: one warning for all of them.
+        limits_by_part = [("", {point: limited for _, points in limits_by_part for point, limited in points.items()})]
+        suffix = ""
+    for part, points in limits_by_part:
+        if sentence := limited_points_sentence(points, suffix):
+            yield RunWarning(what="host-limited", detail=f"{part}{sentence}")
+    for line in result.separate_lines:
+        if line.phase != "WIPC" and line.measurements and result.host_limited(line.measurements):
+            where = f"{line.phase}, {line.part}" if line.part else line.phase
+            detail = f"the host, not the drive, set the numbers of {line.stimulus.label} ({where})"
+            yield RunWarning(what="host-limited", detail=detail)
+
+
+def _to_warnings(findings: Iterable[tuple[str, str]]) -> Iterator[RunWarning]:
+    return (RunWarning(what=what, detail=detail) for what, detail in findings)
+
+
+def _claim_disputes(result: TestResult) -> Iterator[RunWarning]:
+    """Yield a warning for each claim of an imported file about its steady state that its first loop contradicts."""
+    claim = result.facts.imported.claim if result.facts.imported else None
+    if claim is not None and result.loops:
+        details = claim_disputes(claim, result.loops[0].window)
+        yield from _to_warnings(("steady state claimed", detail) for detail in details)
+
+
+def _resume_changes(result: TestResult) -> Iterator[RunWarning]:
+    for interruption in result.interruptions:
+        for change in interruption.changes:
+            yield RunWarning(what="changed before resume", detail=f"{interruption.resumed}: {change}")
+
+
+def _purge_remarks(result: TestResult) -> Iterator[RunWarning]:
+    for part, outcome in result.purges:
+        for remark in outcome.remarks:
+            yield RunWarning(what=f"purge of {part}" if part else "purge", detail=remark)
+
+
+def _uneven_end(result: TestResult) -> Iterator[RunWarning]:
+    conclusion, line = result.conclusion, result.time_line("stimulus")
+    ended_by_amount = conclusion is not None and conclusion.reason == "written" and not result.facts.imported
+    if ended_by_amount and line is not None and line.stimulus.thread_count > 1:
+        detail = (
+            "the amount to write is divided evenly among the threads; if some threads finished before others, the last "
+            f"sample held fewer outstanding I/Os than {line.stimulus.demand.label}"
+        )
+        yield RunWarning(what="end of the stimulus", detail=detail)
+
+
+def _long_samples(result: TestResult) -> Iterator[RunWarning]:
+    if result.long_samples:
+        detail = (
+            f"{counted(len(result.long_samples), 'sample')} took longer than requested, up to "
+            f"{max(result.long_samples):.3g} s: the host was suspended or overloaded; such samples are not "
+            "rounds"
+        )
+        yield RunWarning(what="long samples", detail=detail)
+
+
+def _unrated_points(result: TestResult) -> Iterator[RunWarning]:
+    """Yield a warning if points were too short for a rate."""
+    continuous = [point for line in result.separate_lines if line.phase != "WIPC" for point in line.measurements]
+    points = [*continuous, *(point for loop in result.loops for turn in loop.rounds for point in turn.measurements)]
+    short = [point for point in points if point.ios and math.isnan(point.iops)]
+    if short:
+        detail = (
+            f"{len(short)} of {counted(len(points), 'point')} lasted less than {SHORTEST_RATED_MS} ms, too short for "
+            "the engine's clock of 1 ms: no IOPS and no throughput are given (n/a): "
+            f"{short[0].stimulus.label} ({short[0].evidence})"
+        )
+        yield RunWarning(what="too short for a rate", detail=detail + (" is the first" if len(short) > 1 else ""))
+
+
+def _pauses(result: TestResult) -> Iterator[RunWarning]:
+    if isinstance(result.facts.spec, ProfileSpec):  # No profile requires points without a gap.
+        return
+    pauses_ms = [gap.idle_ms for gap in result.gaps if gap.requested_seconds is None and gap.idle_ms > _MAX_IDLE_MS]
+    if pauses_ms:
+        detail = (
+            f"the drive was idle between points {counted(len(pauses_ms), 'time')}, for up to "
+            f"{max(pauses_ms) / 1000:.3g} s"
+        )
+        yield RunWarning(what="pause", detail=detail)
