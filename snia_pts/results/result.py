@@ -222,7 +222,7 @@ class TestResult:
 
     @property
     def written_bytes(self) -> float:
-        """Bytes written since the first purge (TGBW), as far as they were counted; nan where nobody counted them."""
+        """Bytes that the whole run wrote since its first purge, as far as they were counted; nan where nobody did."""
         rounds = (each.write.transferred_bytes for loop in self.loops for each in loop.measurements)
         return self._uncounted + sum(rounds) + sum(line.written_bytes for line in self.lines_apart)
 
@@ -431,5 +431,5 @@ def _pauses(result: TestResult) -> Iterator[RunWarning]:
     long = [gap.idle_ms for gap in gaps if gap.asked_seconds is None and gap.idle_ms > _LONGEST_IDLE_MS]
     if long:
         longest = f"{max(long) / 1000:.3g} s at the longest"
-        detail = f"{counted(len(long), 'time')} the drive was left idle between points, for {longest}"
+        detail = f"{counted(len(long), 'time')} the drive was left idle between points, for {longest} (an upper bound)"
         yield RunWarning(what="pause", detail=detail)
