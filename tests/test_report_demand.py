@@ -343,7 +343,7 @@ def test_the_summary_has_the_operating_points() -> None:
         assert f"TC {point.demand.thread_count}/QD {point.demand.queue_depth}" in row[1]
         shown = [float(cell.replace("\N{NARROW NO-BREAK SPACE}", "")) for cell in row[2:5]]
         assert shown == pytest.approx([point.wanted_iops, point.iops, point.art_ms], rel=1e-3)
-    choice = dict(found["How the operating points were chosen"].rows)
+    choice = {row[0]: row[1] for row in found["How the operating points were chosen"].rows}
     assert choice["Tolerance"].startswith("2 % (of this suite)")
     for point in found_points[:2]:
         assert choice[f"{point.name}, candidates"].startswith(f"{len(point.candidates)} (T")

@@ -282,8 +282,9 @@ def _note(result: TestResult) -> Prose:
     dwell = f"{duration(rule.dwell_seconds)} (of a short Access C the last {rule.dwell_percent:g} %)"
     return Prose(
         text=f"Baseline: {value}. Access A: all its I/Os by all its I/O time, without idle times. Duty cycle: measured "
-        f"I/O time by I/O time and idle time. Idle: time without host I/O, an upper bound. Back to baseline: from the start "
-        f"of Access C to the first mean over {sample} (the samples of the preconditioning) from which on all are within "
-        f"{rule.tolerance_percent:g} % of the baseline, for {dwell} at least; the steady state rule takes values so "
-        "far to either side of their average for the same (definition 2.1.24). The standard itself does not define it."
+        f"I/O time by I/O time and idle time. Idle: time without host I/O, an upper bound. Back to baseline: from the "
+        f"start of Access C to the first mean over {sample} (the samples of the preconditioning) from which on all are "
+        f"within {rule.tolerance_percent:g} % of the baseline, for {dwell} at least; the steady state rule takes "
+        "values so far to either side of their average for the same (definition 2.1.24). The standard itself does not "
+        "define it."
     )
