@@ -69,7 +69,7 @@ def test_fio_was_there_as_long_as_it_tells(runtime: int, believed: bool) -> None
 def test_reads_count_for_the_runtime_as_writes_do() -> None:
     """The longer of both sides is the runtime."""
     document = {"jobs": [{"error": 0, "read": side(500, runtime=100), "write": side(500, runtime=50)}]}
-    with pytest.raises(fio.AnswerRejected, match="and was there for"):
+    with pytest.raises(fio.AnswerRejected, match="but its process ran for only"):
         accepted(document=document, asked=stimulus(read_percent=50), ended_monotonic_ns=60_000_000)
 
 
@@ -86,7 +86,7 @@ def test_what_became_of_fio_is_told_with_a_refusal() -> None:
     with pytest.raises(fio.AnswerRejected, match="fio said: fio: its last word") as refused:
         accepted(document=answer(error=5), exit_code=1)
     assert (refused.value.blame, refused.value.number) == ("device", 5)
-    with pytest.raises(fio.AnswerRejected, match=r"no answer within .*left behind \(process 77\)") as hung:
+    with pytest.raises(fio.AnswerRejected, match=r"no answer within .*cannot be killed \(process 77\)") as hung:
         accepted(timed_out=True, unkillable_pid=77)
     assert hung.value.blame == "device"
 
@@ -113,7 +113,7 @@ def test_an_error_number_tells_whose_it_is(number: int, blame: str) -> None:
 )
 def test_no_answer_is_told_with_the_end(code: int, told: str) -> None:
     """An exit code of 0 without an answer is an end without a result, and no signal."""
-    with pytest.raises(fio.AnswerRejected, match=f"{told} and left no result"):
+    with pytest.raises(fio.AnswerRejected, match=f"{told} and wrote no result"):
         fio.accept(stimulus(), code, False, "")
 
 

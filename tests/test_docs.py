@@ -89,3 +89,23 @@ def test_profiles_tell_every_option_of_fio() -> None:
     keys = {each.name for kind in (ProfileSpec, Workload, Axis, Limit) for each in fields(kind)} - {"test"}
     assert [key for key in keys if f"``{key}``" not in text and f"[[{key}]]" not in text] == []
     assert [name for name in builtin_profiles() if f"``{name}``" not in text] == []
+
+
+TERMS = (
+    "Purge, WIPC, WDPC, Round, Measurement Window, ActiveRange, Tracked Variable, TC, QD, Total OIO, ART, MRT, "
+    "Five nines, FOB, Steady state, Excursions, TGBW, Operating point, Candidate, Deviation, Setting, Warning, "
+    "Host-limited, Evidence, Journal, End, Recovered, Dwell, Trend, Consistency, Idle gap"
+)
+
+
+@pytest.mark.parametrize("term", TERMS.split(", "))
+def test_the_glossary_has_each_term_once(term: str) -> None:
+    """A term of the standard or of the suite is explained in one place, in a sentence or two, in alphabetical order."""
+    parts = (ROOT / "docs/glossary.rst").read_text().split("\n----")
+    entries = [re.findall(r"^(\w.*)\n((?:    .+\n?)+)", part, re.MULTILINE) for part in parts]
+    found = [text for part in entries for name, text in part if re.match(rf"{re.escape(term)}\b(?! \w)", name)]
+
+    assert len(found) == 1
+    assert found[0].count(".\n") <= 2
+    for part in entries:
+        assert [name.lower() for name, _ in part] == sorted(name.lower() for name, _ in part)

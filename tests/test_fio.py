@@ -559,32 +559,32 @@ REFUSALS: dict[str, tuple[Change, str, str]] = {
     "short": (lambda job: job["write"].update(runtime=93), "host", "0.093 s, expected 0.1"),
     "stall": (lambda job: job["write"].update(runtime=120_101), "device", "stalled: 120.101 s"),
     "no runtime": (lambda job: job["write"].update(runtime=0), "host", "ran 0 s"),
-    "bytes do not fit": (lambda job: job["write"].update(io_bytes=4_096_000 - 512), "device", "fit together"),
-    "a block too many": (lambda job: job["write"].update(io_bytes=4_100_096), "device", "fit together"),
-    "no I/O": (lambda job: job.update(write=side()), "host", "no I/O at all"),
-    "I/Os without bytes": (lambda job: job["write"].update(io_bytes=0), "host", "no I/O at all"),
+    "bytes do not fit": (lambda job: job["write"].update(io_bytes=4_096_000 - 512), "device", "with these block sizes"),
+    "a block too many": (lambda job: job["write"].update(io_bytes=4_100_096), "device", "with these block sizes"),
+    "no I/O": (lambda job: job.update(write=side()), "host", "did no I/O"),
+    "I/Os without bytes": (lambda job: job["write"].update(io_bytes=0), "host", "did no I/O"),
     "bins do not fit": (lambda job: job["write"]["lat_ns"]["bins"].update({"2000": 499}), "host", "response times"),
     "reads in a pure write": (lambda job: job.update(read=side(1)), "host", "R/W mix 0/100"),
-    "no bins": (lambda job: job["write"]["lat_ns"].pop("bins"), "host", "not understood"),
-    "no lat_ns": (lambda job: job["write"].pop("lat_ns"), "host", "not understood"),
-    "no error field": (lambda job: job.pop("error"), "host", "not understood"),
-    "mean that is no number": (lambda job: job["write"]["lat_ns"].update(mean=float("nan")), "host", "not understood"),
-    "time below zero": (lambda job: job["write"]["lat_ns"].update(min=-1), "host", "not understood"),
-    "mean below zero": (lambda job: job["write"]["lat_ns"].update(mean=-1500.5), "host", "not understood"),
-    "greatest below zero": (lambda job: job["write"]["lat_ns"].update(max=-1), "host", "not understood"),
-    "mean beyond all": (lambda job: job["write"]["lat_ns"].update(mean=1.1e18), "host", "not understood"),
-    "greatest beyond all": (lambda job: job["write"]["lat_ns"].update(max=10**30), "host", "not understood"),
-    "endless runtime": (lambda job: job["write"].update(runtime=float("inf")), "host", "not understood"),
-    "error beyond all": (lambda job: job.update(error=10**30), "host", "not understood"),
+    "no bins": (lambda job: job["write"]["lat_ns"].pop("bins"), "host", "cannot parse"),
+    "no lat_ns": (lambda job: job["write"].pop("lat_ns"), "host", "cannot parse"),
+    "no error field": (lambda job: job.pop("error"), "host", "cannot parse"),
+    "mean that is no number": (lambda job: job["write"]["lat_ns"].update(mean=float("nan")), "host", "cannot parse"),
+    "time below zero": (lambda job: job["write"]["lat_ns"].update(min=-1), "host", "cannot parse"),
+    "mean below zero": (lambda job: job["write"]["lat_ns"].update(mean=-1500.5), "host", "cannot parse"),
+    "greatest below zero": (lambda job: job["write"]["lat_ns"].update(max=-1), "host", "cannot parse"),
+    "mean beyond all": (lambda job: job["write"]["lat_ns"].update(mean=1.1e18), "host", "cannot parse"),
+    "greatest beyond all": (lambda job: job["write"]["lat_ns"].update(max=10**30), "host", "cannot parse"),
+    "endless runtime": (lambda job: job["write"].update(runtime=float("inf")), "host", "cannot parse"),
+    "error beyond all": (lambda job: job.update(error=10**30), "host", "cannot parse"),
     "bins below zero": (
         lambda job: job["write"]["lat_ns"].update(bins={"1": -1, "2": 1001}),
         "host",
-        "not understood",
+        "cannot parse",
     ),
     "bins that do not ascend": (
         lambda job: job["write"]["lat_ns"].update(bins={"2": 1, "1": 999}),
         "host",
-        "not understood",
+        "cannot parse",
     ),
 }
 
@@ -606,17 +606,17 @@ def test_refusals(change: Change, blame: str, reason: str) -> None:
     [
         (json.dumps(answer()), 1, "host", "exit code 1"),
         (json.dumps(answer()), -11, "host", "killed by signal 11"),
-        ("", 137, "host", "exit code 137 and left no result"),
-        ("", -9, "host", "killed by signal 9 and left no result"),
-        ("fio: pid=1, err=2\n", 1, "host", "left no result"),
-        (json.dumps(answer())[:-40], 0, "host", "left no result"),
-        ("[1, 2]", 0, "host", "left no result"),
-        ("{}", 0, "host", "not understood"),
-        ('{"jobs": []}', 0, "host", "not understood"),
-        ('{"jobs": 5}', 0, "host", "not understood"),
-        ("{" * 100_000, 0, "host", "left no result"),
-        ("\nfio: terminating on signal 15\n" + json.dumps(answer()), 0, "host", "stopped from outside"),
-        ("fio: terminating on signal 2\n" + json.dumps(answer()), 128, "host", "stopped from outside"),
+        ("", 137, "host", "exit code 137 and wrote no result"),
+        ("", -9, "host", "killed by signal 9 and wrote no result"),
+        ("fio: pid=1, err=2\n", 1, "host", "wrote no result"),
+        (json.dumps(answer())[:-40], 0, "host", "wrote no result"),
+        ("[1, 2]", 0, "host", "wrote no result"),
+        ("{}", 0, "host", "cannot parse"),
+        ('{"jobs": []}', 0, "host", "cannot parse"),
+        ('{"jobs": 5}', 0, "host", "cannot parse"),
+        ("{" * 100_000, 0, "host", "wrote no result"),
+        ("\nfio: terminating on signal 15\n" + json.dumps(answer()), 0, "host", "stopped fio with a signal"),
+        ("fio: terminating on signal 2\n" + json.dumps(answer()), 128, "host", "stopped fio with a signal"),
         (json.dumps({"jobs": answer()["jobs"] * 2}), 0, "host", "2 groups"),
     ],
 )
@@ -645,7 +645,7 @@ def test_the_bytes_of_a_mix_lie_between_its_sizes(total: int, believed: bool) ->
     if believed:
         assert judge_writes(1000, total, block_size_bytes=MIX)[1].transferred_bytes == total
     else:
-        with pytest.raises(fio.AnswerRejected, match="fit together"):
+        with pytest.raises(fio.AnswerRejected, match="with these block sizes"):
             judge_writes(1000, total, block_size_bytes=MIX)
 
 
@@ -834,7 +834,7 @@ def test_running_totals_beyond_all_are_refused(name: str, value: float) -> None:
         each["lat_ns"]["N"] = each["total_ios"]
         place = each if name in each else each["lat_ns"]
         place[name] = value
-    with pytest.raises(fio.AnswerRejected, match="running totals are not understood"):
+    with pytest.raises(fio.AnswerRejected, match="cannot parse fio.s running totals"):
         fio.read_totals(json.dumps(document))[0]
 
 

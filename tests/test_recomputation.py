@@ -269,7 +269,7 @@ def assert_printed(cell: str, value: float) -> None:
 _COLUMNS = {
     "IOPS": ("iops", 1.0),
     "MB/s": ("mb_per_second", 1.0),
-    "ART, I/O-weighted (ms)": ("average_response_us", 1000.0),
+    "ART, weighted by I/O (ms)": ("average_response_us", 1000.0),
     "99.999 % (ms)": ("five_nines_response_us", 1000.0),
     "MRT (ms)": ("maximum_response_us", 1000.0),
 }

@@ -161,7 +161,7 @@ def test_a_percentile_with_too_few_ios_is_not_marked() -> None:
     few, enough = line_of({100_000: 49_990, 900_000: 10}), line_of({100_000: 99_999, 900_000: 1})
     assert row_of(few)["99.999 % (ms)"] == "n/a"
     assert not any(word.startswith("99.999 %") for word in words_of(few))
-    assert row_of(enough)["99.999 % (ms)"] == row_of(enough)["ART, I/O-weighted (ms)"] == "0.100"
+    assert row_of(enough)["99.999 % (ms)"] == row_of(enough)["ART, weighted by I/O (ms)"] == "0.100"
     assert any(word.startswith("99.999 %") for word in words_of(enough))
 
 
@@ -173,7 +173,7 @@ def test_the_table_says_what_the_engine_counted() -> None:
         "I/Os": "600\N{NARROW NO-BREAK SPACE}000",
         "IOPS": "1\N{NARROW NO-BREAK SPACE}000",
         "MB/s": "4.10",
-        "ART, I/O-weighted (ms)": "1.01",
+        "ART, weighted by I/O (ms)": "1.01",
         "99.9 % (ms)": "4.00",
         "99.99 % (ms)": "8.00",
         "99.999 % (ms)": "8.00",

@@ -270,14 +270,14 @@ def test_the_rounds_table_judges_the_window_that_ends_with_each_round() -> None:
 
 
 def test_written_data_counts_everything_since_the_purge() -> None:
-    """TGBW holds preconditioning and incomplete rounds too."""
+    """What the whole run wrote holds preconditioning and incomplete rounds too."""
     result = samples.iops_result(stop_after=2 + 56 + 3, ending="interrupted")
     measured: list[Measurement] = [each for found in loop_of(result).rounds for each in found.measurements]
     (conditioned,) = result.lines("WIPC")[0].measurements
     written = sum(each.write.transferred_bytes for each in (conditioned, *measured))
     assert len(measured) == 56 + 3
     rows = {row[0]: row[1] for row in cells_of(build(result).pages[0], "The run")}
-    assert rows["Data written (TGBW)"].startswith(f"at least {number(written / 1e9)} GB")
+    assert rows["Data written, whole run"].startswith(f"at least {number(written / 1e9)} GB")
 
 
 def test_a_simulated_drive_s_time_is_called_virtual() -> None:

@@ -104,8 +104,9 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_bundled_files() -> None:
-    """There is a file for each test and version, and no other."""
-    assert sorted(path.name for path in SPECS.glob("*.toml")) == sorted(f"{test}-{pts}.toml" for test, pts in FILES)
+    """There is a file for each test and version, one of this suite's own definitions, and no other."""
+    expected = [*(f"{test}-{pts}.toml" for test, pts in FILES), "definitions.toml"]
+    assert sorted(path.name for path in SPECS.glob("*.toml")) == sorted(expected)
 
 
 @pytest.mark.parametrize(("test", "pts"), FILES)

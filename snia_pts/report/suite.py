@@ -295,7 +295,7 @@ def _blocks(told: Overview) -> Iterator[Block]:
     known = [line.seconds for line in told.lines if line.seconds is not None]
     rows = (
         ("Duration", duration(sum(known)) if known else UNKNOWN),
-        ("Data written (TGBW)", amount if math.isfinite(written) else "not told"),
+        ("Data written, all tests", amount if math.isfinite(written) else "not told"),
         ("User capacity", _capacity(told)),
     )
     yield facts(rows, title="All tests together")

@@ -218,7 +218,7 @@ class TestResult:
 
     @property
     def written_bytes(self) -> float:
-        """Bytes written since the first purge (TGBW), as far as counted; nan without counts."""
+        """Bytes that the whole run wrote since its first purge, as far as counted; nan without counts."""
         rounds = (point.write.transferred_bytes for loop in self.loops for point in loop.measurements)
         return self._uncounted + sum(rounds) + sum(line.written_bytes for line in self.separate_lines)
 

@@ -72,7 +72,9 @@ class Workload:
             raise ValueError("ramp_seconds for a workload with seconds, and without samples")
         if self.sample_seconds is not None and (self.seconds or 0) < self.sample_seconds:
             raise ValueError("seconds of at least sample_seconds")
-        if mistakes := [f"fio.{each}: {why}" for each, value in self.fio.items() if (why := rejection_reason(each, value))]:
+        if mistakes := [
+            f"fio.{each}: {why}" for each, value in self.fio.items() if (why := rejection_reason(each, value))
+        ]:
             raise Mistakes(*mistakes)
         if self.queue_depth > 1 and (engine := self.fio.get("ioengine")) in SYNCHRONOUS_ENGINES:
             raise ValueError(f"queue_depth 1 with ioengine {engine}, which waits for each I/O")

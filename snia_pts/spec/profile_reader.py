@@ -80,7 +80,8 @@ def profile_path(name: str) -> Path:
     if "/" in name or name.endswith(".toml"):
         return Path(name)
     raise UsageError(
-        detail=f"There is no profile {name!r}.", hint=f"Known: {', '.join(builtin_profiles())}; or the path of a file of yours."
+        detail=f"There is no profile {name!r}.",
+        hint=f"Known: {', '.join(builtin_profiles())}; or the path of a file of yours.",
     )
 
 
@@ -163,7 +164,9 @@ def _differences(profile: ProfileSpec, wanted: ProfileSpec) -> Iterator[Deviatio
     for axis in wanted.axis:
         if ours.get(axis.key) != axis.values:
             had = ours.get(axis.key, ())
-            yield Deviation(what=f"axis {axis.key}", standard=format_value(had), actual=format_value(axis.values), clause=clause)
+            yield Deviation(
+                what=f"axis {axis.key}", standard=format_value(had), actual=format_value(axis.values), clause=clause
+            )
     axes = {axis.key for axis in wanted.axis if not axis.workloads}
     for key in (key for key in ("seconds", "ramp_seconds", "range") if key not in axes):
         pairs = zip(_values(profile.workload, key), _values(wanted.workload, key), strict=True)

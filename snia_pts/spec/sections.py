@@ -1,4 +1,4 @@
-"""What specifications are made of: sections of numbers that check themselves."""
+"""The sections of specifications, which validate their numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from annotated_types import Ge, Gt, Le, MaxLen, MinLen, MultipleOf, Predicate
 from ..units import KIB
 
 TestClass = Literal["enterprise", "client"]
-#: What stands in titles, headings and figures.
+#: Texts in titles, headings and figures.
 Name = Annotated[str, MinLen(1), MaxLen(40), Predicate(str.isprintable)]
 Line = Annotated[str, MinLen(1), MaxLen(120), Predicate(str.isprintable)]
 Percent = Annotated[int, Ge(0), Le(100)]
@@ -20,7 +20,7 @@ Count = Annotated[int, Ge(1), Le(1024)]
 Kib = Annotated[float, Ge(0.5), Le(65536), MultipleOf(0.5)]
 
 Seconds = Annotated[float, Ge(0.1), Le(7 * 86400)]
-#: A test of more would not end in anybody's time, nor would its plan, and result.xml could not be read.
+#: Larger tests, and their plans, would not finish in useful time, and result.xml would be too large to read.
 MAX_POINTS, _MAX_SAMPLES = 10**5, 10**7
 MetricName = Literal["iops", "mb_per_second", "average_response_ms"]
 
@@ -29,7 +29,7 @@ STRICT = {"extra": "forbid", "allow_inf_nan": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviation:
-    """Something that differs from the standard: what, what the standard asks, what was done, the clause."""
+    """A difference from the standard: the key, the standard's value, the actual value, the clause."""
 
     what: str
     standard: str
@@ -39,7 +39,7 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSetting:
-    """A value other than the usual one where the standard leaves the choice to the operator: no deviation."""
+    """A value other than the default where the standard leaves the choice to the operator: not a deviation."""
 
     what: str
     standard: str
@@ -48,9 +48,9 @@ class OperatorSetting:
 
 
 def default_of(difference: Deviation | OperatorSetting, authority: str = "the standard") -> str:
-    """Return whose value ``standard`` is: this suite's default where the clause says so, else that of ``authority``.
+    """Return the origin of the field ``standard``: this suite's default if the clause says so, else ``authority``.
 
-    ``specs/`` has numbers that the standard does not know; their clause begins with ``this suite``.
+    ``specs/`` has numbers that the standard does not define; their clause starts with ``this suite``.
     """
     return "this suite's default" if difference.clause.startswith("this suite") else authority
 
@@ -84,13 +84,13 @@ def require_unique(**lists: Sequence[object]) -> None:
             raise ValueError(f"{name} without repetition")
 
 
-def require_at_most(count: float, most: int, what: str) -> None:
-    if count > most:
-        raise ValueError(f"at most {most} {what}")
+def require_at_most(count: float, maximum: int, noun: str) -> None:
+    if count > maximum:
+        raise ValueError(f"at most {maximum} {noun}")
 
 
 class HasDemand(Protocol):
-    """What has a Thread Count and a Queue Depth."""
+    """An object with a Thread Count and a Queue Depth."""
 
     @property
     def thread_count(self) -> int: ...
@@ -102,7 +102,7 @@ class HasDemand(Protocol):
 class Preconditioning:
     """Workload independent preconditioning (WIPC, PTS 2.0.2 section 3.3): sequential writes within the ActiveRange.
 
-    They amount to ``capacities`` times the user capacity, however large the ActiveRange is.
+    Their amount is ``capacities`` times the user capacity, whatever the size of the ActiveRange.
     """
 
     __pydantic_config__ = STRICT
@@ -141,9 +141,9 @@ class SizedDemandPreconditioning(SizedPreconditioning):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """The test loop: R/W mixes (outer), block sizes (inner), time a point, rounds at most.
+    """The test loop: R/W mixes (outer), block sizes (inner), time per point, maximum number of rounds.
 
-    In the throughput test each block size has a loop of its own.
+    In the throughput test each block size has a separate loop.
     """
 
     __pydantic_config__ = STRICT
@@ -164,7 +164,7 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracked:
-    """A variable whose steady state decides the test: a metric at one point, found by the keys that are given."""
+    """A variable whose steady state decides the test: a metric at one point, identified by the keys that are set."""
 
     __pydantic_config__ = STRICT
     metric: MetricName
@@ -195,10 +195,10 @@ class SteadyStateRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledSteadyStateRule(SteadyStateRule):
-    """Steady state judged on samples of a continuous stimulus: sample ``first_sample`` and every ``stride_samples``-th.
+    """Steady state determined from samples of a continuous stimulus: sample ``first_sample`` and every ``stride_samples``-th.
 
-    PTS 2.0.2 chapters 10, 11, 13, 14: one-minute samples 30 minutes apart; each stands for a round.  A window counts
-    once the ActiveRange was written ``minimum_fills`` times: a drive is evenly fast while it is fresh.
+    PTS 2.0.2 chapters 10, 11, 13, 14: one-minute samples 30 minutes apart; each is treated as a round.  A window
+    counts only after the ActiveRange was written ``minimum_fills`` times, because a fresh drive has constant speed.
     """
 
     __pydantic_config__ = STRICT
@@ -208,7 +208,7 @@ class SampledSteadyStateRule(SteadyStateRule):
     minimum_fills: Annotated[float, Ge(0), Le(1024)]
 
     def samples(self, rounds: int) -> int:
-        """Return how many samples it takes to have so many rounds: 121 for 5."""
+        """Return the number of samples that give ``rounds`` rounds: 121 for 5."""
         return self.first_sample + (rounds - 1) * self.stride_samples
 
 
@@ -227,7 +227,7 @@ class SizeShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkewShare:
-    """So many percent of the accesses go to the next so many percent of the ActiveRange."""
+    """``access_percent`` of the accesses go to the next ``range_percent`` of the ActiveRange."""
 
     __pydantic_config__ = STRICT
     access_percent: Share
@@ -258,7 +258,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which of the patterns is the test stimulus, by its name."""
+    """The name of the pattern that is the test stimulus."""
 
     __pydantic_config__ = STRICT
     name: Name
@@ -282,7 +282,7 @@ class ResponseHistogram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saturation:
-    """Where write saturation ends: written so many capacities, after so long, or ``until_steady`` before either."""
+    """When write saturation ends: after ``capacities`` were written, after ``seconds``, or earlier if ``until_steady``."""
 
     __pydantic_config__ = STRICT
     capacities: Annotated[float, Gt(0), Le(1024)]
@@ -292,7 +292,7 @@ class Saturation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditioning:
-    """Preconditioning by the test's own pattern until steady state, so many rounds of the settling rule at most."""
+    """Preconditioning by the test's own pattern until steady state, at most ``maximum`` rounds of the settling rule."""
 
     __pydantic_config__ = STRICT
     maximum: Count
@@ -323,7 +323,9 @@ class WaitStates:
         require_unique(idle_seconds=self.idle_seconds)
         states = len(self.idle_seconds)
         require_at_most(states * self.cycles, MAX_POINTS, "cycles in all wait states")
-        require_at_most(states * self.access_c_seconds / self.access_c_sample_seconds, _MAX_SAMPLES, "samples of Access C")
+        require_at_most(
+            states * self.access_c_seconds / self.access_c_sample_seconds, _MAX_SAMPLES, "samples of Access C"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,7 +348,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessGroups:
-    """The access groups, one after the other without a pause, cut into samples."""
+    """The access groups, one after the other without a pause, in samples."""
 
     __pydantic_config__ = STRICT
     sample_seconds: Seconds
@@ -360,7 +362,7 @@ class AccessGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandLoop:
-    """The TC x QD loop: inter-round pre-write, Thread Counts and Queue Depths, their order, time, rounds at most."""
+    """The TC x QD loop: inter-round pre-write, Thread Counts and Queue Depths, order, time, maximum rounds."""
 
     __pydantic_config__ = STRICT
     pre_write_seconds: Seconds
@@ -380,7 +382,7 @@ class DemandLoop:
 class OperatingPoints:
     """The response time histograms at the Max, Mid and Min IOPS points of the demand loop.
 
-    IOPS within ``tolerance_percent`` of the best are as good.
+    IOPS within ``tolerance_percent`` of the best are considered equal.
     """
 
     __pydantic_config__ = STRICT

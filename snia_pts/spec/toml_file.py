@@ -1,4 +1,4 @@
-"""A TOML file as a value of a type, its whole content checked: every mistake is told at once, in one form."""
+"""Reads a TOML file into a typed value, validates all of it, and reports all errors at once in one format."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 
 SPECIFICATION = "The specification"
-#: No file that people write is longer.
-_LONGEST_BYTES = 1024 * 1024
+#: Maximum size of a file; hand-written files are smaller.
+_MAX_BYTES = 1024 * 1024
 _UNFIT = "expected numbers of fewer digits, lists nested less deep, texts of valid characters"
-#: What a value was expected to be, by what pydantic calls it.
+#: Expected types in our wording, by pydantic's wording.
 _KINDS = {
     "a valid string": "a text",
     "a valid number": "a number",
@@ -41,24 +41,24 @@ _BOUNDS = {
     "less than or equal to": "a number of at most",
     "greater than": "a number greater than",
 }
-_LONGEST_VALUE = 80
-_NO_SUCH_KEY = ("unexpected_keyword_argument", "extra_forbidden")
+_MAX_VALUE_LENGTH = 80
+_UNKNOWN_KEY = ("unexpected_keyword_argument", "extra_forbidden")
 
 
 class Mistakes(ValueError):
-    """What is wrong with a table, sentence by sentence, each with its key and what was expected.
+    """The errors of a table, one sentence each, with the key and what was expected.
 
-    Any other ValueError of a table says only what was expected, as ``a logo of at most 64 bytes``.
+    Any other ValueError of a table states only what was expected: ``a logo of at most 64 bytes``.
     """
 
     def __init__(self, *sentences: str) -> None:
-        """Keep the sentences, each beginning with a key of the table."""
+        """Store the sentences; each starts with a key of the table."""
         super().__init__("; ".join(sentences))
         self.sentences = sentences
 
 
 def read_file(path: Path, kind: type[Kind], what: str = SPECIFICATION, *, remedy: str = SpecError.hint) -> Kind:
-    """Return a TOML file as a ``kind``; raises SpecError that calls it ``what``, with every mistake."""
+    """Return a TOML file as a ``kind``; raises SpecError, with all errors, that calls the file ``what``."""
     value, mistakes = validate(kind, read_toml(path, what, remedy=remedy))
     if value is None:
         raise spec_error(str(path), mistakes, what, remedy=remedy)
@@ -66,9 +66,9 @@ def read_file(path: Path, kind: type[Kind], what: str = SPECIFICATION, *, remedy
 
 
 def read_toml(path: Path, what: str = SPECIFICATION, *, remedy: str = SpecError.hint) -> dict[str, Any]:
-    """Return the content of a TOML file; raises SpecError that calls it ``what``."""
+    """Return the content of a TOML file; raises SpecError that calls the file ``what``."""
     try:
-        return tomllib.loads(read_regular(path, _LONGEST_BYTES).decode("utf-8"))
+        return tomllib.loads(read_regular(path, _MAX_BYTES).decode("utf-8"))
     except FileNotFoundError:
         raise spec_error(str(path), ["no such file"], what, remedy=remedy) from None
     except OSError as error:
@@ -78,41 +78,41 @@ def read_toml(path: Path, what: str = SPECIFICATION, *, remedy: str = SpecError.
 
 
 def validate(kind: type[Kind], plain: Mapping[str, Any]) -> tuple[Kind | None, list[str]]:
-    """Return the value that a file's content is, or None and every mistake in it."""
+    """Return the validated content of a file, or None and all errors in it."""
     from pydantic import ValidationError
 
     try:
         text = json.dumps(plain, ensure_ascii=False, default=lambda date: [str(date)])
         return _adapter(kind).validate_json(text, strict=True), []  # type: ignore[arg-type]  # a class is hashable
     except ValidationError as error:
-        found = error.errors()
+        details = error.errors()
     except (ValueError, RecursionError):
         return None, [_UNFIT]
-    told = [sentence for detail in found if not _follows(detail) for sentence in _sentences(detail, kind)]
-    unknown = [detail["loc"] for detail in found if detail["type"] in _NO_SUCH_KEY]
-    rest = json.loads(text)
-    if _removed(rest, unknown):  # what else is wrong may only be seen without them
-        told += validate(kind, rest)[1]
-    return None, list(dict.fromkeys(told))
+    sentences = [sentence for detail in details if not _follows(detail) for sentence in _sentences(detail, kind)]
+    unknown = [detail["loc"] for detail in details if detail["type"] in _UNKNOWN_KEY]
+    remaining = json.loads(text)
+    if _remove(remaining, unknown):  # unknown keys can hide other errors
+        sentences += validate(kind, remaining)[1]
+    return None, list(dict.fromkeys(sentences))
 
 
-def _removed(table: Any, places: Sequence[tuple[str | int, ...]]) -> bool:
-    """Remove what stands at these places, and tell whether anything did: some have names that are pydantic's own."""
-    found = False
-    for *above, key in places:
+def _remove(table: Any, locations: Sequence[tuple[str | int, ...]]) -> bool:
+    """Remove the entries at these locations; return whether any existed, because some locations are pydantic's own."""
+    removed = False
+    for *parents, key in locations:
         inner = table
         with suppress(KeyError, IndexError, TypeError):
-            for part in above:
+            for part in parents:
                 inner = inner[part]
             del inner[key]
-            found = True
-    return found
+            removed = True
+    return removed
 
 
 def spec_error(
     path: str, mistakes: Sequence[str], what: str = SPECIFICATION, *, remedy: str = SpecError.hint
 ) -> SpecError:
-    """Return the error that tells all mistakes of a file, which is called ``what``."""
+    """Return the error that lists all mistakes of a file, which it calls ``what``."""
     return SpecError(
         what=what,
         path=path,
@@ -135,21 +135,21 @@ def _follows(detail: ErrorDetails) -> bool:
 
 
 def _sentences(detail: ErrorDetails, kind: type) -> Iterator[str]:
-    """Give what pydantic found as sentences: key, value, what was expected."""
-    found = detail.get("ctx", {}).get("error")
-    if isinstance(found, Mistakes):
-        yield from (f"{_key(detail['loc'])}.{sentence}".removeprefix(".") for sentence in found.sentences)
+    """Yield an error of pydantic as sentences: key, value, what was expected."""
+    error = detail.get("ctx", {}).get("error")
+    if isinstance(error, Mistakes):
+        yield from (f"{_key(detail['loc'])}.{sentence}".removeprefix(".") for sentence in error.sentences)
     else:
         yield _sentence(detail, kind)
 
 
 def _key(place: Sequence[str | int]) -> str:
-    """Return where something stands, ``limit 1.minimum``: entries of a list are counted from 1."""
+    """Return the path of an entry, ``limit 1.minimum``; entries of a list are numbered from 1."""
     return "".join(f" {part + 1}" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
 
 
 def _keys(kind: type, table: Sequence[str | int]) -> Iterator[str]:
-    """Yield the keys of the table that stands at a place of a ``kind``, as far as its types tell."""
+    """Yield the keys of the table at a path in a ``kind``, if its types declare them."""
     kinds = list(_dataclasses(kind))
     for part in table:
         if isinstance(part, str):
@@ -158,7 +158,7 @@ def _keys(kind: type, table: Sequence[str | int]) -> Iterator[str]:
 
 
 def _dataclasses(kind: Any) -> Iterator[type[DataclassInstance]]:
-    """Yield the dataclass that a type is, or those that it has entries of."""
+    """Yield the type if it is a dataclass, and the dataclasses among its type arguments."""
     if is_dataclass(kind) and isinstance(kind, type):
         yield kind
     for each in get_args(kind):
@@ -172,17 +172,17 @@ def _sentence(detail: ErrorDetails, kind: type) -> str:
         return _UNFIT
     if detail["type"] == "missing":
         return f"{key}: expected this key"
-    if detail["type"] in _NO_SUCH_KEY:
+    if detail["type"] in _UNKNOWN_KEY:
         return f"{key}: expected no such key; {suggestion(str(place[-1]), _keys(kind, place[:-1]))}".rstrip("; ")
     if detail["type"] == "too_short":
         return f"{key}: expected at least one entry"
     if detail["type"] == "too_long":
         return f"{key}: expected at most {detail['ctx']['max_length']} entries"
     if detail["type"] in ("string_too_short", "string_too_long", "predicate_failed"):
-        return f"{key}: {detail['input'][:_LONGEST_VALUE]!r}: expected a short line of printable letters"
+        return f"{key}: {detail['input'][:_MAX_VALUE_LENGTH]!r}: expected a short line of printable letters"
     message = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ").partition(", got ")[0]
     for bound, words in _BOUNDS.items():
         message = message.replace(bound, words)
     wanted = _KINDS.get(message, message)
-    shown = "" if isinstance(detail["input"], dict) else f" {repr(detail['input'])[:_LONGEST_VALUE]}:"
+    shown = "" if isinstance(detail["input"], dict) else f" {repr(detail['input'])[:_MAX_VALUE_LENGTH]}:"
     return f"{key}:{shown} expected {wanted}".removeprefix(":").strip()

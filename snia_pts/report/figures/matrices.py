@@ -39,7 +39,7 @@ Marked = frozenset[tuple[int, int]]
 Reduction = Callable[[Sequence[Measurement]], float]
 
 WEIGHTED = "Average response time (ms), weighted by I/O count"
-WEIGHTED_ART = "ART, I/O-weighted (ms)"
+WEIGHTED_ART = "ART, weighted by I/O (ms)"
 MAXIMUM_RESPONSE = Metric(
     label="Maximum response time", unit="ms", read=lambda measured: measured.maximum_response_us / 1000
 )

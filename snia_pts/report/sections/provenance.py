@@ -161,7 +161,7 @@ def _gaps(gaps: Sequence[Gap]) -> str:
     if not gaps:
         return NOT_APPLICABLE
     return (
-        f"{_median_and_worst([gap.idle_ms for gap in gaps])}; the suite's own share: "
+        f"at most {_median_and_worst([gap.idle_ms for gap in gaps])}; the suite's own share: "
         f"{_median_and_worst([gap.suite_us / 1000 for gap in gaps])} (over {thousands(len(gaps), 0)} points)"
     )
 
@@ -169,7 +169,7 @@ def _gaps(gaps: Sequence[Gap]) -> str:
 def _idles(gaps: Sequence[Gap]) -> str:
     seconds = [gap.idle_ms / 1000 for gap in gaps]
     middle, worst = statistics.median(seconds), max(seconds)
-    return f"{thousands(len(gaps), 0)} times: {middle:.3f} s without host I/O median, {worst:.3f} s longest"
+    return f"{thousands(len(gaps), 0)} times: at most {middle:.3f} s without host I/O median, {worst:.3f} s longest"
 
 
 def _starts(lines: Sequence[TimeLine]) -> Iterator[str]:

@@ -204,7 +204,7 @@ def _course(result: TestResult) -> Table:
         ("Duration", UNKNOWN if seconds is None else f"{duration(seconds)}{' (virtual)' * dut.simulated}"),
         *((("Interrupted", f"{stops}, {duration(idle)} of the duration"),) if result.interruptions else ()),
         (
-            "Data written (TGBW)",
+            "Data written, whole run",
             _amount(result, result.written_bytes, f", {fills} x user capacity{_set_aside(result)}"),
         ),
         ("Data read", _amount(result, result.read_bytes)),

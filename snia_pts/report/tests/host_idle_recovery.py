@@ -233,8 +233,8 @@ def state_table(result: TestResult, shown: Sequence[State]) -> Table:
     c = [[each.value for each in recovery.iops_means(state.c, sample_seconds)] if state.c else [] for state in shown]
     figures: tuple[tuple[str, Sequence[str]], ...] = (
         ("Idle asked (s)", [f"{state.idle_seconds:g}" for state in shown]),
-        ("Idle, median (s)", aligned([statistics.median(each) if each else None for each in idle], digits=4)),
-        ("Idle, longest (s)", aligned([max(each, default=None) for each in idle], digits=4)),
+        ("Idle at most, median (s)", aligned([statistics.median(each) if each else None for each in idle], digits=4)),
+        ("Idle at most, longest (s)", aligned([max(each, default=None) for each in idle], digits=4)),
         ("Duty cycle (%)", [_duty(state, each) for state, each in zip(shown, idle, strict=True)]),
         ("IOPS, Access A", aligned(means)),
         (f"% of {unsteady}baseline", [thousands(100 * each / base, 1) if base else NOT_APPLICABLE for each in means]),
@@ -284,8 +284,9 @@ def _note(result: TestResult) -> Prose:
     dwell = f"{duration(rule.dwell_seconds)} (of a short Access C the last {rule.dwell_percent:g} %)"
     return Prose(
         text=f"Baseline: {value}. Access A: all its I/Os by all its I/O time, without idle times. Duty cycle: measured "
-        f"I/O time by I/O time and idle time. Idle: time without host I/O. Back to baseline: from the start of Access "
-        f"C to the first mean over {sample} (the samples of the preconditioning) from which on all are within "
-        f"{rule.tolerance_percent:g} % of the baseline, for {dwell} at least; the steady state rule takes values so "
-        "far to either side of their average for the same (definition 2.1.24). The standard itself does not define it."
+        f"I/O time by I/O time and idle time. Idle: time without host I/O, an upper bound. Back to baseline: from the "
+        f"start of Access C to the first mean over {sample} (the samples of the preconditioning) from which on all are "
+        f"within {rule.tolerance_percent:g} % of the baseline, for {dwell} at least; the steady state rule takes "
+        "values so far to either side of their average for the same (definition 2.1.24). The standard itself does not "
+        "define it."
     )

@@ -124,7 +124,7 @@ def _went_on(result: TestResult) -> str:
 def _course(result: TestResult, line: TimeLine) -> Table:
     spec, written, least = _spec(result), line.written_bytes, "at least " if _went_on(result) else ""
     pauses = [gap.idle_ms for gap in result.gaps[: max(0, line.engine_starts - 1)]]
-    longest = f"; longest time without host I/O between: {max(pauses):.0f} ms" if pauses else ""
+    longest = f"; longest time without host I/O between: at most {max(pauses):.0f} ms" if pauses else ""
     rows = (
         ("Stimulus", f"{line.stimulus.label} ({spec.pattern.name}), {line.stimulus.demand.label}"),
         *alignment(line.stimulus),
