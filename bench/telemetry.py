@@ -75,7 +75,9 @@ def stretch(device: str, evidence: Path, seconds: float, observer: Observer) -> 
         seconds=seconds,
     )
     marks: list[tuple[float, float]] = []
-    for outcome in engine.measure_continuous(ContinuousStimulus(phase="stimulus", stimulus=stimulus, sample_seconds=1.0)):
+    for outcome in engine.measure_continuous(
+        ContinuousStimulus(phase="stimulus", stimulus=stimulus, sample_seconds=1.0)
+    ):
         if isinstance(outcome, Measurement):
             (began, used), (ended, used_at_last) = marks[0], marks[-1]
             percent = 100 * (used_at_last - used) / (ended - began)

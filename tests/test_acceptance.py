@@ -61,7 +61,9 @@ def test_fio_was_there_as_long_as_it_tells(runtime: int, believed: bool) -> None
     if believed:
         assert accepted(document=document)[1].runtime_ms == runtime
         return
-    with pytest.raises(fio.AnswerRejected, match=r"reports 0\.111 s of I/O, but its process ran for only 0\.1 s") as refused:
+    with pytest.raises(
+        fio.AnswerRejected, match=r"reports 0\.111 s of I/O, but its process ran for only 0\.1 s"
+    ) as refused:
         accepted(document=document)
     assert refused.value.blame == "host"
 

@@ -795,7 +795,7 @@ def refused(laboratory: FioEngine, asked: Stimulus) -> fio.AnswerRejected:
 
 
 @pytest.mark.parametrize(
-    ("number", "reason"), [(signal.SIGTERM, "stopped from outside"), (signal.SIGKILL, "left no result")]
+    ("number", "reason"), [(signal.SIGTERM, "stopped fio with a signal"), (signal.SIGKILL, "wrote no result")]
 )
 def test_a_fio_ended_from_outside_is_refused(
     tmp_path: Path, evidence: Path, number: signal.Signals, reason: str
@@ -822,7 +822,9 @@ def test_a_fio_stopped_from_outside_is_refused(
     tmp_path: Path, evidence: Path, pause: float, sample_seconds: float | None
 ) -> None:
     """Whoever holds fio for a moment, or for good, gets no point out of it; neither does a stretch go on after it."""
-    outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure_continuous(stretch(stimulus(seconds=20.0), sample_seconds))
+    outcomes = engine(sparse(tmp_path / "x.img"), evidence).measure_continuous(
+        stretch(stimulus(seconds=20.0), sample_seconds)
+    )
     held = threading.Thread(target=hold_for, args=(evidence, pause))
     held.start()
     began = time.monotonic()

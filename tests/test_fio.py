@@ -657,7 +657,7 @@ def test_the_bytes_of_a_mix_lie_between_its_sizes(total: int, believed: bool) ->
         (2002, 100, ""),
         (1999, 95, ""),
         (1999, 93, f"0.093 s, expected 0.1 s, and transferred {exact_capacity(8187904)} of {exact_capacity(8192000)}"),
-        (2003, 40, f"beyond the limit of {exact_capacity(8192000)}"),
+        (2003, 40, f"more than the limit of {exact_capacity(8192000)}"),
         (1999, 121_000, "stalled"),
     ],
 )

@@ -16,7 +16,7 @@ from snia_pts.errors import SniaPtsError, TargetBusy, TargetMissing, TargetNotOu
 from snia_pts.lab import inventory, purge
 from snia_pts.lab.device import guard
 from snia_pts.lab.device.usage import read_usage
-from snia_pts.lab.inventory import PcieLink, ListedDevice, read_inventory
+from snia_pts.lab.inventory import ListedDevice, PcieLink, read_inventory
 from tests.drives import MIB, make_ext4, need_root, zfs_marks
 from tests.hosts import FakeHost
 

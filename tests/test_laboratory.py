@@ -19,7 +19,7 @@ from snia_pts.lab.host.configurator import HostConfigurator
 from snia_pts.lab.laboratory import Laboratory, target_deviations
 from snia_pts.lab.process import program as process
 from snia_pts.lab.purge import METHODS, Method, PurgeCapability, Purger
-from snia_pts.lab.purge.method import anything
+from snia_pts.lab.purge.method import any_device
 from snia_pts.lab.settings.write_cache import WriteCache
 from snia_pts.model.attempt import RejectedAttempt
 from snia_pts.model.measurement import IdleOutcome, Measurement, PurgeOutcome, Sample
@@ -393,7 +393,7 @@ def test_a_purge_is_not_begun_on_something_else(target: Target, tmp_path: Path) 
 def test_a_failed_purge_stays_one(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The purge's own failure goes on upwards as it is."""
     lie = Method(
-        name="lie", title="lie", standard=True, fits=anything, ask=lambda tools: PurgeCapability(command=("true",))
+        name="lie", title="lie", standard=True, fits=any_device, ask=lambda tools: PurgeCapability(command=("true",))
     )
     monkeypatch.setitem(METHODS, "lie", lie)
     with pytest.raises(PurgeFailed, match="lie"):
@@ -407,7 +407,7 @@ def test_evidence_that_cannot_be_written_is_the_hosts_failure(target: Target, tm
     outcomes = laboratory(target, engine, tmp_path).perform(ROUND)
     next(outcomes)
     (tmp_path / "evidence").rename(tmp_path / "away")
-    with pytest.raises(HostFailed, match=r"Round 3 \(RND (8|16) KiB 0/100\): .*(No such file|left no result)"):
+    with pytest.raises(HostFailed, match=r"Round 3 \(RND (8|16) KiB 0/100\): .*(No such file|wrote no result)"):
         list(outcomes)
 
 

@@ -22,7 +22,7 @@ from snia_pts.procedures.estimator import Assumptions, PurgeKind, plan
 from snia_pts.runner.setup import TestEstimate
 from snia_pts.spec import Axis, Spec
 from snia_pts.spec.limits import Limit
-from snia_pts.spec.profile_reader import read_profile, builtin_profiles
+from snia_pts.spec.profile_reader import builtin_profiles, read_profile
 from tests import profiles
 from tests.drives import MIB, filled, loop_device, make_ext4, mounted, need_program, need_root
 from tests.strategies import TESTS, dut, spec_of

@@ -23,7 +23,7 @@ from snia_pts.record.replay import assess
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.result import TestResult
 from snia_pts.spec import ProfileSpec
-from snia_pts.spec.profile_reader import profile_path, read_profile, builtin_profiles
+from snia_pts.spec.profile_reader import builtin_profiles, profile_path, read_profile
 from tests.drives import content, filled, loop_device, make_ext4, mounted, need_root
 
 QUIET = ("--to", "none", "--progress", "none")

@@ -202,7 +202,7 @@ def test_an_answer_that_is_not_accepted_is_a_difference(runs: Path, tmp_path: Pa
     assert digest not in journal
 
     (difference,) = check_evidence(folder, assess(folder)).differences
-    assert "cannot read its evidence again: fio's answer contradicts itself" in difference
+    assert "cannot read its evidence again: fio's answer is inconsistent" in difference
 
 
 def measured(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -237,7 +237,9 @@ def test_the_answers_of_two_points_are_not_exchanged(suffixes: tuple[str, ...], 
         (folder.evidence / name).write_bytes(content)
 
     found = check_evidence(folder, assess(folder)).differences
-    sentence = "answer is that of another job: expected randseed=" if len(suffixes) == 1 else "does not have the seed of"
+    sentence = (
+        "answer is that of another job: expected randseed=" if len(suffixes) == 1 else "does not have the seed of"
+    )
     assert len(found) == 2
     assert all(sentence in difference for difference in found)
 

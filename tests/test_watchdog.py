@@ -341,5 +341,7 @@ def test_a_wall_clock_that_was_set_is_a_warning(seconds: float, told: str) -> No
     found = replace(result, loops=(replace(loop, rounds=rounds),))
 
     expected = [f"the wall clock was set {told} at about {first.timing.started}: "] if told else []
-    assert [warning.detail[: len(expected[0])] for warning in run_warnings(found) if warning.what == "clock"] == expected
+    assert [
+        warning.detail[: len(expected[0])] for warning in run_warnings(found) if warning.what == "clock"
+    ] == expected
     assert (found.verdict, found.deviations) == (result.verdict, result.deviations)

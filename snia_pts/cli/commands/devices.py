@@ -11,7 +11,7 @@ from dataclasses import asdict
 from textwrap import TextWrapper, wrap
 
 from ...errors import SniaPtsError, TargetNotOurs
-from ...lab.inventory import PcieLink, ListedDevice, read_inventory
+from ...lab.inventory import ListedDevice, PcieLink, read_inventory
 from ...text import printable
 from ...units import capacity, counted
 

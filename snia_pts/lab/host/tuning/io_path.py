@@ -46,7 +46,9 @@ def _node(block: Path, root: Path, allowed: frozenset[int]) -> Finding:
     where = f"drive at node {node} of {nodes}"
     if allowed <= near:
         return finding("memory nodes", f"{where}, fio beside it", "good", reason, recommended="fio beside the drive")
-    return finding("memory nodes", f"{where}, fio anywhere", "affects results", reason, recommended="fio beside the drive")
+    return finding(
+        "memory nodes", f"{where}, fio anywhere", "affects results", reason, recommended="fio beside the drive"
+    )
 
 
 def _interrupts(block: Path, root: Path) -> Finding:
@@ -115,6 +117,8 @@ def depth(block: Path) -> Iterator[Finding]:
         return
     if commands < 2:
         reason = "the drive is given one command at a time (NCQ is off): queue depths beyond 1 mean nothing"
-        yield finding("commands at a time", str(commands), "affects results", reason, recommended="as many as the drive takes")
+        yield finding(
+            "commands at a time", str(commands), "affects results", reason, recommended="as many as the drive takes"
+        )
         return
     yield finding("commands at a time", str(commands), "good", "the drive takes no more; the rest waits in the host")

@@ -48,7 +48,12 @@ def _policies(root: Path, kind: str, name: str, reason: str) -> Finding:
     fast = all(value == "performance" for value in found.values())
     wanted = (DesiredSetting(kind=kind, place=place, value="performance") for place in sorted(found))
     return finding(
-        kind, counted(found.values()), "good" if fast else "affects results", reason, recommended="performance", wanted=wanted
+        kind,
+        counted(found.values()),
+        "good" if fast else "affects results",
+        reason,
+        recommended="performance",
+        wanted=wanted,
     )
 
 
