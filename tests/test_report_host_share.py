@@ -111,15 +111,15 @@ def test_the_provenance_tells_the_ceiling_of_the_host() -> None:
     found = tables(host_limited("iops", lambda asked: asked.total_oio >= 1 and asked.largest_block_bytes == 4096))
     judged = {row[0]: row[1] for row in found["Host or drive?"].rows}
 
-    assert judged["Points judged"] == "56 points: 7 set by the host, 49 not set by the host, 0 cannot be told"
-    assert judged["Signs of the host"] == "the engine used the available CPU time (35 measurements)"
-    assert [row[0] for row in found["Ceiling of the host, without a drive"].rows][:2] == [
+    assert judged["Points judged"] == "56 points: 7 host-limited, 49 not host-limited, 0 undetermined"
+    assert judged["Reasons: host-limited"] == "the engine used the available CPU time (35 measurements)"
+    assert [row[0] for row in found["Host ceiling (null device)"].rows][:2] == [
         "RND reads, any size",
         "RND writes, 1024 KiB",
     ]
     bare = {row[0]: row[1] for row in tables(samples.result_of("iops"))["Host or drive?"].rows}
-    assert bare["Ceiling of the host"].startswith("not calibrated")
-    assert bare["Why it cannot be told"] == "the CPU time of the engine is unknown (280 measurements)"
+    assert bare["Host ceiling"].startswith("not calibrated")
+    assert bare["Reasons: undetermined"] == "the CPU time of the engine is unknown (280 measurements)"
     simulated = samples.result_of("iops", device=samples.dut(kind="simulated"))
     assert "Host or drive?" not in tables(simulated)
     assert all(warning.what != "host-limited" for warning in run_warnings(simulated))

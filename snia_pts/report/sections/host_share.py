@@ -1,4 +1,4 @@
-"""The report's tables about host or drive: how many points the host set, and what it can do on a null target."""
+"""Tables on host or drive: how many points the host limited, and the null-device ceiling of the host."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..tables import NOT_APPLICABLE, Column, Table, facts, thousands
 
 
 def host_tables(result: TestResult) -> Iterator[Table]:
-    """Give what tells whose numbers the points are; nothing of a simulated drive, or of what another tool measured."""
+    """Yield the tables on host limits; none for a simulated drive or an imported run."""
     if result.facts.dut.simulated or result.facts.imported:
         return
     ceilings, cpus = result.facts.ceilings, result.facts.platform.cpus
-    rows = [("Points judged", _judged(result)), *_reasons(result)]
+    rows = [("Points judged", _verdict_counts(result)), *_reasons(result)]
     if not ceilings:
         rows.append(
             (
-                "Ceiling of the host",
-                "not calibrated: the test is too short for it, or fio was not believed on the null target",
+                "Host ceiling",
+                "not calibrated: the test is too short, or the null-device calibration was rejected",
             )
         )
     yield facts(rows, title="Host or drive?")
@@ -30,7 +30,7 @@ def host_tables(result: TestResult) -> Iterator[Table]:
 
 
 def _verdicts(result: TestResult) -> Iterator[bool | None]:
-    """Give the verdicts on the points of all windows, and on the continuous stimuli."""
+    """Yield a verdict (True: host-limited) for each point of the windows and each continuous stimulus."""
     for loop in result.loops:
         yield from result.host_limited_points(loop).values()
     for line in result.separate_lines:
@@ -38,62 +38,63 @@ def _verdicts(result: TestResult) -> Iterator[bool | None]:
             yield result.host_limited(line.measurements)
 
 
-def _judged(result: TestResult) -> str:
-    found = Counter(_verdicts(result))
-    if not found.total():
+def _verdict_counts(result: TestResult) -> str:
+    counts = Counter(_verdicts(result))
+    if not counts.total():
         return NOT_APPLICABLE
-    words = ((True, "set by the host"), (False, "not set by the host"), (None, "cannot be told"))
-    return f"{counted(found.total(), 'point')}: {', '.join(f'{found[each]} {word}' for each, word in words)}"
+    labels = ((True, "host-limited"), (False, "not host-limited"), (None, "undetermined"))
+    return f"{counted(counts.total(), 'point')}: {', '.join(f'{counts[verdict]} {label}' for verdict, label in labels)}"
 
 
 def _reasons(result: TestResult) -> Iterator[tuple[str, str]]:
-    """Give why the measurements that do not speak for the drive do not, the most frequent reasons first."""
-    found: dict[bool | None, Counter[str]] = {True: Counter(), None: Counter()}
+    """Yield the reasons why measurements are host-limited or undetermined, the most frequent first."""
+    counts: dict[bool | None, Counter[str]] = {True: Counter(), None: Counter()}
     for loop in result.loops:
-        for each in (each for measured in result.evaluated_rounds(loop) for each in measured.measurements):
-            share = result.host_share(each)
-            if share is not None and share.limited in found:
-                found[share.limited].update(share.reasons)
-    for verdict, name in ((True, "Signs of the host"), (None, "Why it cannot be told")):
-        why = (f"{reason} ({counted(count, 'measurement')})" for reason, count in found[verdict].most_common())
-        if told := "; ".join(why):
-            yield name, told
+        for measured_round in result.evaluated_rounds(loop):
+            for measurement in measured_round.measurements:
+                share = result.host_share(measurement)
+                if share is not None and share.limited in counts:
+                    counts[share.limited].update(share.reasons)
+    for verdict, label in ((True, "Reasons: host-limited"), (None, "Reasons: undetermined")):
+        reasons = (f"{reason} ({counted(count, 'measurement')})" for reason, count in counts[verdict].most_common())
+        if text := "; ".join(reasons):
+            yield label, text
 
 
 def _ceilings(ceilings: Sequence[Ceiling], cpus: int) -> Table:
-    """Return what was calibrated; a shape of many demands is one row, from the least to the most."""
+    """Return the calibrated ceilings: one row per kind of I/O, with the range of its demands."""
     grouped: dict[tuple[str, str], list[Ceiling]] = {}
-    for each in ceilings:
-        grouped.setdefault(_named(each.shape), []).append(each)
+    for ceiling in ceilings:
+        grouped.setdefault(_shape_label(ceiling.shape), []).append(ceiling)
     columns = (
-        Column(heading="Null target", width=28),
+        Column(heading="Null device", width=28),
         Column(heading="TC/QD", width=20),
-        Column(heading="Engine's CPU time for an I/O (us)", align="right", width=26),
-        Column(heading=f"IOPS of this host ({counted(cpus, 'CPU')})", align="right", width=26),
+        Column(heading="Engine CPU time per I/O (us)", align="right", width=26),
+        Column(heading=f"Host IOPS ({counted(cpus, 'CPU')})", align="right", width=26),
     )
     rows = tuple(
         (
             f"{name} {size}".strip(),
-            _span(sorted({(each.shape.thread_count, each.shape.queue_depth) for each in group})),
-            _range([each.cost_us for each in group], 2),
-            _range([each.max_iops(cpus) for each in group], 0),
+            _demand_range(sorted({(ceiling.shape.thread_count, ceiling.shape.queue_depth) for ceiling in group})),
+            _range([ceiling.cost_us for ceiling in group], 2),
+            _range([ceiling.max_iops(cpus) for ceiling in group], 0),
         )
         for (name, size), group in grouped.items()
     )
-    return Table(kind="numbers", columns=columns, rows=rows, title="Ceiling of the host, without a drive")
+    return Table(kind="numbers", columns=columns, rows=rows, title="Host ceiling (null device)")
 
 
-def _named(shape: Shape) -> tuple[str, str]:
+def _shape_label(shape: Shape) -> tuple[str, str]:
     sizes = shape.block_size_bytes
     if sizes is None:
         return f"{shape.access} reads, any size", ""
     return f"{shape.access} writes,", block_size(sizes) if isinstance(sizes, int) else "composite"
 
 
-def _span(demands: Sequence[tuple[int, int]]) -> str:
+def _demand_range(demands: Sequence[tuple[int, int]]) -> str:
     first, last = demands[0], demands[-1]
     return " - ".join(dict.fromkeys(f"T{threads}Q{depth}" for threads, depth in (first, last)))
 
 
 def _range(values: Sequence[float], decimals: int) -> str:
-    return " - ".join(dict.fromkeys(thousands(each, decimals) for each in (min(values), max(values))))
+    return " - ".join(dict.fromkeys(thousands(value, decimals) for value in (min(values), max(values))))
