@@ -311,9 +311,10 @@ def saturation_end(result: TestResult, spec: WriteSaturationSpec) -> str:
         return "end not stated in its file" if result.facts.imported else "not ended"
     requested, line = spec.saturation.capacities, result.time_line("stimulus")
     written = result.facts.dut.fills(line.written_bytes) if line else 0.0  # A mix writes slightly less.
+    amount = f"{requested:g}" if written >= requested else f"{written:.4f} of {requested:g}"
     return {
         "steady state": "steady state",
-        "written": f"{f'{requested:g}' if written >= requested else f'{written:.4f} of {requested:g}'} x user capacity written",
+        "written": f"{amount} x user capacity written",
         "time": f"{duration(spec.saturation.seconds)} elapsed",
     }[result.conclusion.reason]
 
