@@ -1,6 +1,7 @@
 """The runner: journals each answer before the next question, and keeps what was measured whatever stops it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 

@@ -41,7 +41,11 @@ def test_the_ends_tell_what_the_whole_journal_does(
         assert told.torn == resume_plan.torn
         assert told.end is None
         if told.step is not None and not told.step_complete:
-            assert (told.step, told.outcome_count, told.position) == (resume_plan.current_step, resume_plan.outcome_count, resume_plan.position)
+            assert (told.step, told.outcome_count, told.position) == (
+                resume_plan.current_step,
+                resume_plan.outcome_count,
+                resume_plan.position,
+            )
         elif told.step is not None:
             assert resume_plan.current_step is None or resume_plan.outcome_count == 0
 
