@@ -16,10 +16,10 @@ from .kinds import (
     TestSpec,
     ThroughputSpec,
     WriteSaturationSpec,
+    host_setting_names,
     loop_rule,
     max_rounds,
     settling_rule,
-    host_setting_names,
 )
 from .profile import HOST_SETTINGS, WHOLE, Axis, ProfileSpec, Scalar, Workload
 from .sections import (
@@ -100,8 +100,8 @@ __all__ = [
     "Workload",
     "WriteSaturationSpec",
     "default_of",
+    "host_setting_names",
     "loop_rule",
     "max_rounds",
     "settling_rule",
-    "host_setting_names",
 ]

@@ -23,7 +23,7 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryRule:
-    """Values have recovered when they are within the tolerance of their reference until the end, at least for the dwell.
+    """Values have recovered if they are within the tolerance of the reference until the end, at least for the dwell.
 
     The dwell is ``dwell_seconds``, but at most ``dwell_percent`` of the measured time.
     """

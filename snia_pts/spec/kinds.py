@@ -16,10 +16,10 @@ from .sections import (
     Choice,
     Conditioning,
     DemandConditioning,
-    HasDemand,
     DemandLoop,
     DemandPreconditioning,
     DemandSetup,
+    HasDemand,
     Line,
     Name,
     OperatingPoints,
@@ -76,7 +76,7 @@ class RoundsSpec(TestSpec):
 
     @property
     def wipc_demand(self) -> HasDemand:
-        """Thread Count and Queue Depth of the preconditioning: those of the test, unless the preconditioning has its own."""
+        """Thread Count and Queue Depth of the preconditioning: the test's, unless WIPC has its own."""
         return self.setup
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Limits that a buyer or a datasheet sets for the results of a test, read from a file; all errors are reported at once."""
+"""Limits for the results of a test, from a buyer or a datasheet: reads a file and reports all errors at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Le, MinLen
 
 from ..errors import SpecError
-from .toml_file import Mistakes, spec_error, read_file
+from .toml_file import Mistakes, read_file, spec_error
 
 _WHAT = "The file of limits"
 _REMEDY = "Correct the file; docs/usage.rst shows one."

@@ -14,7 +14,7 @@ from . import WHOLE, Deviation, ProfileSpec, Scalar, Workload
 from .limits import duplicate_bounds
 from .profile import AXIS
 from .reader import SPECS, Specification, format_value
-from .toml_file import validate, spec_error, read_toml
+from .toml_file import read_toml, spec_error, validate
 
 Number = TypeVar("Number", int, float)
 PROFILES = SPECS / "profiles"

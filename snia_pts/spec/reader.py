@@ -18,7 +18,7 @@ from ..files import data_folder
 from ..text import suggestion
 from . import SPEC_TYPES, Deviation, OperatorSetting, ProfileSpec, Spec, TestClass, TestSpec
 from .definitions import Definitions
-from .toml_file import validate, spec_error, read_toml
+from .toml_file import read_toml, spec_error, validate
 
 SPECS = data_folder("specs")
 #: What the last word of a key says of its number.

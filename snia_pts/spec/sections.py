@@ -282,7 +282,7 @@ class ResponseHistogram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saturation:
-    """When write saturation ends: after ``capacities`` were written, after ``seconds``, or earlier if ``until_steady``."""
+    """When write saturation ends: after ``capacities`` or ``seconds``, or earlier if ``until_steady``."""
 
     __pydantic_config__ = STRICT
     capacities: Annotated[float, Gt(0), Le(1024)]
