@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from snia_pts.analysis.operating_points import (
     DemandMean,
     OperatingPoint,
-    exceeds_art_limit,
     alternative_points,
     demand_means,
+    exceeds_art_limit,
     operating_points,
 )
 from snia_pts.model.measurement import MeasuredRound, Measurement

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from snia_pts.analysis.disturbances import disturbances, foreign_bytes, long_idle_times, engine_deviations
+from snia_pts.analysis.disturbances import disturbances, engine_deviations, foreign_bytes, long_idle_times
 from snia_pts.model.measurement import Measurement
 from snia_pts.results.result import Gap, RunWarning
 from snia_pts.results.warnings import run_warnings
@@ -128,7 +128,9 @@ def test_idle_times_that_were_not_as_asked_are_a_warning_of_the_result() -> None
     measured = (2001.0, 7481.0, 12_000.0)
     gaps = [Gap(part="Wait State 1", requested_seconds=2.0, idle_ms=each, suite_us=1.0) for each in measured]
     between = Gap(part="Wait State 1", requested_seconds=None, idle_ms=2999.0, suite_us=1.0)
-    (told,) = (each for each in run_warnings(replace(result, gaps=(*gaps, between))) if each not in run_warnings(result))
+    (told,) = (
+        each for each in run_warnings(replace(result, gaps=(*gaps, between))) if each not in run_warnings(result)
+    )
 
     assert told.what == "idle time"
     assert "2 of 3 idle times exceeded the requested time by more than 10 % and 1 s" in told.detail

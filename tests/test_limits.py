@@ -88,7 +88,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
             FILE + FILE.partition("format = 1")[2],
             [
                 "has 2 mistakes",
-                f"limit 3.minimum: expected none, as limit 1 has that of 'iops at {AT}'",
+                f"limit 3.minimum: expected no second minimum of 'iops at {AT}'",
                 "limit 4.maximum",
             ],
         ),

@@ -269,7 +269,7 @@ def test_an_amount_of_ios_has_no_end_in_time() -> None:
 def test_a_bad_speed_is_none() -> None:
     """No device is at least faster than at most, or does nothing."""
     for least in (0.0, 501.0):
-        with pytest.raises(ValueError, match="least speed"):
+        with pytest.raises(ValueError, match="minimum speed"):
             AssumedSpeed(read=600, write=500, minimum_write=least, source="")
 
 

@@ -15,8 +15,8 @@ from snia_pts.lab import fio
 from snia_pts.model.steps import SAME_OFFSETS
 from snia_pts.procedures.profile import points
 from snia_pts.spec import ProfileSpec
-from snia_pts.spec.fio_options import ALLOWED, ENGINES, rejection_reason, fio_value
-from snia_pts.spec.profile_reader import Changes, parse_axis, profile_path, read_profile, builtin_profiles
+from snia_pts.spec.fio_options import ALLOWED, ENGINES, fio_value, rejection_reason
+from snia_pts.spec.profile_reader import Changes, builtin_profiles, parse_axis, profile_path, read_profile
 from tests.strategies import dut
 
 HEAD = 'format = 1\ntitle = "T"\ndescription = "d"\nsource = "s"\n'
@@ -55,8 +55,8 @@ def test_a_copy_is_the_shipped_one(name: str, tmp_path: Path) -> None:
         ("seconds = nan", "finite"),
         ("ramp_seconds = 5", "ramp_seconds for a workload with seconds"),
         ('order = "stride"', "one thread of sequential reads or writes"),
-        ('fio = { filename = "/etc/passwd" }', ": workload 1.fio.filename: the target is told on the command line"),
-        ('fio = { exec_prerun = "rm" }', "no option that a profile may set"),
+        ('fio = { filename = "/etc/passwd" }', ": workload 1.fio.filename: the target is given on the command line"),
+        ('fio = { exec_prerun = "rm" }', "a profile may not set this option"),
         ('fio = { ioengine = "exec" }', ": workload 1.fio.ioengine: expected an I/O engine of"),
         ('fio = { rate = "1m\\nfilename=/x" }', "a value of letters"),
         ('fio = { rate = "${HOME}" }', "a value of letters"),

@@ -385,7 +385,7 @@ def test_sizes_in_bytes() -> None:
 # -- what no test could run with --------------------------------------------------------------------------------------
 
 TWO_SIZES = [{"kib": 4, "percent": 50}, {"kib": 8, "percent": 50}]
-TRACKED = "expected each of {}.tracked to give {} of a point that is measured, nothing else".format
+TRACKED = "expected each of {}.tracked to have only {}, of a measured point".format
 
 
 def tracked(**point: Any) -> list[dict[str, Any]]:

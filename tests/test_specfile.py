@@ -17,7 +17,7 @@ from snia_pts.cli.text.formatting import deviation_lines, setting_lines
 from snia_pts.errors import SpecError, UsageError
 from snia_pts.report.sections.summary import differences_table
 from snia_pts.spec import SPEC_TYPES, PatternSpec
-from snia_pts.spec.reader import SPECS, Specification, parse_override, read_specification, format_value
+from snia_pts.spec.reader import SPECS, Specification, format_value, parse_override, read_specification
 from tests.drives import special
 from tests.strategies import CLASSES, VERSIONS, toml_document, toml_values
 
@@ -320,7 +320,11 @@ def test_tables_are_shown_with_all_their_numbers(entry: dict[str, float]) -> Non
 
 def test_values_that_say_nothing() -> None:
     """What is not given is called none."""
-    assert (format_value(None, "x_seconds"), format_value([], "x_seconds"), format_value(())) == ("none", "none", "none")
+    assert (format_value(None, "x_seconds"), format_value([], "x_seconds"), format_value(())) == (
+        "none",
+        "none",
+        "none",
+    )
     assert format_value({"read_percent": None, "skew": []}) == "none"
 
 

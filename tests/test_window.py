@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.analysis.steady_state import determine
-from snia_pts.analysis.window import interruption_marks, consecutive_rounds, sampled_round, sampled_window, rounds_since_interruption, last_window
+from snia_pts.analysis.window import (
+    consecutive_rounds,
+    interruption_marks,
+    last_window,
+    rounds_since_interruption,
+    sampled_round,
+    sampled_window,
+)
 from snia_pts.model.measurement import MeasuredRound, Sample, SampledRound
 from snia_pts.spec import SampledSteadyStateRule
 from tests.strategies import cells, measured_round, rule, sample, spec_of

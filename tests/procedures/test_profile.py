@@ -23,7 +23,7 @@ from snia_pts.results.points import repeated_points
 from snia_pts.results.result import TestResult
 from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import Axis, ProfileSpec, Workload
-from snia_pts.spec.profile_reader import read_profile, builtin_profiles
+from snia_pts.spec.profile_reader import builtin_profiles, read_profile
 from tests import samples
 from tests.courses import ScriptedDrive
 from tests.strategies import dut
