@@ -1,0 +1,60 @@
+"""A run from Python, without the command line: events, a stop from another thread, and a resumed run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from threading import Event as StopEvent
+from threading import Thread
+
+import pytest
+
+from snia_pts.errors import Interrupted
+from snia_pts.model.run_options import RunOptions
+from snia_pts.runner.events import Event, FolderCreated, OutcomeRecorded, RoundEvaluated, RunStarted, TestFinished
+from snia_pts.runner.resume import ResumeOptions, resume
+from snia_pts.runner.run import Caller, run
+
+OPTIONS = RunOptions(
+    test="iops",
+    target="sim:enterprise-nvme",
+    overrides=("rounds.maximum=6", "rounds.point_seconds=5", "rounds.block_sizes_kib=[1024, 64, 4]"),
+    seed=4711,
+    formats=(),
+)
+
+
+def test_a_run_emits_typed_events(tmp_path: Path) -> None:
+    """The events name the folder, the plan, each outcome and round, and the result, in this order."""
+    events: list[Event] = []
+    finished = run(replace(OPTIONS, run_folder=tmp_path / "run"), Caller(on_event=events.append))
+
+    kinds = list(dict.fromkeys(type(event) for event in events))
+    assert kinds.index(FolderCreated) < kinds.index(RunStarted) < kinds.index(OutcomeRecorded)
+    rounds = [event.evaluated_round.number for event in events if isinstance(event, RoundEvaluated)]
+    assert rounds == list(range(1, len(rounds) + 1))
+    assert isinstance(events[-1], TestFinished)
+    assert events[-1].result == finished.result
+    assert finished.reports == {}
+
+
+def test_another_thread_stops_a_run_and_it_is_resumed(tmp_path: Path) -> None:
+    """A stop keeps all that was measured; the resumed run has the same figures as one without a stop."""
+    stop, options = StopEvent(), replace(OPTIONS, run_folder=tmp_path / "run")
+
+    def stop_in_round_2(event: Event) -> None:
+        if isinstance(event, RoundEvaluated) and event.evaluated_round.number == 2:
+            thread = Thread(target=stop.set)
+            thread.start()
+            thread.join()
+
+    with pytest.raises(Interrupted):
+        run(options, Caller(on_event=stop_in_round_2, stop=stop))
+    resumed = resume(tmp_path / "run", ResumeOptions(), Caller()).result
+    uninterrupted = run(replace(OPTIONS, run_folder=tmp_path / "other"), Caller()).result
+
+    assert resumed.ending == "finished"
+    assert len(resumed.interruptions) == 1
+    assert [point.iops for measured in resumed.loops[0].rounds for point in measured.measurements][:42] == [
+        point.iops for measured in uninterrupted.loops[0].rounds for point in measured.measurements
+    ][:42]
