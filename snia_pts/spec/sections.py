@@ -195,7 +195,7 @@ class SteadyStateRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledSteadyStateRule(SteadyStateRule):
-    """Steady state determined from samples of a continuous stimulus: ``first_sample``, then every ``stride_samples``-th.
+    """Steady state from samples of a continuous stimulus: ``first_sample``, then every ``stride_samples``-th.
 
     PTS 2.0.2 chapters 10, 11, 13, 14: one-minute samples 30 minutes apart; each is treated as a round.  A window
     counts only after the ActiveRange was written ``minimum_fills`` times, because a fresh drive has constant speed.
