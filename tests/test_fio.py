@@ -248,7 +248,7 @@ def test_the_null_job_is_the_real_one_but_for_the_target() -> None:
     unfilled = set(fio.null_job_file(stimulus(), "libaio", SEED, fill=False, refill=True).splitlines())
 
     assert real - null == {
-        "# Repeat it, and destroy what is on the target: SNIA_PTS_TARGET=/x/y.img fio FILE",
+        "# Repeat it, and destroy the data on the target: SNIA_PTS_TARGET=/x/y.img fio FILE",
         "filename=${SNIA_PTS_TARGET}",
         "allow_file_create=0",
         "direct=1",
@@ -617,7 +617,7 @@ def test_refusals(change: Change, blame: str, reason: str) -> None:
         ("{" * 100_000, 0, "host", "wrote no result"),
         ("\nfio: terminating on signal 15\n" + json.dumps(answer()), 0, "host", "stopped fio with a signal"),
         ("fio: terminating on signal 2\n" + json.dumps(answer()), 128, "host", "stopped fio with a signal"),
-        (json.dumps({"jobs": answer()["jobs"] * 2}), 0, "host", "2 groups"),
+        (json.dumps({"jobs": answer()["jobs"] * 2}), 0, "host", "2 job groups"),
     ],
 )
 def test_refused_answers(text: str, code: int, blame: str, reason: str) -> None:

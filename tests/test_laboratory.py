@@ -250,7 +250,7 @@ def test_real_points_go_on_where_one_lost_count(
     (rejected,) = found[1].rejected
     said = (tmp_path / f"{rejected.evidence}.json").read_bytes()
     assert rejected.evidence_sha256 == hashlib.sha256(said).hexdigest()
-    assert "1 I/O more" in rejected.reason
+    assert "1 I/O without" in rejected.reason
     assert len({each.seed for each in found}) == 3
     (third,) = tmp_path.glob("00003-*.process.json")  # it did I/O until it was ended, so the drive was not idle
     repeated, ended_ns = found[1].timing, json.loads(third.read_text())["ended_monotonic_ns"]
@@ -393,7 +393,7 @@ def test_a_purge_is_not_begun_on_something_else(target: Target, tmp_path: Path) 
 def test_a_failed_purge_stays_one(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The purge's own failure goes on upwards as it is."""
     lie = Method(
-        name="lie", title="lie", standard=True, fits=any_device, ask=lambda tools: PurgeCapability(command=("true",))
+        name="lie", title="lie", standard=True, fits=any_device, query=lambda tools: PurgeCapability(command=("true",))
     )
     monkeypatch.setitem(METHODS, "lie", lie)
     with pytest.raises(PurgeFailed, match="lie"):

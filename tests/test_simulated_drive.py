@@ -95,7 +95,7 @@ def test_the_ftl_loses_nothing(batches: list[list[int]], trimmed: tuple[int, int
     first, count = trimmed[0], min(trimmed[1], 200 - trimmed[0])
     ftl.trim(first, count)
     held -= set(range(first, first + count))
-    places = {chunk: int(ftl._page_of_chunk[chunk]) for chunk in range(200) if ftl._place[chunk] >= 0}
+    places = {chunk: int(ftl._page_of_chunk[chunk]) for chunk in range(200) if ftl._page_of_chunk[chunk] >= 0}
     assert set(places) == held
     assert len(set(places.values())) == len(places)
     assert all(ftl._chunk_of_page[place] == chunk for chunk, place in places.items())

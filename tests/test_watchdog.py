@@ -197,7 +197,7 @@ def test_a_reset_in_a_point_is_the_devices_failure(
 
     assert isinstance(failed, DeviceFailed)
     assert f"(RND 8 KiB 0/100): the kernel reports: [5001.234567] {name}: command timed out, reset" in str(failed)
-    assert "(all of it is in evidence/00000-kernel.txt)" in failed.full_hint
+    assert "(whole log: evidence/00000-kernel.txt)" in failed.full_hint
     assert (tmp_path / "evidence" / "00000-kernel.txt").read_text().endswith("timed out, reset\n")
 
 
@@ -305,7 +305,7 @@ def test_a_log_that_cannot_be_read_is_told(target: Target, tmp_path: Path, monke
     deaf = failure(target, tmp_path / "deaf", Scripted(refusal))
 
     assert quiet.full_hint == DeviceFailed.hint
-    assert deaf.full_hint == DeviceFailed.hint + " What the kernel says cannot be read here."
+    assert deaf.full_hint == DeviceFailed.hint + " The kernel log cannot be read here."
 
 
 # -- the wall clock ---------------------------------------------------------------------------------------------------
