@@ -117,12 +117,12 @@ def test_every_mistake_of_the_file_is_told(tmp_path: Path, text: str, says: str)
 @pytest.mark.parametrize(
     ("picture", "says"),
     [
-        (png()[:60], "a PNG that is whole"),
+        (png()[:60], "a complete PNG"),
         (png(5000, 1), "at most 4096 x 4096 pixels"),
         (png()[:16] + b"\0\0\0\0" + png()[20:], "at most 4096 x 4096 pixels"),
         (png() + bytes(256 * 1024), "it is larger than 256 KiB"),
         (b"\xff\xd8\xff\xe0 a JPEG", "a PNG as the logo"),
-        (png()[:-12] + b"\0\0\0\0iCCP" + zlib.crc32(b"iCCP").to_bytes(4, "big") + png()[-12:], "a PNG that is whole"),
+        (png()[:-12] + b"\0\0\0\0iCCP" + zlib.crc32(b"iCCP").to_bytes(4, "big") + png()[-12:], "a complete PNG"),
     ],
 )
 def test_a_logo_that_cannot_be_drawn_is_refused_before_the_test(tmp_path: Path, picture: bytes, says: str) -> None:
@@ -299,9 +299,9 @@ def test_what_the_operator_tells_of_a_device_is_marked(tmp_path: Path) -> None:
     text = " ".join(rst.render(building.build(result)).split())
     for said in ("Example X1 (as told)", "0123 (as told)", "7.1 (as told)"):
         assert said in text, said
-    for said in ("Example X1 (as told by the operator)", "960 GB (as told by the operator)", "960.2 GB"):
+    for said in ("Example X1 (as stated by the operator)", "960 GB (as stated by the operator)", "960.2 GB"):
         assert said in text, said
-    assert "Features of the device, as told by the operator" in text
+    assert "Features of the device, as stated by the operator" in text
     assert "power loss protection" in text
     assert told_warnings(result) == []
 
@@ -317,14 +317,14 @@ def test_what_the_device_tells_is_taken() -> None:
     about = Annotations(model="Example X1", serial="0123", firmware="7.1", capacity="960 GB")
     result = silent(about, model="EXAMPLE  X1", serial="9999", firmware="8.0", capacity_bytes=480_103_981_056)
     assert told_warnings(result) == [
-        "serial number as told by the operator: '0123'; the device tells '9999', which is taken",
-        "firmware as told by the operator: '7.1'; the device tells '8.0', which is taken",
-        "capacity as told by the operator: 960 GB; the device has 480.1 GB",
+        "serial number as stated by the operator: '0123'; the device reports '9999'; that value is used",
+        "firmware as stated by the operator: '7.1'; the device reports '8.0'; that value is used",
+        "capacity as stated by the operator: 960 GB; the device has 480.1 GB",
     ]
     text = " ".join(rst.render(building.build(result)).split())
     assert "EXAMPLE X1" in text
     assert "(as told)" not in text
-    assert "0123 (as told by the operator)" not in text
+    assert "0123 (as stated by the operator)" not in text
     assert told_warnings(silent(Annotations(capacity="1 TB"), capacity_bytes=1_024_209_543_168)) == []
     unknown = silent(Annotations(capacity="1 TB"), capacity_bytes=0, kind="imported")
     assert told_warnings(unknown) == []
@@ -362,4 +362,4 @@ def test_no_word_of_people_confirms_a_destruction() -> None:
 def test_runs_of_devices_that_do_not_tell_are_told_apart() -> None:
     """compare names what the operator said of each, as such."""
     differing = context_differences([silent(Annotations(model="X1")), silent(Annotations(model="X2"))])
-    assert ("X1 (as told by the operator)", "X2 (as told by the operator)") in [each.values for each in differing]
+    assert ("X1 (as stated by the operator)", "X2 (as stated by the operator)") in [each.values for each in differing]

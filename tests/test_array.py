@@ -98,21 +98,21 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
         read_file(path, Layout, "The array")
     assert str(refused.value).splitlines() == [
         f"The array {path} has 5 mistakes:",
-        f"  {path}: members: '/dev/sdb' is there 2 times",
-        f"  {path}: members: 'sdc': expected a path as /dev/sdb",
+        f"  {path}: members: '/dev/sdb' is listed 2 times",
+        f"  {path}: members: 'sdc': expected a path such as /dev/sdb",
         f"  {path}: device: '/dev/sda': expected /dev/md/NAME or /dev/mdN",
         f"  {path}: chunk: '48 KiB': expected a power of two from 4 KiB to 64 MiB",
-        f"  {path}: write_policy: expected for storcli and perccli only",
+        f"  {path}: write_policy: only valid for storcli and perccli",
     ]
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"members": THREE[:2]}, "RAID 5 is not made of 2 disks"),
-        ({"level": 10, "members": (*THREE, "/dev/sde", "/dev/sdf")}, "RAID 10 is made of pairs"),
-        ({"level": 1}, "RAID 1 has none"),
-        ({"chunk": ""}, "expected this key"),
+        ({"members": THREE[:2]}, "RAID 5 does not support 2 disks"),
+        ({"level": 10, "members": (*THREE, "/dev/sde", "/dev/sdf")}, "RAID 10 needs an even number of disks"),
+        ({"level": 1}, "not applicable to RAID 1"),
+        ({"chunk": ""}, "missing key"),
         ({"chunk": "2 KiB"}, "power of two"),
         ({"device": "/dev/md/../sda"}, "device:"),
         ({"device": "/dev/md127", "members": ("/dev/sdb", "/dev/sdc", "/dev/md127")}, "is one of the members"),

@@ -373,7 +373,7 @@ def test_a_line_too_short_for_a_rate_has_none(seconds: float, iops: float | None
     result = samples.result_of("wsat")
     line = TimeLine(phase="stimulus", part="", stimulus=result.time_lines[0].stimulus)
     ios = {"read_ios": 0, "write_ios": 100, "read_bytes": 0, "write_bytes": 409_600}
-    line.take(sample(number=1, ended_seconds=seconds, seconds=seconds, **ios))
+    line.add_sample(sample(number=1, ended_seconds=seconds, seconds=seconds, **ios))
     (told,) = result_json(replace(result, time_lines=(line,)), ())["time_lines"]
 
     assert (told["iops"], told["mb_per_second"]) == (pytest.approx(iops), pytest.approx(mb_per_second))

@@ -146,7 +146,7 @@ def test_what_is_not_the_same_is_told_by_its_weight() -> None:
     found = {each.what: (each.weight, each.values) for each in context_differences([first, second])}
     others = {each.what: each.weight for each in context_differences([first, third])}
 
-    assert found["firmware"] == ("told", ("JXTC304Q", "NEW"))
+    assert found["firmware"] == ("context", ("JXTC304Q", "NEW"))
     assert found["capacity"] == (
         "told",
         ("960.2 GB (960\u202f197\u202f124\u202f096 bytes)", "1 TB (1\u202f000\u202f000\u202f000\u202f000 bytes)"),

@@ -92,13 +92,13 @@ def limit(**changes: Any) -> Limit:
     ("changes", "told"),
     [
         ({}, []),
-        ({"at": "b"}, ["limit 1: 'iops at b': expected a number that iops measures, as 'iops at a'"]),
+        ({"at": "b"}, ["limit 1: 'iops at b': expected a number that iops measures, such as 'iops at a'"]),
         ({"metric": "speed", "at": "else"}, ["limit 1: 'speed at else': expected a number that iops measures"]),
         ({"unit": "kIOPS"}, ["limit 1.unit: 'kIOPS': expected 'IOPS' for 'iops at a'"]),
         (
             {"at": "b", "unit": "kIOPS"},
             [
-                "limit 1: 'iops at b': expected a number that iops measures, as 'iops at a'",
+                "limit 1: 'iops at b': expected a number that iops measures, such as 'iops at a'",
                 "limit 1.unit: 'kIOPS': expected 'IOPS' for 'iops at a'",
             ],
         ),

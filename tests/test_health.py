@@ -400,5 +400,5 @@ def test_alarms_are_of_what_came() -> None:
         "faults of the drive",
         "heat of the drive",
     ]
-    assert dict(alarms(before, worse))["faults of the drive"] == "came during the test: errors is 4, and was 3"
+    assert dict(alarms(before, worse))["faults of the drive"] == "new during the test: errors is 4, and was 3"
     assert list(alarms(before, replace(before, figures=()))) == []

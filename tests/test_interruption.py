@@ -66,7 +66,7 @@ def test_what_is_purged_next_or_is_over_loses_nothing(coming: Step | None, polic
 )
 def test_rounds_go_on(policy: ResumePolicy, begun: bool, steps: int) -> None:
     """Rounds that are done stand, and so does one that has begun; from the purge is from the purge."""
-    assert kept(IOPS, [*FILLED, *rounds(3)], rounds(4)[3], policy, started=begun) == steps
+    assert kept(IOPS, [*FILLED, *rounds(3)], rounds(4)[3], policy, begun=begun) == steps
 
 
 @pytest.mark.parametrize(("phase", "begun"), [("WIPC", True), ("WIPC", False), ("histogram", True), ("PC", False)])
@@ -140,9 +140,9 @@ def test_an_idle_time_is_repeated_or_begins_again() -> None:
 @pytest.mark.parametrize(
     ("policy", "lost", "says", "never"),
     [
-        ("rule", 0, "no measurement window reaches across it", "set aside"),
-        ("purge", 3, "; set aside: 3 outcomes before it (4 GB written)", "the operator wanted"),
-        ("continue", 0, "the operator wanted it to go on without a new purge", "no measurement window"),
+        ("rule", 0, "no measurement window includes it", "discarded"),
+        ("purge", 3, "; discarded: 3 outcomes before it (4 GB written)", "the operator chose"),
+        ("continue", 0, "the operator chose to resume without a new purge", "no measurement window"),
     ],
 )
 def test_an_interruption_is_a_deviation_with_its_times(policy: ResumePolicy, lost: int, says: str, never: str) -> None:
@@ -159,7 +159,7 @@ def test_an_interruption_is_a_deviation_with_its_times(policy: ResumePolicy, los
     )
     told = stopped.deviation.actual
     assert "stopped 2026-11-03 12:00:00, resumed 2026-11-03 13:30:00, 1 h 30 min without I/O" in told
-    assert "(no power); it went on with Round 3" in told
+    assert "(no power); it continued with Round 3" in told
     assert says in told
     assert never not in told
 

@@ -97,16 +97,16 @@ def test_histograms_end_at_what_can_be_measured() -> None:
     most = Histogram(counted=f"{10**18} {10**18}")
 
     assert merge((transfers(histogram=most).histogram, most)).count == 2 * 10**18
-    with pytest.raises(ValueError, match="beyond all that can be measured"):
+    with pytest.raises(ValueError, match="histogram bin above"):
         Histogram(counted=f"{10**18 + 1} 1")
-    with pytest.raises(ValueError, match="more response times"):
+    with pytest.raises(ValueError, match="response times"):
         transfers(histogram=merge((most, Histogram(counted="1 1"))))
 
 
 @pytest.mark.parametrize("counted", ["-2 1", "2 1,1 1", "1 1,1 1", "1 -1", "1 1,2", "one 1", "1.5 1"])
 def test_histograms_ascend_and_count_up(counted: str) -> None:
     """Bins out of order, twice, without or with a negative count, or of anything but whole numbers are refused."""
-    with pytest.raises(ValueError, match=r"bins must ascend|without its count|whole numbers"):
+    with pytest.raises(ValueError, match=r"bins must ascend|without a count|whole numbers"):
         Histogram(counted=counted)
 
 

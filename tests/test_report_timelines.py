@@ -422,7 +422,7 @@ def test_write_saturation_says_what_ended_it_and_how_often_the_engine_began() ->
         for result in (full, half)
     ]
 
-    assert [each["Ended by"] for each in told] == ["6 h 00 min over", "1.5 x user capacity written"]
+    assert [each["Ended by"] for each in told] == ["6 h 00 min elapsed", "1.5 x user capacity written"]
     assert told[1]["Written by the stimulus"].endswith("1.50 drive fills")
     line = full.time_line("stimulus")
     assert line is not None

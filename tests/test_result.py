@@ -60,7 +60,7 @@ def unsteady_parts(test: str, pts: str, test_class: TestClass) -> tuple[str, ...
 def test_steady_run(test: str, pts: str, test_class: TestClass) -> None:
     """A constant drive is steady wherever the test asks for it, at the first window."""
     result = course(brief(spec_of(test, pts, test_class)), dut(capacity_bytes=ENDLESS)).result()
-    verdict = "COMPLETE (this test asks for no steady state)" if test == "xsr" else "STEADY STATE"
+    verdict = "COMPLETE (this test does not require steady state)" if test == "xsr" else "STEADY STATE"
 
     early = "fills of the ActiveRange" if result.sampling else ""
     assert result.verdict.startswith(verdict)
@@ -80,7 +80,7 @@ def test_run_that_is_never_steady(test: str, pts: str, test_class: TestClass) ->
     where = f" ({', '.join(unsteady)})" if unsteady != ("test loop",) else ""
     hours = "6 h 00 min" if pts == "2.0.2" else "1 d 00 h"
     verdict = {
-        "xsr": "COMPLETE (this test asks for no steady state)",
+        "xsr": "COMPLETE (this test does not require steady state)",
         "wsat": f"COMPLETE: {hours} over, steady state not reached",
     }.get(test, f"STEADY STATE NOT ACHIEVED{where}")
 
@@ -420,7 +420,7 @@ def test_the_verdict_tells_how_little_was_written(test: str, fills: float, words
 def test_steady_state_waits_until_the_range_was_written(fills: float, minutes: int) -> None:
     """An even drive is not steady before it has written the ActiveRange once: the next sample decides again."""
     capacity_bytes = int(121 * 60 * 1000 * 4096 / fills)
-    run = course(spec_of("wsat", settling__least_fills=1.0), dut(capacity_bytes=capacity_bytes))
+    run = course(spec_of("wsat", settling__minimum_fills=1.0), dut(capacity_bytes=capacity_bytes))
     (line,) = run.result().lines("stimulus")
 
     assert (len(line), run.result().steady) == (minutes, True)
@@ -429,7 +429,7 @@ def test_steady_state_waits_until_the_range_was_written(fills: float, minutes: i
 def test_25_samples_end_it_where_the_range_was_not_written() -> None:
     """An even drive that is too large to be written once in 25 samples ends them without steady state."""
     device = dut(capacity_bytes=ENDLESS)
-    result = course(brief(spec_of("hir", settling__least_fills=1.0)), device).result()
+    result = course(brief(spec_of("hir", settling__minimum_fills=1.0)), device).result()
 
     assert result.sampling is not None
     assert len(result.sampling.rounds) == 25

@@ -134,8 +134,8 @@ def test_a_run_without_room_for_a_window_begins_again(references: Any, tmp_path:
     asked = [entry.step for entry in lines if isinstance(entry, StepEntry)]
     broken = asked.pop()
 
-    assert resumable_step_count(spec, asked, broken, "rule", begun=True) == 0
-    assert resumable_step_count(found.facts.spec, asked, broken, "rule", begun=True) == len(asked) + 1
+    assert resumable_step_count(spec, asked, broken, "rule", started=True) == 0
+    assert resumable_step_count(found.facts.spec, asked, broken, "rule", started=True) == len(asked) + 1
 
 
 def _until(found: killing.Reference, number: int, points: int) -> bytes:
@@ -186,7 +186,7 @@ def test_what_the_standard_wants_in_one_piece_begins_at_the_purge(
     spec, steps = references(test)[0].facts.spec, _course(test, references)
     at = next(place for place, step in enumerate(steps) if isinstance(step, ContinuousStimulus) and step.phase == phase)
     for policy, where in (("rule", rule), ("continue", continuing), ("purge", "purge")):
-        kept = resumable_step_count(spec, steps[:at], steps[at], policy, begun=True)  # type: ignore[arg-type]
+        kept = resumable_step_count(spec, steps[:at], steps[at], policy, started=True)  # type: ignore[arg-type]
         assert kept == (at if where == "here" else 0), policy
 
 
@@ -194,23 +194,23 @@ def test_an_operating_point_is_no_part_of_the_loop(references: Any) -> None:
     """What is written before an operating point is not written before a round: it begins at the purge."""
     spec, steps = references("dirth")[0].facts.spec, _course("dirth", references)
     at = next(place for place, step in enumerate(steps) if step.part == "Max IOPS")
-    assert resumable_step_count(spec, steps[:at], steps[at], "rule", begun=False) == 0
+    assert resumable_step_count(spec, steps[:at], steps[at], "rule", started=False) == 0
 
 
 def test_a_part_begins_again_at_its_own_purge(references: Any) -> None:
     """The second block size of a throughput test leaves the first alone."""
     spec, steps = references("throughput")[0].facts.spec, _course("throughput", references)
     second = [place for place, step in enumerate(steps) if isinstance(step, Purge)][1]
-    assert resumable_step_count(spec, steps[: second + 1], steps[second + 1], "rule", begun=True) == second
-    assert resumable_step_count(spec, steps[:second], steps[second], "rule", begun=True) == second
+    assert resumable_step_count(spec, steps[: second + 1], steps[second + 1], "rule", started=True) == second
+    assert resumable_step_count(spec, steps[:second], steps[second], "rule", started=True) == second
 
 
 def test_an_idle_time_is_of_the_stimulus(references: Any) -> None:
     """An idle time that was interrupted is none of the asked length: the test begins again, or repeats it."""
     spec, steps = references("hir")[0].facts.spec, _course("hir", references)
     at = next(place for place, step in enumerate(steps) if isinstance(step, Idle))
-    assert resumable_step_count(spec, steps[:at], steps[at], "rule", begun=True) == 0
-    assert resumable_step_count(spec, steps[:at], steps[at], "continue", begun=True) == at
+    assert resumable_step_count(spec, steps[:at], steps[at], "rule", started=True) == 0
+    assert resumable_step_count(spec, steps[:at], steps[at], "continue", started=True) == at
 
 
 # -- the journal ------------------------------------------------------------------------------------------------------
@@ -722,8 +722,8 @@ def test_what_was_written_before_a_round_is_written_once_more(references: Any) -
     """A round whose writes lie before the interruption is none that lies wholly after it."""
     spec, steps = references("composite")[0].facts.spec, _course("composite", references)
     at = next(place for place, step in enumerate(steps) if isinstance(step, Round) and step.number == 2)
-    assert resumable_step_count(spec, steps[:at], steps[at], "rule", begun=False) == at - 1
-    assert resumable_step_count(spec, steps[:at], steps[at], "rule", begun=True) == at + 1
+    assert resumable_step_count(spec, steps[:at], steps[at], "rule", started=False) == at - 1
+    assert resumable_step_count(spec, steps[:at], steps[at], "rule", started=True) == at + 1
 
 
 def test_operating_points_are_taken_from_a_window(references: Any) -> None:
@@ -731,8 +731,8 @@ def test_operating_points_are_taken_from_a_window(references: Any) -> None:
     spec, steps = references("composite")[0].facts.spec, _course("composite", references)
     short = dataclasses.replace(spec, demand=dataclasses.replace(spec.demand, maximum=5))
     at = next(place for place, step in enumerate(steps) if isinstance(step, Round) and step.number == 2)
-    assert resumable_step_count(short, steps[:at], steps[at], "continue", begun=True) == 0
-    assert resumable_step_count(spec, steps[:at], steps[at], "continue", begun=True) == at + 1
+    assert resumable_step_count(short, steps[:at], steps[at], "continue", started=True) == 0
+    assert resumable_step_count(spec, steps[:at], steps[at], "continue", started=True) == at + 1
 
 
 def test_a_device_that_is_none_for_its_test_is_a_wrong_record(references: Any, tmp_path: Path) -> None:

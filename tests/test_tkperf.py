@@ -457,7 +457,9 @@ def test_golden_verdicts_are_ours() -> None:
     found = {test: result_of(run) for test, run in made(golden("loopRate64.xml")).items()}
 
     assert [found[test].steady for test in ("iops", "latency", "throughput")] == [True, False, True]
-    assert not [each for result in found.values() for each in run_warnings(result) if each.what == "steady state claimed"]
+    assert not [
+        each for result in found.values() for each in run_warnings(result) if each.what == "steady state claimed"
+    ]
 
 
 def test_a_hard_disks_file_comes_back_byte_by_byte() -> None:

@@ -147,7 +147,12 @@ def test_processors(host: FakeHost, files: dict[str, str], name: str, value: str
         ({"queue/scheduler": "[none] mq-deadline"}, "scheduler", "none", "good"),
         ({"queue/nomerges": "0"}, "merging", "on", "noted"),
         ({"queue/nomerges": "2"}, "merging", "off", "good"),
-        ({"queue/max_sectors_kb": "128", "queue/max_hw_sectors_kb": "2048"}, "largest I/O", "128 KiB", "affects results"),
+        (
+            {"queue/max_sectors_kb": "128", "queue/max_hw_sectors_kb": "2048"},
+            "largest I/O",
+            "128 KiB",
+            "affects results",
+        ),
         ({"queue/max_sectors_kb": "128", "queue/max_hw_sectors_kb": "128"}, "largest I/O", "128 KiB", "noted"),
         ({"queue/max_sectors_kb": "1280", "queue/max_hw_sectors_kb": "2048"}, "largest I/O", "1280 KiB", "good"),
         ({"queue/nr_requests": "256"}, "requests", "256", "good"),
@@ -158,7 +163,12 @@ def test_processors(host: FakeHost, files: dict[str, str], name: str, value: str
         ({"device/queue_depth": "1"}, "commands at a time", "1", "affects results"),
         ({"device/queue_depth": "32"}, "commands at a time", "32", "good"),
         ({"stat": "1 0 8 0 1 0 8 0 0 0 0 0 0 0 0 0 0"}, "other I/O", "none", "good"),
-        ({"stat": "1 0 8 0 1 0 8 0 3 0 0 0 0 0 0 0 0"}, "other I/O", "0 I/Os in a moment, 3 on their way", "affects results"),
+        (
+            {"stat": "1 0 8 0 1 0 8 0 3 0 0 0 0 0 0 0 0"},
+            "other I/O",
+            "0 I/Os in a moment, 3 on their way",
+            "affects results",
+        ),
     ],
 )
 def test_the_queue_of_a_drive(host: FakeHost, files: dict[str, str], name: str, value: str, judgement: str) -> None:
@@ -456,7 +466,11 @@ def test_a_terminal_gets_a_reason_below_each(capsys: pytest.CaptureFixture[str])
         verb.setting_lines(
             [
                 HostSetting(
-                    name="scheduler", value="kyber", judgement="affects results", recommended="none", reason="word " * 30
+                    name="scheduler",
+                    value="kyber",
+                    judgement="affects results",
+                    recommended="none",
+                    reason="word " * 30,
                 ),
                 HostSetting(name="turbo", value="on", judgement="good", recommended="on", reason="fast"),
             ],
