@@ -20,7 +20,7 @@ from ..spec.reader import read_specification, versions
 from ..units import GB, capacity, duration, number
 from .header import NOT_ACHIEVED, Rows, header, pattern, range_and_amount, simulated, when
 from .pages import Header, Page, Prose, Report
-from .sections.summary import SIMULATED, elapsed_seconds, least, limits_told, shortcomings, verdict
+from .sections.summary import SIMULATED, elapsed_seconds, limit_blocks, lower_bound_prefix, shortcomings, verdict
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Link, Table, facts, thousands
 from .writing import OUTPUTS, USUAL
 
@@ -154,7 +154,7 @@ def _line(test: str, result: TestResult, report: str | None) -> TestLine:
         started=result.facts.started,
         finished=result.finished,
         written_bytes=result.written_bytes,
-        least=least(result),
+        least=lower_bound_prefix(result),
         report=f"{test}/{report}" if report else UNKNOWN,
         asks_steady_state=not isinstance(result.facts.spec, CrossStimulusSpec),
     )
@@ -276,7 +276,7 @@ def _blocks(told: Overview) -> Iterator[Block]:
     else:
         text = "PTS conformant: no deviation in any test" if conformant else "NOT PTS conformant: see each test"
         yield Prose(text=text, kind="good" if conformant else "bad")
-    yield from limits_told(told.limits, tests=True)
+    yield from limit_blocks(told.limits, tests=True)
     columns = (
         Column(heading="Test", width=12),
         Column(heading="Verdict", width=14),

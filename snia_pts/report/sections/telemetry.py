@@ -19,7 +19,7 @@ from ..figures.timeplots import Mark, Panel
 from ..header import when
 from ..pages import Block, Figure, Page, Prose
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
-from .summary import least
+from .summary import lower_bound_prefix
 
 #: How a measurement tells a quantity.
 _OF: Mapping[str, Callable[[TelemetrySample], float | None]] = {
@@ -202,7 +202,7 @@ def _readings(result: TestResult, before: Health | None, after: Health | None) -
     died = "not read: the run has no end" if result.ending == "unfinished" else "not read"
     yield "After the test", when(after.read_at) if after else died
     yield "Write amplification", _amplification(result)
-    yield "Written by the test", f"{least(result)}{capacity(result.written_bytes)}, as the test counts it"
+    yield "Written by the test", f"{lower_bound_prefix(result)}{capacity(result.written_bytes)}, as the test counts it"
     for name, versions in _texts(before, after).items():
         yield name, ", then ".join(versions)
     silent = list(dict.fromkeys(reason for health in (before, after) if health for reason in health.unread))

@@ -49,7 +49,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     found = recovery.recovery(result.lines("stimulus")) if not _missing(result, groups) else None
     figures = (group_table(result, groups), recovery_table(result, groups, found)) if groups else ()
     return (
-        summary(result, left_out=_left_out(result, groups), figures=figures),
+        summary(result, omitted=_left_out(result, groups), figures=figures),
         *_measured(result, groups, found),
         provenance(result),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ...analysis.operating_points import DemandMean, OperatingPoint, exceeds_art_limit, alternative_points
+from ...analysis.operating_points import DemandMean, OperatingPoint, alternative_points, exceeds_art_limit
 from ...model.measurement import FIVE_NINES
 from ...model.steps import mix
 from ...results.result import TestResult
@@ -57,7 +57,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first; the plots bear the standard's numbers."""
     numbered = [(name, replace(page, title=f"{name} {page.title}")) for name, page in plots(result)]
     return (
-        summary(result, left_out=_left_out(result, {name for name, _ in numbered}), figures=_key_figures(result)),
+        summary(result, omitted=_left_out(result, {name for name, _ in numbered}), figures=_key_figures(result)),
         *(page for _, page in numbered),
         *_tables(result),
         *(page for judged in (result.sampling, result.loop()) if judged for page in steady.rounds_page(result, judged)),

@@ -62,7 +62,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     line = result.time_line("PC")
     table = (state_table(result, shown),) if shown else ()
     return (
-        summary(result, left_out=_left_out(result, shown), figures=table),
+        summary(result, omitted=_left_out(result, shown), figures=table),
         *(_preconditioning(result, line) if line is not None and len(line) else ()),
         *(_states(result, shown) if shown else ()),
         provenance(result),

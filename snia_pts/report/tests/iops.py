@@ -32,7 +32,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
         *_matrix(result, loop),
         *predicted_iops_page(result, loop),
     )
-    first = summary(result, left_out=_left_out(result, loop), figures=key_figures(result, [loop]))
+    first = summary(result, omitted=_left_out(result, loop), figures=key_figures(result, [loop]))
     return (first, *measured, provenance(result))
 
 

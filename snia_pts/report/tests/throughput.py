@@ -31,7 +31,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     loops = [loop for part in _parts(result) if (loop := result.loop(part)) is not None]
     measured = [page for loop in loops for page in (*_convergence(result, loop), *window_pages(result, loop))]
-    first = summary(result, left_out=_left_out(result), figures=key_figures(result, loops))
+    first = summary(result, omitted=_left_out(result), figures=key_figures(result, loops))
     predicted = predicted_throughput_page(result, loops)
     return (first, *measured, *rounds_page(result, *loops), *_matrix(result, loops), *predicted, provenance(result))
 

@@ -41,7 +41,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     line = _measured(result)
     figures: tuple[Block, ...] = (_course(result, line), key_figures(result, line)) if line else ()
     return (
-        summary(result, left_out=_left_out(result, line), figures=figures),
+        summary(result, omitted=_left_out(result, line), figures=figures),
         *(_plots(result, line) if line else ()),
         *(_steady(result, result.sampling) if result.sampling else ()),
         *_histogram(result),
