@@ -107,7 +107,7 @@ RULES: Mapping[str, Rule] = {
             "scsi": ("tests/purge/test_scsi.py", "tests/test_purge.py"),
             "choice": ("tests/test_purge.py", "tests/purge"),
             "method": ("tests/test_purge.py", "tests/purge"),
-            "plain": ("tests/test_purge.py", "tests/purge"),
+            "generic": ("tests/test_purge.py", "tests/purge"),
             "proof": ("tests/test_purge.py", "tests/purge"),
             "purger": ("tests/test_purge.py", "tests/purge"),
         }.items()

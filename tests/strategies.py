@@ -48,7 +48,7 @@ def spec_of(test: str, pts: str = "2.0.2", test_class: TestClass = "enterprise",
     Unless told otherwise steady state is found by the rule as written, however little a supposed drive has written.
     """
     spec = standard(test, pts, test_class).spec
-    written = altered(spec, settling__least_fills=0.0) if isinstance(spec, PatternSpec) else spec
+    written = altered(spec, settling__minimum_fills=0.0) if isinstance(spec, PatternSpec) else spec
     return altered(written, **changes)
 
 

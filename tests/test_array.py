@@ -881,7 +881,7 @@ def standing(folder: Path, **how: Any) -> Iterator[tuple[ArrayPurger, Playing]]:
         known = AssembledArray(asked, made)
         known.make(drives.look(), folder / "evidence/00000-array", clean=True)
         wipc = Preconditioning(passes=2, thread_count=1, queue_depth=4, io_engines=("libaio",))
-        each = Purger(wanted=how.pop("wanted", "blkdiscard"), **how)
+        each = Purger(requested=how.pop("wanted", "blkdiscard"), **how)
         try:
             yield ArrayPurger(standing=known, members=drives, each=each, preconditioning=wipc), made
         finally:
@@ -916,7 +916,7 @@ def test_a_member_that_is_not_purged_is_told(tmp_path: Path, allowed: bool) -> N
     with standing(tmp_path, wanted="auto", command=lie, allow_unpurged=allowed) as (purger, made):
         evidence = tmp_path / "evidence/00000-purge"
         if not allowed:
-            with pytest.raises(PurgeFailed, match="is a lie"):
+            with pytest.raises(PurgeFailed, match="reported success, but"):
                 purger.purge(purger.standing.target, 7, evidence)
             assert made.did[-1] == "delete"
             return

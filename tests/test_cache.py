@@ -249,7 +249,7 @@ def test_a_laboratory_looks_after_each_purge(tmp_path: Path) -> None:
             return ("it was set again",), (deviation,)
 
     with hold_target(tmp_path / "x.img", size_bytes=4 * MIB, overwrite=False) as target:
-        purger, cache = Purger(wanted="punch-hole"), Forgetful(target.dut, None, "disabled")
+        purger, cache = Purger(requested="punch-hole"), Forgetful(target.dut, None, "disabled")
         nothing: Any = None
         around = HostStage(target.dut.path, 0)
         lab = Laboratory(target, nothing, purger=purger, cache=cache, stage=around, seed=1, evidence=tmp_path)

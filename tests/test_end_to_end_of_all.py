@@ -133,7 +133,9 @@ def test_samples_add_up_to_the_whole(all_tests: Path) -> None:
 def test_idle_times_are_kept(all_tests: Path) -> None:
     """The drive was left alone for about as long as asked, before each write that follows an idle time."""
     root = ElementTree.parse(all_tests / "run" / "hir" / "result.xml").getroot()  # noqa: S314 - our own file
-    asked = {float(gap.get("requested_seconds", "")): gap for gap in root.findall("gaps") if gap.get("requested_seconds")}
+    asked = {
+        float(gap.get("requested_seconds", "")): gap for gap in root.findall("gaps") if gap.get("requested_seconds")
+    }
 
     assert sorted(asked) == [0.3, 0.6]
     for seconds, gap in asked.items():

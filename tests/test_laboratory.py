@@ -104,7 +104,7 @@ def target(tmp_path: Path) -> Iterator[Target]:
 def laboratory(target: Target, engine: Any, evidence: Path, method: str = "punch-hole") -> Laboratory:
     """Return a laboratory on a held target."""
     cache = WriteCache(target.dut, None, "disabled")
-    purger, stage = Purger(wanted=method), HostConfigurator(target.dut.path, 0)
+    purger, stage = Purger(requested=method), HostConfigurator(target.dut.path, 0)
     return Laboratory(target, engine, purger=purger, cache=cache, stage=stage, seed=1, evidence=evidence)
 
 

@@ -23,7 +23,7 @@ from snia_pts.lab.device.identity import read_dut
 from snia_pts.lab.device.safety import Target, claim_target, regain
 from snia_pts.lab.purge import METHODS, Method, PurgeCapability, Purger, method, proof
 from snia_pts.lab.purge.choice import choose
-from snia_pts.lab.purge.method import MethodFailed, Tools, anything
+from snia_pts.lab.purge.method import MethodFailed, Tools, any_device
 from snia_pts.lab.purge.proof import count_survivors, sample_offsets
 from snia_pts.model.measurement import PurgeOutcome
 from tests import samples
@@ -41,8 +41,8 @@ def lying(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
         name="lie",
         title="lie",
         standard=True,
-        fits=anything,
-        ask=lambda tools: PurgeCapability(command=command(tools.dut.path)),
+        fits=any_device,
+        query=lambda tools: PurgeCapability(command=command(tools.dut.path)),
     )
     monkeypatch.setitem(METHODS, "lie", lie)
 
@@ -50,7 +50,7 @@ def lying(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
 def purged(path: Path, wanted: str, evidence: Path, **how: Any) -> PurgeOutcome:
     """Purge a target."""
     with claim_target(path, size_bytes=None, overwrite=True) as target:
-        return Purger(wanted=wanted, **how).purge(target, SEED, evidence / "00000-purge")
+        return Purger(requested=wanted, **how).purge(target, SEED, evidence / "00000-purge")
 
 
 def refused(path: Path, evidence: Path) -> str:
@@ -111,7 +111,7 @@ def test_a_purge_that_does_nothing_is_a_lie(tmp_path: Path, monkeypatch: pytest.
     lying(monkeypatch, lambda path: ("true",))
     said = refused(filled(tmp_path / "x.img", SIZE), tmp_path)
 
-    assert "is a lie: 64 of 64 blocks" in said
+    assert "reported success, but 64 of 64 blocks" in said
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_purge_of_a_part_is_a_lie(
     said = refused(filled(tmp_path / "x.img", SIZE), tmp_path)
 
     expected = "32 of 64" if kept == "second half" else "1 of 64"
-    assert f"is a lie: {expected} blocks" in said
+    assert f"reported success, but {expected} blocks" in said
 
 
 def test_a_command_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_an_error_while_proving_has_its_blame(
     with claim_target(filled(tmp_path / "x.img", SIZE), size_bytes=None, overwrite=True) as target:
         monkeypatch.setattr(os, call, failing)
         with pytest.raises(failure, match=os.strerror(number)):
-            Purger(wanted="punch-hole").purge(target, SEED, tmp_path / "00000-purge")
+            Purger(requested="punch-hole").purge(target, SEED, tmp_path / "00000-purge")
 
 
 def test_a_short_write_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +189,7 @@ def test_a_short_write_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with claim_target(filled(tmp_path / "x.img", SIZE), size_bytes=None, overwrite=True) as target:
         monkeypatch.setattr(os, "pwritev", lambda *_: 2048)
         with pytest.raises(DeviceFailed, match="2048 of 4096 bytes"):
-            Purger(wanted="punch-hole").purge(target, SEED, tmp_path / "00000-purge")
+            Purger(requested="punch-hole").purge(target, SEED, tmp_path / "00000-purge")
 
 
 def test_none_is_a_deviation_and_touches_nothing(tmp_path: Path) -> None:
@@ -284,8 +284,8 @@ def test_what_may_not_be_asked_is_not_known(tmp_path: Path) -> None:
     """A plan by a user who may not open the drive says that its purge is not known; of a file to be made it is."""
     drive, file = (samples.dut(kind=kind, path=str(tmp_path / "none")) for kind in ("drive", "file"))
 
-    assert "not known" in Purger(wanted="auto").foreseen(drive)[0].actual
-    assert [each.actual for each in Purger(wanted="auto").foreseen(file)] == ["punch-hole"]
+    assert "unknown" in Purger(requested="auto").expected_deviations(drive)[0].actual
+    assert [each.actual for each in Purger(requested="auto").expected_deviations(file)] == ["punch-hole"]
 
 
 def test_the_held_target_is_written_and_no_other(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_an_unproven_purge_can_be_allowed(tmp_path: Path, monkeypatch: pytest.Mo
     assert (found.method, found.samples, found.survivors) == ("lie", 64, 64)
     (deviation,) = found.deviations
     assert deviation.what == "purge"
-    assert "lie, NOT PROVEN: the purge is a lie: 64 of 64 blocks" in deviation.actual
+    assert "lie, NOT PROVEN: the purge reported success, but 64 of 64 blocks" in deviation.actual
     assert "proven on" not in found.label
 
 
@@ -353,8 +353,8 @@ def test_a_purge_that_never_began_is_not_proven(tmp_path: Path, monkeypatch: pyt
         name="lie",
         title="lie",
         standard=True,
-        fits=anything,
-        ask=lambda tools: PurgeCapability(command=("true",)),
+        fits=any_device,
+        query=lambda tools: PurgeCapability(command=("true",)),
         prepare=refusing,
     )
     monkeypatch.setitem(METHODS, "lie", lie)

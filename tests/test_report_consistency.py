@@ -35,7 +35,9 @@ def line(ios: list[int], seconds: float = 60.0) -> TimeLine:
     """Return a time line of samples with so many I/Os each."""
     made = TimeLine(phase="stimulus", part="", stimulus=STIMULUS)
     for number, count in enumerate(ios, start=1):
-        made.add_sample(sample(number=number, ended_seconds=number * seconds, seconds=seconds, write_ios=count, read_ios=0))
+        made.add_sample(
+            sample(number=number, ended_seconds=number * seconds, seconds=seconds, write_ios=count, read_ios=0)
+        )
     return made
 
 

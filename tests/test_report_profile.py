@@ -275,7 +275,9 @@ def staged_result(repeats: int = 3) -> TestResult:
     )
 
     def rate(point: Point, number: int) -> float:
-        slow = {1: 0.5, 8: 0.25}[point.workload.queue_depth] if point.axis_values["host.governor"] == "powersave" else 1.0
+        slow = (
+            {1: 0.5, 8: 0.25}[point.workload.queue_depth] if point.axis_values["host.governor"] == "powersave" else 1.0
+        )
         return 1000 * point.workload.queue_depth * slow + number
 
     return profiles.result(made, rate)

@@ -96,7 +96,10 @@ def test_what_another_seed_chooses_is_the_same_or_listed(
         assert isinstance(spec, DemandSpec)
         assert loop is not None
         means = demand_means(loop.window_rounds)
-        points, others = operating_points(means, spec.operating_points), alternative_points(means, spec.operating_points)
+        points, others = (
+            operating_points(means, spec.operating_points),
+            alternative_points(means, spec.operating_points),
+        )
         choices.append({point.name: point.demand.label for point in points[:2]})
         lists.append({name: listed(said, name) for name in choices[-1]})
         for name, label in choices[-1].items():

@@ -21,7 +21,7 @@ from lxml import etree
 from snia_pts.cli.mail.config import MailConfig
 from snia_pts.cli.mail.delivery import message
 from snia_pts.cli.mail.notification import Notification
-from snia_pts.cli.main import _text_alone
+from snia_pts.cli.main import _printable_streams
 from snia_pts.cli.text.result import result_json, result_lines
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write
@@ -117,7 +117,7 @@ def test_result_xml_is_clean() -> None:
 def test_terminal_and_json_are_clean() -> None:
     """What is printed is text, also where it is printed raw; --json decodes to text."""
     stream = io.StringIO()
-    with contextlib.redirect_stdout(stream), _text_alone():
+    with contextlib.redirect_stdout(stream), _printable_streams():
         print("\n".join(result_lines(evil())))
         print("\rprogress", end="\r")
         print("a\rb")
@@ -132,7 +132,7 @@ def test_mail_is_clean() -> None:
     """Subject and body of the mail hold the model as text, and it makes no header."""
     where = MailConfig(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
     letter = Notification(about=f"test of {EVIL}", report=Path("/none/report.pdf"), verdict="done")
-    letter.said.write(EVIL)
+    letter.output.write(EVIL)
     mail = message(where, letter)
     require_clean(mail["Subject"], "subject", kept="")
     require_clean(mail.get_content(), "body")

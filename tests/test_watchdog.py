@@ -172,7 +172,7 @@ def target(tmp_path: Path) -> Iterator[Target]:
 def perform(target: Target, evidence: Path, engine: Any, step: Step = ROUND) -> list[object]:
     """Perform a step."""
     evidence.mkdir(exist_ok=True)
-    cache, purger = WriteCache(target.dut, None, "disabled"), Purger(wanted="blkdiscard")
+    cache, purger = WriteCache(target.dut, None, "disabled"), Purger(requested="blkdiscard")
     stage = HostConfigurator(target.dut.path, 0)
     lab = Laboratory(target, engine, purger=purger, cache=cache, stage=stage, seed=1, evidence=evidence)
     return list(lab.perform(step))

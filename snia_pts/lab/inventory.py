@@ -16,7 +16,7 @@ from .device.guard import require_free, require_node, require_spare, require_wri
 from .device.identity import ROOT, attribute, block_dut, require_kernel_files
 from .device.storage import device_path, partitions
 from .device.usage import Usage, read_usage
-from .purge import offers
+from .purge import available_methods
 
 _MAX_THREADS = 8
 _TRANSIENT_SECONDS = 0.1
@@ -129,7 +129,7 @@ def _list_device(
         link=read_link(function, "current") if function else None,
         link_maximum=read_link(function, "max") if function else None,
         numa_node=numa_node(block),
-        purge_methods=offers(dut, root) if dut else (),
+        purge_methods=available_methods(dut, root) if dut else (),
         contents=contents.descriptions(path.name),
         refusal=refusal,
     )

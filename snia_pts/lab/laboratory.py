@@ -42,10 +42,10 @@ _MAX_REPEATS = 2
 
 
 class PurgeStrategy(Protocol):
-    """The way a target is purged: ``wanted`` is how it is asked for."""
+    """How a target is purged, as ``requested`` by the operator."""
 
     @property
-    def wanted(self) -> str: ...
+    def requested(self) -> str: ...
 
     def purge(self, target: Target, seed: int, evidence: Path) -> PurgeOutcome:
         """Purge a held target and prove it; see Purger."""
@@ -144,7 +144,7 @@ class Laboratory:
         """Yield the subject of each outcome, for error messages."""
         match step:
             case Purge():
-                yield self._purger.wanted
+                yield self._purger.requested
             case Idle():
                 yield "no I/O"
             case Prepare():

@@ -200,7 +200,7 @@ class ArraySetup(DeviceSetup):
         options = self._options
         method = "auto" if options.purge_command else options.purge
         member_purger = Purger(
-            wanted=method, command=options.purge_command, allow_unpurged=options.allow_unpurged, tick=tick
+            requested=method, command=options.purge_command, allow_unpurged=options.allow_unpurged, tick=tick
         )
         assembled = self._assembled or AssembledArray(
             self._layout, controller_of(self._layout)

@@ -97,9 +97,9 @@ class DeviceSetup:
     def purge_deviations(self, spec: Spec) -> tuple[Deviation, ...]:
         """See TargetSetup; a profile defines its own Purge, so that only omitting it is a deviation."""
         if not isinstance(spec, ProfileSpec):
-            return self._purger().foreseen(self.dut(spec))
+            return self._purger().expected_deviations(self.dut(spec))
         purges = spec.purge or any(workload.fresh for workload in spec.workload)
-        deviations = self._purger().foreseen(self.dut(spec)) if purges else ()
+        deviations = self._purger().expected_deviations(self.dut(spec)) if purges else ()
         return deviations if self._options.purge == NONE else ()
 
     def require_tools(self) -> None:
@@ -263,7 +263,7 @@ class DeviceSetup:
     def _purger(self, tick: Tick | None = None) -> Purger | ArrayPurger:
         options = self._options
         method = "auto" if options.purge_command else options.purge
-        return Purger(wanted=method, command=options.purge_command, allow_unpurged=options.allow_unpurged, tick=tick)
+        return Purger(requested=method, command=options.purge_command, allow_unpurged=options.allow_unpurged, tick=tick)
 
     def _claimed(self) -> Target:
         if self._target is None:

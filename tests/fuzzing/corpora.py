@@ -23,7 +23,7 @@ from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import inspect_run
 from snia_pts.results.interruption import ResumePolicy
 from snia_pts.runner.session import resume, run
-from snia_pts.spec.profile_reader import profile_path, builtin_profiles
+from snia_pts.spec.profile_reader import builtin_profiles, profile_path
 from snia_pts.spec.reader import SPECS, read_specification
 from tests import samples
 from tests.strategies import TESTS, block_statistics, toml_document, vitals
@@ -249,7 +249,10 @@ def profiles() -> tuple[bytes, ...]:
     head = (
         'format = 1\nname = "p"\ntitle = "P"\ndescription = "p"\nsource = "s"\nrepeats = 2\npurge = true\nfill = true\n'
     )
-    return (f"{head}{workload}{axes}{limit}".encode(), *(profile_path(name).read_bytes() for name in builtin_profiles()))
+    return (
+        f"{head}{workload}{axes}{limit}".encode(),
+        *(profile_path(name).read_bytes() for name in builtin_profiles()),
+    )
 
 
 def axes() -> tuple[bytes, ...]:

@@ -301,9 +301,9 @@ def test_a_format_leaves_the_neighbour_alone(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("name", "code", "told"),
     [
-        ("scsi format", 11, "The purge of DEVICE by SCSI Format Unit is a lie: 64 of 64 blocks"),
-        ("hdparm", 11, "snia-pts {device} is a lie: 64 of 64 blocks"),
-        ("security erase", 10, "purge method ata-security-erase is not on offer for it: the drive has no such"),
+        ("scsi format", 11, "The purge of DEVICE by SCSI Format Unit reported success, but 64 of 64 blocks"),
+        ("hdparm", 11, "snia-pts {device} reported success, but 64 of 64 blocks"),
+        ("security erase", 10, "purge method ata-security-erase is not available for it: the drive has no such"),
     ],
 )
 def test_a_lying_purge_is_found_out(machine: Machine, name: str, code: int, told: str) -> None:

@@ -156,7 +156,7 @@ class Stage:
     def purge(self, wanted: str = "auto", **how: Any) -> PurgeOutcome:
         """Purge the drive."""
         with self.target() as target:
-            return Purger(wanted=wanted, root=self.root, **how).purge(target, 7, self.evidence / "00000-purge")
+            return Purger(requested=wanted, root=self.root, **how).purge(target, 7, self.evidence / "00000-purge")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from snia_pts.errors import PurgeFailed, TargetUnfit
-from snia_pts.lab.purge import METHODS, PurgeCapability, method, offers
+from snia_pts.lab.purge import METHODS, PurgeCapability, available_methods, method
 from snia_pts.lab.purge.ata import Security
 from snia_pts.lab.purge.choice import choose
 from snia_pts.lab.purge.method import MethodUnavailable
@@ -78,7 +78,7 @@ def offered(name: str, identity: str, status: str = IDLE, *, without: str = "") 
     """Ask a drive for a method; ``without`` a word of what it is said to say."""
     says = recorded(identity).replace(without, "")
     try:
-        return METHODS[name].ask(Canned({"identify": says, "sanitize-status": status}))
+        return METHODS[name].query(Canned({"identify": says, "sanitize-status": status}))
     except MethodUnavailable as refused:
         return refused
 
@@ -119,7 +119,7 @@ def test_a_drive_that_takes_no_more_passwords_is_left_alone(name: str) -> None:
     assert isinstance(offered(name, "ata-ssd-locked"), PurgeCapability)
     drive = Canned({"identify": recorded("ata-ssd-locked").replace("\tnot\texpired", "\t\texpired")})
     with pytest.raises(MethodUnavailable, match="tried too often") as refused:
-        METHODS[name].ask(drive)
+        METHODS[name].query(drive)
 
     assert "Unplug its power" in refused.value.remedy
 
@@ -142,7 +142,7 @@ def test_the_drive_says_how_long_it_takes(name: str, identity: str, seconds: flo
     assert untold.seconds is None
     assert isinstance(found, PurgeCapability)
     assert found.seconds == seconds
-    assert found.limit_seconds == (12 * 3600 if seconds is None else 2 * seconds + 7200)
+    assert found.timeout_seconds == (12 * 3600 if seconds is None else 2 * seconds + 7200)
 
 
 # -- Sanitize Device -------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def test_a_drive_is_erased(stage: Stage) -> None:
 def test_an_erase_that_lies_leaves_no_password(stage: Stage) -> None:
     """A drive that keeps the data is found out, and is not locked."""
     secured(stage, erases=False)
-    with pytest.raises(PurgeFailed, match="ATA Security Erase is a lie: 64 of 64 blocks"):
+    with pytest.raises(PurgeFailed, match="ATA Security Erase reported success, but 64 of 64 blocks"):
         stage.purge()
 
     assert stage.state == ""
@@ -366,7 +366,7 @@ def test_what_is_on_offer_is_listed_in_order(stage: Stage) -> None:
     """A drive with everything, thawed: the one without a password first."""
     stage.play("hdparm", Rule(when=("-I",), says=recorded("ata-ssd")), Rule(when=("--sanitize-status",), says=DONE))
 
-    assert offers(stage.tools().dut, stage.root) == (
+    assert available_methods(stage.tools().dut, stage.root) == (
         "ata-sanitize-block",
         "ata-security-erase",
         "ata-security-erase-enhanced",
@@ -386,7 +386,7 @@ def test_a_frozen_drive_is_not_purged_by_something_less(stage: Stage) -> None:
         choose(stage.tools(), "auto")
 
     assert "Send the host to sleep and wake it" in unfit.value.hint
-    assert "On offer: blkdiscard, overwrite, none" in unfit.value.hint
+    assert "Available: blkdiscard, overwrite, none" in unfit.value.hint
     assert stage.acted(*READING) == []
     assert stage.drive.read_bytes() == before
 
@@ -395,6 +395,6 @@ def test_a_drive_of_qemu_has_no_security_erase(stage: Stage) -> None:
     """QEMU's ide-hd says success to an erase, but does not say that it has one: it is not on offer, even by name."""
     stage.play("hdparm", Rule(when=("-I",), says=recorded("ata-ide-hd")))
 
-    assert offers(stage.tools().dut, stage.root) == ("blkdiscard", "overwrite")
-    with pytest.raises(TargetUnfit, match="ata-security-erase is not on offer for it: the drive has no such"):
+    assert available_methods(stage.tools().dut, stage.root) == ("blkdiscard", "overwrite")
+    with pytest.raises(TargetUnfit, match="ata-security-erase is not available for it: the drive has no such"):
         choose(stage.tools(), "ata-security-erase")

@@ -90,7 +90,7 @@ def purge_of(run: Path) -> dict[str, str]:
 def test_a_lie_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     """A purge that is not proven has an exit code of its own; nothing is measured."""
     assert main(("iops", "x.img", *SHORT, "--purge-command", "true {device}", "--run-dir", "run")) == 11
-    assert "the vendor's own, by: true {device} is a lie: 64 of 64 blocks" in capsys.readouterr().err
+    assert "vendor command: true {device} reported success, but 64 of 64 blocks" in capsys.readouterr().err
     assert not list(Path("run/evidence").glob("00001*"))
 
 
@@ -98,12 +98,12 @@ def test_a_run_that_goes_on_unpurged_says_so(capsys: pytest.CaptureFixture[str])
     """With leave the run is finished; result and report say on what it was measured."""
     argv = ("--purge-command", "true {device}", "--allow-unpurged", "--to", "rst", "--run-dir", "run")
     assert main(("iops", "x.img", *SHORT, *argv)) == 0
-    told = "the vendor's own, by: true {device}, NOT PROVEN: the purge is a lie: 64 of 64 blocks"
+    told = "vendor command: true {device}, NOT PROVEN: the purge reported success, but 64 of 64 blocks"
 
     assert told in capsys.readouterr().out
     assert purge_of(Path("run")) | {"started": "", "seconds": ""} == {
         "part": "",
-        "method": "the vendor's own, by: true {device}",
+        "method": "vendor command: true {device}",
         "samples": "64",
         "survivors": "64",
         "started": "",
@@ -127,5 +127,5 @@ def test_a_vendors_command_is_reported(capsys: pytest.CaptureFixture[str]) -> No
     argv = ("--purge-command", "fallocate -p -l 8MiB {device}", "--to", "rst", "--run-dir", "run")
     assert main(("iops", "x.img", *SHORT, *argv)) == 0
     assert "purge:" not in capsys.readouterr().out
-    assert purge_of(Path("run"))["method"] == "the vendor's own, by: fallocate -p -l 8MiB {device}"
+    assert purge_of(Path("run"))["method"] == "vendor command: fallocate -p -l 8MiB {device}"
     assert "fallocate -p -l 8MiB" in Path("run/report.rst").read_text()

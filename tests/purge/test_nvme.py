@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.errors import PurgeFailed, TargetUnfit
-from snia_pts.lab.purge import METHODS, PurgeCapability, method, offers
+from snia_pts.lab.purge import METHODS, PurgeCapability, available_methods, method
 from snia_pts.lab.purge.choice import choose
 from snia_pts.lab.purge.method import MethodUnavailable
 from tests.purge.playing import Canned, Rule, Stage, altered, recorded, staged
@@ -101,7 +101,7 @@ def test_the_form_in_use_is_kept(low: int, high: int, extended: bool, kind: int,
     flbas, dps = high << 5 | extended << 4 | low, first << 3 | kind
     tools = Canned({"id-ctrl": CONTROLLER, "id-ns": altered("nvme-id-ns", flbas=flbas, dps=dps)}, path="/dev/nvme3n1")
 
-    assert METHODS["nvme-format"].ask(tools).command[3:9] == (
+    assert METHODS["nvme-format"].query(tools).command[3:9] == (
         "--force",
         "--ses=1",
         f"--lbaf={16 * high + low}",
@@ -116,7 +116,7 @@ def offered(name: str, **answers: str) -> PurgeCapability | MethodUnavailable:
     known = {"id-ctrl": CONTROLLER, "id-ns": NAMESPACE, "list-ns": NAMESPACES, "sanitize-log": sanitize_log(0)}
     tools = Canned({**known, **{key.replace("_", "-"): value for key, value in answers.items()}}, path="/dev/nvme3n1")
     try:
-        return METHODS[name].ask(tools)
+        return METHODS[name].query(tools)
     except MethodUnavailable as refused:
         return refused
 
@@ -186,7 +186,7 @@ def test_a_controller_of_another_drive_is_not_addressed(stage: Stage) -> None:
 def test_a_format_that_lies_is_found_out(stage: Stage) -> None:
     """A controller that says success and keeps the data has not purged."""
     stage.play("nvme", Rule(when=("format",), says=recorded("nvme-format")), *rules())
-    with pytest.raises(PurgeFailed, match="NVMe Format, SES 1 is a lie: 64 of 64 blocks"):
+    with pytest.raises(PurgeFailed, match="NVMe Format, SES 1 reported success, but 64 of 64 blocks"):
         stage.purge()
 
 
@@ -314,7 +314,7 @@ def test_the_drive_says_how_long_it_takes(told: int, seconds: float | None, limi
     found = offered("nvme-sanitize-block", id_ctrl=altered("nvme-id-ctrl", sanicap=2), sanitize_log=log)
 
     assert isinstance(found, PurgeCapability)
-    assert (found.seconds, found.limit_seconds) == (seconds, limit)
+    assert (found.seconds, found.timeout_seconds) == (seconds, limit)
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_what_is_on_offer_is_listed_in_order(stage: Stage) -> None:
     """A drive with everything: Format before Sanitize, erasing data before erasing the key, what is no purge last."""
     stage.play("nvme", *rules(id_ctrl=altered("nvme-id-ctrl", sanicap=3, fna=4)))
 
-    assert offers(stage.tools().dut, stage.root) == (
+    assert available_methods(stage.tools().dut, stage.root) == (
         "nvme-format",
         "nvme-format-crypto",
         "nvme-sanitize-block",
@@ -372,10 +372,10 @@ def test_a_hindered_drive_is_not_purged_by_something_less(stage: Stage) -> None:
     stage.play("nvme", *rules(id_ctrl=altered("nvme-id-ctrl", fna=2), list_ns=TWO))
     with pytest.raises(TargetUnfit, match="nvme-format: Format NVM erases every namespace of the drive, and it has 2"):
         choose(stage.tools(), "auto")
-    with pytest.raises(TargetUnfit, match="purge method nvme-format is not on offer for it: Format NVM") as unfit:
+    with pytest.raises(TargetUnfit, match="purge method nvme-format is not available for it: Format NVM") as unfit:
         choose(stage.tools(), "nvme-format")
 
-    assert unfit.value.hint.startswith("Give the drive a single namespace (nvme delete-ns). On offer: blkdiscard")
+    assert unfit.value.hint.startswith("Give the drive a single namespace (nvme delete-ns). Available: blkdiscard")
     assert stage.acted(*READING) == []
 
 
@@ -394,5 +394,5 @@ def test_a_drive_behind_usb_is_not_asked(stage: Stage) -> None:
     dut = replace(stage.tools().dut, bus="USB")
     stage.play("nvme", *rules())
 
-    assert offers(dut, stage.root) == ("blkdiscard", "overwrite")
+    assert available_methods(dut, stage.root) == ("blkdiscard", "overwrite")
     assert stage.commands == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from snia_pts.errors import PurgeFailed, TargetUnfit
-from snia_pts.lab.purge import METHODS, method, offers
+from snia_pts.lab.purge import METHODS, available_methods, method
 from snia_pts.lab.purge.choice import choose
 from snia_pts.lab.purge.method import MethodUnavailable
 from snia_pts.lab.purge.scsi import _commands
@@ -76,7 +76,7 @@ def test_a_drive_is_purged_until_it_is_ready(stage: Stage, name: str, command: l
 def test_a_format_that_lies_is_found_out(stage: Stage) -> None:
     """A drive that says success, is ready at once and keeps the data has not purged (QEMU's scsi-hd)."""
     busy(stage, erases=False)
-    with pytest.raises(PurgeFailed, match="SCSI Format Unit is a lie: 64 of 64 blocks"):
+    with pytest.raises(PurgeFailed, match="SCSI Format Unit reported success, but 64 of 64 blocks"):
         stage.purge()
 
 
@@ -111,7 +111,7 @@ def test_a_disk_that_speaks_no_scsi_is_not_asked(stage: Stage) -> None:
     (stage.block / "device/subsystem").unlink()
     (stage.block / "device/subsystem").symlink_to(stage.root / "sys/bus/virtio")
 
-    assert offers(stage.tools().dut, stage.root) == ("blkdiscard", "overwrite")
+    assert available_methods(stage.tools().dut, stage.root) == ("blkdiscard", "overwrite")
     assert stage.commands == []
 
 
@@ -119,7 +119,7 @@ def test_what_a_drive_does_not_list_it_has_not(stage: Stage) -> None:
     """A drive that lists its commands has those, and no others."""
     busy(stage, DEBUG + BLOCK)
 
-    assert offers(stage.tools().dut, stage.root) == ("scsi-sanitize-block", "blkdiscard", "overwrite")
+    assert available_methods(stage.tools().dut, stage.root) == ("scsi-sanitize-block", "blkdiscard", "overwrite")
     with pytest.raises(TargetUnfit, match="the drive has no Format Unit"):
         choose(stage.tools(), "scsi-format")
 
@@ -144,7 +144,7 @@ def test_protection_information_is_not_formatted_away(stage: Stage, kind: str, f
     (stage.block / "device/scsi_disk/0:0:0:0/protection_type").write_text(f"{kind}\n")
     if not free:
         with pytest.raises(MethodUnavailable, match="protection information"):
-            METHODS["scsi-format"].ask(stage.tools())
+            METHODS["scsi-format"].query(stage.tools())
 
     chosen = choose(stage.tools(), "auto")
     assert chosen is not None

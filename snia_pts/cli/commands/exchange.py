@@ -86,7 +86,9 @@ def _import_run(run: Run, folder: RunFolder, document: bytes, formats: Sequence[
         create_file(folder.evidence / _COPY, document)
         with Journal(folder.journal, durable=False) as journal:
             facts = replace(run.facts, run_id=folder.path.name)
-            journal.append(StartEntry(facts=facts, evidence=EvidenceLedger(folder.evidence, durable=False).digest_remaining()))
+            journal.append(
+                StartEntry(facts=facts, evidence=EvidenceLedger(folder.evidence, durable=False).digest_remaining())
+            )
             for step, outcomes in run.course:
                 journal.append(StepEntry(step=step))
                 for outcome in outcomes:
@@ -106,7 +108,9 @@ def export(arguments: argparse.Namespace) -> int:
     """
     suite = SuiteFolder.existing(arguments.run)
     folders = (
-        [run for test in suite.tests if (run := suite.verified_run_folder(test))] if suite else [RunFolder.existing(arguments.run)]
+        [run for test in suite.tests if (run := suite.verified_run_folder(test))]
+        if suite
+        else [RunFolder.existing(arguments.run)]
     )
     if not folders:
         raise RecordError(path=arguments.run, reason="none of its tests was run")

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from ...spec import ProfileSpec
-from ...spec.profile_reader import profile_path, read_profile, builtin_profiles
+from ...spec.profile_reader import builtin_profiles, profile_path, read_profile
 
 
 def show_all(_arguments: argparse.Namespace) -> int:

@@ -148,7 +148,9 @@ def _is_run(path: Path) -> bool:
 
 def _not_started(suite: SuiteFolder, test: str) -> RunStatus:
     command = f"snia-pts resume {shell_quoted(suite.path)}"
-    return RunStatus(run=str(suite.run_path(test)), state="not started", test=test, detail="not started", command=command)
+    return RunStatus(
+        run=str(suite.run_path(test)), state="not started", test=test, detail="not started", command=command
+    )
 
 
 def _read_run_status(folder: RunFolder, suite: Path | None = None, *, brief: bool = False) -> RunStatus:
@@ -269,7 +271,9 @@ def stop(arguments: argparse.Namespace) -> int:
     """Ask a run to stop after its current point or sample."""
     suite = SuiteFolder.existing(arguments.run)
     folders = (
-        [run for test in suite.tests if (run := suite.run_folder(test))] if suite else [RunFolder.existing(arguments.run)]
+        [run for test in suite.tests if (run := suite.run_folder(test))]
+        if suite
+        else [RunFolder.existing(arguments.run)]
     )
     require_private(arguments.run)
     running = [folder for folder in folders if is_locked(folder.journal)]

@@ -27,7 +27,7 @@ from ...report import DATA_OUTPUTS, OUTPUTS, places
 from ...report.suite import write as write_summary
 from ...results.limit_checks import Judgement, judgements, require_met, untested
 from ...results.result import TestResult
-from ...runner.setup import require_formats, notify_if_unlimited
+from ...runner.setup import notify_if_unlimited, require_formats
 from ...runner.verification import check_evidence, require_evidence
 from ...spec.limits import Limit, read_limits
 from ..options import formats_of

@@ -16,7 +16,7 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 
 from ...errors import UsageError
 from ...files import open_regular
-from ...spec.toml_file import spec_error, read_file
+from ...spec.toml_file import read_file, spec_error
 
 if TYPE_CHECKING:
     import ssl

@@ -149,7 +149,9 @@ def resume_lines(folder: RunFolder, plan: ResumePlan) -> Iterator[str]:
     if not plan.next_step:
         yield "  everything was measured; only the end of the run is not recorded"
         return
-    discarded = f"; {counted(plan.discarded_outcomes, 'outcome')} before the stop discarded" if plan.discarded_outcomes else ""
+    discarded = (
+        f"; {counted(plan.discarded_outcomes, 'outcome')} before the stop discarded" if plan.discarded_outcomes else ""
+    )
     yield f"  continues with {plan.next_step}{discarded}"
 
 

@@ -33,15 +33,15 @@ class ArrayPurger:
     tick: Tick | None = None
 
     @property
-    def wanted(self) -> str:
+    def requested(self) -> str:
         """See Purger."""
-        return self.each.wanted
+        return self.each.requested
 
-    def foreseen(self, dut: Dut) -> tuple[Deviation, ...]:
+    def expected_deviations(self, dut: Dut) -> tuple[Deviation, ...]:
         """Return how the purges of the members will differ from the standard; see Purger."""
         del dut
         duts = self.members.duts if isinstance(self.members, Drives) else ()
-        found = (deviation for each in duts for deviation in self.each.foreseen(each))
+        found = (deviation for each in duts for deviation in self.each.expected_deviations(each))
         return tuple(dict.fromkeys(found))
 
     def purge(self, target: Target, seed: int, evidence: Path) -> PurgeOutcome:

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import partial
 
 from ...files import open_to_append
-from .method import Method, MethodFailed, MethodUnavailable, PurgeCapability, Tools, answered
+from .method import Method, MethodFailed, MethodUnavailable, PurgeCapability, Tools, stdout_of
 
 PASSWORD = "snia-pts"  # noqa: S105 - no secret: it must be known to whoever finds the drive
 _ACCESS = ("hdparm", "--user-master", "u")
@@ -44,7 +44,7 @@ class Security:
 
 def _identify(tools: Tools, name: str = "identify") -> str:
     """Return what ``hdparm -I`` says; under a new name it is asked anew."""
-    return answered(tools.ask(name, "hdparm", "-I", tools.dut.path))
+    return stdout_of(tools.query_once(name, "hdparm", "-I", tools.dut.path))
 
 
 def _erase(tools: Tools, option: str, flag: str, time: str) -> PurgeCapability:
@@ -67,20 +67,20 @@ def _erase(tools: Tools, option: str, flag: str, time: str) -> PurgeCapability:
 def _unlock(tools: Tools) -> None:
     """Clear the password that an erase left which was cut off; one of somebody else's stays."""
     if "enabled" in Security.read(_identify(tools)).flags:
-        tools.act(_clearing(tools), limit_seconds=_PASSWORD_SECONDS, name="unlock")
+        tools.run(_clearing(tools), timeout_seconds=_PASSWORD_SECONDS, name="unlock")
         if "enabled" in Security.read(_identify(tools, "identify-unlocked")).flags:
             raise MethodFailed("is not possible: a password is set that is not the suite's", _rescue(tools, "PASSWORD"))
 
 
-def _do_erase(tools: Tools, offer: PurgeCapability) -> None:
+def _do_erase(tools: Tools, capability: PurgeCapability) -> None:
     """Set the password, erase, and see to it that the password is gone, whatever happens."""
     _note(tools, "about to be set")
     try:
         setting = (*_ACCESS, "--security-set-pass", PASSWORD, tools.dut.path)
-        tools.act(setting, limit_seconds=_PASSWORD_SECONDS, name="set-password")
+        tools.run(setting, timeout_seconds=_PASSWORD_SECONDS, name="set-password")
         if "enabled" not in Security.read(_identify(tools, "identify-set")).flags:
             raise MethodFailed("failed: the drive took the password, and has none set")
-        tools.act(offer.command, limit_seconds=offer.limit_seconds)
+        tools.run(capability.command, timeout_seconds=capability.timeout_seconds)
     finally:
         _clear(tools)
 
@@ -89,7 +89,7 @@ def _clear(tools: Tools) -> None:
     """Clear the password where the erase did not; raises Unpurged where that cannot be done."""
     try:
         if "enabled" in Security.read(_identify(tools, "identify-erased")).flags:
-            tools.act(_clearing(tools), limit_seconds=_PASSWORD_SECONDS, name="clear-password")
+            tools.run(_clearing(tools), timeout_seconds=_PASSWORD_SECONDS, name="clear-password")
             if "enabled" in Security.read(_identify(tools, "identify-cleared")).flags:
                 raise MethodFailed("failed: the password stayed set")
     except (MethodUnavailable, MethodFailed) as failed:
@@ -103,7 +103,7 @@ def _note(tools: Tools, state: str) -> None:
     when = datetime.now().astimezone().isoformat(timespec="seconds")
     drive = f"{tools.dut.path} ({tools.dut.model}, serial {tools.dut.serial})"
     text = f"{when} The ATA user password {PASSWORD} of {drive} is {state}.\n{_rescue(tools, PASSWORD)}\n"
-    with open_to_append(tools.note("password.txt"), new=True) as file:
+    with open_to_append(tools.evidence_path("password.txt"), new=True) as file:
         file.write(text.encode())
         os.fsync(file.fileno())
 
@@ -129,21 +129,21 @@ def _sanitize(tools: Tools, feature: str, option: str) -> PurgeCapability:
     return PurgeCapability(command=("hdparm", "--yes-i-know-what-i-am-doing", option, tools.dut.path))
 
 
-def _do_sanitize(tools: Tools, offer: PurgeCapability) -> None:
-    tools.act(offer.command, limit_seconds=_STARTING_SECONDS)
+def _do_sanitize(tools: Tools, capability: PurgeCapability) -> None:
+    tools.run(capability.command, timeout_seconds=_STARTING_SECONDS)
 
     def progress() -> float | None:
         state = _state(tools)
         percent = re.search(r"\((\d+)%\)", state)
         return None if "SD2" not in state else int(percent[1]) / 100 if percent else 0.0
 
-    tools.wait(progress, limit_seconds=offer.limit_seconds)
+    tools.wait(progress, timeout_seconds=capability.timeout_seconds)
     if "Completed Without Error" not in _state(tools):
         raise MethodFailed("failed: the drive's sanitize status does not say that it completed without error")
 
 
 def _state(tools: Tools) -> str:
-    return answered(tools.look("sanitize-status", "hdparm", "--sanitize-status", tools.dut.path))
+    return stdout_of(tools.query("sanitize-status", "hdparm", "--sanitize-status", tools.dut.path))
 
 
 def _fits(tools: Tools) -> bool:
@@ -156,7 +156,7 @@ METHODS = (
         title="ATA Sanitize, block",
         standard=True,
         fits=_fits,
-        ask=partial(_sanitize, feature="BLOCK_ERASE_EXT command", option="--sanitize-block-erase"),
+        query=partial(_sanitize, feature="BLOCK_ERASE_EXT command", option="--sanitize-block-erase"),
         perform=_do_sanitize,
     ),
     Method(
@@ -164,7 +164,7 @@ METHODS = (
         title="ATA Security Erase",
         standard=True,
         fits=_fits,
-        ask=partial(_erase, option="--security-erase", flag="supported", time=""),
+        query=partial(_erase, option="--security-erase", flag="supported", time=""),
         prepare=_unlock,
         perform=_do_erase,
     ),
@@ -173,7 +173,7 @@ METHODS = (
         title="ATA Security Erase, enhanced",
         standard=True,
         fits=_fits,
-        ask=partial(_erase, option="--security-erase-enhanced", flag="supported: enhanced erase", time="ENHANCED"),
+        query=partial(_erase, option="--security-erase-enhanced", flag="supported: enhanced erase", time="ENHANCED"),
         prepare=_unlock,
         perform=_do_erase,
     ),
@@ -182,7 +182,7 @@ METHODS = (
         title="ATA Sanitize, crypto",
         standard=True,
         fits=_fits,
-        ask=partial(_sanitize, feature="CRYPTO_SCRAMBLE_EXT command", option="--sanitize-crypto-scramble"),
+        query=partial(_sanitize, feature="CRYPTO_SCRAMBLE_EXT command", option="--sanitize-crypto-scramble"),
         perform=_do_sanitize,
     ),
 )

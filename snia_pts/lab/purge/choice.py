@@ -1,4 +1,4 @@
-"""Every purge method, which of them a device has, and which is taken."""
+"""All purge methods, which of them a device supports, and the choice of one."""
 
 from __future__ import annotations
 
@@ -11,88 +11,95 @@ from ...errors import TargetUnfit, ToolMissing
 from ...model.dut import Dut
 from ..device.identity import ROOT
 from ..process import program as process
-from . import ata, nvme, plain, scsi
+from . import ata, generic, nvme, scsi
 from .method import Method, MethodUnavailable, Tools
 
-#: Every purge method by its name, in order of preference; docs/purge.rst gives the reasons.
+#: All purge methods by name, in order of preference; docs/purge.rst gives the reasons.
 METHODS: Mapping[str, Method] = {
-    method.name: method for method in (*nvme.METHODS, *ata.METHODS, *scsi.METHODS, *plain.METHODS)
+    method.name: method for method in (*nvme.METHODS, *ata.METHODS, *scsi.METHODS, *generic.METHODS)
 }
 AUTO = "auto"
 NONE = "none"
-_LESS = "Without it, --purge blkdiscard is a Deviation."
+_DEVIATION_NOTE = "Without it, --purge blkdiscard can be used, which is a Deviation."
 
 
-def choose(tools: Tools, wanted: str, command: str | None = None) -> Method | None:
-    """Return the method for ``wanted`` (a name, ``auto`` or ``none``), or for a vendor's ``command``; None for none.
+def choose(tools: Tools, requested: str, command: str | None = None) -> Method | None:
+    """Return the method for ``requested`` (a name or ``auto``), or for a vendor's ``command``; None for ``none``.
 
-    Asks the device.  Raises UsageError, TargetUnfit when the method is not on offer, ToolMissing when its program is
-    not there.
+    Queries the device.  Raises UsageError, TargetUnfit if the device does not support the method, ToolMissing if its
+    program is missing.
     """
     if command is not None:
-        method = plain.vendor(command)
-    elif wanted == NONE:
+        method = generic.vendor(command)
+    elif requested == NONE:
         return None
-    elif wanted == AUTO:
+    elif requested == AUTO:
         return _best(tools)
-    elif wanted in METHODS and METHODS[wanted].fits(tools):
-        method = METHODS[wanted]
+    elif requested in METHODS and METHODS[requested].fits(tools):
+        method = METHODS[requested]
     else:
-        raise _unfit(tools, f"purge method {wanted} is not on offer for it")
+        raise _unfit(tools, f"purge method {requested} is not available for it")
     try:
-        process.find(method.ask(tools).command[0])
-    except MethodUnavailable as refused:
-        raise _unfit(tools, f"purge method {method.name} is not on offer for it: {refused}", refused.remedy) from None
+        process.find(method.query(tools).command[0])
+    except MethodUnavailable as unavailable:
+        raise _unfit(
+            tools, f"purge method {method.name} is not on capability for it: {unavailable}", unavailable.remedy
+        ) from None
     except ToolMissing as missing:
         if command is None:
             raise
-        raise replace(missing, hint=plain.VENDORS_TOOL) from None
+        raise replace(missing, hint=generic.VENDOR_TOOL_HINT) from None
     return method
 
 
-def offers(dut: Dut, root: Path = ROOT) -> tuple[str, ...]:
-    """Return the methods that a device has and would do now, the preferred first; asks it, reading only."""
+def available_methods(dut: Dut, root: Path = ROOT) -> tuple[str, ...]:
+    """Return the names of the methods that a device supports in its present state, in order of preference.
+
+    Queries the device without changing it.
+    """
     with tempfile.TemporaryDirectory(prefix="snia-pts-") as folder:
-        return tuple(_offered(Tools(dut, Path(folder) / "offer", root=root)))
+        return tuple(_available(Tools(dut, Path(folder) / "capability", root=root)))
 
 
 def _best(tools: Tools) -> Method:
-    """Return the first method on offer.
+    """Return the first available method.
 
-    A drive that has one of the standard's methods, but will not do it now, is not purged by something less.
+    If the drive supports one of the standard's methods, but not in its present state, do not fall back on a method that
+    the standard does not name.
     """
-    hindered: dict[str, MethodUnavailable] = {}
+    blocked: dict[str, MethodUnavailable] = {}
     for method in METHODS.values():
-        if not method.automatic or not method.fits(tools) or (hindered and not method.standard):
+        if not method.automatic or not method.fits(tools) or (blocked and not method.standard):
             continue
         try:
-            offer = method.ask(tools)
-        except MethodUnavailable as refused:
-            if refused.remedy:
-                hindered[method.name] = refused
+            capability = method.query(tools)
+        except MethodUnavailable as unavailable:
+            if unavailable.remedy:
+                blocked[method.name] = unavailable
             continue
         except ToolMissing as missing:
-            missing.add_note(_LESS)
+            missing.add_note(_DEVIATION_NOTE)
             raise
-        if not offer.doubt:
-            process.find(offer.command[0])
+        if not capability.caveat:
+            process.find(capability.command[0])
             return method
-    if not hindered:
-        raise _unfit(tools, "no purge method is on offer for it")
-    reason = "; ".join(f"{name}: {refused}" for name, refused in hindered.items())
-    raise _unfit(tools, f"it cannot be purged now ({reason})", " ".join({each.remedy: 0 for each in hindered.values()}))
+    if not blocked:
+        raise _unfit(tools, "no purge method is available for it")
+    reason = "; ".join(f"{name}: {unavailable}" for name, unavailable in blocked.items())
+    remedies = dict.fromkeys(unavailable.remedy for unavailable in blocked.values())
+    raise _unfit(tools, f"it cannot be purged in its present state ({reason})", " ".join(remedies))
 
 
-def _offered(tools: Tools) -> Iterator[str]:
+def _available(tools: Tools) -> Iterator[str]:
     for method in METHODS.values():
         if method.fits(tools):
             try:
-                method.ask(tools)
+                method.query(tools)
             except (MethodUnavailable, ToolMissing):
                 continue
             yield method.name
 
 
 def _unfit(tools: Tools, reason: str, remedy: str = "") -> TargetUnfit:
-    hint = f"{remedy} On offer: {', '.join([*_offered(tools), NONE])} (docs/purge.rst).".strip()
+    hint = f"{remedy} Available: {', '.join([*_available(tools), NONE])} (docs/purge.rst).".strip()
     return TargetUnfit(path=tools.dut.path, reason=reason, hint=hint)

@@ -1,4 +1,4 @@
-"""What a purge method is, and how it runs the programs that do the work."""
+"""The interface of a purge method, and the programs that it runs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ..device.identity import ROOT, attribute, block_directory
 from ..process import program as process
 from ..process.inherited import InheritedFiles
 
-#: The time after which a purge has failed where the device says none.
-UNTOLD_SECONDS = 12 * 3600.0
+#: A purge fails after this time if the device reports no estimate.
+DEFAULT_TIMEOUT_SECONDS = 12 * 3600.0
 _GRACE_SECONDS = 2 * 3600.0
-_QUESTION_SECONDS = 60.0
+_QUERY_SECONDS = 60.0
 _SILENCE_SECONDS = 180.0
 _PAUSE_SECONDS = (0.2, 30.0)
-_BY_DEV = "Name the device as it is called in /dev, or choose a method that opens what is held: blkdiscard, overwrite."
+_USE_DEV_HINT = "Name the device by its path in /dev, or choose blkdiscard or overwrite, which use the open descriptor."
 
 
 class MethodUnavailable(Exception):
-    """A device does not have a method; with a ``remedy``, it has it, but will not do it as things are."""
+    """The device does not support a method; if there is a ``remedy``, it does, but not in its present state."""
 
     def __init__(self, reason: str, remedy: str = "") -> None:
         super().__init__(reason)
@@ -36,7 +36,7 @@ class MethodUnavailable(Exception):
 
 
 class MethodFailed(Exception):
-    """A purge failed; ``remedy`` is what the operator should do, where that is special."""
+    """A purge failed; ``remedy`` says what the operator should do if the general hint does not apply."""
 
     def __init__(self, reason: str, remedy: str = "") -> None:
         super().__init__(reason)
@@ -45,27 +45,27 @@ class MethodFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeCapability:
-    """What a device was asked for and has: the command that purges, and the time the device says it takes.
+    """A method that the device supports: the command that purges, and the device's estimate in seconds.
 
-    ``doubt`` says why the method is only taken when it is named.  A command with ``opens`` does no more with the
-    target's name than open it, and has that of the descriptor which the suite holds in its place.
+    If there is a ``caveat``, the method is used only by name, not by ``auto``.  With ``by_descriptor``, the command
+    only opens the target's path, so it is given the suite's open descriptor instead.
     """
 
     command: tuple[str, ...]
     seconds: float | None = None
-    doubt: str = ""
-    opens: bool = False
+    caveat: str = ""
+    by_descriptor: bool = False
 
     @property
-    def limit_seconds(self) -> float:
-        """When a purge has failed: long after the time the device says, or 12 hours where it says none."""
-        return UNTOLD_SECONDS if self.seconds is None else 2 * self.seconds + _GRACE_SECONDS
+    def timeout_seconds(self) -> float:
+        """The time after which the purge has failed: well over the device's estimate, or 12 hours without one."""
+        return DEFAULT_TIMEOUT_SECONDS if self.seconds is None else 2 * self.seconds + _GRACE_SECONDS
 
 
 class Tools:
-    """The programs that a purge runs on a device, which ``descriptor`` holds.
+    """Runs a purge's programs on a device that is claimed through ``descriptor``.
 
-    Each leaves its evidence, beside the base name ``evidence``.
+    ``evidence`` is the base name of the programs' evidence files.
     """
 
     def __init__(
@@ -84,72 +84,81 @@ class Tools:
         self._root = root
         self._answers: dict[str, process.Finished] = {}
 
-    def ask(self, name: str, *argv: str) -> process.Finished:
-        """Run a program that only reads, once: the second time, the first answer is given."""
+    def query_once(self, name: str, *argv: str) -> process.Finished:
+        """Run a program that only reads; a repeated query returns the first answer."""
         if name not in self._answers:
-            self._answers[name] = self.look(name, *argv)
+            self._answers[name] = self.query(name, *argv)
         return self._answers[name]
 
-    def look(self, name: str, *argv: str) -> process.Finished:
-        """Run a program that only reads; its evidence replaces the last one of that name."""
-        return process.run(argv, evidence=self._beside(name), timeout_seconds=_QUESTION_SECONDS)
+    def query(self, name: str, *argv: str) -> process.Finished:
+        """Run a program that only reads; its evidence replaces that of the last query of this name."""
+        return process.run(argv, evidence=self.evidence_path(name), timeout_seconds=_QUERY_SECONDS)
 
-    def act(
-        self, argv: tuple[str, ...], *, limit_seconds: float, name: str = "", opens: bool = False
+    def run(
+        self, argv: tuple[str, ...], *, timeout_seconds: float, name: str = "", by_descriptor: bool = False
     ) -> process.Finished:
-        """Run a program that changes the device; raises Unpurged when it fails, or takes too long.
+        """Run a program that changes the device; raises MethodFailed if it fails or times out.
 
-        One that ``opens`` it gets what is held.  Others need its name in ``/dev``, where nobody but root makes names.
+        With ``by_descriptor`` it gets the open descriptor.  Otherwise it opens the device by its path, which must be in
+        a folder such as ``/dev`` where only root can create entries.
         """
-        place = self._beside(name) if name else self._evidence
-        files = {self.dut.path: self._descriptor} if opens and self._descriptor is not None else {}
-        if not opens and (why := tampering_risk(Path(self.dut.path).parent)):
-            raise MethodFailed(f"is not possible: {argv[0]} would open it by its name, and {why}", _BY_DEV)
+        evidence = self.evidence_path(name) if name else self._evidence
+        files = {self.dut.path: self._descriptor} if by_descriptor and self._descriptor is not None else {}
+        if not by_descriptor and (risk := tampering_risk(Path(self.dut.path).parent)):
+            raise MethodFailed(
+                f"is not possible: {argv[0]} would open the device by its path, and {risk}", _USE_DEV_HINT
+            )
         try:
-            for descriptor in files.values():  # a loop device cannot discard what the device beneath has not written
+            for descriptor in files.values():  # a loop device cannot discard data not yet written to its backing device
                 os.fsync(descriptor)
         except OSError as error:
-            raise MethodFailed(f"failed: what was written cannot be synced ({error.strerror})") from None
+            raise MethodFailed(f"failed: cannot sync earlier writes ({error.strerror})") from None
         finished = process.run(
-            argv, evidence=place, timeout_seconds=limit_seconds, tick=self._tick, inherited=InheritedFiles(files=files)
+            argv,
+            evidence=evidence,
+            timeout_seconds=timeout_seconds,
+            tick=self._tick,
+            inherited=InheritedFiles(files=files),
         )
         if finished.timed_out:
-            raise MethodFailed(f"failed: {argv[0]} was not done after {limit_seconds:.0f} s")
+            raise MethodFailed(f"failed: {argv[0]} timed out after {timeout_seconds:.0f} s")
         if finished.exit_code:
             raise MethodFailed(f"failed: {finished.error_summary}")
         return finished
 
-    def wait(self, progress: Callable[[], float | None], *, limit_seconds: float) -> None:
-        """Look at a ``progress`` (0 to 1) until it is None: done.
+    def wait(self, progress: Callable[[], float | None], *, timeout_seconds: float) -> None:
+        """Poll ``progress`` (0 to 1) until it returns None, which means finished.
 
-        Raises Unpurged when that takes too long, or when the drive says nothing of it for minutes.
+        Raises MethodFailed on timeout, or if the drive has not reported progress for minutes.
         """
-        began = heard = time.monotonic()
-        pause, done = _PAUSE_SECONDS[0], 0.0
+        started = last_report = time.monotonic()
+        pause, fraction = _PAUSE_SECONDS[0], 0.0
         while True:
             try:
-                progressed = progress()
-                if progressed is None:
+                reported = progress()
+                if reported is None:
                     return
-                heard, done = time.monotonic(), progressed
-            except MethodUnavailable as silent:
-                if time.monotonic() - heard > _SILENCE_SECONDS:
-                    raise MethodFailed(f"failed: it was at {done:.0%}, then {silent}") from None
-            elapsed = time.monotonic() - began
-            if elapsed > limit_seconds:
-                raise MethodFailed(f"failed: it is at {done:.0%} after {elapsed:.0f} s, and may go on in the drive")
+                last_report, fraction = time.monotonic(), reported
+            except MethodUnavailable as error:
+                if time.monotonic() - last_report > _SILENCE_SECONDS:
+                    raise MethodFailed(f"failed: it was at {fraction:.0%}, then {error}") from None
+            elapsed = time.monotonic() - started
+            if elapsed > timeout_seconds:
+                raise MethodFailed(
+                    f"failed: it is at {fraction:.0%} after {elapsed:.0f} s, and may still be running in the drive"
+                )
             if self._tick is not None:
                 self._tick(elapsed, 0)
             time.sleep(pause)
             pause = min(1.5 * pause, _PAUSE_SECONDS[1])
 
     def note(self, name: str) -> Path:
-        """Return the place of a note among the evidence."""
-        return self._beside(name)
+        """Return the path of an additional evidence file."""
+        return self.evidence_path(name)
 
     @cached_property
     def block(self) -> Path:
-        """The device's folder in sysfs; one that is not there for what is no device."""
+        """The device's folder in sysfs; a path that does not exist if the target is not a device."""
         try:
             number = Path(self.dut.path).stat().st_rdev
         except OSError:
@@ -158,9 +167,9 @@ class Tools:
 
     @cached_property
     def protocol(self) -> str:
-        """The command set that a drive is purged by: NVMe, ATA, SCSI; nothing for what has none of its own.
+        """The command set that the drive is purged with: NVMe, ATA or SCSI; empty if there is none.
 
-        What a USB bridge makes of such commands nobody knows.
+        A USB drive has none, because it is unknown how its bridge translates such commands.
         """
         if self.dut.kind != "drive" or self.dut.bus.startswith("USB"):
             return ""
@@ -170,60 +179,61 @@ class Tools:
             return ""
         return "ATA" if attribute(self.block / "device/vendor") == "ATA" else "SCSI"
 
-    def _beside(self, name: str) -> Path:
+    def evidence_path(self, name: str) -> Path:
+        """Return the path of an evidence file."""
         return self._evidence.with_name(f"{self._evidence.name}-{name}")
 
 
-def _nothing(tools: Tools) -> None:
+def _no_preparation(tools: Tools) -> None:
     del tools
 
 
-def _once(tools: Tools, offer: PurgeCapability) -> None:
-    """Purge by the command alone."""
-    tools.act(offer.command, limit_seconds=offer.limit_seconds, opens=offer.opens)
+def _run_command(tools: Tools, capability: PurgeCapability) -> None:
+    """Purge by running the command, without further steps."""
+    tools.run(capability.command, timeout_seconds=capability.timeout_seconds, by_descriptor=capability.by_descriptor)
 
 
-def anything(tools: Tools) -> bool:
-    """What fits every device."""
+def any_device(tools: Tools) -> bool:
+    """Return True: the method can be tried on every device."""
     del tools
     return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A way to purge.
+    """A purge method.
 
-    ``name`` is what --purge takes, ``title`` what the report says, ``standard`` whether the standard names it.
-    ``fits`` looks at the device without asking it.  ``ask`` asks it, reading only; raises NotOffered.  ``prepare``
-    puts the device in order before the proof is laid out, ``perform`` purges; both raise Unpurged.  One that is not
-    ``automatic`` is taken by name only.
+    ``name`` is the value of --purge, ``title`` the name in the report, ``standard`` whether the standard names it.
+    ``fits`` decides from sysfs alone whether the method applies.  ``query`` queries the device, without changing it;
+    raises MethodUnavailable.  ``prepare`` readies the device before the proof's pattern is written, ``perform`` purges;
+    both raise MethodFailed.  A method that is not ``automatic`` is used only by name.
     """
 
     name: str
     title: str
     standard: bool
     fits: Callable[[Tools], bool]
-    ask: Callable[[Tools], PurgeCapability]
-    prepare: Callable[[Tools], None] = _nothing
-    perform: Callable[[Tools, PurgeCapability], None] = _once
+    query: Callable[[Tools], PurgeCapability]
+    prepare: Callable[[Tools], None] = _no_preparation
+    perform: Callable[[Tools, PurgeCapability], None] = _run_command
     automatic: bool = True
 
 
-def answered(finished: process.Finished) -> str:
-    """Return what a program said that only reads; raises NotOffered when it failed."""
+def stdout_of(finished: process.Finished) -> str:
+    """Return the output of a query; raises MethodUnavailable if the program failed."""
     if finished.exit_code or finished.timed_out:
         reason = f"{' '.join(finished.argv[:2])} failed: {finished.error_summary}"
         raise MethodUnavailable(reason, "Run as root, with a tool that knows the drive.")
     return finished.stdout
 
 
-def document(finished: process.Finished) -> dict[str, Any]:
-    """Return the JSON that a program said; raises NotOffered when it failed, or said something else."""
-    text = answered(finished)
+def json_of(finished: process.Finished) -> dict[str, Any]:
+    """Return the JSON object that a query printed; raises MethodUnavailable if it failed or printed something else."""
+    text = stdout_of(finished)
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise MethodUnavailable(f"{' '.join(finished.argv[:2])} gave no JSON", "A newer version of the tool may.")
-    return found
+        value = None
+    if not isinstance(value, dict):
+        raise MethodUnavailable(f"{' '.join(finished.argv[:2])} printed no JSON", "Try a newer version of the tool.")
+    return value

@@ -1,7 +1,7 @@
 """Purging by NVMe: Format NVM and Sanitize, by nvme-cli.
 
 Format NVM is for a namespace, but a controller may extend it to all of them (FNA, Format NVM Attributes); Sanitize
-always is for all of a drive.  Where that would reach a namespace that is not under test, neither is on offer.
+always is for all of a drive.  Where that would reach a namespace that is not under test, neither is on capability.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from ..device.identity import attribute
-from .method import UNTOLD_SECONDS, Method, MethodFailed, MethodUnavailable, PurgeCapability, Tools, document
+from .method import DEFAULT_TIMEOUT_SECONDS, Method, MethodFailed, MethodUnavailable, PurgeCapability, Tools, json_of
 
 _FORMAT, _MANAGEMENT = 1 << 1, 1 << 3
 """Bits of OACS: the controller has Format NVM; it has Namespace Management."""
@@ -32,7 +32,7 @@ def _format(tools: Tools, secure_erase: int) -> PurgeCapability:
         raise MethodUnavailable("Format NVM has no cryptographic erase on this controller")
     if attributes & (_FORMATS_ALL | _ERASES_ALL):
         _require_alone(tools, controller, "Format NVM")
-    namespace = document(tools.ask("id-ns", "nvme", "id-ns", tools.dut.path, "-o", "json"))
+    namespace = json_of(tools.query_once("id-ns", "nvme", "id-ns", tools.dut.path, "-o", "json"))
     flbas, dps = _number(namespace, "flbas"), _number(namespace, "dps")
     command = (
         "nvme",
@@ -44,15 +44,15 @@ def _format(tools: Tools, secure_erase: int) -> PurgeCapability:
         f"--ms={flbas >> 4 & 1}",
         f"--pi={dps & 7}",
         f"--pil={dps >> 3 & 1}",
-        f"--timeout={1000 * UNTOLD_SECONDS:.0f}",
+        f"--timeout={1000 * DEFAULT_TIMEOUT_SECONDS:.0f}",
     )
     return PurgeCapability(command=command)
 
 
-def _do_format(tools: Tools, offer: PurgeCapability) -> None:
-    tools.act(offer.command, limit_seconds=offer.limit_seconds)
-    before = document(tools.ask("id-ns", "nvme", "id-ns", tools.dut.path, "-o", "json"))
-    after = document(tools.look("id-ns-after", "nvme", "id-ns", tools.dut.path, "-o", "json"))
+def _do_format(tools: Tools, capability: PurgeCapability) -> None:
+    tools.run(capability.command, timeout_seconds=capability.timeout_seconds)
+    before = json_of(tools.query_once("id-ns", "nvme", "id-ns", tools.dut.path, "-o", "json"))
+    after = json_of(tools.query("id-ns-after", "nvme", "id-ns", tools.dut.path, "-o", "json"))
     for key in ("flbas", "dps"):
         if before.get(key) != after.get(key):
             reason = f"changed the format of the drive: {key} is {after.get(key)}, and was {before.get(key)}"
@@ -77,26 +77,26 @@ def _sanitize(tools: Tools, capability: int, action: int, estimate: str) -> Purg
     return PurgeCapability(command=command, seconds=seconds)
 
 
-def _do_sanitize(tools: Tools, offer: PurgeCapability) -> None:
-    tools.act(offer.command, limit_seconds=_STARTING_SECONDS)
+def _do_sanitize(tools: Tools, capability: PurgeCapability) -> None:
+    tools.run(capability.command, timeout_seconds=_STARTING_SECONDS)
 
     def progress() -> float | None:
         log = _log(tools)
         return _number(log, "sprog") / 65536 if _status(log) == _RUNNING else None
 
-    tools.wait(progress, limit_seconds=offer.limit_seconds)
+    tools.wait(progress, timeout_seconds=capability.timeout_seconds)
     log = _log(tools)
     if _status(log) not in (_DONE, _DONE_WITHOUT_DEALLOCATION):
         raise MethodFailed(f"failed: the drive's sanitize log says {log['sstat']['status']}")
 
 
 def _controller(tools: Tools) -> dict[str, Any]:
-    return document(tools.ask("id-ctrl", "nvme", "id-ctrl", tools.dut.path, "-o", "json"))
+    return json_of(tools.query_once("id-ctrl", "nvme", "id-ctrl", tools.dut.path, "-o", "json"))
 
 
 def _log(tools: Tools) -> dict[str, Any]:
     """Return the sanitize log, which nvme-cli files under the device's name."""
-    answer = document(tools.look("sanitize-log", "nvme", "sanitize-log", tools.dut.path, "-o", "json"))
+    answer = json_of(tools.query("sanitize-log", "nvme", "sanitize-log", tools.dut.path, "-o", "json"))
     found = next(iter(answer.values()), None)
     if not isinstance(found, dict):
         raise MethodUnavailable("nvme sanitize-log gave no log", "A newer nvme-cli may.")
@@ -115,7 +115,7 @@ def _status(log: dict[str, Any]) -> int:
 def _require_alone(tools: Tools, controller: dict[str, Any], what: str) -> None:
     """Raise NotOffered where the drive has other namespaces, attached or not, which ``what`` would erase too."""
     everywhere = ("--all",) if _number(controller, "oacs") & _MANAGEMENT else ()
-    listed = document(tools.ask("list-ns", "nvme", "list-ns", tools.dut.path, *everywhere, "-o", "json"))
+    listed = json_of(tools.query_once("list-ns", "nvme", "list-ns", tools.dut.path, *everywhere, "-o", "json"))
     namespaces = listed.get("nsid_list")
     count = len(namespaces) if isinstance(namespaces, list) else 0
     if count != 1:
@@ -152,7 +152,7 @@ METHODS = (
         title="NVMe Format, SES 1",
         standard=True,
         fits=_fits,
-        ask=partial(_format, secure_erase=1),
+        query=partial(_format, secure_erase=1),
         perform=_do_format,
     ),
     Method(
@@ -160,7 +160,7 @@ METHODS = (
         title="NVMe Format, SES 2",
         standard=True,
         fits=_fits,
-        ask=partial(_format, secure_erase=2),
+        query=partial(_format, secure_erase=2),
         perform=_do_format,
     ),
     Method(
@@ -168,7 +168,7 @@ METHODS = (
         title="NVMe Sanitize, block",
         standard=True,
         fits=_fits,
-        ask=partial(_sanitize, capability=2, action=2, estimate="time_block_erase"),
+        query=partial(_sanitize, capability=2, action=2, estimate="time_block_erase"),
         perform=_do_sanitize,
     ),
     Method(
@@ -176,7 +176,7 @@ METHODS = (
         title="NVMe Sanitize, crypto",
         standard=True,
         fits=_fits,
-        ask=partial(_sanitize, capability=1, action=4, estimate="time_crypto_erase"),
+        query=partial(_sanitize, capability=1, action=4, estimate="time_crypto_erase"),
         perform=_do_sanitize,
     ),
 )

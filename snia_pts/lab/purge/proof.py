@@ -1,4 +1,4 @@
-"""The proof of a purge: a pattern in blocks spread over the whole range, there before, gone after."""
+"""The proof of a purge: a pattern in blocks spread over the whole capacity, present before it and gone after it."""
 
 from __future__ import annotations
 
@@ -20,54 +20,54 @@ _SECTOR_BYTES = 512
 
 
 class Proof:
-    """A pattern in blocks of a target that is held: ``places`` says where, ``laid_out`` whether it is there."""
+    """A pattern in blocks of a claimed target, at ``offsets``; ``is_written`` says whether it was written."""
 
     def __init__(self, target: Target, seed: int) -> None:
         self._target = target
         self._pattern = random.Random(seed).randbytes(_BLOCK_BYTES)  # noqa: S311 - a pattern, no secret
-        self.places = sample_offsets(target.dut.capacity_bytes)
-        self.laid_out = False
+        self.offsets = sample_offsets(target.dut.capacity_bytes)
+        self.is_written = False
 
-    def lay_out(self) -> None:
-        """Write the pattern, and read it back; raises DeviceFailed (where it is not there, too) or HostFailed."""
+    def write(self) -> None:
+        """Write the pattern and read it back; raises DeviceFailed (also if it reads back wrong) or HostFailed."""
         _flush(self._target)
         with _direct(self._target) as descriptor:
-            for offset in self.places:
+            for offset in self.offsets:
                 _write(descriptor, self._target.dut, offset, self._pattern)
-        kept = self.survivors()
-        if kept != len(self.places):
-            raise _failed(self._target.dut, f"of {len(self.places)} blocks just written, {kept} can be read back")
-        self.laid_out = True
+        readable = self.survivors()
+        if readable != len(self.offsets):
+            raise _failed(self._target.dut, f"of {len(self.offsets)} blocks just written, {readable} can be read back")
+        self.is_written = True
 
     def survivors(self) -> int:
-        """Return how many blocks are still there, in whole or in part; raises DeviceFailed or HostFailed."""
+        """Return how many blocks still contain the pattern or part of it; raises DeviceFailed or HostFailed."""
         with _direct(self._target) as descriptor:
-            return count_survivors(descriptor, self._target.dut, self.places, self._pattern)
+            return count_survivors(descriptor, self._target.dut, self.offsets, self._pattern)
 
 
 def sample_offsets(capacity_bytes: int) -> tuple[int, ...]:
-    """Return where the pattern goes: blocks spread evenly over the capacity, the first and the last among them."""
+    """Return the pattern's byte offsets: blocks spread evenly over the capacity, including the first and the last."""
     blocks = capacity_bytes // _BLOCK_BYTES
     count = min(_SAMPLES, blocks)
     return tuple(sorted({(blocks - 1) * index // max(count - 1, 1) * _BLOCK_BYTES for index in range(count)}))
 
 
-def count_survivors(descriptor: int, dut: Dut, places: tuple[int, ...], pattern: bytes) -> int:
-    """Return how many of ``places`` still hold any 512 bytes of the pattern.
+def count_survivors(descriptor: int, dut: Dut, offsets: tuple[int, ...], pattern: bytes) -> int:
+    """Return at how many of ``offsets`` the block still contains any 512-byte sector of the pattern.
 
-    Any sector that survived counts: a purge that clears half a block has not purged it.
+    One surviving sector is enough: a block that is half cleared has not been purged.
     """
-    return sum(_survives(_read(descriptor, dut, offset), pattern) for offset in places)
+    return sum(_survives(_read(descriptor, dut, offset), pattern) for offset in offsets)
 
 
-def _survives(found: bytes, pattern: bytes) -> bool:
+def _survives(block: bytes, pattern: bytes) -> bool:
     starts = range(0, _BLOCK_BYTES, _SECTOR_BYTES)
-    return any(found[start : start + _SECTOR_BYTES] == pattern[start : start + _SECTOR_BYTES] for start in starts)
+    return any(block[start : start + _SECTOR_BYTES] == pattern[start : start + _SECTOR_BYTES] for start in starts)
 
 
 @contextmanager
 def _direct(target: Target) -> Iterator[int]:
-    """A second descriptor of the very target that is held, past the page cache."""
+    """Yield a second descriptor of the claimed target that bypasses the page cache (O_DIRECT)."""
     descriptor = os.open(f"/proc/self/fd/{target.descriptor}", os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
     try:
         yield descriptor
@@ -76,11 +76,11 @@ def _direct(target: Target) -> Iterator[int]:
 
 
 def _flush(target: Target) -> None:
-    """Let nothing wait in the host's page cache, from writes through it: the kernel would not discard below that."""
+    """Write out the host's page cache: the kernel does not discard what still has dirty pages."""
     try:
         os.fsync(target.descriptor)
     except OSError as error:
-        raise _failed(target.dut, f"what waits in the page cache: {error.strerror}", error.errno) from None
+        raise _failed(target.dut, f"cannot flush the page cache: {error.strerror}", error.errno) from None
 
 
 def _write(descriptor: int, dut: Dut, offset: int, pattern: bytes) -> None:
@@ -104,5 +104,5 @@ def _read(descriptor: int, dut: Dut, offset: int) -> bytes:
 
 
 def _failed(dut: Dut, reason: str, number: int | None = None) -> DeviceFailed | HostFailed:
-    failed = HostFailed if blame(number or errno.EIO) == "host" else DeviceFailed
-    return failed(step="purge", what=dut.path, reason=reason)
+    error_class = HostFailed if blame(number or errno.EIO) == "host" else DeviceFailed
+    return error_class(step="purge", what=dut.path, reason=reason)

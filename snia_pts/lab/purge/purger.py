@@ -1,4 +1,4 @@
-"""Carries a purge out on a held target, and proves it."""
+"""Purge a claimed target and prove that it was purged."""
 
 from __future__ import annotations
 
@@ -20,48 +20,50 @@ from .choice import NONE, choose
 from .method import Method, MethodFailed, MethodUnavailable, Tools
 from .proof import Proof
 
-_STANDARD = "ATA Security Erase or Sanitize, SCSI Format Unit or Sanitize, NVMe Format or Sanitize, or the vendor's own"
+_STANDARD = "ATA Security Erase or Sanitize, SCSI Format Unit or Sanitize, NVMe Format or Sanitize, or a vendor command"
 _CLAUSE = "PTS chapter 3, Purge"
-_PATIENCE_SECONDS = 120.0
+_REAPPEAR_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purger:
-    """How a target is to be purged: by the method ``wanted``, or by a vendor's ``command``.
+    """Purges a target by the method ``requested`` (a name, ``auto`` or ``none``), or by a vendor's ``command``.
 
-    ``allow_unpurged`` goes on after a purge that failed or is not proven, with a Deviation.  ``tick`` is called while
-    it runs.
+    With ``allow_unpurged``, a purge that failed or is not proven is a Deviation instead of an error.  ``tick`` is
+    called during the purge.
     """
 
-    wanted: str
+    requested: str
     command: str | None = None
     allow_unpurged: bool = False
     tick: Tick | None = None
     root: Path = ROOT
 
-    def foreseen(self, dut: Dut) -> tuple[Deviation, ...]:
-        """Return how the purge will differ from the standard; asks the device, where this user may.
+    def expected_deviations(self, dut: Dut) -> tuple[Deviation, ...]:
+        """Return how the purge will differ from the standard; queries the device if this user has the permission.
 
-        Raises UsageError, TargetUnfit, ToolMissing where it could not be purged.
+        Raises UsageError, TargetUnfit or ToolMissing if it cannot be purged.
         """
         if dut.kind != "file" and not os.access(dut.path, os.R_OK | os.W_OK):
-            return (_deviation(f"not known: only a user who may write to {dut.path} can ask it"),)
+            return (_deviation(f"not known: only a user who may write to {dut.path} can query it"),)
         with tempfile.TemporaryDirectory(prefix="snia-pts-") as folder:
-            return _deviations(choose(Tools(dut, Path(folder) / "offer", root=self.root), self.wanted, self.command))
+            return _deviations(
+                choose(Tools(dut, Path(folder) / "capability", root=self.root), self.requested, self.command)
+            )
 
     def purge(self, target: Target, seed: int, evidence: Path) -> PurgeOutcome:
-        """Purge a held target and prove it; ``evidence`` is the base name of the evidence files.
+        """Purge a claimed target and prove it; ``evidence`` is the base name of the evidence files.
 
-        Raises PurgeFailed when the method fails or the proof does, DeviceFailed or HostFailed when the proof cannot be
-        read or written, or the drive is away and does not come back.
+        Raises PurgeFailed if the method or the proof fails, DeviceFailed or HostFailed if the proof's pattern cannot be
+        written or read, or if the drive disappears and does not come back.
         """
         started = datetime.now().astimezone().isoformat(timespec="milliseconds")
         tools = Tools(target.dut, evidence, tick=self.tick, root=self.root, descriptor=target.descriptor)
         try:
-            method = choose(tools, self.wanted, self.command)
-        except TargetUnfit as unfit:
-            reason = f"is not possible: {unfit.reason}"
-            raise PurgeFailed(path=target.dut.path, method=self.wanted, reason=reason, hint=unfit.hint) from None
+            method = choose(tools, self.requested, self.command)
+        except TargetUnfit as error:
+            reason = f"is not possible: {error.reason}"
+            raise PurgeFailed(path=target.dut.path, method=self.requested, reason=reason, hint=error.hint) from None
         if method is None:
             return PurgeOutcome(
                 method=NONE,
@@ -73,34 +75,35 @@ class Purger:
                 deviations=_deviations(None),
             )
         proof = Proof(target, seed)
-        seconds, failed = _carry_out(method, tools, proof)
+        seconds, failure = _perform(method, tools, proof)
         survivors = 0
-        if failed is None or self.allow_unpurged:
-            regain(target, patience_seconds=_PATIENCE_SECONDS, root=self.root)
-            _require_as_before(target, method, self.root)
-            survivors = proof.survivors() if proof.laid_out else 0
-        if survivors and failed is None:
-            failed = MethodFailed(
-                f"is a lie: {survivors} of {len(proof.places)} blocks written before are still there, "
-                "though it said success"
+        if failure is None or self.allow_unpurged:
+            regain(target, patience_seconds=_REAPPEAR_SECONDS, root=self.root)
+            _require_unchanged(target, method, self.root)
+            survivors = proof.survivors() if proof.is_written else 0
+        if survivors and failure is None:
+            failure = MethodFailed(
+                f"reported success, but {survivors} of {len(proof.offsets)} blocks written before it survived"
             )
-        if failed and not self.allow_unpurged:
-            hint = failed.remedy or PurgeFailed.hint
-            raise PurgeFailed(path=target.dut.path, method=method.title, reason=str(failed), hint=hint)
-        unproven = (_deviation(f"{method.title}, NOT PROVEN: the purge {failed}"),) if failed else _deviations(method)
+        if failure and not self.allow_unpurged:
+            hint = failure.remedy or PurgeFailed.hint
+            raise PurgeFailed(path=target.dut.path, method=method.title, reason=str(failure), hint=hint)
+        deviations = (
+            (_deviation(f"{method.title}, NOT PROVEN: the purge {failure}"),) if failure else _deviations(method)
+        )
         return PurgeOutcome(
             method=method.title,
-            samples=len(proof.places) if proof.laid_out else 0,
+            samples=len(proof.offsets) if proof.is_written else 0,
             survivors=survivors,
             started=started,
             seconds=seconds,
             evidence=evidence.name,
-            deviations=unproven,
+            deviations=deviations,
         )
 
 
 def _deviations(method: Method | None) -> tuple[Deviation, ...]:
-    """Return what differs from the standard even if all goes well."""
+    """Return the deviations of a successful purge."""
     if method is not None and method.standard:
         return ()
     return (_deviation(method.title if method else "not purged"),)
@@ -110,29 +113,28 @@ def _deviation(actual: str) -> Deviation:
     return Deviation(what="purge", standard=_STANDARD, actual=actual, clause=_CLAUSE)
 
 
-def _carry_out(method: Method, tools: Tools, proof: Proof) -> tuple[float, MethodFailed | None]:
-    """Lay out the proof and purge; return the time that the purge took, and why it failed if it did."""
-    began = time.monotonic()
+def _perform(method: Method, tools: Tools, proof: Proof) -> tuple[float, MethodFailed | None]:
+    """Write the proof's pattern and purge; return how long the purge took, in seconds, and its failure if any."""
+    started = time.monotonic()
     try:
-        offer = method.ask(tools)
+        capability = method.query(tools)
         method.prepare(tools)
-        proof.lay_out()
-        began = time.monotonic()
-        method.perform(tools, offer)
-    except MethodUnavailable as refused:
-        return time.monotonic() - began, MethodFailed(f"is not possible: {refused}", refused.remedy)
-    except MethodFailed as failed:
-        return time.monotonic() - began, failed
-    return time.monotonic() - began, None
+        proof.write()
+        started = time.monotonic()
+        method.perform(tools, capability)
+    except MethodUnavailable as unavailable:
+        return time.monotonic() - started, MethodFailed(f"is not possible: {unavailable}", unavailable.remedy)
+    except MethodFailed as failure:
+        return time.monotonic() - started, failure
+    return time.monotonic() - started, None
 
 
-def _require_as_before(target: Target, method: Method, root: Path) -> None:
-    """Raise PurgeFailed where a drive is no longer the one it was: all that was planned for it is void."""
-    was, now = target.dut, read_dut(Path(target.dut.path), root=root)
-    for what in ("model", "serial", "capacity_bytes", "logical_sector_bytes"):
-        before, after = getattr(was, what), getattr(now, what)
+def _require_unchanged(target: Target, method: Method, root: Path) -> None:
+    """Raise PurgeFailed if the purge changed the drive's identity or size: the test's plan no longer applies to it."""
+    dut = read_dut(Path(target.dut.path), root=root)
+    for field in ("model", "serial", "capacity_bytes", "logical_sector_bytes"):
+        before, after = getattr(target.dut, field), getattr(dut, field)
         if before != after:
-            reason = f"changed the drive: {what} is {after}, and was {before}"
-            raise PurgeFailed(
-                path=was.path, method=method.title, reason=reason, hint="Give it back the form it had, and run again."
-            )
+            reason = f"changed the drive: {field} was {before}, and is now {after}"
+            hint = "Restore the drive's former format, and run again."
+            raise PurgeFailed(path=target.dut.path, method=method.title, reason=reason, hint=hint)

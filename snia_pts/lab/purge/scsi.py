@@ -9,56 +9,56 @@ from ..device.identity import attribute
 from .method import Method, MethodFailed, MethodUnavailable, PurgeCapability, Tools
 
 _FORMAT_UNIT = ("04", "")
-_STARTING_SECONDS = 600.0
+_START_SECONDS = 600.0
 _READY, _NOT_READY, _UNIT_ATTENTION = 0, 2, 6
-"""Exit codes of sg_turs: Test Unit Ready succeeded; not ready; something was to be told first."""
+"""Exit codes of sg_turs: ready; not ready; unit attention."""
 
 
 def _format(tools: Tools) -> PurgeCapability:
-    protection = [attribute(file) for file in (tools.block / "device/scsi_disk").glob("*/protection_type")]
-    if any(kind not in ("", "0") for kind in protection):
+    protection_types = [attribute(file) for file in (tools.block / "device/scsi_disk").glob("*/protection_type")]
+    if any(protection_type not in ("", "0") for protection_type in protection_types):
         raise MethodUnavailable(
-            "it is formatted with protection information, which Format Unit would have to set anew",
+            "it is formatted with protection information, which Format Unit would have to set again",
             "Name another method.",
         )
     commands = _commands(tools)
     if commands and _FORMAT_UNIT not in commands:
-        raise MethodUnavailable("the drive has no Format Unit")
-    # Format Unit is mandatory for disks, but one that cannot list its commands may answer to what it does not do.
-    doubt = "" if commands else "the drive does not tell which commands it has"
-    return PurgeCapability(command=("sg_format", "--format", "--quick", "--early", tools.dut.path), doubt=doubt)
+        raise MethodUnavailable("the drive does not support Format Unit")
+    # Format Unit is mandatory for disks, but a drive that cannot list its commands may accept one that it ignores.
+    caveat = "" if commands else "the drive does not report its supported commands"
+    return PurgeCapability(command=("sg_format", "--format", "--quick", "--early", tools.dut.path), caveat=caveat)
 
 
 def _sanitize(tools: Tools, service_action: str, option: str) -> PurgeCapability:
     if ("48", service_action) not in _commands(tools):
-        raise MethodUnavailable("the drive has no such sanitize operation")
+        raise MethodUnavailable("the drive does not support this sanitize operation")
     return PurgeCapability(command=("sg_sanitize", option, "--quick", "--early", tools.dut.path))
 
 
 def _commands(tools: Tools) -> set[tuple[str, str]]:
-    """Return operation code and service action of every command that the drive says it has."""
-    finished = tools.ask("opcodes", "sg_opcodes", tools.dut.path)
+    """Return the operation code and service action of every command that the drive reports as supported."""
+    finished = tools.query_once("opcodes", "sg_opcodes", tools.dut.path)
     lines = finished.stdout.splitlines() if finished.exit_code == 0 else []
-    found = (re.match(r" *([0-9a-f]{2}) +(?:([0-9a-f]{1,4}) +)?\d+ +(?:\d+,\d+ +)?\D", line) for line in lines)
-    return {(line[1], line[2] or "") for line in found if line}
+    matches = (re.match(r" *([0-9a-f]{2}) +(?:([0-9a-f]{1,4}) +)?\d+ +(?:\d+,\d+ +)?\D", line) for line in lines)
+    return {(match[1], match[2] or "") for match in matches if match}
 
 
-def _do(tools: Tools, offer: PurgeCapability) -> None:
-    """Begin, and wait until the drive is ready again."""
-    tools.act(offer.command, limit_seconds=_STARTING_SECONDS)
-    last = _READY
+def _perform(tools: Tools, capability: PurgeCapability) -> None:
+    """Start the operation, and wait until the drive is ready again."""
+    tools.run(capability.command, timeout_seconds=_START_SECONDS)
+    exit_code = _READY
 
     def progress() -> float | None:
-        nonlocal last
-        finished = tools.look("ready", "sg_turs", "--progress", tools.dut.path)
-        last, percent = finished.exit_code, re.search(r"(\d+\.\d+)% done", finished.stdout)
+        nonlocal exit_code
+        finished = tools.query("ready", "sg_turs", "--progress", tools.dut.path)
+        exit_code, percent = finished.exit_code, re.search(r"(\d+\.\d+)% done", finished.stdout)
         if percent:
             return float(percent[1]) / 100
-        return 0.0 if last in (_NOT_READY, _UNIT_ATTENTION) else None
+        return 0.0 if exit_code in (_NOT_READY, _UNIT_ATTENTION) else None
 
-    tools.wait(progress, limit_seconds=offer.limit_seconds)
-    if last != _READY:
-        raise MethodFailed(f"failed: the drive is not ready after it (sg_turs ended with {last})")
+    tools.wait(progress, timeout_seconds=capability.timeout_seconds)
+    if exit_code != _READY:
+        raise MethodFailed(f"failed: the drive is not ready after it (sg_turs exited with {exit_code})")
 
 
 def _fits(tools: Tools) -> bool:
@@ -66,21 +66,21 @@ def _fits(tools: Tools) -> bool:
 
 
 METHODS = (
-    Method(name="scsi-format", title="SCSI Format Unit", standard=True, fits=_fits, ask=_format, perform=_do),
+    Method(name="scsi-format", title="SCSI Format Unit", standard=True, fits=_fits, query=_format, perform=_perform),
     Method(
         name="scsi-sanitize-block",
         title="SCSI Sanitize, block",
         standard=True,
         fits=_fits,
-        ask=partial(_sanitize, service_action="2", option="--block"),
-        perform=_do,
+        query=partial(_sanitize, service_action="2", option="--block"),
+        perform=_perform,
     ),
     Method(
         name="scsi-sanitize-crypto",
         title="SCSI Sanitize, crypto",
         standard=True,
         fits=_fits,
-        ask=partial(_sanitize, service_action="3", option="--crypto"),
-        perform=_do,
+        query=partial(_sanitize, service_action="3", option="--crypto"),
+        perform=_perform,
     ),
 )

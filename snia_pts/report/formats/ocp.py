@@ -196,7 +196,10 @@ def _outcome(result: TestResult, found: Sequence[Judgement]) -> Iterator[tuple[A
             {"type": kind, "value": value}
             for each in found
             if (each.limit.name, each.limit.unit) == (figure.name, figure.unit)
-            for kind, value in (("GREATER_THAN_OR_EQUAL", each.limit.lower_bound), ("LESS_THAN_OR_EQUAL", each.limit.upper_bound))
+            for kind, value in (
+                ("GREATER_THAN_OR_EQUAL", each.limit.lower_bound),
+                ("LESS_THAN_OR_EQUAL", each.limit.upper_bound),
+            )
             if math.isfinite(value)
         ]
         told = _measurement(figure.metric, figure.at, figure.unit, figure.value)

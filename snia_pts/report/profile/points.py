@@ -180,7 +180,9 @@ def _labels(axis: Axis, values: Sequence[Scalar], keys: Sequence[int]) -> tuple[
 def grid(found: Iterable[PlacedPoint], across: Axis, deep: Axis, reduce: Reduction) -> Grid:
     """Return a value for every place that spots have on two axes."""
     return {
-        (key_of(across, spot.point.axis_values[across.key]), key_of(deep, spot.point.place[deep.key])): reduce(spot.measured)
+        (key_of(across, spot.point.axis_values[across.key]), key_of(deep, spot.point.place[deep.key])): reduce(
+            spot.measured
+        )
         for spot in found
     }
 

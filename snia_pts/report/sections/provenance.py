@@ -1,4 +1,4 @@
-"""The last page of every report: where its numbers come from, and how to get them again."""
+"""The last page of every report: the origin of its numbers, and how to repeat the run."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ from ...model.time_series import TimeLine
 from ...results.result import Gap, RunFacts, TestResult
 from ...spec import ProfileSpec, Spec
 from ...units import GB, duration, number
-from ..checksums import PLACE as SUMS
+from ..checksums import FILE_NAME as CHECKSUMS_FILE
 from ..checksums import digest
-from ..header import untold, user_capacity, when
+from ..header import none_or_not_reported, user_capacity, when
 from ..pages import Page
 from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, facts, thousands
 from .array import array_tables
 from .host_share import host_tables
 
-#: More purges than these are told together.
-_MOST_PURGES = 6
+#: If there are more purges than this, similar ones share a row.
+_MAX_PURGES = 6
 _COMPARE = (
-    "Compare the measurement windows. To make this report again from the stored run, without the device: "
+    "Compare the measurement windows. To write this report again from the stored run, without the device: "
     "snia-pts report RUN."
 )
 
 
 def provenance(result: TestResult) -> Page:
-    """Return the page of versions, seed, purge, preconditioning, idle gaps, evidence, host and steps to repeat."""
-    blocks = (_run(result), *_origin(result), *_device(result), *array_tables(result), _course(result))
+    """Return the page on versions, seed, purge, preconditioning, idle gaps, evidence, host and steps to repeat."""
+    blocks = (_run(result), *_origin(result), *_device(result), *array_tables(result), _procedure(result))
     blocks = (*blocks, *_settings(result), *host_tables(result), _steps(result))
     return Page(title="Provenance", blocks=blocks, flows=True)
 
 
 def _run(result: TestResult) -> Table:
-    told, platform = result.facts, result.facts.platform
+    run, platform = result.facts, result.facts.platform
     rows = (
-        ("Command line", shlex.join(told.command_line)),
-        ("Run id", told.run_id),
-        ("Started, finished", f"{when(told.started)}, {when(result.finished)}"),
+        ("Command line", shlex.join(run.command_line)),
+        ("Run id", run.run_id),
+        ("Started, finished", f"{when(run.started)}, {when(result.finished)}"),
         ("Suite", f"snia-pts {platform.suite_version}"),
         ("Engine", f"{platform.engine} {platform.engine_version}, {platform.io_engine}"),
         ("Python", platform.python),
         ("Kernel", platform.kernel),
         ("Host", ", ".join(filter(None, (platform.hostname, platform.operating_system)))),
         ("CPU", f"{platform.cpu} ({platform.cpus} CPUs)" if platform.cpus else platform.cpu),
-        ("Seed", "" if told.seed is None else str(told.seed)),
+        ("Seed", "" if run.seed is None else str(run.seed)),
     )
     return facts(rows, title="Run")
 
 
 def _device(result: TestResult) -> Iterator[Table]:
     dut, about = result.facts.dut, result.facts.about
-    sold_as = (("Sold as", f"{about.capacity} ({STATED})"),) if about.capacity else ()
+    marketed = (("Marketed capacity", f"{about.capacity} ({STATED})"),) if about.capacity else ()
     rows = (
         ("Path, kind", f"{dut.path} ({dut.kind})"),
         ("Model", display_value(dut, about, "model")),
@@ -65,13 +65,13 @@ def _device(result: TestResult) -> Iterator[Table]:
         ("Firmware", display_value(dut, about, "firmware")),
         ("Interface", dut.bus),
         ("Capacity", user_capacity(dut, exact=True)),
-        *sold_as,
+        *marketed,
         ("Write cache", f"{dut.write_cache} ({dut.write_cache_source})"),
         ("Sectors", ", ".join(_sectors(dut))),
     )
     yield facts(rows, title="Device under test")
     if about.features:
-        yield facts([(each.name, each.value) for each in about.features], title=f"Features of the device, {STATED}")
+        yield facts([(feature.name, feature.value) for feature in about.features], title=f"Features of the device, {STATED}")
 
 
 def _sectors(dut: Dut) -> Iterator[str]:
@@ -81,72 +81,72 @@ def _sectors(dut: Dut) -> Iterator[str]:
 
 
 def _origin(result: TestResult) -> Iterator[Table]:
-    """Give where a run comes from that another tool made."""
-    told = result.facts.imported
-    if told is None:
+    """Yield the table on the source of an imported run."""
+    source = result.facts.imported
+    if source is None:
         return
     rows = (
-        ("Measured by", told.label),
-        ("File", f"evidence/{told.file}, SHA-256 {told.sha256}"),
-        ("Imported", when(told.imported_at)),
-        ("Its name, its date", ", ".join(filter(None, (told.name, told.date)))),
-        ("Its command line", told.command_line),
-        ("Its description of the device", " | ".join(line.strip() for line in told.description.splitlines() if line)),
-        ("Its feature matrix", " | ".join(line.strip() for line in told.features.splitlines() if line)),
-        ("Its options", " ".join(told.options)),
+        ("Measured by", source.label),
+        ("File", f"evidence/{source.file}, SHA-256 {source.sha256}"),
+        ("Imported", when(source.imported_at)),
+        ("Run name, date", ", ".join(filter(None, (source.name, source.date)))),
+        ("Command line", source.command_line),
+        ("Device description", " | ".join(line.strip() for line in source.description.splitlines() if line)),
+        ("Feature matrix", " | ".join(line.strip() for line in source.features.splitlines() if line)),
+        ("Options", " ".join(source.options)),
     )
-    yield facts(rows, title="Where the run comes from")
+    yield facts(rows, title="Source of the imported run")
 
 
-def _course(result: TestResult) -> Table:
+def _procedure(result: TestResult) -> Table:
     continuous = [line for line in result.time_lines if line.phase != "WIPC"]
     rows = [
-        *([] if result.purges else [("Purge", untold(result))]),
+        *([] if result.purges else [("Purge", none_or_not_reported(result))]),
         *_purges(result.purges),
-        *((_named("WIPC", line.part), _preconditioning(line)) for line in result.lines("WIPC")),
-        ("Time without host I/O between points", _gaps([gap for gap in result.gaps if gap.requested_seconds is None])),
+        *((_with_part("WIPC", line.part), _preconditioning(line)) for line in result.lines("WIPC")),
+        ("Idle gap between points", _gaps([gap for gap in result.gaps if gap.requested_seconds is None])),
     ]
-    asked = sorted({gap.requested_seconds for gap in result.gaps if gap.requested_seconds is not None})
+    requested = sorted({gap.requested_seconds for gap in result.gaps if gap.requested_seconds is not None})
     rows += [
         (f"Idle for {duration(seconds)}", _idles([gap for gap in result.gaps if gap.requested_seconds == seconds]))
-        for seconds in asked
+        for seconds in requested
     ]
     if continuous:
-        rows.append(("Starts of the engine, continuous stimuli", "; ".join(_starts(continuous))))
+        rows.append(("fio starts per continuous stimulus", "; ".join(_starts(continuous))))
     rows.append(("Evidence", "; ".join(_evidence(result))))
     if result.facts.imported or any(result.measurements):
-        rows.append(("Digests of the answers", f"{SUMS}, whose own SHA-256 is {digest(result)}"))
-    return facts(rows, title="What was done")
+        rows.append(("Checksums", f"{CHECKSUMS_FILE} (SHA-256 {digest(result)})"))
+    return facts(rows, title="Procedure")
 
 
-def _named(what: str, part: str) -> str:
-    return f"{what}, {part}" if part else what
+def _with_part(name: str, part: str) -> str:
+    return f"{name}, {part}" if part else name
 
 
 def _purges(purges: Sequence[tuple[str, PurgeOutcome]]) -> Iterator[tuple[str, str]]:
-    """Tell each purge; of many all that are alike at once."""
-    if len(purges) <= _MOST_PURGES:
-        yield from ((_named("Purge", part), _purge(purged)) for part, purged in purges)
+    """Yield a row for each purge; if there are many, one for each method and proof."""
+    if len(purges) <= _MAX_PURGES:
+        yield from ((_with_part("Purge", part), _purge(purge)) for part, purge in purges)
         return
-    alike: dict[tuple[str, int, int], list[PurgeOutcome]] = {}
-    for _, purged in purges:
-        alike.setdefault((purged.method, purged.samples, purged.survivors), []).append(purged)
-    for found in alike.values():
-        longest = max(found, key=lambda purged: purged.seconds)
-        yield f"Purge, {thousands(len(found), 0)} times", f"{_purge(longest)}; the longest of them"
+    groups: dict[tuple[str, int, int], list[PurgeOutcome]] = {}
+    for _, purge in purges:
+        groups.setdefault((purge.method, purge.samples, purge.survivors), []).append(purge)
+    for group in groups.values():
+        longest = max(group, key=lambda purge: purge.seconds)
+        yield f"Purge, {thousands(len(group), 0)} times", f"{_purge(longest)} (longest)"
 
 
-def _purge(purged: PurgeOutcome) -> str:
-    if not purged.samples:
-        proof = "not proven"
+def _purge(purge: PurgeOutcome) -> str:
+    if not purge.samples:
+        proof = "not verified"
     else:
-        proof = f"proof: of {purged.samples} blocks written before, {purged.survivors} were still there after"
-    return f"{purged.method}, {duration(purged.seconds)}; {proof}"
+        proof = f"verified: {purge.survivors} of {purge.samples} sample blocks survived"
+    return f"{purge.method}, {duration(purge.seconds)}; {proof}"
 
 
 def _preconditioning(line: TimeLine) -> str:
     if not line.measurements:
-        return "not finished; what it wrote before it was stopped is not counted"
+        return "not finished; the data written until it was stopped is not counted"
     measured, stimulus = line.measurements[-1], line.stimulus
     written, seconds = measured.write.transferred_bytes, measured.runtime_ms / 1000
     return (
@@ -161,7 +161,7 @@ def _gaps(gaps: Sequence[Gap]) -> str:
     if not gaps:
         return NOT_APPLICABLE
     return (
-        f"at most {_median_and_worst([gap.idle_ms for gap in gaps])}; the suite's own share: "
+        f"at most {_median_and_worst([gap.idle_ms for gap in gaps])}; spent in the suite: "
         f"{_median_and_worst([gap.suite_us / 1000 for gap in gaps])} (over {thousands(len(gaps), 0)} points)"
     )
 
@@ -173,13 +173,13 @@ def _idles(gaps: Sequence[Gap]) -> str:
 
 
 def _starts(lines: Sequence[TimeLine]) -> Iterator[str]:
-    """Tell how often the engine was started for each continuous stimulus, by phase; parts that are alike together."""
+    """Yield how often the engine was started per continuous stimulus, by phase; parts with equal counts together."""
     counts: dict[tuple[str, int], list[str]] = {}
     for line in lines:
         counts.setdefault((line.phase, line.engine_starts), []).append(line.part)
-    for (phase, stretches), parts in counts.items():
-        where = f" in each of {len(parts)} parts" if len(parts) > 1 else ""
-        yield f"{phase}: {stretches}{where}"
+    for (phase, starts), parts in counts.items():
+        suffix = f" in each of {len(parts)} parts" if len(parts) > 1 else ""
+        yield f"{phase}: {starts}{suffix}"
 
 
 def _median_and_worst(milliseconds: list[float]) -> str:
@@ -191,86 +191,94 @@ def _median_and_worst(milliseconds: list[float]) -> str:
 
 
 def _evidence(result: TestResult) -> Iterator[str]:
-    """Name the files that hold what the engine itself said, phase by phase; or the one that was imported."""
+    """Yield the files with the engine's raw results, phase by phase; or the imported file."""
     if result.facts.imported is not None:
         yield result.facts.imported.file
         return
-    named = [purged.evidence for _, purged in result.purges if purged.evidence]
-    if named:
-        yield f"purge {', '.join(named if len(named) <= _MOST_PURGES else (named[0], '...', named[-1]))}"
+    files = [purge.evidence for _, purge in result.purges if purge.evidence]
+    if files:
+        yield f"purge {', '.join(files if len(files) <= _MAX_PURGES else (files[0], '...', files[-1]))}"
     for phase in dict.fromkeys(line.phase for line in result.time_lines):
-        measured = [each for line in result.lines(phase) for each in line.measurements]
-        yield from _range(phase, measured, "stretches")
-    parts = [(_named("rounds", loop.part), [loop]) for loop in result.loops]
-    if isinstance(result.facts.spec, ProfileSpec):  # each of whose points is a loop
+        measurements = [measurement for line in result.lines(phase) for measurement in line.measurements]
+        yield from _range(phase, measurements, "engine starts")
+    parts = [(_with_part("rounds", loop.part), [loop]) for loop in result.loops]
+    if isinstance(result.facts.spec, ProfileSpec):  # each point of a profile is a loop
         parts = [("points", list(result.loops))]
     for name, loops in parts:
-        points = [each for loop in loops for measured in loop.rounds for each in measured.measurements]
-        yield from _range(name, sorted(points, key=lambda each: each.evidence), "points")
+        points = [point for loop in loops for measured_round in loop.rounds for point in measured_round.measurements]
+        yield from _range(name, sorted(points, key=lambda point: point.evidence), "points")
 
 
-def _range(name: str, measured: Sequence[Measurement], what: str) -> Iterator[str]:
-    files = [each.evidence for each in measured]
+def _range(name: str, measurements: Sequence[Measurement], unit: str) -> Iterator[str]:
+    files = [measurement.evidence for measurement in measurements]
     if len(files) == 1:
         yield f"{name} {files[0]}"
     elif files:
-        yield f"{name} {files[0]} to {files[-1]} ({thousands(len(files), 0)} {what})"
+        yield f"{name} {files[0]} to {files[-1]} ({thousands(len(files), 0)} {unit})"
 
 
 def _settings(result: TestResult) -> Iterator[Table]:
-    """Give the settings of the host that may change the numbers, what matters first; why, of what is not good."""
+    """Yield the table of host settings that may affect the results, the most important first."""
     settings = result.facts.platform.settings
     columns = (
         Column(heading="Setting", width=16),
         Column(heading="Value", width=28),
         Column(heading="Judgement", width=10),
-        Column(heading="Better", width=14),
-        Column(heading="Why", width=32),
+        Column(heading="Recommended", width=14),
+        Column(heading="Reason", width=32),
     )
-    told = [each for judgement in ("affects results", "noted", "good") for each in settings if each.judgement == judgement]
-    rows: list[tuple[str, ...]] = [
-        (each.name, f"{each.value} (was {each.before})" if each.before else each.value, each.judgement)
-        + (("", "") if each.judgement == "good" else (each.recommended, each.reason))
-        for each in told
+    known = [
+        setting
+        for judgement in ("affects results", "noted", "good")
+        for setting in settings
+        if setting.judgement == judgement
     ]
-    if untold := [each.name for each in settings if each.judgement == "unknown"]:
-        rows.append(("others", UNKNOWN, "unknown", "", ", ".join(untold)))
+    rows: list[tuple[str, ...]] = [
+        (setting.name, f"{setting.value} (was {setting.before})" if setting.before else setting.value, setting.judgement)
+        + (("", "") if setting.judgement == "good" else (setting.recommended, setting.reason))
+        for setting in known
+    ]
+    if unknown := [setting.name for setting in settings if setting.judgement == "unknown"]:
+        rows.append(("others", UNKNOWN, "unknown", "", ", ".join(unknown)))
     if rows:
         yield Table(kind="texts", columns=columns, rows=tuple(rows), title="Host settings")
 
 
-def _repeatable(told: RunFacts) -> tuple[str, ...]:
-    """Return a command line that repeats the run with its seed, so that the offsets are the same, in a new folder."""
-    return replace(told.options, seed=told.seed).command() if told.options else told.command_line
+def _repeat_command(run: RunFacts) -> tuple[str, ...]:
+    """Return a command line that repeats the run in a new folder, with its seed and therefore the same offsets."""
+    return replace(run.options, seed=run.seed).command() if run.options else run.command_line
 
 
 def _steps(result: TestResult) -> Table:
-    told, platform = result.facts, result.facts.platform
+    run, platform = result.facts, result.facts.platform
     suite = f"snia-pts {platform.suite_version}"
-    prepared = (
-        f"Take the same device (serial number {told.dut.serial or 'unknown'}, "
-        f"firmware {told.dut.firmware or 'unknown'}) on the same kind of host; everything on the device will be lost.",
+    preparation = (
+        f"Use the same device (serial number {run.dut.serial or 'unknown'}, "
+        f"firmware {run.dut.firmware or 'unknown'}) on the same kind of host; all data on the device will be lost.",
         f"Install {suite} and {platform.engine} {platform.engine_version}.",
     )
-    if told.imported is not None:
-        prepared = (*prepared[:1], f"Install {told.imported.label}, or snia-pts, which has {_same(told.spec)}.")
-        return _numbered((*prepared, f"Run, as then: {told.imported.command_line or UNKNOWN}", _COMPARE))
-    if told.dut.simulated:
-        prepared = (
-            f"Take any host: the drive is simulated ({told.dut.path}), and no device is needed or touched.",
-            f"Install {suite}, with the preset as it was: the simulation is part of it.",
+    if run.imported is not None:
+        preparation = (
+            *preparation[:1],
+            f"Install {run.imported.label}, or snia-pts (command: {_equivalent_command(run.spec)}).",
         )
-    alone = " by itself (it was one of several then)" if "/" in told.run_id else ""
-    run = f"Run the test{alone}; a new folder is made in runs/: {shlex.join(_repeatable(told))}"
-    return _numbered((*prepared, run, _COMPARE))
+        return _numbered((*preparation, f"Run the original command: {run.imported.command_line or UNKNOWN}", _COMPARE))
+    if run.dut.simulated:
+        preparation = (
+            f"Use any host: the drive is simulated ({run.dut.path}), and no device is needed or accessed.",
+            f"Install {suite} with the same preset: the simulation is part of it.",
+        )
+    alone = " by itself (it was one of several in this run)" if "/" in run.run_id else ""
+    command = f"Run the test{alone}; it creates a new folder in runs/: {shlex.join(_repeat_command(run))}"
+    return _numbered((*preparation, command, _COMPARE))
 
 
-def _same(spec: Spec) -> str:
-    """Return the verb that does what another tool did."""
+def _equivalent_command(spec: Spec) -> str:
+    """Return the snia-pts command that runs the same test."""
     return f"profile run {spec.name}" if isinstance(spec, ProfileSpec) else f"{spec.test} --pts {spec.pts}"
 
 
 def _numbered(steps: Sequence[str]) -> Table:
-    columns = (Column(heading="Step", align="right", width=6), Column(heading="What to do", width=94))
+    columns = (Column(heading="Step", align="right", width=6), Column(heading="Action", width=94))
     rows = tuple((str(number), text) for number, text in enumerate(steps, start=1))
     return Table(kind="texts", columns=columns, rows=rows, title="Steps to repeat")

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import pairwise
 
 from ...analysis.steady_state import SteadyState, determine
-from ...analysis.window import Judged, Window, interruption_marks, consecutive_rounds, rounds_since_interruption
+from ...analysis.window import Judged, Window, consecutive_rounds, interruption_marks, rounds_since_interruption
 from ...model.measurement import FIVE_NINES, METRICS, Key, MeasuredRound, Measurement, Metric
 from ...model.steps import Stimulus
 from ...results.result import Loop, Sampling, TestResult
