@@ -201,11 +201,11 @@ def test_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON has the exact and the rounded figures, and null for what nothing was told of."""
     assert main([*COMMAND, "--level", "10", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    (asked,) = told["asked_of_disks"]
+    (asked,) = told["disk_load"]
 
     assert asked["disk_iops"] == 12200 / 120
     assert asked["disk_iops_rounded"] == 102
-    assert told["carried"] == {"disk_iops": None, "disks_iops": None, "front_end": []}
+    assert told["limits"] == {"disk_iops": None, "disks_iops": None, "front_end": []}
     assert told["mb_per_second"]["bottleneck"] is None
 
     assert (
@@ -226,8 +226,8 @@ def test_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         == 0
     )
     told = json.loads(capsys.readouterr().out)
-    assert told["asked_of_disks"] == []
-    assert told["mb_per_second"]["whole_stripes_written"] == 1200
+    assert told["disk_load"] == []
+    assert told["mb_per_second"]["full_stripe_writes"] == 1200
     assert told["mb_per_second"]["links"] == 1
     assert told["mb_per_second"]["bottleneck"] == "fabric"
 

@@ -173,7 +173,7 @@ def _json(
             for entry in entries
         ],
         "causes": [difference.what for difference in possible_causes(context)],
-        "unlike": [{"what": item.what, "weight": item.weight, "values": item.values} for item in context],
+        "context": [{"what": item.what, "weight": item.weight, "values": item.values} for item in context],
         "figures": [
             {
                 "metric": row.metric,

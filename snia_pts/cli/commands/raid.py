@@ -205,7 +205,7 @@ def _json(estimate: _Estimate) -> dict[str, object]:
         "iops": estimate.iops,
         "read_percent": estimate.workload and estimate.workload.read_percent,
         "cache_hit_percent": estimate.workload and estimate.workload.cache_hit_percent,
-        "asked_of_disks": [
+        "disk_load": [
             {
                 **asdict(work),
                 "pre_reads_hit": hits,
@@ -215,14 +215,14 @@ def _json(estimate: _Estimate) -> dict[str, object]:
             }
             for hits, work in estimate.work.items()
         ],
-        "carried": {
+        "limits": {
             "disk_iops": estimate.disk_iops,
             "disks_iops": None if estimate.disk_iops is None else disks_iops(array, estimate.disk_iops),
             "front_end": [{"pre_reads_hit": hits, "iops": iops} for hits, iops in estimate.carried.items()],
         },
         "mb_per_second": {
             "disks": throughput.disks_mb_per_second,
-            "whole_stripes_written": estimate.stripes_mb_per_second,
+            "full_stripe_writes": estimate.stripes_mb_per_second,
             "link": estimate.link and estimate.link.mb_per_second,
             "links": estimate.links,
             "fabric": throughput.fabric_mb_per_second,
