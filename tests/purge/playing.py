@@ -177,7 +177,7 @@ class Canned(Tools):
         super().__init__(samples.dut(**facts), Path("unused"))
         self._canned = answers
 
-    def look(self, name: str, *argv: str) -> process.Finished:
+    def query(self, name: str, *argv: str) -> process.Finished:
         """Give the answer at once."""
         return process.Finished(
             argv=argv,

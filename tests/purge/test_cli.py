@@ -38,10 +38,10 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ("argv", "code", "told"),
     [
         (("x.img", "--purge", "none", "--purge-command", "tool {device}"), 2, "not allowed with"),
-        (("x.img", "--purge-command", "tool /dev/sda"), 2, "does not say which drive"),
-        (("x.img", "--purge-command", "{device}"), 2, "does not say which drive"),
+        (("x.img", "--purge-command", "tool /dev/sda"), 2, "does not name the drive"),
+        (("x.img", "--purge-command", "{device}"), 2, "does not name the drive"),
         (("x.img", "--purge-command", "tool '{device}"), 2, "No closing quotation"),
-        (("x.img", "--purge-command", ""), 2, "does not say which drive"),
+        (("x.img", "--purge-command", ""), 2, "does not name the drive"),
         (("x.img", "--purge-command", "no-such-tool {device}"), 4, "Such tools come from the drive's vendor"),
         (("x.img", "--purge-command", "tool {serial}"), 10, "no serial number"),
         (("sim:optane", "--purge-command", "tool {device}"), 2, "--purge-command is for real targets"),

@@ -177,7 +177,7 @@ def test_a_controller_of_another_drive_is_not_addressed(stage: Stage) -> None:
     """The controller has the drive's serial number, or nothing is sent to it."""
     controller_of(stage, "nvme7", serial="ANOTHER")
     stage.play("nvme", *rules(id_ctrl=altered("nvme-id-ctrl", fna=1)))
-    with pytest.raises(PurgeFailed, match="does not tell its controller"):
+    with pytest.raises(PurgeFailed, match="does not report its controller"):
         stage.purge("nvme-format")
 
     assert stage.acted(*READING) == []
@@ -214,11 +214,11 @@ def test_a_format_that_changes_the_form_has_failed(stage: Stage, changes: dict[s
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
-        ({"id_ctrl": "gibberish"}, "gave no JSON"),
-        ({"id_ctrl": "[]"}, "gave no JSON"),
-        ({"id_ctrl": "{}"}, "does not tell oacs"),
-        ({"id_ns": "{}"}, "does not tell flbas"),
-        ({"id_ns": json.dumps({"flbas": "0", "dps": 0})}, "does not tell flbas"),
+        ({"id_ctrl": "gibberish"}, "printed no JSON"),
+        ({"id_ctrl": "[]"}, "printed no JSON"),
+        ({"id_ctrl": "{}"}, "does not report oacs"),
+        ({"id_ns": "{}"}, "does not report flbas"),
+        ({"id_ns": json.dumps({"flbas": "0", "dps": 0})}, "does not report flbas"),
         ({"id_ctrl": altered("nvme-id-ctrl", fna=2), "list_ns": "{}"}, "an unknown number"),
     ],
 )
@@ -270,14 +270,14 @@ def test_a_sanitize_that_does_not_succeed_has_failed(stage: Stage, end: int, wor
 
 def test_a_sanitize_without_end_is_given_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """A drive that stays at one percent (there are such) ends the run, with the word that it may go on."""
-    monkeypatch.setattr(method, "UNTOLD_SECONDS", 0.3)
+    monkeypatch.setattr(method, "DEFAULT_TIMEOUT_SECONDS", 0.3)
     stage.play(
         "nvme",
         Rule(when=("sanitize",), then="begun"),
         Rule(when=("sanitize-log",), state="begun", says=sanitize_log(2, progress=655)),
         *rules(id_ctrl=altered("nvme-id-ctrl", oacs=0, sanicap=3)),
     )
-    with pytest.raises(PurgeFailed, match=r"failed: it is at 1% after \d+ s, and may go on in the drive"):
+    with pytest.raises(PurgeFailed, match=r"failed: it is at 1% after \d+ s, and may still be running in the drive"):
         stage.purge("nvme-sanitize-block")
 
 
@@ -320,9 +320,9 @@ def test_the_drive_says_how_long_it_takes(told: int, seconds: float | None, limi
 @pytest.mark.parametrize(
     ("name", "answers", "told", "remedy"),
     [
-        ("nvme-sanitize-block", {}, "no such sanitize", False),
-        ("nvme-sanitize-block", {"id_ctrl": altered("nvme-id-ctrl", sanicap=1)}, "no such sanitize", False),
-        ("nvme-sanitize-crypto", {"id_ctrl": altered("nvme-id-ctrl", sanicap=2)}, "no such sanitize", False),
+        ("nvme-sanitize-block", {}, "not support this sanitize", False),
+        ("nvme-sanitize-block", {"id_ctrl": altered("nvme-id-ctrl", sanicap=1)}, "not support this sanitize", False),
+        ("nvme-sanitize-crypto", {"id_ctrl": altered("nvme-id-ctrl", sanicap=2)}, "not support this sanitize", False),
         ("nvme-sanitize-block", {"id_ctrl": altered("nvme-id-ctrl", sanicap=2), "list_ns": TWO}, "every", True),
         (
             "nvme-sanitize-block",
@@ -337,7 +337,7 @@ def test_the_drive_says_how_long_it_takes(told: int, seconds: float | None, limi
             "no status",
             True,
         ),
-        ("nvme-format", {"id_ctrl": altered("nvme-id-ctrl", oacs=0)}, "no Format NVM", False),
+        ("nvme-format", {"id_ctrl": altered("nvme-id-ctrl", oacs=0)}, "does not support Format NVM", False),
     ],
 )
 def test_what_a_controller_lacks_is_not_on_offer(name: str, answers: dict[str, str], told: str, remedy: bool) -> None:

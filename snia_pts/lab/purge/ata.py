@@ -1,7 +1,7 @@
 """Purging by ATA: Sanitize Device and Security Erase Unit, by hdparm.
 
-Security Erase wants a password to be set.  It is always the same, and told in docs/purge.rst, so that whatever
-happens between setting it and the end of the erase, which clears it, the drive can be unlocked.
+Security Erase needs a password to be set, which the end of the erase clears.  The suite always sets the same one, and
+docs/purge.rst documents it, so that the drive can be unlocked whatever happens in between.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from functools import partial
 from ...files import open_to_append
 from .method import Method, MethodFailed, MethodUnavailable, PurgeCapability, Tools, stdout_of
 
-PASSWORD = "snia-pts"  # noqa: S105 - no secret: it must be known to whoever finds the drive
+PASSWORD = "snia-pts"  # noqa: S105 - no secret: anyone who finds the drive locked must be able to know it
 _ACCESS = ("hdparm", "--user-master", "u")
-_STARTING_SECONDS = 600.0
+_START_SECONDS = 600.0
 _PASSWORD_SECONDS = 120.0
-_THAW = (
-    "Send the host to sleep and wake it, or unplug the drive and plug it in again while the host runs; "
+_UNFREEZE_HINT = (
+    "Suspend the host and wake it, or unplug the drive and plug it in again while the host runs; "
     "some firmware has a setting for it (docs/purge.rst)."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """The section Security of ``hdparm -I``: flags, and the minutes of a normal and an enhanced erase."""
+    """The section Security of ``hdparm -I``: flags, and the minutes for a normal and an enhanced erase."""
 
     flags: frozenset[str]
     minutes: dict[str, int]
 
     @classmethod
     def read(cls, text: str) -> Security:
-        """Read what ``hdparm -I`` said; a flag is set where no "not" stands before it."""
+        """Parse the output of ``hdparm -I``; a flag is set if it is not preceded by "not"."""
         section = re.search(r"^Security: *\n((?:\t.*\n?)*)", text, re.MULTILINE)
         lines = section[1] if section else ""
         flags = re.findall(r"^\t\t(supported(?:: enhanced erase)?|enabled|locked|frozen|expired)", lines, re.MULTILINE)
@@ -43,21 +43,21 @@ class Security:
 
 
 def _identify(tools: Tools, name: str = "identify") -> str:
-    """Return what ``hdparm -I`` says; under a new name it is asked anew."""
+    """Return the output of ``hdparm -I``; a new ``name`` runs it again."""
     return stdout_of(tools.query_once(name, "hdparm", "-I", tools.dut.path))
 
 
 def _erase(tools: Tools, option: str, flag: str, time: str) -> PurgeCapability:
-    """Offer a Security Erase: ``flag`` and ``time`` are what ``hdparm -I`` calls its support and its duration."""
+    """Return a Security Erase: ``flag`` and ``time`` are the words of ``hdparm -I`` for its support and duration."""
     security = Security.read(_identify(tools))
     if flag not in security.flags:
-        raise MethodUnavailable("the drive has no such Security Erase")
+        raise MethodUnavailable("the drive does not support this Security Erase")
     if "frozen" in security.flags:
         raise MethodUnavailable(
-            "its security is frozen until it loses power: firmware does that when a host starts", _THAW
+            "its security is frozen until it loses power; firmware does that when the host boots", _UNFREEZE_HINT
         )
     if "expired" in security.flags:
-        raise MethodUnavailable("its password was tried too often", "Unplug its power and plug it in again.")
+        raise MethodUnavailable("too many password attempts", "Unplug its power and plug it in again.")
     minutes = security.minutes.get(time)
     return PurgeCapability(
         command=(*_ACCESS, option, PASSWORD, tools.dut.path), seconds=None if minutes is None else 60.0 * minutes
@@ -65,72 +65,73 @@ def _erase(tools: Tools, option: str, flag: str, time: str) -> PurgeCapability:
 
 
 def _unlock(tools: Tools) -> None:
-    """Clear the password that an erase left which was cut off; one of somebody else's stays."""
+    """Clear the password that an interrupted erase left; raises MethodFailed if the password is not the suite's."""
     if "enabled" in Security.read(_identify(tools)).flags:
-        tools.run(_clearing(tools), timeout_seconds=_PASSWORD_SECONDS, name="unlock")
+        tools.run(_clear_command(tools, PASSWORD), timeout_seconds=_PASSWORD_SECONDS, name="unlock")
         if "enabled" in Security.read(_identify(tools, "identify-unlocked")).flags:
-            raise MethodFailed("is not possible: a password is set that is not the suite's", _rescue(tools, "PASSWORD"))
+            reason = "is not possible: a password is set that is not the suite's"
+            raise MethodFailed(reason, _unlock_hint(tools, "PASSWORD"))
 
 
-def _do_erase(tools: Tools, capability: PurgeCapability) -> None:
-    """Set the password, erase, and see to it that the password is gone, whatever happens."""
-    _note(tools, "about to be set")
+def _perform_erase(tools: Tools, capability: PurgeCapability) -> None:
+    """Set the password, erase, and clear the password whatever happens."""
+    _log_password(tools, "about to be set")
     try:
-        setting = (*_ACCESS, "--security-set-pass", PASSWORD, tools.dut.path)
-        tools.run(setting, timeout_seconds=_PASSWORD_SECONDS, name="set-password")
+        set_command = (*_ACCESS, "--security-set-pass", PASSWORD, tools.dut.path)
+        tools.run(set_command, timeout_seconds=_PASSWORD_SECONDS, name="set-password")
         if "enabled" not in Security.read(_identify(tools, "identify-set")).flags:
-            raise MethodFailed("failed: the drive took the password, and has none set")
+            raise MethodFailed("failed: the drive accepted the password, but reports none set")
         tools.run(capability.command, timeout_seconds=capability.timeout_seconds)
     finally:
-        _clear(tools)
+        _clear_password(tools)
 
 
-def _clear(tools: Tools) -> None:
-    """Clear the password where the erase did not; raises Unpurged where that cannot be done."""
+def _clear_password(tools: Tools) -> None:
+    """Clear the password if the erase did not; raises MethodFailed if that is not possible."""
     try:
         if "enabled" in Security.read(_identify(tools, "identify-erased")).flags:
-            tools.run(_clearing(tools), timeout_seconds=_PASSWORD_SECONDS, name="clear-password")
+            tools.run(_clear_command(tools, PASSWORD), timeout_seconds=_PASSWORD_SECONDS, name="clear-password")
             if "enabled" in Security.read(_identify(tools, "identify-cleared")).flags:
-                raise MethodFailed("failed: the password stayed set")
-    except (MethodUnavailable, MethodFailed) as failed:
-        reason = f"left the drive with the password {PASSWORD}: {failed}"
-        raise MethodFailed(reason, _rescue(tools, PASSWORD)) from None
-    _note(tools, "cleared")
+                raise MethodFailed("failed: the password is still set")
+    except (MethodUnavailable, MethodFailed) as error:
+        reason = f"left the drive with the password {PASSWORD}: {error}"
+        raise MethodFailed(reason, _unlock_hint(tools, PASSWORD)) from None
+    _log_password(tools, "cleared")
 
 
-def _note(tools: Tools, state: str) -> None:
-    """Keep where the password stands, before it is so, and on the disk."""
-    when = datetime.now().astimezone().isoformat(timespec="seconds")
+def _log_password(tools: Tools, state: str) -> None:
+    """Record the state of the password, synced to the disk before the password is set."""
+    now = datetime.now().astimezone().isoformat(timespec="seconds")
     drive = f"{tools.dut.path} ({tools.dut.model}, serial {tools.dut.serial})"
-    text = f"{when} The ATA user password {PASSWORD} of {drive} is {state}.\n{_rescue(tools, PASSWORD)}\n"
+    text = f"{now} The ATA user password {PASSWORD} of {drive} is {state}.\n{_unlock_hint(tools, PASSWORD)}\n"
     with open_to_append(tools.evidence_path("password.txt"), new=True) as file:
         file.write(text.encode())
         os.fsync(file.fileno())
 
 
-def _clearing(tools: Tools) -> tuple[str, ...]:
-    return (*_ACCESS, "--security-disable", PASSWORD, tools.dut.path)
+def _clear_command(tools: Tools, password: str) -> tuple[str, ...]:
+    return (*_ACCESS, "--security-disable", password, tools.dut.path)
 
 
-def _rescue(tools: Tools, password: str) -> str:
-    return f"Unlock it: {' '.join((*_ACCESS, '--security-disable', password, tools.dut.path))} (docs/purge.rst)."
+def _unlock_hint(tools: Tools, password: str) -> str:
+    return f"Unlock it: {' '.join(_clear_command(tools, password))} (docs/purge.rst)."
 
 
 def _sanitize(tools: Tools, feature: str, option: str) -> PurgeCapability:
-    """Offer a sanitize: ``feature`` is what ``hdparm -I`` calls its command."""
+    """Return a sanitize operation: ``feature`` is its command in ``hdparm -I``."""
     supported = re.findall(r"^\t +\*?\t(.+?) *$", _identify(tools), re.MULTILINE)
     if "SANITIZE feature set" not in supported or feature not in supported:
-        raise MethodUnavailable("the drive has no such sanitize operation")
+        raise MethodUnavailable("the drive does not support this sanitize operation")
     state = _state(tools)
     if "SD1" in state:
-        raise MethodUnavailable("its sanitize commands are frozen until it loses power", _THAW)
+        raise MethodUnavailable("its sanitize commands are frozen until it loses power", _UNFREEZE_HINT)
     if "SD2" in state:
         raise MethodUnavailable("a sanitize operation is in progress", "Wait for its end: hdparm --sanitize-status.")
     return PurgeCapability(command=("hdparm", "--yes-i-know-what-i-am-doing", option, tools.dut.path))
 
 
-def _do_sanitize(tools: Tools, capability: PurgeCapability) -> None:
-    tools.run(capability.command, timeout_seconds=_STARTING_SECONDS)
+def _perform_sanitize(tools: Tools, capability: PurgeCapability) -> None:
+    tools.run(capability.command, timeout_seconds=_START_SECONDS)
 
     def progress() -> float | None:
         state = _state(tools)
@@ -139,7 +140,7 @@ def _do_sanitize(tools: Tools, capability: PurgeCapability) -> None:
 
     tools.wait(progress, timeout_seconds=capability.timeout_seconds)
     if "Completed Without Error" not in _state(tools):
-        raise MethodFailed("failed: the drive's sanitize status does not say that it completed without error")
+        raise MethodFailed("failed: the drive's sanitize status is not Completed Without Error")
 
 
 def _state(tools: Tools) -> str:
@@ -157,7 +158,7 @@ METHODS = (
         standard=True,
         fits=_fits,
         query=partial(_sanitize, feature="BLOCK_ERASE_EXT command", option="--sanitize-block-erase"),
-        perform=_do_sanitize,
+        perform=_perform_sanitize,
     ),
     Method(
         name="ata-security-erase",
@@ -166,7 +167,7 @@ METHODS = (
         fits=_fits,
         query=partial(_erase, option="--security-erase", flag="supported", time=""),
         prepare=_unlock,
-        perform=_do_erase,
+        perform=_perform_erase,
     ),
     Method(
         name="ata-security-erase-enhanced",
@@ -175,7 +176,7 @@ METHODS = (
         fits=_fits,
         query=partial(_erase, option="--security-erase-enhanced", flag="supported: enhanced erase", time="ENHANCED"),
         prepare=_unlock,
-        perform=_do_erase,
+        perform=_perform_erase,
     ),
     Method(
         name="ata-sanitize-crypto",
@@ -183,6 +184,6 @@ METHODS = (
         standard=True,
         fits=_fits,
         query=partial(_sanitize, feature="CRYPTO_SCRAMBLE_EXT command", option="--sanitize-crypto-scramble"),
-        perform=_do_sanitize,
+        perform=_perform_sanitize,
     ),
 )

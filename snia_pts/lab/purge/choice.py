@@ -43,7 +43,7 @@ def choose(tools: Tools, requested: str, command: str | None = None) -> Method |
         process.find(method.query(tools).command[0])
     except MethodUnavailable as unavailable:
         raise _unfit(
-            tools, f"purge method {method.name} is not on capability for it: {unavailable}", unavailable.remedy
+            tools, f"purge method {method.name} is not available for it: {unavailable}", unavailable.remedy
         ) from None
     except ToolMissing as missing:
         if command is None:

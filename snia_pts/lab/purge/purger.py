@@ -45,7 +45,7 @@ class Purger:
         Raises UsageError, TargetUnfit or ToolMissing if it cannot be purged.
         """
         if dut.kind != "file" and not os.access(dut.path, os.R_OK | os.W_OK):
-            return (_deviation(f"not known: only a user who may write to {dut.path} can query it"),)
+            return (_deviation(f"unknown: querying {dut.path} needs write permission"),)
         with tempfile.TemporaryDirectory(prefix="snia-pts-") as folder:
             return _deviations(
                 choose(Tools(dut, Path(folder) / "capability", root=self.root), self.requested, self.command)
