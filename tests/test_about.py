@@ -23,7 +23,7 @@ from snia_pts.model.description import STATED
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import data, pages
 from snia_pts.report import registry as building
-from snia_pts.report.checksums import sums
+from snia_pts.report.checksums import checksums
 from snia_pts.report.formats import rst, xlsx
 from snia_pts.report.sections.logo import logo
 from snia_pts.results.comparison import context_differences
@@ -218,7 +218,7 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     listed = (run / "SHA256SUMS").read_bytes()
     answers = [path for path in (run / "evidence").glob("*.json") if "purge" not in path.name]
     assert checked.stdout.count(b": OK") == listed.count(b"\n") == len(answers) == 6
-    assert f"SHA256SUMS, whose own SHA-256 is {sha256(listed)}" in text
+    assert f"SHA256SUMS (SHA-256 {sha256(listed)})" in text
 
     other = told(tmp_path, "format = 1\nvendor = 'Other'")
     assert main(["report", str(run), "--to", "rst", "--about", str(other)]) == 0
@@ -235,7 +235,7 @@ def test_names_of_evidence_are_listed_as_sha256sum_reads_them() -> None:
     (loop,) = result.loops
     odd = dataclasses.replace(loop.rounds[0].measurements[0], evidence="a\\b\nc")
     changed = dataclasses.replace(loop, rounds=(dataclasses.replace(loop.rounds[0], measurements=(odd,)),))
-    first = sums(dataclasses.replace(result, time_lines=(), loops=(changed,))).splitlines()[0]
+    first = checksums(dataclasses.replace(result, time_lines=(), loops=(changed,))).splitlines()[0]
     assert first == rf"\{odd.evidence_sha256}  evidence/a\\b\nc.json".encode()
 
 
@@ -297,11 +297,11 @@ def test_what_the_operator_tells_of_a_device_is_marked(tmp_path: Path) -> None:
     """In the header, in full on the last page; without a warning where the device says nothing else."""
     result = silent(read_annotations(told(tmp_path, TOLD)))
     text = " ".join(rst.render(building.build(result)).split())
-    for said in ("Example X1 (as told)", "0123 (as told)", "7.1 (as told)"):
+    for said in ("Example X1 (as stated)", "0123 (as stated)", "7.1 (as stated)"):
         assert said in text, said
     for said in ("Example X1 (as stated by the operator)", "960 GB (as stated by the operator)", "960.2 GB"):
         assert said in text, said
-    assert "Features of the device, as stated by the operator" in text
+    assert "eatures, as stated by the operator" in text
     assert "power loss protection" in text
     assert told_warnings(result) == []
 
@@ -309,7 +309,7 @@ def test_what_the_operator_tells_of_a_device_is_marked(tmp_path: Path) -> None:
 def test_a_long_name_keeps_its_mark() -> None:
     """However long what the operator tells, the header does not show it as the device's own word."""
     text = " ".join(rst.render(building.build(silent(Annotations(model="A very long name of a drive " * 5)))).split())
-    assert "\N{HORIZONTAL ELLIPSIS} (as told)" in text
+    assert "\N{HORIZONTAL ELLIPSIS} (as stated)" in text
 
 
 def test_what_the_device_tells_is_taken() -> None:
@@ -323,12 +323,12 @@ def test_what_the_device_tells_is_taken() -> None:
     ]
     text = " ".join(rst.render(building.build(result)).split())
     assert "EXAMPLE X1" in text
-    assert "(as told)" not in text
+    assert "(as stated)" not in text
     assert "0123 (as stated by the operator)" not in text
     assert told_warnings(silent(Annotations(capacity="1 TB"), capacity_bytes=1_024_209_543_168)) == []
     unknown = silent(Annotations(capacity="1 TB"), capacity_bytes=0, kind="imported")
     assert told_warnings(unknown) == []
-    assert "1 TB (as told)" in rst.render(building.build(unknown))
+    assert "1 TB (as stated)" in rst.render(building.build(unknown))
 
 
 def test_a_description_is_in_every_output(tmp_path: Path) -> None:

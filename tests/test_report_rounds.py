@@ -197,7 +197,7 @@ def test_a_throughput_run_stopped_in_its_second_part_shows_its_first() -> None:
     ]
     text = said(report.pages[0])
     assert "INCOMPLETE (interrupted)" in text
-    assert "1 complete round of 128 KiB of the 5" in text
+    assert "1 complete round of 128 KiB; a measurement window needs 5" in text
     assert "measurement window of 128 KiB" in text
     stopped = samples.result_of("throughput", stop_after=2 + 5 * 2 + 1, ending="interrupted")
     assert ("Duration", "NOT FINISHED") in [row[4:6] for row in build(stopped).header.blocks.rows]
@@ -355,9 +355,9 @@ def test_samples_that_stand_for_rounds_are_shown_by_their_minutes() -> None:
 
 def test_the_provenance_names_purge_and_preconditioning_of_each_part() -> None:
     """Each block size has its own purge and WIPC, and its own range of evidence."""
-    rows = tables(result_of("TP"), "Provenance")["What was done"]
+    rows = tables(result_of("TP"), "Provenance")["Procedure"]
     for part in ("1024 KiB", "128 KiB"):
-        assert "64 blocks written before" in rows[f"Purge, {part}"][0]
+        assert "of 64 sample blocks survived" in rows[f"Purge, {part}"][0]
         assert f"SEQ {part} 0/100, 2 passes" in rows[f"WIPC, {part}"][0]
         assert f"rounds, {part} " in rows["Evidence"][0]
     assert rows["Evidence"][0].startswith("purge 00001-purge, ")
@@ -366,13 +366,13 @@ def test_the_provenance_names_purge_and_preconditioning_of_each_part() -> None:
 def test_the_provenance_tells_idle_times_that_were_asked_from_those_that_were_not() -> None:
     """Host idle recovery's own idle times are no pauses between points: each wait state has a row of its own."""
     result = samples.result_of("hir")
-    rows = tables(result, "Provenance")["What was done"]
+    rows = tables(result, "Provenance")["Procedure"]
     asked = [gap for gap in result.gaps if gap.requested_seconds is not None]
     assert len(asked) == 5 * 360
     for seconds in (5, 10, 15, 25, 50):
         idle = [gap.idle_ms / 1000 for gap in asked if gap.requested_seconds == seconds]
         assert rows[f"Idle for {seconds} s"][0].startswith(f"360 times: at most {statistics.median(idle):.3f} s")
-    between = rows["Time without host I/O between points"][0]
+    between = rows["Idle gap between points"][0]
     assert f"over {len(result.gaps) - len(asked)} points" in between
     worst = max(gap.idle_ms for gap in result.gaps if gap.requested_seconds is None)
     assert f"{worst:.1f} ms worst" in between
@@ -383,12 +383,12 @@ def test_the_provenance_counts_the_starts_of_the_engine() -> None:
     result = samples.result_of("hir")
     line = result.time_line("PC")
     assert line
-    rows = tables(result, "Provenance")["What was done"]
-    (starts,) = (cells[0] for name, cells in rows.items() if name.startswith("Starts of the engine"))
+    rows = tables(result, "Provenance")["Procedure"]
+    (starts,) = (cells[0] for name, cells in rows.items() if name.startswith("fio starts"))
     assert f"PC: {line.engine_starts};" in starts
     assert "access A: 360 in each of 5 parts" in starts
     assert "access C: 1 in each of 5 parts" in starts
-    assert not any(name.startswith("Starts") for name in tables(samples.iops_result(), "Provenance")["What was done"])
+    assert not any(name.startswith("fio starts") for name in tables(samples.iops_result(), "Provenance")["Procedure"])
 
 
 def interrupted(result: TestResult, *, number: int) -> TestResult:
@@ -437,7 +437,7 @@ def test_no_excursion_is_told_across_an_interruption() -> None:
     assert isinstance(note, Prose)
     assert [row[0] for row in table.rows] == ["1", "2", "* 3", *map(str, range(4, 12))]
     assert ["" if row[2] == "" else "told" for row in table.rows] == [""] * 7 + ["told"] * 4
-    assert "no window reaches across" in note.text
+    assert "no window spans" in note.text
     whole = samples.result_of("iops", rounds=11)
     (page,) = steady.rounds_page(whole, *whole.loops)
     assert not page.blocks[-1].text.count("*")  # type: ignore[union-attr]

@@ -16,7 +16,7 @@ from snia_pts.analysis.steady_state import determine
 from snia_pts.model.measurement import METRICS, Measurement
 from snia_pts.model.run_options import RunOptions
 from snia_pts.report.figures import matrices
-from snia_pts.report.header import LONGEST_EM, loop_rounds, short, when, width_em
+from snia_pts.report.header import MAX_VALUE_EM, loop_rounds, short, when, width_em
 from snia_pts.report.pages import Page, Prose
 from snia_pts.report.registry import build
 from snia_pts.report.sections import summary
@@ -150,13 +150,13 @@ def test_a_run_that_is_not_steady_says_so_on_every_page_of_its_window() -> None:
 @pytest.mark.parametrize(
     ("stop_after", "pages", "said"),
     [
-        (0, ["Summary", "Provenance"], "No complete round of the 5"),
-        (1, ["Summary", "Provenance"], "No complete round of the 5"),
-        (2 + 3, ["Summary", "Provenance"], "No complete round of the 5"),
+        (0, ["Summary", "Provenance"], "No complete round; a measurement window needs 5"),
+        (1, ["Summary", "Provenance"], "No complete round; a measurement window needs 5"),
+        (2 + 3, ["Summary", "Provenance"], "No complete round; a measurement window needs 5"),
         (
             2 + 3 * 56 + 20,
             ["Summary", f"{CONVERGENCE} - All Block Sizes", "Tracked Variables by Round", "Provenance"],
-            "3 complete rounds of the 5",
+            "3 complete rounds; a measurement window needs 5",
         ),
     ],
 )
@@ -308,7 +308,7 @@ def test_header_values_are_short(text: str) -> None:
     """No value takes more than its room in the header, and none is empty."""
     shown = short(text)
     assert shown
-    assert sum(map(width_em, shown)) <= LONGEST_EM
+    assert sum(map(width_em, shown)) <= MAX_VALUE_EM
 
 
 def test_times_are_shown_with_their_zone() -> None:
@@ -345,7 +345,7 @@ def test_the_steps_to_repeat_can_be_pasted(options: RunOptions, again: str, seve
     told = dataclasses.replace(result.facts, options=options.stored(), seed=7, run_id=run_id)
     report = build(dataclasses.replace(result, facts=told))
     (step,) = (text for _, text in cells_of(report.pages[-1], "Steps to repeat") if text.startswith("Run the test"))
-    assert step.endswith(f"; a new folder is made in runs/: snia-pts {again}")
+    assert step.endswith(f"; it creates a new folder in runs/: snia-pts {again}")
     assert ("one of several" in step) is several
 
 
@@ -360,5 +360,5 @@ def test_only_a_real_device_is_to_be_taken_and_overwritten(simulated: bool) -> N
     )
 
     assert ("sim:optane" in steps) is simulated
-    assert ("everything on the device will be lost" in steps) is not simulated
+    assert ("all data on the device will be lost" in steps) is not simulated
     assert (device.serial in steps.partition("Run the test")[0]) is not simulated

@@ -1,4 +1,4 @@
-"""The digests of the engine's answers that a result is made of, as ``sha256sum`` writes and checks them."""
+"""The checksums of the engine's raw results (evidence files), in the format of ``sha256sum``."""
 
 from __future__ import annotations
 
@@ -6,28 +6,30 @@ import hashlib
 
 from ..results.result import TestResult
 
-PLACE = "SHA256SUMS"
+FILE_NAME = "SHA256SUMS"
 
 
-def sums(result: TestResult) -> bytes:
-    """Return a line for each final answer of the engine, as ``sha256sum --check`` reads it in the run folder.
+def checksums(result: TestResult) -> bytes:
+    """Return a line for each evidence file of the engine; ``sha256sum --check`` reads them in the run folder.
 
-    Escaped as that program does it, where a name holds a backslash or a line feed.
+    Names that contain a backslash or a line feed are escaped like in that program.
     """
-    named = [
-        (each.evidence_sha256, f"evidence/{each.evidence}.json") for each in result.measurements if not each.reported
+    files = [
+        (measurement.evidence_sha256, f"evidence/{measurement.evidence}.json")
+        for measurement in result.measurements
+        if not measurement.reported
     ]
     if imported := result.facts.imported:
-        named = [(imported.sha256, f"evidence/{imported.file}")]
-    return "".join(_line(*each) for each in named).encode("utf-8", "backslashreplace")
+        files = [(imported.sha256, f"evidence/{imported.file}")]
+    return "".join(_line(sha256, path) for sha256, path in files).encode("utf-8", "backslashreplace")
 
 
 def digest(result: TestResult) -> str:
-    """Return the SHA-256 of what ``sums`` gives: one number that stands for all of them."""
-    return hashlib.sha256(sums(result)).hexdigest()
+    """Return the SHA-256 of ``checksums(result)``: one checksum over all of them."""
+    return hashlib.sha256(checksums(result)).hexdigest()
 
 
-def _line(sha256: str, place: str) -> str:
-    escaped = place.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    mark = "\\" if escaped != place else ""
+def _line(sha256: str, path: str) -> str:
+    escaped = path.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    mark = "\\" if escaped != path else ""
     return f"{mark}{sha256}  {escaped}\n"

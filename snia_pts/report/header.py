@@ -16,21 +16,21 @@ from ..units import block_size, capacity
 from .pages import Header
 from .tables import NOT_APPLICABLE, UNKNOWN, Align, Column, Kind, Table, thousands
 
-#: Longer values are cut in the header, and stand in full on the page Provenance: about three lines, in em.
-LONGEST_EM = 27.0
+#: Longer values are truncated in the header: about three lines, in em.  The page Provenance has them in full.
+MAX_VALUE_EM = 27.0
 _NARROW = frozenset("fijlrtI1 .,:;|!'()[]/-")
 _WIDE = frozenset("mwMWOQG@%&")
 
 _HEADS = ("Test Platform", "Device Under Test", "Setup Parameters", "Test Parameters")
-#: rst2pdf puts the numbers in; other outputs leave the field out.
+#: rst2pdf fills in the numbers; other formats omit the field.
 PAGE_OF_TOTAL = "###Page### of ###Total###"
 
-#: What stands where steady state was not reached, and where it was judged by other rules than the standard's.
+#: Marks for a steady state that was not achieved, and for one evaluated by other rules than the standard's.
 NOT_ACHIEVED = "NOT ACHIEVED"
 ALTERED = "ALTERED RULES"
 
-#: Behind what the operator tells of a device that does not tell it; the page Provenance says it in full.
-_MARK, _MARK_EM = " (as told)", 6.0
+#: Follows a value that the operator stated and the device does not report; the page Provenance spells it out.
+_STATED_MARK, _STATED_MARK_EM = " (as stated)", 7.5
 
 #: Names and values of one block of facts.
 Rows = tuple[tuple[str, str], ...]
@@ -39,7 +39,7 @@ Rows = tuple[tuple[str, str], ...]
 def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
     """Return the header of a report on ``result``, with the test's own Setup Parameters and Test Parameters.
 
-    What nobody knows is an en dash, what has no meaning ``n/a``.
+    Unknown values are an en dash, values that do not apply ``n/a``.
     """
     spec = result.facts.spec
     return Header(
@@ -56,12 +56,19 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
             ("center", 12),
             ("center", 6),
             ("center", 8),
-        )(*_standard(spec), short(spec.subtitle, 2 * LONGEST_EM), "Rev.", short(spec.revision), "Page", PAGE_OF_TOTAL),
+        )(
+            *_standard(spec),
+            short(spec.subtitle, 2 * MAX_VALUE_EM),
+            "Rev.",
+            short(spec.revision),
+            "Page",
+            PAGE_OF_TOTAL,
+        ),
         names=_row("names", ("right", 8), ("left", 17), ("right", 11), ("left", 34), ("right", 10), ("left", 20))(
             "Vendor:",
             short(result.facts.about.vendor),
             "SSD Model:",
-            short(_said(result, "model")),
+            short(_dut_value(result, "model")),
             "Tested By:",
             short(result.facts.about.operator),
         ),
@@ -71,27 +78,27 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
 
 
 def _standard(spec: Spec) -> tuple[str, str]:
-    """Return whose test it is, and what it follows."""
+    """Return the publisher of the test, and the kind of specification."""
     if isinstance(spec, ProfileSpec):
         return "snia-pts", "Workload Profile"
     return "SNIA SSS TWG", "Solid State Storage Performance Test Spec"
 
 
 def simulated(result: TestResult) -> str:
-    """Return the mark of a result that no drive gave, or another tool; empty for all others."""
+    """Return the title's mark for a simulated or imported result; empty for all others."""
     if result.facts.imported is not None:
         return f" - IMPORTED FROM {short(result.facts.imported.label)}"
     return " - SIMULATED, NO DRIVE WAS TESTED" if result.facts.dut.simulated else ""
 
 
 def user_capacity(dut: Dut, *, exact: bool = False) -> str:
-    """Return how large a device is; empty where it does not say."""
-    behind = f" ({thousands(dut.capacity_bytes, 0)} bytes)" if exact else ""
-    return f"{capacity(dut.capacity_bytes)}{behind}" if dut.capacity_bytes else ""
+    """Return the device's capacity; empty if it does not report one."""
+    suffix = f" ({thousands(dut.capacity_bytes, 0)} bytes)" if exact else ""
+    return f"{capacity(dut.capacity_bytes)}{suffix}" if dut.capacity_bytes else ""
 
 
 def when(text: str) -> str:
-    """Return an ISO 8601 time as people read it; any other text, or a day alone, as it is."""
+    """Return an ISO 8601 time in readable form; return any other text, or a date alone, unchanged."""
     if len(text) == len("2026-11-20"):
         return text
     try:
@@ -102,27 +109,27 @@ def when(text: str) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}{zone}"
 
 
-def short(text: str, longest_em: float = LONGEST_EM) -> str:
-    """Return a value cut to the room it has in the header."""
+def short(text: str, max_em: float = MAX_VALUE_EM) -> str:
+    """Return a value truncated to its space in the header."""
     shown = " ".join(text.split())
     ends = list(itertools.accumulate(map(width_em, shown)))
-    if not ends or ends[-1] <= longest_em:
+    if not ends or ends[-1] <= max_em:
         return shown or UNKNOWN
-    kept = sum(end <= longest_em - 1 for end in ends)
-    return f"{shown[:kept]}\N{HORIZONTAL ELLIPSIS}"
+    length = sum(end <= max_em - 1 for end in ends)
+    return f"{shown[:length]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def width_em(sign: str) -> float:
-    """Return about how wide a letter is, for a sans serif face; what is not ASCII is taken for a wide one."""
-    if sign in _NARROW:
+def width_em(character: str) -> float:
+    """Return the approximate width of a character in a sans serif face; non-ASCII characters count as wide."""
+    if character in _NARROW:
         return 0.4
-    return 1.0 if sign in _WIDE or not sign.isascii() else 0.63
+    return 1.0 if character in _WIDE or not character.isascii() else 0.63
 
 
 def window_rounds(result: TestResult, window: Window | None, minutes: Mapping[int, float] | None = None) -> str:
     """Return a window's rounds as the header shows them: ``5 - 9``, ``21 - 25 (NOT ACHIEVED)``.
 
-    ``minutes`` are those of samples that stand for rounds: ``1 - 5, min 1 - 121``.
+    ``minutes`` are given for samples that serve as rounds: ``1 - 5, min 1 - 121``.
     """
     if window is None:
         return "none (INCOMPLETE)" if result.ending != "finished" else f"none ({NOT_ACHIEVED})"
@@ -134,7 +141,7 @@ def window_rounds(result: TestResult, window: Window | None, minutes: Mapping[in
 def loop_rounds(result: TestResult, parts: tuple[str, ...] = ("",)) -> str:
     """Return the measurement windows of a test's loops, in the order of ``parts``: ``5 - 9 / 21 - 25 (NOT ACHIEVED)``.
 
-    What is the same for all is said once.
+    If all are the same, the text appears once.
     """
     loops = [result.loop(part) for part in parts]
     shown = [window_rounds(result, loop.window if loop else None) for loop in loops]
@@ -142,14 +149,14 @@ def loop_rounds(result: TestResult, parts: tuple[str, ...] = ("",)) -> str:
 
 
 def sampled_rounds(result: TestResult) -> str:
-    """Return the window of the samples that stand for rounds: ``1 - 5, min 1 - 121``."""
+    """Return the window of the samples that serve as rounds: ``1 - 5, min 1 - 121``."""
     sampling = result.sampling
     return window_rounds(result, sampling.window if sampling else None, minutes_of(sampling))
 
 
-def minutes_of(judged: Loop | Sampling | None) -> dict[int, float]:
-    """Return by round when its sample ended; empty for a loop."""
-    return {each.number: each.minute for each in judged.rounds} if isinstance(judged, Sampling) else {}
+def minutes_of(part: Loop | Sampling | None) -> dict[int, float]:
+    """Return the minute in which each round's sample ended, by round; empty for a loop."""
+    return {sample.number: sample.minute for sample in part.rounds} if isinstance(part, Sampling) else {}
 
 
 def demand(thread_count: int, queue_depth: int) -> str:
@@ -162,7 +169,7 @@ def _row(kind: Kind, *columns: tuple[Align, int]) -> _Row:
 
 
 class _Row:
-    """A table of one row, to be filled."""
+    """A table of one row, called with its cells."""
 
     def __init__(self, kind: Kind, columns: tuple[Column, ...]) -> None:
         self.kind: Kind = kind
@@ -186,7 +193,7 @@ def _platform(result: TestResult) -> Rows:
     imported = result.facts.imported
     cpus = f" ({platform.cpus} CPUs)" if platform.cpus else ""
     return (
-        ("Ref Test Platform", f"{platform.hostname}{' (until resumed: see warnings)' * _moved(result)}"),
+        ("Ref Test Platform", f"{platform.hostname}{' (until resumed: see warnings)' * _host_changed(result)}"),
         ("Motherboard", platform.motherboard),
         ("CPU", f"{platform.cpu}{cpus}"),
         ("Memory", capacity(platform.memory_bytes) if platform.memory_bytes else ""),
@@ -199,35 +206,42 @@ def _platform(result: TestResult) -> Rows:
     )
 
 
-def _said(result: TestResult, name: Name) -> str:
-    """Return what the device tells, else what the operator tells, cut so that the mark of it keeps its room."""
+def _dut_value(result: TestResult, name: Name) -> str:
+    """Return the device's value, else the operator's, truncated so that the mark has space."""
     return device_value(result.facts.dut, name) or _marked(operator_value(result.facts.about, name))
 
 
-def _marked(people: str) -> str:
-    return f"{short(people, LONGEST_EM - _MARK_EM)}{_MARK}" if people else ""
+def _marked(stated: str) -> str:
+    return f"{short(stated, MAX_VALUE_EM - _STATED_MARK_EM)}{_STATED_MARK}" if stated else ""
 
 
-def _moved(result: TestResult) -> bool:
-    """Tell whether the run went on with something else of its host than it began with."""
+def _host_changed(result: TestResult) -> bool:
+    """Return whether a resumed run continued on a different host, or with changes to it."""
     changes = (change for stop in result.interruptions for change in stop.changes)
     return any(" of the drive" not in change for change in changes)
 
 
 def _device(result: TestResult) -> Rows:
-    dut = result.facts.dut
+    dut, settings = result.facts.dut, result.facts.platform.settings
+    purges = "; ".join(dict.fromkeys(purge.label for _, purge in result.purges))
     cache = {"enabled": "enabled (WCE)", "disabled": "disabled (WCD)"}.get(dut.write_cache, dut.write_cache)
     source = "" if dut.simulated else f", {dut.write_cache_source.partition(';')[0]}"
     return (
         ("Mfgr", result.facts.about.vendor),
-        ("Model No.", _said(result, "model")),
-        ("S/N", _said(result, "serial")),
-        ("Firmware ver", _said(result, "firmware")),
+        ("Model No.", _dut_value(result, "model")),
+        ("S/N", _dut_value(result, "serial")),
+        ("Firmware ver", _dut_value(result, "firmware")),
         ("Capacity", user_capacity(dut) or _marked(result.facts.about.capacity)),
         ("Interface", dut.bus),
         ("NAND Type", result.facts.about.nand_type),
-        ("PCIe/NVMe", next((each.value for each in result.facts.platform.settings if each.name == "PCIe link"), "")),
-        ("Purge Method", "; ".join(dict.fromkeys(purged.label for _, purged in result.purges)) or untold(result)),
+        (
+            "PCIe/NVMe",
+            next((setting.value for setting in settings if setting.name == "PCIe link"), ""),
+        ),
+        (
+            "Purge Method",
+            purges or none_or_not_reported(result),
+        ),
         ("Write Cache", f"{cache}{source}"),
     )
 
@@ -244,33 +258,33 @@ def range_and_amount(result: TestResult) -> str:
     return f"{share} %, {capacity(amount) if amount else UNKNOWN}"
 
 
-def untold(result: TestResult) -> str:
-    """Return what to say of something that no entry tells of: it was not done, or another tool does not tell."""
-    return "not told" if result.facts.imported else "none"
+def none_or_not_reported(result: TestResult) -> str:
+    """Return the text for a step without an entry: ``none``, or ``not reported`` if another tool made the run."""
+    return "not reported" if result.facts.imported else "none"
 
 
 def notes(result: TestResult) -> str:
-    """Return the setup block's last line: whether there are deviations."""
+    """Return the last line of the setup block: the number of deviations."""
     count = len(result.deviations)
     return f"NOT PTS CONFORMANT: {count} deviation{'s' * (count != 1)}" if count else "no deviation"
 
 
 def conditioned_amount(result: TestResult, spec: RoundsSpec, parts: int = 1) -> str:
-    """Return how much WIPC writes: ``2 x user capacity``; NOT FINISHED while that is not done for all parts."""
+    """Return how much WIPC writes: ``2 x user capacity``; NOT FINISHED if it is missing for any of the parts."""
     if result.facts.imported:
-        return untold(result)
-    done = sum(bool(line.measurements) for line in result.lines("WIPC"))
-    return f"{spec.preconditioning.capacities} x user capacity" if done >= parts else "NOT FINISHED"
+        return none_or_not_reported(result)
+    finished = sum(bool(line.measurements) for line in result.lines("WIPC"))
+    return f"{spec.preconditioning.capacities} x user capacity" if finished >= parts else "NOT FINISHED"
 
 
 def alignment(stimulus: Stimulus) -> Rows:
-    """Return where the I/Os of a mix of sizes begin; nothing where every I/O has the same size."""
+    """Return the row on the alignment of a mix of block sizes; none if every I/O has the same size."""
     if not stimulus.block_shares:
         return ()
     return (
         (
             "Alignment",
-            f"every I/O of the mix begins on a multiple of {block_size(mix_align_bytes(stimulus.block_shares))}",
+            f"every I/O of the mix starts at a multiple of {block_size(mix_align_bytes(stimulus.block_shares))}",
         ),
     )
 
@@ -282,7 +296,7 @@ def pattern_sizes(spec: PatternSpec) -> str:
 
 
 def pattern_stimulus(spec: PatternSpec) -> str:
-    """Return the pattern of a test as its stimulus is named: ``RND 4 KiB 0/100``."""
+    """Return a test's pattern, named like its stimulus: ``RND 4 KiB 0/100``."""
     return f"{spec.pattern.access} {pattern_sizes(spec)} {mix(spec.pattern.read_percent)}"
 
 
@@ -295,7 +309,7 @@ def preconditions(
 ) -> Rows:
     """Return the Setup Parameters of a test with these two preconditions, none by default.
 
-    Each is its stimulus and demand, ``first`` with how long it runs; ``rounds`` are those of steady state.
+    Each is its stimulus and demand, ``first`` also its duration; ``rounds`` are those of steady state.
     """
     setup = result.facts.spec.setup
     return (
@@ -326,7 +340,7 @@ def loop_setup(result: TestResult, spec: RoundsSpec, sizes: str, parts: tuple[st
 def loop_parameters(
     result: TestResult, spec: RoundsSpec, *, second: tuple[str, str] = (NOT_APPLICABLE, NOT_APPLICABLE)
 ) -> Rows:
-    """Return the Test Parameters of a test that loops over R/W mixes and block sizes; ``second`` comes after."""
+    """Return the Test Parameters of a test that loops over R/W mixes and block sizes; ``second`` follows the loop."""
     return (
         ("Data Pattern", pattern(spec)),
         ("AR & Amount", range_and_amount(result)),

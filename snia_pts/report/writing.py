@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from ..errors import ReportError, RunFolderError
 from ..files import keep_folder_open, make_folder, remove, replace_file, require_private
 from ..results.result import TestResult
-from .checksums import PLACE, sums
+from .checksums import FILE_NAME as CHECKSUMS_FILE
+from .checksums import checksums
 from .formats.isolation import isolated
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
                 files |= DATA_OUTPUTS[name](result)
     pages = [name for name in formats if name in OUTPUTS]
     if pages:
-        files |= render(build(result), pages) | {PLACE: sums(result)}
+        files |= render(build(result), pages) | {CHECKSUMS_FILE: checksums(result)}
     replace_files(folder, files)
     if pages or "csv" in formats:
         _tidy(folder, kept=files)
@@ -154,7 +155,12 @@ def places(folder: Path, formats: Sequence[str]) -> dict[str, Path]:
 
 def forget(folder: Path) -> None:
     """Remove every file of an earlier report: what it tells is no longer so.  Raises ReportError."""
-    _remove(*places(folder, (*OUTPUTS, *DATA_OUTPUTS)).values(), folder / PLACE, *_figures(folder), *_tables(folder))
+    _remove(
+        *places(folder, (*OUTPUTS, *DATA_OUTPUTS)).values(),
+        folder / CHECKSUMS_FILE,
+        *_figures(folder),
+        *_tables(folder),
+    )
 
 
 def _tidy(folder: Path, kept: Collection[str]) -> None:

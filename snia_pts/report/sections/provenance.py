@@ -71,7 +71,7 @@ def _device(result: TestResult) -> Iterator[Table]:
     )
     yield facts(rows, title="Device under test")
     if about.features:
-        yield facts([(feature.name, feature.value) for feature in about.features], title=f"Features of the device, {STATED}")
+        yield facts([(feature.name, feature.value) for feature in about.features], title=f"Features, {STATED}")
 
 
 def _sectors(dut: Dut) -> Iterator[str]:
@@ -137,10 +137,8 @@ def _purges(purges: Sequence[tuple[str, PurgeOutcome]]) -> Iterator[tuple[str, s
 
 
 def _purge(purge: PurgeOutcome) -> str:
-    if not purge.samples:
-        proof = "not verified"
-    else:
-        proof = f"verified: {purge.survivors} of {purge.samples} sample blocks survived"
+    survivors = f"{purge.survivors} of {purge.samples} sample blocks survived"
+    proof = f"proof: {survivors}" if purge.samples else "not proven"
     return f"{purge.method}, {duration(purge.seconds)}; {proof}"
 
 
@@ -234,7 +232,11 @@ def _settings(result: TestResult) -> Iterator[Table]:
         if setting.judgement == judgement
     ]
     rows: list[tuple[str, ...]] = [
-        (setting.name, f"{setting.value} (was {setting.before})" if setting.before else setting.value, setting.judgement)
+        (
+            setting.name,
+            f"{setting.value} (was {setting.before})" if setting.before else setting.value,
+            setting.judgement,
+        )
         + (("", "") if setting.judgement == "good" else (setting.recommended, setting.reason))
         for setting in known
     ]

@@ -1,6 +1,6 @@
 """Pages about steady state: convergence, measurement windows with their determination, tracked variables by round.
 
-They serve a loop of rounds as well as the samples of a continuous stimulus that stand for rounds, whatever is tracked.
+They serve a loop of rounds as well as the samples of a continuous stimulus that serve as rounds, for any metric.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ..header import ALTERED, NOT_ACHIEVED, minutes_of, window_rounds
 from ..pages import Block, Figure, Page, Prose
 from ..tables import NOT_APPLICABLE, Column, Table, aligned, decimals_for, facts, thousands
 
-#: At most so many tracked variables stand side by side in one table.
-_ABREAST = 3
+#: The maximum number of tracked variables side by side in one table.
+_MAX_PER_TABLE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracking:
-    """What steady state was judged on: complete rounds of a loop, or the samples that stand for rounds.
+    """The basis of a steady state evaluation: complete rounds of a loop, or the samples that serve as rounds.
 
-    ``stimuli`` are the tracked variables', in the rule's order.  ``minutes`` tells by round when its sample ended, and
-    is empty for a loop.  ``name`` begins a page's title, ``part`` names a table.
+    ``stimuli`` are those of the tracked variables, in the rule's order.  ``minutes`` gives the end of each round's
+    sample, and is empty for a loop.  ``name`` starts a page's title, ``part`` is the title of a table.
     """
 
     name: str
@@ -45,47 +45,47 @@ class Tracking:
     minutes: Mapping[int, float]
 
     def label(self, tracked: Tracked) -> str:
-        """Return a tracked variable's name: ``RND 4 KiB 0/100``, with its demand where that tells it from others."""
+        """Return a tracked variable's name: ``RND 4 KiB 0/100``, with its demand if that is part of the rule."""
         stimulus = self.stimuli[self.rule.tracked.index(tracked)]
         return f"{stimulus.label} {stimulus.demand.label}" if tracked.thread_count else stimulus.label
 
     def code(self, tracked: Tracked) -> str:
-        """Return a tracked variable's name as titles have it: ``RND/4KiB RW0``."""
+        """Return a tracked variable's name in the form used in titles: ``RND/4KiB RW0``."""
         stimulus = self.stimuli[self.rule.tracked.index(tracked)]
         code = f"{stimulus.access}/{stimulus.block_label.replace(' ', '')} RW{stimulus.read_percent}"
         return f"{code} {stimulus.demand.label}" if tracked.thread_count else code
 
-    def at(self, first: int, last: int) -> str:
+    def span(self, first: int, last: int) -> str:
         """Return a span of rounds: ``1 - 5``, ``1 - 5 (minutes 1 - 121)``."""
         minutes = f" (minutes {self.minutes[first]:.4g} - {self.minutes[last]:.4g})" if self.minutes else ""
         return f"{first} - {last}{minutes}"
 
 
-def tracking(result: TestResult, judged: Loop | Sampling) -> Tracking:
-    """Return what steady state was judged on in a loop of ``result``, or in its samples."""
+def tracking(result: TestResult, part: Loop | Sampling) -> Tracking:
+    """Return the basis of the steady state evaluation of a loop of ``result``, or of its samples."""
     spec = result.facts.spec
     rule: SteadyStateRule | None
-    if isinstance(judged, Sampling):
-        rule, line = settling_rule(spec), result.time_line(judged.phase)
+    if isinstance(part, Sampling):
+        rule, line = settling_rule(spec), result.time_line(part.phase)
         stimuli = (line.stimulus,) * len(rule.tracked) if rule and line else ()
-        preconditioning = " Preconditioning" if judged.phase == "PC" else ""
-        rounds: tuple[Judged, ...] = judged.rounds
-        name, part = f"{spec.title}{preconditioning}", ""
+        preconditioning = " Preconditioning" if part.phase == "PC" else ""
+        rounds: tuple[Judged, ...] = part.rounds
+        name, part_name = f"{spec.title}{preconditioning}", ""
     else:
-        rule, rounds = loop_rule(spec), judged.complete
-        tracked = rule.tracked if rule and judged.complete else ()
-        stimuli = tuple(judged.complete[0].point(each).stimulus for each in tracked)
-        name, part = spec.title, judged.part
+        rule, rounds = loop_rule(spec), part.complete
+        variables = rule.tracked if rule and part.complete else ()
+        stimuli = tuple(part.complete[0].point(variable).stimulus for variable in variables)
+        name, part_name = spec.title, part.part
     if rule is None:
-        raise ValueError("a test whose steady state is judged has a rule for it")
+        raise ValueError("the test has no steady state rule")
     return Tracking(
         name=name,
-        part=part,
+        part=part_name,
         rule=rule,
         rounds=rounds,
-        window=judged.window,
+        window=part.window,
         stimuli=stimuli,
-        minutes=minutes_of(judged),
+        minutes=minutes_of(part),
     )
 
 
@@ -109,21 +109,24 @@ def convergence_page(
     legend: str,
     log: bool = True,
 ) -> Iterator[Page]:
-    """Give the page that plots ``metric`` over all complete rounds of ``loop``; none before the first one.
+    """Yield the page that plots ``metric`` over all complete rounds of ``loop``; none if there are none.
 
-    ``lines`` names the stimuli that are shown, by ``key``, in an order that gives them the same looks everywhere.
+    ``lines`` names the stimuli to show, by ``key``, in the same order in every figure, so that styles match.
     """
     series: dict[str, dict[int, float]] = {}
-    for shown, label in lines.items():
+    for line_key, label in lines.items():
         line = {
-            m.number: metric.read(each) for m in loop.complete for at, each in m.keyed_by(key).items() if at == shown
+            measured_round.number: metric.read(measurement)
+            for measured_round in loop.complete
+            for measurement_key, measurement in measured_round.keyed_by(key).items()
+            if measurement_key == line_key
         }
         if line:
             series[label] = line
     if not series:
         return
-    partly = [measured.number for measured in loop.rounds if not measured.complete]
-    note = f" Round {partly[0]} was not completed and is not shown." if partly else ""
+    incomplete = [measured_round.number for measured_round in loop.rounds if not measured_round.complete]
+    note = f" Round {incomplete[0]} was not completed and is not shown." if incomplete else ""
     scale = "log scale" if log else "linear scale from zero"
     figure = Figure(
         name=name,
@@ -146,26 +149,26 @@ def convergence_page(
 # -- measurement window -----------------------------------------------------------------------------------------------
 
 
-def window_pages(result: TestResult, judged: Loop | Sampling) -> Iterator[Page]:
-    """Give a page for each tracked variable of a loop's, or the samples', last window; none while there is none."""
-    tracked = tracking(result, judged)
+def window_pages(result: TestResult, part: Loop | Sampling) -> Iterator[Page]:
+    """Yield a page for each tracked variable of the last window of a loop or sampling; none without a window."""
+    tracked = tracking(result, part)
     if tracked.window is None:
         return
-    failed = ("" if tracked.window.steady else f" - {NOT_ACHIEVED}") + (f" - {ALTERED}" if result.altered_rules else "")
+    suffix = ("" if tracked.window.steady else f" - {NOT_ACHIEVED}") + (f" - {ALTERED}" if result.altered_rules else "")
     for variable, determination in tracked.window.determinations:
-        title = f"{tracked.name} Steady State Measurement Window - {tracked.code(variable)}{failed}"
+        title = f"{tracked.name} Steady State Measurement Window - {tracked.code(variable)}{suffix}"
         yield Page(title=title, blocks=tuple(_window_blocks(tracked, variable, determination)))
 
 
 def _window_blocks(tracked: Tracking, variable: Tracked, determination: SteadyState) -> Iterator[Block]:
     metric, label = METRICS[variable.metric], tracked.label(variable)
-    span = tracked.at(determination.rounds[0], determination.rounds[-1])
+    span = tracked.span(determination.rounds[0], determination.rounds[-1])
     half = tracked.rule.data_excursion_percent / 2
     if tracked.window is not None and not tracked.window.steady:
         yield Prose(text=_not_achieved(determination), kind="bad")
     yield Figure(
         name=slug(f"window{' samples' if tracked.minutes else ''} {tracked.code(variable)}"),
-        caption=f"{label}, rounds {span}. The axis shows the range of the window.",
+        caption=f"{label}, rounds {span}. Y axis does not start at zero.",
         alt=f"Line plot: {metric.label} of {label} in rounds {span}, with their average, lines {half:g} % above and "
         "below it, and the least squares line.",
         draw=partial(
@@ -189,11 +192,11 @@ def _not_achieved(determination: SteadyState) -> str:
 
 
 def determination_table(determination: SteadyState, rule: SteadyStateRule, metric: Metric, span: str) -> Table:
-    """Return the Steady State Determination Data block of one tracked variable; ``span`` tells the window's rounds."""
+    """Return the Steady State Determination Data of one tracked variable; ``span`` is the text of its rounds."""
     title = "Steady State Determination Data"
     if not determination.evaluable:
-        why = "not evaluable: the average is not a positive number"
-        return facts([("Measurement window (rounds)", span), ("Verdict", f"{NOT_ACHIEVED} ({why})")], title=title)
+        reason = "not evaluable: the average is not a positive number"
+        return facts([("Measurement window (rounds)", span), ("Verdict", f"{NOT_ACHIEVED} ({reason})")], title=title)
     data, slope = determination.data_excursion_percent, determination.slope_excursion_percent
     texts = aligned(
         (
@@ -228,7 +231,7 @@ def determination_table(determination: SteadyState, rule: SteadyStateRule, metri
 
 
 def _decimals(determination: SteadyState) -> int:
-    """Return the decimals that tell a millionth of the average."""
+    """Return the number of decimals that shows a millionth of the average."""
     return decimals_for([determination.average], digits=6, most=6)
 
 
@@ -246,38 +249,37 @@ def line(determination: SteadyState) -> str:
 # -- round by round ---------------------------------------------------------------------------------------------------
 
 
-def rounds_page(result: TestResult, *judged: Loop | Sampling) -> Iterator[Page]:
-    """Give the page of the tracked variables by round, with the excursions of the windows; none without a round."""
-    found = [tracked for each in judged if (tracked := tracking(result, each)).rounds]
-    if not found:
+def rounds_page(result: TestResult, *parts: Loop | Sampling) -> Iterator[Page]:
+    """Yield the page of the tracked variables by round, with the windows' excursions; none without a round."""
+    all_tracked = [tracked for part in parts if (tracked := tracking(result, part)).rounds]
+    if not all_tracked:
         return
-    rule, sampled = found[0].rule, bool(found[0].minutes)
-    several = "all tracked variables are" if len(rule.tracked) > 1 else "the tracked variable is"
+    rule, sampled = all_tracked[0].rule, bool(all_tracked[0].minutes)
+    subject = "all tracked variables are" if len(rule.tracked) > 1 else "the tracked variable is"
     note = (
-        f"Excursions are those of the {rule.window_rounds} rounds that end with the line's round, in percent of their "
-        f"average; allowed are {rule.data_excursion_percent:g} % (data), {rule.slope_excursion_percent:g} % (slope). "
-        f"The {'stimulus' if sampled else 'test loop'} ends with the first round in which {several} steady."
+        f"Excursions are calculated over the {rule.window_rounds} rounds that end with the row's round, in percent "
+        f"of their average; allowed are {rule.data_excursion_percent:g} % (data), {rule.slope_excursion_percent:g} % "
+        f"(slope). The {'stimulus' if sampled else 'test loop'} ends with the first round in which {subject} steady."
     )
-    if any(_holes(each.rounds) for each in found):
-        note += " No sample stands for a round that is missing here, and no window reaches across it."
-    if any(interruption_marks(each.rounds) for each in found):
-        note += " * The run was interrupted in this round, or right before it: no window reaches across that."
-    groups = [rule.tracked[at : at + _ABREAST] for at in range(0, len(rule.tracked), _ABREAST)]
-    tables = (round_table(tracked, group) for tracked in found for group in groups)
-    before = f"{found[0].name} - " if sampled else ""
-    yield Page(title=f"{before}Tracked Variables by Round", blocks=(*tables, Prose(text=note)), flows=True)
+    if any(_has_gaps(tracked.rounds) for tracked in all_tracked):
+        note += " There is no sample for a round that is missing here, and no window spans it."
+    if any(interruption_marks(tracked.rounds) for tracked in all_tracked):
+        note += " * The run was interrupted in this round, or right before it: no window spans the interruption."
+    groups = [rule.tracked[start : start + _MAX_PER_TABLE] for start in range(0, len(rule.tracked), _MAX_PER_TABLE)]
+    tables = (round_table(tracked, group) for tracked in all_tracked for group in groups)
+    prefix = f"{all_tracked[0].name} - " if sampled else ""
+    yield Page(title=f"{prefix}Tracked Variables by Round", blocks=(*tables, Prose(text=note)), flows=True)
 
 
 def round_table(tracked: Tracking, variables: Sequence[Tracked]) -> Table:
     """Return tracked variables round by round, each with the excursions of the window that ends there."""
     headings = [Column(heading="Round", align="right", width=9)]
-    broken = {math.ceil(place) for place in interruption_marks(tracked.rounds)}
-    cells: list[Sequence[str]] = [
-        [f"{'* ' if measured.number in broken else ''}{measured.number}" for measured in tracked.rounds]
-    ]
+    interrupted = {math.ceil(mark) for mark in interruption_marks(tracked.rounds)}
+    numbers = [judged_round.number for judged_round in tracked.rounds]
+    cells: list[Sequence[str]] = [[f"{'* ' if number in interrupted else ''}{number}" for number in numbers]]
     if tracked.minutes:
         headings.append(Column(heading="Minute", align="right", width=9))
-        cells.append([f"{tracked.minutes[measured.number]:.4g}" for measured in tracked.rounds])
+        cells.append([f"{tracked.minutes[number]:.4g}" for number in numbers])
     for variable in variables:
         unit = METRICS[variable.metric].unit
         headings += [
@@ -291,27 +293,28 @@ def round_table(tracked: Tracking, variables: Sequence[Tracked]) -> Table:
     return Table(kind="numbers", columns=tuple(headings), rows=rows, title=tracked.part)
 
 
-def _holes(rounds: Sequence[Judged]) -> bool:
-    """Tell whether a round is missing between others."""
+def _has_gaps(rounds: Sequence[Judged]) -> bool:
+    """Return whether a round is missing between others."""
     return any(after.number != before.number + 1 for before, after in pairwise(rounds))
 
 
 def _variable_cells(tracked: Tracking, variable: Tracked) -> tuple[Sequence[str], ...]:
     rounds, rule = tracked.rounds, tracked.rule
-    values = [measured.value(variable) for measured in rounds]
-    found: list[SteadyState | None] = []
+    values = [judged_round.value(variable) for judged_round in rounds]
+    states: list[SteadyState | None] = []
     for end in range(1, len(values) + 1):
         last = consecutive_rounds(rounds[:end], rule)
-        whole = len(last) == rule.window_rounds
-        found.append(determine(values[end - len(last) : end], rule, first_round=last[0].number) if whole else None)
-    data = [each.data_excursion_percent if each and each.evaluable else None for each in found]
-    slope = [each.slope_excursion_percent if each and each.evaluable else None for each in found]
-    return aligned(values, digits=4), _percents(data, found), _percents(slope, found), [_steady(each) for each in found]
+        complete = len(last) == rule.window_rounds
+        states.append(determine(values[end - len(last) : end], rule, first_round=last[0].number) if complete else None)
+    data = [state.data_excursion_percent if state and state.evaluable else None for state in states]
+    slope = [state.slope_excursion_percent if state and state.evaluable else None for state in states]
+    steady = [_steady(state) for state in states]
+    return aligned(values, digits=4), _percents(data, states), _percents(slope, states), steady
 
 
-def _percents(values: Sequence[float | None], found: Sequence[SteadyState | None]) -> list[str]:
+def _percents(values: Sequence[float | None], states: Sequence[SteadyState | None]) -> list[str]:
     texts = [NOT_APPLICABLE if value is None else thousands(value, 2) for value in values]
-    return [text if each else "" for text, each in zip(texts, found, strict=True)]
+    return [text if state else "" for text, state in zip(texts, states, strict=True)]
 
 
 def _steady(determination: SteadyState | None) -> str:
@@ -320,31 +323,31 @@ def _steady(determination: SteadyState | None) -> str:
     return "yes" if determination.steady else "no"
 
 
-# -- the summary's share ----------------------------------------------------------------------------------------------
+# -- for the summary --------------------------------------------------------------------------------------------------
 
 
 def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
-    """Give the table of what the loops' tracked points came to over their windows; none without a window.
+    """Yield the table of the loops' tracked points over their windows; none without a window.
 
-    A point that the host set bears the mark, which a sentence explains.
+    Host-limited points have a mark, which a sentence explains.
     """
     rows: list[tuple[str, str, tuple[Measurement, ...], str]] = []
     for loop in loops:
         tracked = tracking(result, loop)
         for variable, determination in tracked.window.determinations if tracked.window else ():
-            measured = tuple(each.point(variable) for each in loop.window_rounds)
+            measured = tuple(window_round.point(variable) for window_round in loop.window_rounds)
             steady = "yes" if determination.steady else "NO"
             rows.append((tracked.label(variable), window_rounds(result, loop.window), measured, steady))
     if not rows:
         return
     points = [measured for _, _, measured, _ in rows]
-    limited = frozenset(place for place, measured in enumerate(points) if result.host_limited(measured))
-    figures_ = (
-        aligned([matrices.iops(each) for each in points]),
-        aligned([matrices.mb_per_second(each) for each in points]),
-        aligned([matrices.average_response_ms(each) for each in points]),
-        aligned([matrices.percentile_response_ms(each, FIVE_NINES) for each in points]),
-        aligned([matrices.maximum_response_ms(each) for each in points]),
+    limited = frozenset(index for index, measured in enumerate(points) if result.host_limited(measured))
+    values = (
+        aligned([matrices.iops(measured) for measured in points]),
+        aligned([matrices.mb_per_second(measured) for measured in points]),
+        aligned([matrices.average_response_ms(measured) for measured in points]),
+        aligned([matrices.percentile_response_ms(measured, FIVE_NINES) for measured in points]),
+        aligned([matrices.maximum_response_ms(measured) for measured in points]),
     )
     headings = ("IOPS", "MB/s", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
     columns = (
@@ -353,27 +356,27 @@ def key_figures(result: TestResult, loops: Sequence[Loop]) -> Iterator[Block]:
         *(Column(heading=heading, align="right", width=10) for heading in headings),
         Column(heading="Steady", align="center", width=9),
     )
-    names, spans, _, steady_ = zip(*rows, strict=True)
-    marked = [f"{matrices.MARK} {name}" if place in limited else name for place, name in enumerate(names)]
-    table_rows = tuple(zip(marked, spans, *figures_, steady_, strict=True))
+    names, window_spans, _, verdicts = zip(*rows, strict=True)
+    marked = [f"{matrices.MARK} {name}" if index in limited else name for index, name in enumerate(names)]
+    table_rows = tuple(zip(marked, window_spans, *values, verdicts, strict=True))
     yield Table(kind="numbers", columns=columns, rows=table_rows, title="Key figures of the measurement window")
     if limited:
         yield Prose(text=matrices.foot(limited))
 
 
 def spans(loops: Sequence[Loop]) -> str:
-    """Return the windows that loops' figures come from: ``rounds 5 - 9``, with the parts' names where there are any."""
-    shown = []
+    """Return the windows of the loops as text: ``rounds 5 - 9``, with the parts' names if they have any."""
+    texts = []
     for loop in loops:
         first, last = (loop.window.numbers[0], loop.window.numbers[-1]) if loop.window else (0, 0)
         part = f" of {loop.part}" if loop.part else ""
-        shown.append(f"rounds {first} - {last}{part}{'' if loop.steady else f', {NOT_ACHIEVED}'}")
-    return "; ".join(shown)
+        texts.append(f"rounds {first} - {last}{part}{'' if loop.steady else f', {NOT_ACHIEVED}'}")
+    return "; ".join(texts)
 
 
 def too_few(rounds: Sequence[MeasuredRound], rule: SteadyStateRule, *, part: str = "") -> str:
-    """Return how many complete rounds there are of those that a window needs, for the summary."""
+    """Return the summary's sentence on a loop with fewer complete rounds than a window needs."""
     count = len(rounds_since_interruption(rounds))
-    ran = f"{count} complete round{'s' * (count != 1)}" if count else "No complete round"
-    since = " since the run was interrupted," if interruption_marks(rounds) else ""
-    return f"{ran}{f' of {part}' if part else ''}{since} of the {rule.window_rounds} that a measurement window needs."
+    available = f"{count} complete round{'s' * (count != 1)}" if count else "No complete round"
+    since = " since the interruption" if interruption_marks(rounds) else ""
+    return f"{available}{f' of {part}' if part else ''}{since}; a measurement window needs {rule.window_rounds}."
