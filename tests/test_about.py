@@ -87,9 +87,9 @@ def test_nothing_has_to_be_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "format: expected this key"),
+        ("", "format: missing key"),
         ("format = 2", "format: 2: expected 1"),
-        ("format = 1\nvendor = ''\nnand = 'TLC'", "nand: expected no such key"),
+        ("format = 1\nvendor = ''\nnand = 'TLC'", "nand: unknown key"),
         ("format = 1\nvendor = ''\nnand = 'TLC'", "vendor: '': expected a short line"),
         ("format = 1\nnotes = 'one'", "notes: 'one': expected a list"),
         (f"format = 1\nnotes = {['n'] * 21}", ": notes: expected at most 20 entries"),
@@ -99,7 +99,7 @@ def test_nothing_has_to_be_said(tmp_path: Path) -> None:
         ("format = 1\nlogo = 'about.toml'", "logo: 'about.toml': expected a PNG as the logo"),
         (
             "format = 1\ncapacity = 'much'\nlogo = '.'\nvendr = 'x'",
-            "has 3 mistakes:\n  {0}: vendr: expected no such key; did you mean vendor?\n"
+            "has 3 mistakes:\n  {0}: vendr: unknown key; did you mean vendor?\n"
             "  {0}: logo: '.': it is not a regular file\n"
             "  {0}: capacity: 'much': expected a size like 960 GB",
         ),

@@ -77,12 +77,12 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         (FILE.replace("minimum = 7500", "minimum = 5\nmaximum = 4"), ["a minimum that is no more than the maximum"]),
         (FILE.replace("minimum = 7500", 'minimum = "7500"'), ["limit 1.minimum: '7500': expected a number"]),
         (FILE.replace("minimum = 7500", "minimum = nan"), ["limit 1.minimum"]),
-        (FILE.replace("unit =", "units ="), ["limit 1.unit: expected this key", "limit 2.units: expected no such key"]),
+        (FILE.replace("unit =", "units ="), ["limit 1.unit: missing key", "limit 2.units: unknown key"]),
         (FILE.replace('test = "iops"', 'test = "tpcc"'), ["limit 1.test: 'tpcc': expected 'iops'"]),
         (FILE + "tolerance_percent = 7", ["not readable as TOML"]),
         (
             FILE.replace("minimum = 7500", "min = 7500"),
-            ["has 2 mistakes", "limit 1.min: expected no such key", "limit 1: expected minimum, maximum, or both"],
+            ["has 2 mistakes", "limit 1.min: unknown key", "limit 1: expected minimum, maximum, or both"],
         ),
         (
             FILE + FILE.partition("format = 1")[2],

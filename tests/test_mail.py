@@ -289,7 +289,7 @@ def test_options_that_reach_nobody_are_refused(
     [
         ('tls = "ssl"', "tls: 'ssl': expected"),
         ("port = 0", "port: 0: expected"),
-        ('password = "secret"', "password: expected no such key"),
+        ('password = "secret"', "password: unknown key"),
         ('user = "lab"', "user: expected one of password_variable and password_file"),
         ('password_file = "password"', "neither without"),
         ('user = "lab"\npassword_variable = "NOT_SET_ANYWHERE"', "password_variable: 'NOT_SET_ANYWHERE'"),

@@ -515,7 +515,7 @@ def tracked(**point: Any) -> list[dict[str, Any]]:
             "patterns 1: expected a skew that adds up to 100 and 100, for random access",
         ),
         ("hir", "patterns", [{**WRITES, "access": "random"}], "patterns 1.access: 'random': expected 'RND' or 'SEQ'"),
-        ("hir", "patterns", [{**WRITES, "weight": 1}], "patterns 1.weight: expected no such key"),
+        ("hir", "patterns", [{**WRITES, "weight": 1}], "patterns 1.weight: unknown key"),
         ("hir", "patterns", [7], "patterns 1: 7: expected a table"),
         (
             "xsr",
@@ -523,7 +523,7 @@ def tracked(**point: Any) -> list[dict[str, Any]]:
             [group(1, "SEQ", 4, 1), group(1, "RND", 4, 1)],
             "groups: expected sequence without repetition",
         ),
-        ("xsr", "groups.sequence", [{"name": "AG 1"}], "groups.sequence 1.access: expected this key"),
+        ("xsr", "groups.sequence", [{"name": "AG 1"}], "groups.sequence 1.access: missing key"),
         ("xsr", "groups.sample_seconds", -1, "groups.sample_seconds: -1: expected a number of at least 0.1"),
         ("dirth", "demand.thread_counts", [32, 32], "demand: expected thread_counts without repetition"),
         ("dirth", "demand.queue_depths", [], "demand.queue_depths: expected at least one entry"),

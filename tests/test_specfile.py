@@ -592,7 +592,7 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
     assert sorted(mistakes(written(tmp_path, toml_document(own)))) == sorted(
         [
             "format: expected 1 (this suite reads no other)",
-            "colour: expected no such key",
+            "colour: unknown key",
             "setup.thread_count: 'four': expected a whole number",
             "setup.queue_depth: expected either value, or enterprise and client",
             "setup.active_range_percent: expected a value for the class enterprise",
@@ -600,14 +600,14 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
             "setup.data_pattern: 'random': expected a table with a value and its clause",
             "preconditioning.capacities: expected the clause it follows",
             "preconditioning.block_size_kib: binding 'perhaps': expected required, recommended or operator",
-            "rounds.point_seconds.source: expected no such key",
+            "rounds.point_seconds.source: unknown key",
             "rounds.maximum: -1: expected a number of at least 1",
-            "rounds.day: expected no such key",
-            "rounds.maximun: expected no such key; did you mean maximum?",
+            "rounds.day: unknown key",
+            "rounds.maximun: unknown key; did you mean maximum?",
             "rounds.a.b: expected a name without a dot",
             "departures 1: expected what, standard, actual, clause, and perhaps class",
             "departures 2: expected what, standard, actual, clause, and perhaps class",
-            "steady_state.tracked: expected this key",
+            "steady_state.tracked: missing key",
         ]
     )
 

@@ -95,7 +95,7 @@ def read_profile(name: str, changes: Changes | None = None) -> Specification:
     if table.pop("format", None) != 1:
         raise spec_error(str(path), ["format: expected 1 (this suite reads no other)"], _WHAT, remedy=_REMEDY)
     if "name" not in table and not _NAME.fullmatch(path.stem):
-        mistake = "name: expected this key, of a-z, 0-9 and -, as the file's own name has others"
+        mistake = "name: missing key; the file name contains characters other than a-z, 0-9 and -"
         raise spec_error(str(path), [mistake], _WHAT, remedy=_REMEDY)
     table = {"name": path.stem, **table}
     if isinstance(limits := table.get("limit"), list):

@@ -182,7 +182,7 @@ def _leaf(entry: Mapping[str, Any], key: str, test_class: TestClass, mistakes: l
     if binding not in ("required", "recommended", "operator"):
         mistakes.append(f"{key}: binding {binding!r}: expected required, recommended or operator")
     for extra in sorted(entry.keys() - {"value", "enterprise", "client", "clause", "binding", "bounds"}):
-        mistakes.append(f"{key}.{extra}: expected no such key")
+        mistakes.append(f"{key}.{extra}: unknown key")
     bounds = _bounds(entry.get("bounds"), key, mistakes)
     return _Leaf(entry.get("value", entry.get(test_class)), str(entry.get("clause")), str(binding), bounds)
 

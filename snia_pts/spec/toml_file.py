@@ -1,4 +1,4 @@
-"""Reads a TOML file into a typed value, validates all of it, and reports all errors at once in one format."""
+"""Read TOML files into typed values, validate them, and report all errors of a file at once in one format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Kind = TypeVar("Kind")
 SPECIFICATION = "The specification"
 #: Maximum size of a file; hand-written files are smaller.
 _MAX_BYTES = 1024 * 1024
-_UNFIT = "expected numbers of fewer digits, lists nested less deep, texts of valid characters"
+_UNENCODABLE = "expected numbers with fewer digits, less deeply nested lists, and texts of valid characters"
 #: Expected types in our wording, by pydantic's wording.
 _KINDS = {
     "a valid string": "a text",
@@ -48,17 +48,20 @@ _UNKNOWN_KEY = ("unexpected_keyword_argument", "extra_forbidden")
 class Mistakes(ValueError):
     """The errors of a table, one sentence each, with the key and what was expected.
 
-    Any other ValueError of a table states only what was expected: ``a logo of at most 64 bytes``.
+    Any other ValueError from a table states only what was expected: ``a logo of at most 64 bytes``.
     """
 
     def __init__(self, *sentences: str) -> None:
-        """Store the sentences; each starts with a key of the table."""
+        """Store the sentences; every sentence starts with a key of the table."""
         super().__init__("; ".join(sentences))
         self.sentences = sentences
 
 
 def read_file(path: Path, kind: type[Kind], what: str = SPECIFICATION, *, remedy: str = SpecError.hint) -> Kind:
-    """Return a TOML file as a ``kind``; raises SpecError, with all errors, that calls the file ``what``."""
+    """Read a TOML file and return it as a ``kind``.
+
+    Raises SpecError, which lists all errors and calls the file ``what``.
+    """
     value, mistakes = validate(kind, read_toml(path, what, remedy=remedy))
     if value is None:
         raise spec_error(str(path), mistakes, what, remedy=remedy)
@@ -66,7 +69,7 @@ def read_file(path: Path, kind: type[Kind], what: str = SPECIFICATION, *, remedy
 
 
 def read_toml(path: Path, what: str = SPECIFICATION, *, remedy: str = SpecError.hint) -> dict[str, Any]:
-    """Return the content of a TOML file; raises SpecError that calls the file ``what``."""
+    """Return the content of a TOML file; raises SpecError, which calls the file ``what``."""
     try:
         return tomllib.loads(read_regular(path, _MAX_BYTES).decode("utf-8"))
     except FileNotFoundError:
@@ -77,17 +80,17 @@ def read_toml(path: Path, what: str = SPECIFICATION, *, remedy: str = SpecError.
         raise spec_error(str(path), [f"not readable as TOML: {error}"], what, remedy=remedy) from None
 
 
-def validate(kind: type[Kind], plain: Mapping[str, Any]) -> tuple[Kind | None, list[str]]:
-    """Return the validated content of a file, or None and all errors in it."""
+def validate(kind: type[Kind], table: Mapping[str, Any]) -> tuple[Kind | None, list[str]]:
+    """Return the validated content of a file and no errors, or None and all its errors."""
     from pydantic import ValidationError
 
     try:
-        text = json.dumps(plain, ensure_ascii=False, default=lambda date: [str(date)])
+        text = json.dumps(table, ensure_ascii=False, default=lambda date: [str(date)])
         return _adapter(kind).validate_json(text, strict=True), []  # type: ignore[arg-type]  # a class is hashable
     except ValidationError as error:
         details = error.errors()
     except (ValueError, RecursionError):
-        return None, [_UNFIT]
+        return None, [_UNENCODABLE]
     sentences = [sentence for detail in details if not _follows(detail) for sentence in _sentences(detail, kind)]
     unknown = [detail["loc"] for detail in details if detail["type"] in _UNKNOWN_KEY]
     remaining = json.loads(text)
@@ -112,7 +115,7 @@ def _remove(table: Any, locations: Sequence[tuple[str | int, ...]]) -> bool:
 def spec_error(
     path: str, mistakes: Sequence[str], what: str = SPECIFICATION, *, remedy: str = SpecError.hint
 ) -> SpecError:
-    """Return the error that lists all mistakes of a file, which it calls ``what``."""
+    """Return an error that lists all mistakes of a file and calls the file ``what``."""
     return SpecError(
         what=what,
         path=path,
@@ -130,7 +133,7 @@ def _adapter(kind: type[Kind]) -> TypeAdapter[Kind]:
 
 
 def _follows(detail: ErrorDetails) -> bool:
-    """Tell whether a list is called too short only because its entries are spec_error."""
+    """Return whether a list is reported as too short only because its entries are invalid."""
     return detail["type"] == "too_short" and bool(detail["input"])
 
 
@@ -143,9 +146,9 @@ def _sentences(detail: ErrorDetails, kind: type) -> Iterator[str]:
         yield _sentence(detail, kind)
 
 
-def _key(place: Sequence[str | int]) -> str:
+def _key(location: Sequence[str | int]) -> str:
     """Return the path of an entry, ``limit 1.minimum``; entries of a list are numbered from 1."""
-    return "".join(f" {part + 1}" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+    return "".join(f" {part + 1}" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
 
 
 def _keys(kind: type, table: Sequence[str | int]) -> Iterator[str]:
@@ -153,27 +156,27 @@ def _keys(kind: type, table: Sequence[str | int]) -> Iterator[str]:
     kinds = list(_dataclasses(kind))
     for part in table:
         if isinstance(part, str):
-            kinds = [found for each in kinds for found in _dataclasses(get_type_hints(each).get(part))]
-    yield from (field.name for each in kinds for field in fields(each))
+            kinds = [member for parent in kinds for member in _dataclasses(get_type_hints(parent).get(part))]
+    yield from (field.name for table_kind in kinds for field in fields(table_kind))
 
 
 def _dataclasses(kind: Any) -> Iterator[type[DataclassInstance]]:
     """Yield the type if it is a dataclass, and the dataclasses among its type arguments."""
     if is_dataclass(kind) and isinstance(kind, type):
         yield kind
-    for each in get_args(kind):
-        yield from _dataclasses(each)
+    for argument in get_args(kind):
+        yield from _dataclasses(argument)
 
 
 def _sentence(detail: ErrorDetails, kind: type) -> str:
-    place = detail["loc"][:-2] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
-    key = _key(place)
+    location = detail["loc"][:-2] if detail["loc"][-1:] == ("[key]",) else detail["loc"]
+    key = _key(location)
     if detail["type"] in ("json_invalid", "string_unicode"):
-        return _UNFIT
+        return _UNENCODABLE
     if detail["type"] == "missing":
-        return f"{key}: expected this key"
+        return f"{key}: missing key"
     if detail["type"] in _UNKNOWN_KEY:
-        return f"{key}: expected no such key; {suggestion(str(place[-1]), _keys(kind, place[:-1]))}".rstrip("; ")
+        return f"{key}: unknown key; {suggestion(str(location[-1]), _keys(kind, location[:-1]))}".rstrip("; ")
     if detail["type"] == "too_short":
         return f"{key}: expected at least one entry"
     if detail["type"] == "too_long":
@@ -181,8 +184,8 @@ def _sentence(detail: ErrorDetails, kind: type) -> str:
     if detail["type"] in ("string_too_short", "string_too_long", "predicate_failed"):
         return f"{key}: {detail['input'][:_MAX_VALUE_LENGTH]!r}: expected a short line of printable letters"
     message = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ").partition(", got ")[0]
-    for bound, words in _BOUNDS.items():
-        message = message.replace(bound, words)
-    wanted = _KINDS.get(message, message)
-    shown = "" if isinstance(detail["input"], dict) else f" {repr(detail['input'])[:_MAX_VALUE_LENGTH]}:"
-    return f"{key}:{shown} expected {wanted}".removeprefix(":").strip()
+    for bound, wording in _BOUNDS.items():
+        message = message.replace(bound, wording)
+    expected = _KINDS.get(message, message)
+    value = "" if isinstance(detail["input"], dict) else f" {repr(detail['input'])[:_MAX_VALUE_LENGTH]}:"
+    return f"{key}:{value} expected {expected}".removeprefix(":").strip()
