@@ -1,4 +1,4 @@
-"""A workload profile: what people measure beside the standard, as workloads x axes x repeats."""
+"""A workload profile: a measurement outside the standard, as workloads x axes x repeats."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from .limits import Limit
 from .sections import MAX_POINTS, STRICT, Count, Line, Name, Percent, Seconds, require_at_most, require_unique
 from .toml_file import Mistakes, validate
 
-#: What a setting of the host, or an option of fio, is given.
+#: The value of a host setting or of a fio option.
 Scalar = bool | int | float | str
 Label = Annotated[str, MinLen(1), MaxLen(60), Predicate(str.isprintable)]
-#: ``whole`` is all of the target.
+#: The range that is the whole target.
 WHOLE = "whole"
-#: What an override of a profile starts with that changes an axis: ``axis.queue_depth=1,8``.
+#: Prefix of an override that changes an axis of a profile: ``axis.queue_depth=1,8``.
 AXIS = "axis."
-#: The settings of the host that an axis may go through, each as ``host.<name>``.
+#: The host settings that an axis can vary, as ``host.<name>``.
 HOST_SETTINGS = ("governor", "scheduler")
-#: A value of one of them; what there is on a host, its kernel tells.
+#: Syntax of a host setting's value; the host's kernel reports which values exist.
 _SETTING = re.compile(r"[a-z][a-z_-]{0,29}")
 
-#: How the blocks of a sequential workload follow each other: ``record`` is one block again and again.
+#: The order of a sequential workload's blocks; ``record`` repeats one block.
 Order = Literal["forward", "backward", "stride", "record"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """One workload: a test stimulus in the standard's words, and any option of fio besides.
+    """One workload: a test stimulus in the standard's terms, plus any options of fio.
 
-    It goes once over ``range``, from the target's beginning, or lasts ``seconds``, what it does in ``ramp_seconds``
-    before not counted; it is then told in samples of ``sample_seconds`` too, if wanted.  ``zones`` equal parts of the
-    range are measured one after the other.  ``fresh`` discards what the target holds before (a file is empty then, a
-    drive purged), ``cold`` empties the host's page cache.
+    Without ``seconds``, it passes once over ``range``, from the start of the target.  With ``seconds``, it lasts that
+    long; the preceding ``ramp_seconds`` are not counted, and ``sample_seconds``, if set, also divides the result into
+    samples.  ``zones`` equal parts of the range are measured in sequence.  Before the workload, ``fresh`` discards the
+    content of the target (empties a file, purges a drive), and ``cold`` empties the host's page cache.
     """
 
     __pydantic_config__ = STRICT
@@ -61,20 +61,19 @@ class Workload:
     fio: Mapping[str, Scalar] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _size("block_size", self.block_size)
+        _require_size("block_size", self.block_size)
         if self.range != WHOLE:
-            _size("range", self.range)
+            _require_size("range", self.range)
         if self.order != "forward" and (self.access == "RND" or 0 < self.read_percent < 100 or self.thread_count > 1):
-            raise ValueError(f"order {self.order} for one thread of sequential reads or writes")
+            raise ValueError(f"one thread of sequential reads or sequential writes for order {self.order}")
         if self.access == "SEQ" and 0 < self.read_percent < 100 and self.seconds is None:
-            raise ValueError("seconds, for a mixed sequential workload")
+            raise ValueError("seconds for a mixed sequential workload")
         if self.ramp_seconds and (self.seconds is None or self.sample_seconds):
-            raise ValueError("ramp_seconds for a workload with seconds, and without samples")
+            raise ValueError("ramp_seconds only with seconds and without sample_seconds")
         if self.sample_seconds is not None and (self.seconds or 0) < self.sample_seconds:
             raise ValueError("seconds of at least sample_seconds")
-        if mistakes := [
-            f"fio.{each}: {why}" for each, value in self.fio.items() if (why := rejection_reason(each, value))
-        ]:
+        reasons = {option: rejection_reason(option, value) for option, value in self.fio.items()}
+        if mistakes := [f"fio.{option}: {reason}" for option, reason in reasons.items() if reason]:
             raise Mistakes(*mistakes)
         if self.queue_depth > 1 and (engine := self.fio.get("ioengine")) in SYNCHRONOUS_ENGINES:
             raise ValueError(f"queue_depth 1 with ioengine {engine}, which waits for each I/O")
@@ -85,20 +84,20 @@ class Workload:
 
     @property
     def range_bytes(self) -> int | None:
-        """The bytes of its range; None for the whole target."""
+        """The size of the range in bytes; None for the whole target."""
         return None if self.range == WHOLE else parse_size(self.range)
 
     def with_axis_value(self, key: str, value: Scalar) -> Workload:
-        """Return the workload with the value of an axis; raises ValueError where it cannot have it."""
+        """Return the workload with this value of an axis; raises ValueError if the workload cannot have the value."""
         if key.startswith("fio."):
             return replace(self, fio={**self.fio, key.removeprefix("fio."): value})
-        given = {key: str(value) if key in _SIZES else value}
-        return replace(self, **given)  # type: ignore[arg-type]  # the axis looked at its kind
+        change = {key: str(value) if key in _SIZE_KEYS else value}
+        return replace(self, **change)  # type: ignore[arg-type]  # the axis has validated the value's type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Axial:
-    """The keys of a workload that an axis may go through, besides ``fio.*`` and ``host.*``, with what they may be."""
+class _AxisValues:
+    """The workload keys that an axis can vary, besides ``fio.*`` and ``host.*``, with the types of their values."""
 
     __pydantic_config__ = STRICT
     block_size: str | int = 0
@@ -109,16 +108,16 @@ class _Axial:
     seconds: Seconds = 1.0
 
 
-WORKLOAD_KEYS = tuple(each.name for each in fields(_Axial))
-#: A number is a size in bytes.
-_SIZES = ("block_size", "range")
+WORKLOAD_KEYS = tuple(key.name for key in fields(_AxisValues))
+#: Keys that are sizes; a number is a size in bytes.
+_SIZE_KEYS = ("block_size", "range")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """A key of workloads, an option of fio or a setting of the host, and the values it goes through.
+    """A workload key, fio option or host setting, and the values to measure.
 
-    It is of all workloads, or of those that are named.
+    Applies to the named workloads, or to all if none is named.
     """
 
     __pydantic_config__ = STRICT
@@ -128,24 +127,24 @@ class Axis:
 
     def __post_init__(self) -> None:
         require_unique(values=[(type(value), value) for value in self.values], workloads=self.workloads)
-        room, _, name = self.key.partition(".")
+        prefix, _, name = self.key.partition(".")
         if self.setting:
             if name not in HOST_SETTINGS:
                 raise ValueError(f"host.{' or host.'.join(HOST_SETTINGS)}, not {self.key}")
-            if self.workloads or not all(isinstance(each, str) and _SETTING.fullmatch(each) for each in self.values):
-                raise ValueError(f"{self.key} for all workloads, with names as the kernel has them")
-        elif self.key not in WORKLOAD_KEYS and not (room == "fio" and name):
-            raise ValueError(f"key of {', '.join(WORKLOAD_KEYS)}, fio.<option> or host.<setting>, not {self.key}")
-        elif room != "fio" and (mistakes := [each for value in self.values for each in _mistakes(self.key, value)]):
+            if self.workloads or not all(isinstance(value, str) and _SETTING.fullmatch(value) for value in self.values):
+                raise ValueError(f"{self.key} without workloads, and values as the kernel names them")
+        elif self.key not in WORKLOAD_KEYS and not (prefix == "fio" and name):
+            raise ValueError(f"a key among {', '.join(WORKLOAD_KEYS)}, fio.<option> and host.<setting>, not {self.key}")
+        elif prefix != "fio" and (mistakes := [line for value in self.values for line in _mistakes(self.key, value)]):
             raise Mistakes(*mistakes)
 
     @property
     def setting(self) -> str:
-        """The setting of the host that it goes through; empty for any other axis."""
+        """The host setting that the axis varies; empty for any other axis."""
         return self.key.removeprefix("host.") if self.key.startswith("host.") else ""
 
-    def of(self, workload: Workload) -> bool:
-        """Tell whether a workload goes through it."""
+    def applies_to(self, workload: Workload) -> bool:
+        """Return whether the axis varies this workload."""
         return not self.workloads or workload.name in self.workloads
 
 
@@ -154,7 +153,7 @@ WriteCacheState = Literal["as found", "enabled", "disabled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileSetup:
-    """The conditions of a profile's run, by the names of the standard's tests."""
+    """The conditions of a profile's run, named as in the standard's tests."""
 
     write_cache: WriteCacheState
     active_range_percent: int = 100
@@ -165,10 +164,10 @@ class ProfileSetup:
 class ProfileSpec:
     """A workload profile.
 
-    Its order: for each combination of host settings, ``repeats`` times, the axes from the first (outermost) on, the
-    workloads in each place.  A pass over a range that takes less than ``minimum_seconds`` is repeated with more
-    passes.  ``purge`` and ``fill`` say how the target is prepared once, before all: purged, and written over once,
-    sequentially.
+    Order of measurement: every combination of host settings, then ``repeats``, then the axes from the first
+    (outermost) on, then the workloads.  If a pass over a range takes less than ``minimum_seconds``, it is repeated
+    with more passes.  ``purge`` and ``fill`` prepare the target once, before the first point: purge it, then overwrite
+    it once sequentially.
     """
 
     __pydantic_config__ = STRICT
@@ -187,24 +186,25 @@ class ProfileSpec:
     limit: tuple[Limit, ...] = ()
 
     def __post_init__(self) -> None:
-        names = [each.name for each in self.workload]
-        require_unique(workload=names, axis=[each.key for each in self.axis])
-        if any(each.test != self.test for each in self.limit):
-            raise ValueError("limit of the profile, not of a test")
+        names = [workload.name for workload in self.workload]
+        require_unique(workload=names, axis=[axis.key for axis in self.axis])
+        if any(limit.test != self.test for limit in self.limit):
+            raise ValueError("limits of the profile, not of a test")
         for axis in self.axis:
             if unknown := [name for name in axis.workloads if name not in names]:
-                raise ValueError(f"axis {axis.key} of workloads that there are, not {unknown[0]}")
-        count = len(self.workload) * max(each.zones for each in self.workload) * self.repeats
+                raise ValueError(f"existing workloads for axis {axis.key}, not {unknown[0]}")
+        count = len(self.workload) * max(workload.zones for workload in self.workload) * self.repeats
         for axis in self.axis:
             count *= len(axis.values)
         require_at_most(count, MAX_POINTS, "points in all repeats")
-        left = {workload.name for workload, _ in self.cases()}  # ValueError where an axis does not go with a workload
-        if lost := [name for name in names if name not in left]:
-            raise ValueError(f"a range that holds a block of some size for workload {lost[0]}")
+        # Raises ValueError if a workload cannot have a value of an axis.
+        measured = {workload.name for workload, _ in self.cases()}
+        if unmeasured := [name for name in names if name not in measured]:
+            raise ValueError(f"a range of at least one block for workload {unmeasured[0]}")
 
     @property
     def caption(self) -> str:
-        """The profile in words: its title."""
+        """The title of the profile."""
         return self.title
 
     @property
@@ -217,7 +217,7 @@ class ProfileSpec:
 
     @property
     def subtitle(self) -> str:
-        return "a workload profile, no test of the standard"
+        return "workload profile, not a PTS test"
 
     @property
     def publication(self) -> str:
@@ -232,50 +232,53 @@ class ProfileSpec:
         return ProfileSetup(write_cache=self.write_cache)
 
     def settings(self) -> Iterator[tuple[tuple[str, str], ...]]:
-        """Give each combination of host settings, as pairs of name and value; one empty one where there is no axis."""
-        yield from _combined(tuple(axis for axis in self.axis if axis.setting))
+        """Yield every combination of host settings as pairs of name and value.
+
+        If no axis varies a host setting, yields one empty combination.
+        """
+        yield from _host_settings(tuple(axis for axis in self.axis if axis.setting))
 
     def cases(self) -> Iterator[tuple[Workload, Mapping[str, Scalar]]]:
-        """Give each workload with the values of its axes, those of the host apart, in the order of a repeat.
+        """Yield every workload with the values of its axes, except host settings, in the order of a repeat.
 
-        Block sizes of an axis that are larger than the range are left out.
+        Omits an axis's block sizes that are larger than the range.
         """
-        axes, told = tuple(axis for axis in self.axis if not axis.setting), set()
+        axes, yielded = tuple(axis for axis in self.axis if not axis.setting), set()
         for values in _product(axes):
-            for plain in self.workload:
-                workload, place = plain, {}
+            for template in self.workload:
+                workload, axis_values = template, {}
                 for axis, value in zip(axes, values, strict=True):
-                    if axis.of(plain):
-                        workload, place[axis.key] = workload.with_axis_value(axis.key, value), value
-                key = (plain.name, *place.items())
+                    if axis.applies_to(template):
+                        workload, axis_values[axis.key] = workload.with_axis_value(axis.key, value), value
+                key = (template.name, *axis_values.items())
                 fits = workload.range_bytes is None or workload.block_size_bytes <= workload.range_bytes
-                if key not in told and (fits or "block_size" not in place):
-                    told.add(key)
-                    yield workload, place
+                if key not in yielded and (fits or "block_size" not in axis_values):
+                    yielded.add(key)
+                    yield workload, axis_values
 
 
-def _combined(axes: tuple[Axis, ...]) -> Iterator[tuple[tuple[str, str], ...]]:
+def _host_settings(axes: tuple[Axis, ...]) -> Iterator[tuple[tuple[str, str], ...]]:
     for values in _product(axes):
         yield tuple((axis.setting, str(value)) for axis, value in zip(axes, values, strict=True))
 
 
 def _product(axes: tuple[Axis, ...]) -> Iterator[tuple[Scalar, ...]]:
-    """Give each combination of values; the last axis changes fastest."""
+    """Yield every combination of values; the last axis changes fastest."""
     if not axes:
         yield ()
         return
     for value in axes[0].values:
-        yield from ((value, *rest) for rest in _product(axes[1:]))
+        yield from ((value, *inner) for inner in _product(axes[1:]))
 
 
 def _mistakes(key: str, value: Scalar) -> list[str]:
-    """Return what forbids a value of an axis over a key of workloads."""
+    """Return the mistakes in an axis value of a workload key."""
     if isinstance(value, bool):
-        return [f"{key}: {value!r}: expected neither true nor false"]
-    return validate(_Axial, {key: value})[1]
+        return [f"{key}: {value!r}: expected a number or a text"]
+    return validate(_AxisValues, {key: value})[1]
 
 
-def _size(key: str, text: str) -> None:
+def _require_size(key: str, text: str) -> None:
     try:
         parse_size(text)
     except UsageError:

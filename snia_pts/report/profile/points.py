@@ -112,7 +112,7 @@ def group_by_workload(result: TestResult, every: Iterable[PlacedPoint] | None = 
     several = tuple(axis for axis in profile_spec(result).axis if len(axis.values) > 1)
     grouped: dict[tuple[tuple[Axis, ...], bool], list[PlacedPoint]] = {}
     for spot in placed_points(result) if every is None else every:
-        axes = tuple(axis for axis in several if axis.of(spot.point.workload))
+        axes = tuple(axis for axis in several if axis.applies_to(spot.point.workload))
         grouped.setdefault((axes, spot.point.zone > 0), []).append(spot)
     return tuple(
         Family(
@@ -180,7 +180,7 @@ def _labels(axis: Axis, values: Sequence[Scalar], keys: Sequence[int]) -> tuple[
 def grid(found: Iterable[PlacedPoint], across: Axis, deep: Axis, reduce: Reduction) -> Grid:
     """Return a value for every place that spots have on two axes."""
     return {
-        (key_of(across, spot.point.axis_values[across.key]), key_of(deep, spot.point.place[deep.key])): reduce(
+        (key_of(across, spot.point.axis_values[across.key]), key_of(deep, spot.point.axis_values[deep.key])): reduce(
             spot.measured
         )
         for spot in found
