@@ -139,7 +139,7 @@ def test_a_journals_damaged_logo_is_a_sentence() -> None:
             Annotations(logo=text)
     drawn = logo(Annotations(logo=base64.b64encode(png()[:60]).decode()))
     assert drawn is not None
-    with pytest.raises(ReportError, match="logo cannot be drawn"):
+    with pytest.raises(ReportError, match="cannot draw the logo"):
         drawn.draw()
 
 
@@ -345,7 +345,7 @@ def test_a_description_is_in_every_output(tmp_path: Path) -> None:
     assert features.rows == (("power loss protection", "yes"), ("*endurance*", "=1 DWPD | `5 years`_"))
     assert b"*endurance*,'=1 DWPD" in data.as_csv(features)
     (run,) = (each for each in data.tables(result) if each.name == "run")
-    assert ("told.model", "Example X1") in run.rows
+    assert ("stated.model", "Example X1") in run.rows
     assert ("dut.model", "") in run.rows
     assert not [each for each in data.tables(silent(Annotations())) if each.name == "features"]
 

@@ -31,7 +31,7 @@ from snia_pts.lab.array.mdadm import Mdadm
 from snia_pts.lab.array.preconditioning import Preconditioning
 from snia_pts.lab.array.programs import Unmade
 from snia_pts.lab.array.storcli import Storcli
-from snia_pts.lab.host import settable
+from snia_pts.lab.host import settings_list
 from snia_pts.lab.host.conditions import put_back
 from snia_pts.lab.process.program import Tick
 from snia_pts.lab.purge import Purger
@@ -285,7 +285,7 @@ def test_what_a_killed_run_left_is_found_wherever_it_is(stage: Stage) -> None:
 def test_a_note_of_something_else_is_not_followed(place: str) -> None:
     """Only a UUID, or a name that the suite could have drawn, is one of an array of the suite."""
     assert find(place) is None
-    assert settable.find("array", place) is None
+    assert settings_list.find("array", place) is None
 
 
 def test_a_note_that_a_killed_run_left_is_followed(stage: Stage) -> None:
@@ -296,10 +296,10 @@ def test_a_note_that_a_killed_run_left_is_followed(stage: Stage) -> None:
     folder = stage.root / "runs/1"
     (folder / "array").mkdir(parents=True)
     stage.play("mdadm", Rule(when=("--scan",), says=""))
-    known = partial(settable.find, root=stage.root)
+    known = partial(settings_list.find, root=stage.root)
     change = Change(setting=MadeArray(place=f"mdadm {UUID}", root=stage.root))
     with ExitStack() as stack:
-        stack.enter_context(applied((change,), folder / "array", find=known, tell=print, root=stage.root))
+        stack.enter_context(applied((change,), folder / "array", find=known, report=print, root=stage.root))
         kept = {path: path.read_bytes() for path in stage.root.rglob("*.json")}
         assert restore(find=known, root=stage.root) == ()
     assert len(kept) == 2
@@ -1163,7 +1163,7 @@ def test_the_report_tells_what_was_predicted() -> None:
         if (each.stimulus.block_size_bytes, each.stimulus.read_percent) == (4096, 0)
     ]
     assert rows["0/100"][2] == f"{sum(small) / len(small) / predicted:.2f}"
-    assert [table.title for table in pages.array_tables(shown)] == ["Array", "Members, in their order"]
+    assert [table.title for table in pages.array_tables(shown)] == ["Array", "Members, in order"]
 
     throughput = result("throughput")
     loops_ = [each for each in throughput.loops if each.window]

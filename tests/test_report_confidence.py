@@ -78,7 +78,7 @@ def test_drawing_loses_no_io(counted: dict[int, int]) -> None:
     assert edges[0] <= min(counted) / 1e6 * (1 + 1e-9)
     assert edges[-1] >= max(counted) / 1e6 * (1 - 1e-9)
     assert all(
-        high / low == pytest.approx(10 ** (1 / confidence.BINS_A_DECADE)) for low, high in itertools.pairwise(edges)
+        high / low == pytest.approx(10 ** (1 / confidence.BINS_PER_DECADE)) for low, high in itertools.pairwise(edges)
     )
 
 
@@ -90,7 +90,7 @@ def test_the_cumulative_line_rises_to_all(counted: dict[int, int]) -> None:
     assert times == sorted(times)
     assert shares == sorted(shares)
     assert shares[-1] == 100
-    for marker in found.known[1:-1]:
+    for marker in found.known_markers[1:-1]:
         percent = float(marker.name.removesuffix(" %"))
         assert marker.ms is not None
         reached = max(share for time, share in zip(times, shares, strict=True) if time <= marker.ms)
@@ -104,7 +104,7 @@ def test_no_marker_lies_beyond_mrt(counted: dict[int, int], percent: int) -> Non
     assume(maximum_ns >= min(counted))
     found = confidence.confidence(line_of(counted, maximum_ns=maximum_ns))
     assert found.maximum_ms == maximum_ns / 1000 / 1000
-    assert all(marker.ms is not None and marker.ms <= found.maximum_ms for marker in found.known[1:])
+    assert all(marker.ms is not None and marker.ms <= found.maximum_ms for marker in found.known_markers[1:])
     assert all(time <= found.maximum_ms for time in confidence.cumulative(found)[0])
 
 
@@ -115,7 +115,7 @@ def test_no_marker_lies_beyond_mrt(counted: dict[int, int], percent: int) -> Non
 def test_labels_are_apart_and_moved_no_farther_than_needed(places: list[float], least: float) -> None:
     """Labels keep their order, their distance and the edges; with room enough they stay right over their markers."""
     low, high = -0.5, 5.5
-    moved = confidence.apart(places, least, low, high)
+    moved = confidence.spread_apart(places, least, low, high)
     assert all(after - before >= least - 1e-9 for before, after in itertools.pairwise(moved))
     assert moved[0] >= low - 1e-9
     assert moved[-1] <= high + 1e-9
@@ -125,9 +125,9 @@ def test_labels_are_apart_and_moved_no_farther_than_needed(places: list[float], 
 
 def test_labels_that_share_a_place_spread_around_it() -> None:
     """Three markers on one spot have their labels left of it, over it and right of it."""
-    assert confidence.apart([2, 2, 2], 1, 0, 5) == pytest.approx([1, 2, 3])
-    assert confidence.apart([0, 0], 1, 0, 5) == pytest.approx([0, 1])
-    assert confidence.apart([5, 5], 1, 0, 5) == pytest.approx([4, 5])
+    assert confidence.spread_apart([2, 2, 2], 1, 0, 5) == pytest.approx([1, 2, 3])
+    assert confidence.spread_apart([0, 0], 1, 0, 5) == pytest.approx([0, 1])
+    assert confidence.spread_apart([5, 5], 1, 0, 5) == pytest.approx([4, 5])
 
 
 SHAPES: dict[str, TimeLine] = {
@@ -146,7 +146,7 @@ def test_no_words_meet_however_the_markers_lie(shape: str) -> None:
     """Whatever the response times, words are apart and inside, and each known marker is named once."""
     line = SHAPES[shape]
     words = words_of(line)
-    for marker in confidence.confidence(line).known:
+    for marker in confidence.confidence(line).known_markers:
         assert sum(word.startswith(f"{marker.name}\n") for word in words) == 1
 
 
@@ -189,7 +189,7 @@ def test_the_caption_names_pattern_demand_rates_and_bins() -> None:
         "CLP. RND 4 KiB 0/100, T1Q1: IOPS = 1\N{NARROW NO-BREAK SPACE}000, 4.096 MB/s, MRT = 4.000 ms. PTS-E 2.0.2, WCD"
     )
     bins_drawn = len(confidence.rebinned(confidence.confidence(line))[0])
-    assert f"in {bins_drawn} bins, {confidence.BINS_A_DECADE} a decade (counted in 2)" in figure.caption
+    assert f"in {bins_drawn} bins, {confidence.BINS_PER_DECADE} per decade (recorded in 2 bins)" in figure.caption
 
 
 def test_a_dead_device_has_a_page_that_says_so() -> None:

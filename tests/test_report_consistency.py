@@ -54,12 +54,12 @@ def test_the_last_hour_alone_counts() -> None:
     found = told(line([600_000] * 180 + last))
     iops = [count / 60 for count in last]
 
-    assert found["Samples"] == "60 of 1 min 00 s each, the last 1 h 00 min"
+    assert found["Samples"] == "60 x 1 min 00 s, the last 1 h 00 min"
     assert found["Mean"] == f"{statistics.fmean(iops):.1f} IOPS"
     deviation = statistics.stdev(iops)
     assert found["Standard deviation"].endswith(f" {100 * deviation / statistics.fmean(iops):.2f} % of the mean")
     assert found["Worst, best sample"] == "1000.0 IOPS, 1060.0 IOPS"
-    assert found["Consistency (mean by deviation)"] == f"{statistics.fmean(iops) / deviation:.1f}"
+    assert found["Consistency (mean / deviation)"] == f"{statistics.fmean(iops) / deviation:.1f}"
     assert found["Within 10 % of the mean"] == "100.0 % of the samples"
 
 
@@ -68,9 +68,9 @@ def test_of_a_short_stimulus_it_is_the_last_quarter() -> None:
     made = line([10**6] * 60 + [60_000] * 20)
     found = told(made)
     assert len(end_rows(made)) == 20
-    assert found["Samples"] == "20 of 1 min 00 s each, the last 20 min 00 s"
+    assert found["Samples"] == "20 x 1 min 00 s, the last 20 min 00 s"
     assert found["Worst, best sample"] == "1000 IOPS, 1000 IOPS"
-    assert found["Consistency (mean by deviation)"] == "all samples are alike"
+    assert found["Consistency (mean / deviation)"] == "all samples are equal"
 
 
 @pytest.mark.parametrize(("step", "word"), [(-600, "fall"), (600, "rise")])
@@ -78,7 +78,7 @@ def test_a_trend_is_no_consistency(step: int, word: str) -> None:
     """IOPS that steadily rise or fall have no consistency: mean by deviation would tell their slope."""
     found = told(line([600_000] * 180 + [100_000 + step * minute for minute in range(60)]))
 
-    assert found["Consistency (mean by deviation)"].startswith(f"n/a: the IOPS {word} by ")
+    assert found["Consistency (mean / deviation)"].startswith(f"n/a: the IOPS {word} by ")
 
 
 @pytest.mark.parametrize("percent", [0.5, 2, 5, 9])
@@ -89,7 +89,7 @@ def test_a_monotonic_fall_below_ten_percent_is_no_consistency(percent: float, no
     fall = [percent / 100 * (minute / 59 + noise * chance.gauss()) for minute in range(60)]
     found = told(line([600_000] * 180 + [round(100_000 * (1 - part)) for part in fall]))
 
-    assert found["Consistency (mean by deviation)"].startswith("n/a: the IOPS fall by ")
+    assert found["Consistency (mean / deviation)"].startswith("n/a: the IOPS fall by ")
 
 
 def test_noise_is_no_trend() -> None:
@@ -127,7 +127,7 @@ def test_a_sample_that_was_cut_short_does_not_count() -> None:
     made.add_sample(sample(number=241, ended_seconds=14400.004, seconds=0.004, write_ios=128, read_ios=0))
     found = told(made)
     assert found["Worst, best sample"] == "100000 IOPS, 100000 IOPS"
-    assert found["Samples"] == "60 of 1 min 00 s each, the last 1 h 00 min; 1 sample cut short left out"
+    assert found["Samples"] == "60 x 1 min 00 s, the last 1 h 00 min; 1 shortened sample omitted"
     shown = page(made, title="WSAT")
     assert shown is not None
     axes = cast("Figure", shown.blocks[0]).draw().axes[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from array import array
 from collections.abc import Mapping
 from dataclasses import replace
@@ -106,7 +107,7 @@ def test_every_plot_of_the_standard_is_there_in_order(test: str, most: int, pts:
     for page in itertools.chain.from_iterable(found.values()):
         assert sum(isinstance(block, Figure) for block in page.blocks) == 1
     assert (report.pages[0].title, report.pages[-1].title) == ("Summary", "Provenance")
-    assert "Left out" not in said(report.pages[0])
+    assert "omitted" not in said(report.pages[0])
 
 
 @pytest.mark.parametrize(("test", "shape"), [("dirth", "steady"), *(("composite", shape) for shape in DRAWN)])
@@ -119,7 +120,7 @@ def test_no_words_of_any_figure_meet(test: str, shape: str) -> None:
             drawn = figure.draw()
             words = check(drawn)
             assert tuple(drawn.get_size_inches()) == (figure.width, figure.height)
-            assert any(word.startswith(("IOPS", "I/Os a bin", "Host CPU")) for word in words), figure.name
+            assert any(word.startswith(("IOPS", "I/Os per bin", "Host CPU")) for word in words), figure.name
 
 
 @whole_runs
@@ -127,8 +128,8 @@ def test_no_words_of_any_figure_meet(test: str, shape: str) -> None:
 def test_wherever_a_run_stops_the_summary_tells_which_plots_are_left_out(stop_after: int) -> None:
     """Plots that are there, and plots that the summary says are left out, are together all, and none is both."""
     report = build(samples.result_of("dirth", stop_after=stop_after, ending="interrupted"))
-    told = said(report.pages[0]).rpartition("Left out for want of data: ")[2]
-    left_out = [] if "P" not in told or "Left out" not in said(report.pages[0]) else told.rstrip(".").split(", ")
+    omitted = re.search(r"((?:P\d+, )*P\d+) omitted: no data", said(report.pages[0]))
+    left_out = omitted[1].split(", ") if omitted else []
     assert {*plots(report), *left_out} == {f"P{number}" for number in range(1, 15)}
     assert not set(plots(report)) & set(left_out)
 
@@ -209,7 +210,7 @@ def test_the_preconditioning_plot_marks_the_samples_that_were_judged() -> None:
     assert line is not None
     assert sampling is not None
     drawn = lines(figure_of(result, "pc-iops"))
-    dots = drawn["judged for steady state"]
+    dots = drawn["steady state samples"]
     assert [x for x, _ in dots] == pytest.approx([each.minute for each in sampling.rounds], abs=0.1)
     assert set(dots) <= set(drawn["IOPS"])
 
@@ -229,7 +230,7 @@ def test_judged_samples_are_found_by_their_time(missing: int) -> None:
 
     drawn = lines(figure_of(found, "pc-iops"))
 
-    dots = drawn["judged for steady state"]
+    dots = drawn["steady state samples"]
     assert [x for x, _ in dots] == pytest.approx([each.minute for each in sampling.rounds], abs=0.1)
     assert set(dots) <= set(drawn["IOPS"])
 
@@ -245,7 +246,7 @@ def test_judged_samples_stand_on_the_curve_s_clock() -> None:
 
     drawn = lines(figure_of(replace(result, time_lines=others), "pc-iops"))
 
-    dots = drawn["judged for steady state"]
+    dots = drawn["steady state samples"]
     assert [x for x, _ in dots] == pytest.approx([1.01 * each.minute for each in sampling.rounds], rel=1e-3)
     assert set(dots) <= set(drawn["IOPS"])
 
@@ -316,9 +317,7 @@ def test_without_host_cpu_utilisation_there_is_no_p8_and_the_summary_says_so() -
     rounds = (*loop.rounds[:-1], replace(last, measurements=(unknown, *last.measurements[1:])))
     report = build(replace(result, loops=(replace(loop, rounds=rounds),)))
     assert "P8" not in plots(report)
-    assert "host's CPU utilisation was not measured at every point. Left out for want of data: P8." in said(
-        report.pages[0]
-    )
+    assert "host's CPU utilisation was not measured at every point. P8 omitted: no data." in said(report.pages[0])
     (points,) = (page for page in report.pages if page.title.startswith("All Points"))
     assert "Host CPU utilisation (%)" not in tables(points)
 
@@ -343,11 +342,11 @@ def test_the_summary_has_the_operating_points() -> None:
         assert f"TC {point.demand.thread_count}/QD {point.demand.queue_depth}" in row[1]
         shown = [float(cell.replace("\N{NARROW NO-BREAK SPACE}", "")) for cell in row[2:5]]
         assert shown == pytest.approx([point.target_iops, point.iops, point.art_ms], rel=1e-3)
-    choice = {row[0]: row[1] for row in found["How the operating points were chosen"].rows}
+    choice = {row[0]: row[1] for row in found["Selection of the operating points"].rows}
     assert choice["Tolerance"].startswith("2 % (of this suite)")
     for point in found_points[:2]:
         assert choice[f"{point.name}, candidates"].startswith(f"{len(point.candidates)} (T")
-        assert choice[f"{point.name}, not told apart"].startswith(f"{point.demand.label} from ")
+        assert choice[f"{point.name}, alternatives"].startswith(f"{point.demand.label}: ")
     histograms = found["Response time histograms"]
     assert [row[0].rpartition(" ")[0] for row in histograms.rows] == ["Max IOPS", "Mid IOPS", "Min IOPS"]
 

@@ -444,7 +444,7 @@ def test_no_excursion_is_told_across_an_interruption() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "told"), [(8, "3 complete rounds since the run was interrupted"), (11, "No complete")]
+    ("number", "told"), [(8, "3 complete rounds since the interruption"), (11, "No complete")]
 )
 def test_rounds_before_an_interruption_are_not_counted_for_a_window(number: int, told: str) -> None:
     """What is missing to a window is told of the rounds since the interruption."""

@@ -26,7 +26,7 @@ from tests import profiles, samples
 from tests.strategies import block_statistics, vitals
 from tests.test_report_figures import check
 
-COURSE, HEALTH = "Drive and Host vs Time", "Health of the Drive"
+COURSE, HEALTH = "Drive and Host vs Time", "Drive Health"
 
 
 def warmth(seconds: float) -> float:
@@ -260,7 +260,7 @@ def test_texts_of_the_logs_are_told_once_unless_they_changed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "why"), [("unfinished", "not read: the run has no end"), ("interrupted", "not read")]
+    ("ending", "why"), [("unfinished", "not read: the run did not end"), ("interrupted", "not read")]
 )
 def test_a_reading_that_is_missing_is_told(ending: Any, why: str) -> None:
     """A run that was killed has no reading after; a silent drive says why, once."""
@@ -270,4 +270,4 @@ def test_a_reading_that_is_missing_is_told(ending: Any, why: str) -> None:
 
     assert found["After the test"] == (why,)
     assert found["Not read"] == ("nvme ocp smart-add-log: it gave no JSON; x",)
-    assert re.match("n/a: the drive does not tell both", found["Write amplification"][0])
+    assert re.match("n/a: the drive does not report both", found["Write amplification"][0])

@@ -1,4 +1,4 @@
-"""The array that was made for a run: its layout and members, and what it should carry beside what was measured."""
+"""The array that was created for a run: its layout and members, and predicted against measured performance."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _COLUMNS = (
     Column(heading="Measured", align="right", width=20),
     Column(heading="Measured / predicted", align="right", width=24),
 )
-_SUPPOSED = (
-    "The prediction supposes that all members share the work evenly, that writes are small and random, and that no "
-    "cache answers: what a host, a controller or its cache adds or saves shows in the ratio."
+_ASSUMPTIONS = (
+    "The prediction assumes that the load is spread evenly over all members, that writes are small and random, and "
+    "that there are no cache hits. The ratio shows the effect of the host, the controller and its cache."
 )
 
 
 def array_tables(result: TestResult) -> Iterator[Table]:
-    """Give the array's layout, and its members in order; nothing for a single device."""
+    """Yield the tables of the array's layout and of its members in order; none for a single device."""
     array = result.facts.dut.array
     if array is None:
         return
@@ -36,10 +36,10 @@ def array_tables(result: TestResult) -> Iterator[Table]:
     rows = [
         ("Level, members", f"RAID {layout.level} of {len(array.members)}"),
         ("Chunk", block_size(layout.chunk_bytes) if layout.chunk_bytes else UNKNOWN),
-        ("Made by", array.version),
-        ("Made as", layout.device),
-        ("Policies asked for", policies),
-        ("As the controller tells", "; ".join(f"{name}: {value}" for name, value in array.properties)),
+        ("Created by", array.version),
+        ("Device", layout.device),
+        ("Policies requested", policies),
+        ("Reported by the controller", "; ".join(f"{name}: {value}" for name, value in array.properties)),
     ]
     yield facts(rows, title="Array")
     columns = (
@@ -51,41 +51,44 @@ def array_tables(result: TestResult) -> Iterator[Table]:
     )
     members = tuple(
         (
-            each.path,
-            each.model or UNKNOWN,
-            each.serial or UNKNOWN,
-            each.firmware or UNKNOWN,
-            capacity(each.capacity_bytes),
+            member.path,
+            member.model or UNKNOWN,
+            member.serial or UNKNOWN,
+            member.firmware or UNKNOWN,
+            capacity(member.capacity_bytes),
         )
-        for each in array.members
+        for member in array.members
     )
-    yield Table(kind="texts", columns=columns, rows=members, title="Members, in their order")
+    yield Table(kind="texts", columns=columns, rows=members, title="Members, in order")
 
 
 def predicted_iops_page(result: TestResult, loop: Loop) -> Iterator[Page]:
-    """Give the 4 KiB row of a test beside what the members' own IOPS let expect; nothing where those are not known."""
+    """Yield the page of 4 KiB IOPS, measured and predicted from the members' IOPS; none if those are unknown."""
     array = result.facts.dut.array
     measured = _means(loop, lambda stimulus: stimulus.block_size_bytes == _SMALL_BYTES, "iops")
     if array is None or array.speeds is None or not measured:
         return
     rows = [(share, array.predicted_iops(share), measured[share]) for share in sorted(measured, reverse=True)]
-    source = f"I/Os of the members for a write: {array.layout.array.write_penalty}. IOPS of a member: {_told(array)}."
+    penalty = array.layout.array.write_penalty
+    source = f"Member I/Os per write: {penalty}. IOPS of a member: {_member_iops(array)}."
     yield _page("IOPS, 4 KiB", rows, source)
 
 
 def predicted_throughput_page(result: TestResult, loops: Sequence[Loop]) -> Iterator[Page]:
-    """Give the throughput of the largest blocks beside what the members' own lets expect."""
+    """Yield the page of throughput with the largest blocks, measured and predicted from the members' throughput."""
     array = result.facts.dut.array
-    told = array.layout.measured.disk_mb_per_second if array else None
-    if array is None or told is None or not loops:
+    member_mb_per_second = array.layout.measured.disk_mb_per_second if array else None
+    if array is None or member_mb_per_second is None or not loops:
         return
-    largest = max(loops, key=lambda loop: max((each.largest_block_bytes for each in _stimuli(loop)), default=0))
+    largest = max(loops, key=lambda loop: max((stimulus.largest_block_bytes for stimulus in _stimuli(loop)), default=0))
     measured = _means(largest, lambda _: True, "mb_per_second")
-    predicted = raid.disks_mb_per_second(array.layout.array.data_disks, told)
+    count = array.layout.array.data_disks
+    predicted = raid.disks_mb_per_second(count, member_mb_per_second)
     rows = [(share, predicted, measured[share]) for share in sorted(measured, reverse=True)]
     if rows:
-        count = array.layout.array.data_disks
-        source = f"Whole stripes: the data of {count} of its members at once. A member moves {told:g} MB/s."
+        source = (
+            f"Full stripes: data of {count} members in parallel. Throughput of a member: {member_mb_per_second:g} MB/s."
+        )
         yield _page(f"Throughput (MB/s), {largest.part}", rows, source)
 
 
@@ -93,7 +96,7 @@ def _page(title: str, rows: Sequence[tuple[int, float | None, float]], source: s
     table = Table(
         kind="numbers",
         columns=_COLUMNS,
-        title=f"{title}: the array predicted and measured",
+        title=f"{title}: array, predicted and measured",
         rows=tuple(
             (
                 mix(share),
@@ -104,25 +107,26 @@ def _page(title: str, rows: Sequence[tuple[int, float | None, float]], source: s
             for share, predicted, measured in rows
         ),
     )
-    return Page(title="Array - Predicted and Measured", blocks=(table, Prose(text=f"{source} {_SUPPOSED}")))
+    return Page(title="Array - Predicted and Measured", blocks=(table, Prose(text=f"{source} {_ASSUMPTIONS}")))
 
 
-def _told(array: BuiltArray) -> str:
+def _member_iops(array: BuiltArray) -> str:
     if array.speeds is None:
         return UNKNOWN
-    known = array.speeds.iops
-    values = ", ".join(f"{mix(share)} {thousands(iops, 0)}" for share, iops in sorted(known, reverse=True))
-    return f"{thousands(known[0][1], 0) if len(known) == 1 else values} ({array.speeds.source})"
+    speeds = array.speeds.iops
+    values = ", ".join(f"{mix(share)} {thousands(iops, 0)}" for share, iops in sorted(speeds, reverse=True))
+    return f"{thousands(speeds[0][1], 0) if len(speeds) == 1 else values} ({array.speeds.source})"
 
 
 def _stimuli(loop: Loop) -> Iterator[Stimulus]:
-    yield from (each.stimulus for measured in loop.window_rounds for each in measured.measurements)
+    yield from (point.stimulus for window_round in loop.window_rounds for point in window_round.measurements)
 
 
-def _means(loop: Loop, fits: Callable[[Stimulus], bool], what: str) -> dict[int, float]:
-    """Return the mean over the window by the share of reads, of the points that fit."""
-    found: dict[int, list[float]] = {}
-    for each in (each for measured in loop.window_rounds for each in measured.measurements):
-        if fits(each.stimulus):
-            found.setdefault(each.stimulus.read_percent, []).append(getattr(each, what))
-    return {share: statistics.fmean(values) for share, values in found.items()}
+def _means(loop: Loop, matches: Callable[[Stimulus], bool], metric: str) -> dict[int, float]:
+    """Return the mean over the window of the matching points, by their percentage of reads."""
+    values: dict[int, list[float]] = {}
+    for window_round in loop.window_rounds:
+        for point in window_round.measurements:
+            if matches(point.stimulus):
+                values.setdefault(point.stimulus.read_percent, []).append(getattr(point, metric))
+    return {share: statistics.fmean(group) for share, group in values.items()}
