@@ -1,4 +1,4 @@
-"""Workload profiles as files: finds those of ``specs/profiles`` and the operator's own, and reads them."""
+"""Find and read workload profiles: those of ``specs/profiles`` and the operator's own files."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from .toml_file import read_toml, spec_error, validate
 Number = TypeVar("Number", int, float)
 PROFILES = SPECS / "profiles"
 _WHAT = "The profile"
-_REMEDY = "Correct the file; docs/profiles.rst tells the keys."
+_REMEDY = "Correct the file; docs/profiles.rst lists the keys."
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,9})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What the operator wants otherwise than a profile has it; None and nothing are as it has it.
+    """The operator's changes to a profile; None or an empty tuple leaves the profile's value.
 
-    ``seconds`` and ``ramp_seconds`` are for each workload that has a time, ``range`` the most that any goes over.
+    ``seconds`` and ``ramp_seconds`` apply to every workload with a time; ``range`` is the maximum range of every
+    workload.
     """
 
     repeats: int | None = None
@@ -58,7 +59,7 @@ class Changes:
 
 
 def _number(key: str, values: Mapping[str, str], kind: type[Number]) -> Number | None:
-    """Return an override as a number; None where it is not given.  Raises UsageError."""
+    """Return an override as a number, or None if there is no such override.  Raises UsageError."""
     if key not in values:
         return None
     try:
@@ -69,49 +70,49 @@ def _number(key: str, values: Mapping[str, str], kind: type[Number]) -> Number |
 
 
 def builtin_profiles() -> tuple[str, ...]:
-    """Return the names of the profiles that come with the suite."""
+    """Return the names of the profiles included in the suite."""
     return tuple(sorted(path.stem for path in PROFILES.glob("*.toml")))
 
 
 def profile_path(name: str) -> Path:
-    """Return the file of a profile: the suite's own by its name, any other by its path; raises UsageError."""
+    """Return the path of a profile: a builtin one by its name, any other by its path; raises UsageError."""
     if name in builtin_profiles():
         return PROFILES / f"{name}.toml"
     if "/" in name or name.endswith(".toml"):
         return Path(name)
     raise UsageError(
         detail=f"There is no profile {name!r}.",
-        hint=f"Known: {', '.join(builtin_profiles())}; or the path of a file of yours.",
+        hint=f"Known: {', '.join(builtin_profiles())}; or give the path of a profile file.",
     )
 
 
 def read_profile(name: str, changes: Changes | None = None) -> Specification:
-    """Read a profile by its name or path, and change it as wanted; every change is told as a Deviation.
+    """Read a profile by its name or path and apply the changes; every change becomes a Deviation.
 
-    Raises UsageError where there is no such profile, SpecError with every mistake of the file or the changes.
+    Raises UsageError if there is no such profile, and SpecError with every mistake in the file or the changes.
     """
     path = profile_path(name)
     table = read_toml(path, _WHAT, remedy=_REMEDY)
     if table.pop("format", None) != 1:
-        raise spec_error(str(path), ["format: expected 1 (this suite reads no other)"], _WHAT, remedy=_REMEDY)
+        raise spec_error(str(path), ["format: expected 1, the only supported format"], _WHAT, remedy=_REMEDY)
     if "name" not in table and not _NAME.fullmatch(path.stem):
         mistake = "name: missing key; the file name contains characters other than a-z, 0-9 and -"
         raise spec_error(str(path), [mistake], _WHAT, remedy=_REMEDY)
     table = {"name": path.stem, **table}
     if isinstance(limits := table.get("limit"), list):
-        table["limit"] = [{"test": "profile", **each} if isinstance(each, dict) else each for each in limits]
+        table["limit"] = [{"test": "profile", **limit} if isinstance(limit, dict) else limit for limit in limits]
     spec, mistakes = validate(ProfileSpec, table)
     mistakes += duplicate_bounds(spec.limit) if spec else ()
     if spec is None or mistakes:
         raise spec_error(str(path), mistakes, _WHAT, remedy=_REMEDY)
-    wanted, mistakes = validate(ProfileSpec, _changed(table, changes or Changes()))
-    if wanted is None:
+    changed, mistakes = validate(ProfileSpec, _changed(table, changes or Changes()))
+    if changed is None:
         raise spec_error(f"{path.name} with your options", mistakes, _WHAT, remedy="Correct the options.")
-    return Specification(spec=wanted, test_class="enterprise", deviations=tuple(_differences(spec, wanted)))
+    return Specification(spec=changed, test_class="enterprise", deviations=tuple(_differences(spec, changed)))
 
 
 def parse_axis(text: str) -> tuple[str, tuple[Scalar, ...]]:
-    """Return the key and the values of ``KEY=VALUE,VALUE``; raises UsageError where it is none."""
+    """Return the key and the values of ``KEY=VALUE,VALUE``; raises UsageError if the text has another form."""
     key, equals, values = text.partition("=")
     words = [word.strip() for word in values.split(",")]
     if not key.strip() or not equals or not all(words):
@@ -126,59 +127,59 @@ def _scalar(word: str) -> Scalar:
 
 
 def _changed(table: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
-    """Return a profile's content as it is wanted."""
-    wanted = dict(table)
+    """Return a profile's content with the changes applied."""
+    changed = dict(table)
     if changes.repeats is not None:
-        wanted["repeats"] = changes.repeats
-    wanted["workload"] = [_workload(each, changes) for each in table["workload"]]
+        changed["repeats"] = changes.repeats
+    changed["workload"] = [_changed_workload(workload, changes) for workload in table["workload"]]
     axes = {axis["key"]: axis for axis in table.get("axis", [])}
     if changes.range is not None and "range" in axes:
-        sizes, most = axes["range"]["values"], parse_size(changes.range)
-        short = [size for size in sizes if size != WHOLE and parse_size(str(size)) <= most]
-        axes["range"] = {**axes["range"], "values": short or [changes.range]}
+        sizes, max_bytes = axes["range"]["values"], parse_size(changes.range)
+        allowed = [size for size in sizes if size != WHOLE and parse_size(str(size)) <= max_bytes]
+        axes["range"] = {**axes["range"], "values": allowed or [changes.range]}
     for key, values in changes.axes:
         axes[key] = {**axes.get(key, {"key": key}), "values": list(values)}
-    return {**wanted, "axis": list(axes.values())}
+    return {**changed, "axis": list(axes.values())}
 
 
-def _workload(table: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
-    wanted = dict(table)
+def _changed_workload(table: Mapping[str, Any], changes: Changes) -> dict[str, Any]:
+    changed = dict(table)
     if "seconds" in table:
-        wanted["seconds"] = table["seconds"] if changes.seconds is None else changes.seconds
+        changed["seconds"] = table["seconds"] if changes.seconds is None else changes.seconds
         if "sample_seconds" in table:
-            wanted["sample_seconds"] = min(table["sample_seconds"], wanted["seconds"])
+            changed["sample_seconds"] = min(table["sample_seconds"], changed["seconds"])
         elif changes.ramp_seconds is not None:
-            wanted["ramp_seconds"] = changes.ramp_seconds
-    own = table.get("range", WHOLE)
-    if changes.range is not None and (own == WHOLE or parse_size(own) > parse_size(changes.range)):
-        wanted["range"] = changes.range
-    return wanted
+            changed["ramp_seconds"] = changes.ramp_seconds
+    size = table.get("range", WHOLE)
+    if changes.range is not None and (size == WHOLE or parse_size(size) > parse_size(changes.range)):
+        changed["range"] = changes.range
+    return changed
 
 
-def _differences(profile: ProfileSpec, wanted: ProfileSpec) -> Iterator[Deviation]:
-    """Tell what of a profile is otherwise than in its file."""
+def _differences(profile: ProfileSpec, changed: ProfileSpec) -> Iterator[Deviation]:
+    """Yield the differences between a changed profile and its file."""
     clause = f"profile {profile.name}"
-    if profile.repeats != wanted.repeats:
-        yield Deviation(what="repeats", standard=str(profile.repeats), actual=str(wanted.repeats), clause=clause)
-    ours = {axis.key: axis.values for axis in profile.axis}
-    for axis in wanted.axis:
-        if ours.get(axis.key) != axis.values:
-            had = ours.get(axis.key, ())
+    if profile.repeats != changed.repeats:
+        yield Deviation(what="repeats", standard=str(profile.repeats), actual=str(changed.repeats), clause=clause)
+    original = {axis.key: axis.values for axis in profile.axis}
+    for axis in changed.axis:
+        values = original.get(axis.key, ())
+        if values != axis.values:
             yield Deviation(
-                what=f"axis {axis.key}", standard=format_value(had), actual=format_value(axis.values), clause=clause
+                what=f"axis {axis.key}", standard=format_value(values), actual=format_value(axis.values), clause=clause
             )
-    axes = {axis.key for axis in wanted.axis if not axis.workloads}
+    axes = {axis.key for axis in changed.axis if not axis.workloads}
     for key in (key for key in ("seconds", "ramp_seconds", "range") if key not in axes):
-        pairs = zip(_values(profile.workload, key), _values(wanted.workload, key), strict=True)
-        unlike = list(dict.fromkeys(pair for pair in pairs if pair[0] != pair[1]))
-        if unlike:
+        pairs = zip(_values(profile.workload, key), _values(changed.workload, key), strict=True)
+        different = list(dict.fromkeys(pair for pair in pairs if pair[0] != pair[1]))
+        if different:
             yield Deviation(
                 what=f"workload.{key}",
-                standard=format_value([ours for ours, _ in unlike], key),
-                actual=format_value(list(dict.fromkeys(theirs for _, theirs in unlike)), key),
+                standard=format_value([expected for expected, _ in different], key),
+                actual=format_value(list(dict.fromkeys(actual for _, actual in different)), key),
                 clause=clause,
             )
 
 
 def _values(workloads: Sequence[Workload], key: str) -> list[Any]:
-    return [getattr(each, key) for each in workloads]
+    return [getattr(workload, key) for workload in workloads]

@@ -1,7 +1,7 @@
-"""The standard as data: reads ``specs/*.toml``, and tells every difference from it.
+"""The standard as data: read ``specs/*.toml`` and report every difference from the standard.
 
-Every mistake of a file is told at once; every number that differs from the standard's own becomes a Deviation, or an
-OperatorSetting where the standard leaves it to the operator.
+All mistakes of a file are reported at once.  Every number that differs from the standard's becomes a Deviation, or an
+OperatorSetting if the standard leaves the number to the operator.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .definitions import Definitions
 from .toml_file import read_toml, spec_error, validate
 
 SPECS = data_folder("specs")
-#: What the last word of a key says of its number.
+#: The unit of a number, by the last word of its key.
 _UNITS = {"seconds": " s", "ms": " ms", "percent": " %", "percents": " %", "kib": " KiB"}
-#: What names a specification, and is no number of the standard.
-_NAMES = {field.name for field in fields(TestSpec)}
+#: The fields that identify a specification; they are not numbers of the standard.
+_IDENTITY = {field.name for field in fields(TestSpec)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Specification:
-    """A checked specification, and what it differs in from the standard."""
+    """A validated specification and its differences from the standard."""
 
     spec: Spec
     test_class: TestClass
@@ -38,9 +38,9 @@ class Specification:
 
 
 def versions(test: str) -> tuple[str, ...]:
-    """Return the versions of the standard that ``specs/`` holds for a test, newest first."""
-    found = (path.stem.removeprefix(f"{test}-") for path in SPECS.glob(f"{test}-*.toml"))
-    return tuple(sorted(found, reverse=True))
+    """Return the versions of the standard for which ``specs/`` has a file of this test, newest first."""
+    names = (path.stem.removeprefix(f"{test}-") for path in SPECS.glob(f"{test}-*.toml"))
+    return tuple(sorted(names, reverse=True))
 
 
 def read_specification(
@@ -53,33 +53,32 @@ def read_specification(
 ) -> Specification:
     """Read the standard's specification of ``test``, or the file at ``path``, and apply ``overrides``.
 
-    ``overrides`` are (dotted key, value) pairs.  Every number that then differs from the standard's own file is a
-    Deviation, or an OperatorSetting.  Raises SpecError, naming every mistake at once with file, key, value and what
-    was expected.
+    ``overrides`` are (dotted key, value) pairs.  Every number that then differs from the standard's file is a
+    Deviation or an OperatorSetting.  Raises SpecError with all mistakes: file, key, value and what was expected.
     """
     standard = _File.read(SPECS / f"{test}-{pts}.toml", test_class)
     chosen = _File.read(path, test_class) if path else standard
     values = {key: leaf.value for key, leaf in chosen.leaves.items()}
     mistakes = list(chosen.mistakes)
     for key, value in overrides:
-        if key in values.keys() - _NAMES:
+        if key in values.keys() - _IDENTITY:
             values[key] = value
         else:
-            mistakes.append(_unknown(key, values.keys() - _NAMES, test, pts, test_class))
+            mistakes.append(_unknown(key, values.keys() - _IDENTITY, test, pts, test_class))
     spec, more = validate(SPEC_TYPES[test], _nested(values))
     if spec is None or mistakes or more:
         raise spec_error(str(path or f"{standard.path.name} with your options"), mistakes + more)
     departures = dict.fromkeys((*standard.departures, *chosen.departures))
-    found = tuple(_differences(standard, chosen, values))
-    settings = tuple(each for each in found if isinstance(each, OperatorSetting))
-    differences = (each for each in found if isinstance(each, Deviation))
-    deviations = (*differences, *departures, *_foreign(standard, chosen))
+    differences = tuple(_differences(standard, chosen, values))
+    settings = tuple(difference for difference in differences if isinstance(difference, OperatorSetting))
+    numeric = (difference for difference in differences if isinstance(difference, Deviation))
+    deviations = (*numeric, *departures, *_custom_file(standard, chosen))
     return Specification(spec=spec, test_class=test_class, deviations=deviations, settings=settings)
 
 
 @cache
 def definitions() -> Definitions:
-    """Return this suite's own definitions, which are the same for every test; raises SpecError."""
+    """Return the suite's own definitions, which apply to every test; raises SpecError."""
     file = _File.read(SPECS / "definitions.toml", "enterprise")
     value, mistakes = validate(Definitions, _nested({key: leaf.value for key, leaf in file.leaves.items()}))
     if value is None or file.mistakes:
@@ -88,20 +87,21 @@ def definitions() -> Definitions:
 
 
 def spec_deviations(spec: Spec, test_class: TestClass) -> tuple[Deviation, ...]:
-    """Return what of a specification differs from the standard's, which ``read_specification`` lists too.
+    """Return the deviations of a specification from the standard, as ``read_specification`` lists them.
 
-    That it is in a file of its own is not to be seen.  A profile is no part of the standard: it has none.
+    Omits the deviation "specification file", because a specification does not contain its path.  A profile has no
+    deviations, because it is not part of the standard.
     """
     if isinstance(spec, ProfileSpec):
         return ()
     standard = _File.read(SPECS / f"{spec.test}-{spec.pts}.toml", test_class)
-    values = {key: _plain(reduce(getattr, key.split("."), spec)) for key in standard.leaves}
-    found = _differences(standard, standard, values)
-    return (*(each for each in found if isinstance(each, Deviation)), *standard.departures)
+    values = {key: _toml_value(reduce(getattr, key.split("."), spec)) for key in standard.leaves}
+    differences = _differences(standard, standard, values)
+    return (*(difference for difference in differences if isinstance(difference, Deviation)), *standard.departures)
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Split ``KEY=VALUE``, reading VALUE as TOML; raises UsageError when there is no key or no value."""
+    """Split ``KEY=VALUE`` and parse VALUE as TOML; raises UsageError if the key or the value is missing."""
     key, equals, value = text.partition("=")
     if not key.strip() or not equals or not value.strip():
         raise UsageError(detail=f"--set {text}: not KEY=VALUE.", hint="For example --set rounds.maximum=7.")
@@ -120,7 +120,7 @@ class _Leaf:
     bounds: tuple[float, float] | None = None
 
     def allows(self, value: object) -> bool:
-        """Whether the standard leaves another value than its own to the operator."""
+        """Return whether the standard permits the operator to choose this value."""
         if self.bounds is None:
             return self.binding != "required"
         return isinstance(value, int | float) and self.bounds[0] <= value <= self.bounds[1]
@@ -128,7 +128,7 @@ class _Leaf:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """One specification file, resolved for a class: its leaves by dotted key, and what is wrong with it."""
+    """One specification file, resolved for a class: its leaves by dotted key, and its mistakes."""
 
     path: Path
     leaves: dict[str, _Leaf]
@@ -147,7 +147,7 @@ class _File:
     def _resolve(cls, path: Path, table: dict[str, Any], test_class: TestClass) -> _File:
         mistakes: list[str] = []
         if table.pop("format", None) != 1:
-            mistakes.append("format: expected 1 (this suite reads no other)")
+            mistakes.append("format: expected 1, the only supported format")
         departures = _departures(table.pop("departures", []), test_class, mistakes)
         leaves: dict[str, _Leaf] = {}
         _collect(table, "", test_class, leaves, mistakes)
@@ -187,86 +187,93 @@ def _leaf(entry: Mapping[str, Any], key: str, test_class: TestClass, mistakes: l
     return _Leaf(entry.get("value", entry.get(test_class)), str(entry.get("clause")), str(binding), bounds)
 
 
-def _bounds(found: object, key: str, mistakes: list[str]) -> tuple[float, float] | None:
-    if isinstance(found, list) and len(found) == 2:
-        least, most = found
-        numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in found)
-        if numbers and least <= most:
-            return least, most
-    if found is not None:
-        mistakes.append(f"{key}.bounds: {found!r}: expected the least and the greatest value")
+def _bounds(entry: object, key: str, mistakes: list[str]) -> tuple[float, float] | None:
+    if isinstance(entry, list) and len(entry) == 2:
+        minimum, maximum = entry
+        numeric = all(isinstance(bound, int | float) and not isinstance(bound, bool) for bound in entry)
+        if numeric and minimum <= maximum:
+            return minimum, maximum
+    if entry is not None:
+        mistakes.append(f"{key}.bounds: {entry!r}: expected the minimum and the maximum value")
     return None
 
 
 def _departures(entries: object, test_class: TestClass, mistakes: list[str]) -> tuple[Deviation, ...]:
-    found = []
+    departures = []
     for number, entry in enumerate(entries if isinstance(entries, list) else [entries], start=1):
         keys = {"what", "standard", "actual", "clause"}
-        named = entry.get("class", test_class) if isinstance(entry, dict) else None
-        if named not in ("enterprise", "client") or entry.keys() - {"class"} != keys:
-            mistakes.append(f"departures {number}: expected what, standard, actual, clause, and perhaps class")
-        elif named == test_class:
-            found.append(Deviation(**{key: str(entry[key]) for key in keys}))
-    return tuple(found)
+        entry_class = entry.get("class", test_class) if isinstance(entry, dict) else None
+        if entry_class not in ("enterprise", "client") or entry.keys() - {"class"} != keys:
+            mistakes.append(f"departures {number}: expected what, standard, actual, clause, and optionally class")
+        elif entry_class == test_class:
+            departures.append(Deviation(**{key: str(entry[key]) for key in keys}))
+    return tuple(departures)
 
 
-def _unknown(key: str, known: Collection[str], test: str, pts: str, test_class: TestClass) -> str:
-    others = (other for other in versions(test) if other != pts)
-    having = [f"PTS {each}" for each in others if key in _File.read(SPECS / f"{test}-{each}.toml", test_class).leaves]
-    elsewhere = f"only {' and '.join(having)} has it; " if having and key not in _NAMES else ""
-    meant = suggestion(key, known)
-    return f"--set {key}: {elsewhere or (meant and f'{meant} ')}expected one of {', '.join(sorted(known))}"
+def _unknown(key: str, keys: Collection[str], test: str, pts: str, test_class: TestClass) -> str:
+    """Return the mistake of an override with an unknown key; names the versions of the standard that have the key."""
+    files = {
+        version: _File.read(SPECS / f"{test}-{version}.toml", test_class)
+        for version in versions(test)
+        if version != pts
+    }
+    supporting = [f"PTS {version}" for version, file in files.items() if key in file.leaves]
+    advice = suggestion(key, keys)
+    if supporting and key not in _IDENTITY:
+        advice = f"only in {' and '.join(supporting)};"
+    return f"--set {key}: {advice and f'{advice} '}expected one of {', '.join(sorted(keys))}"
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
+    """Return tables nested by the dotted keys."""
+    root: dict[str, Any] = {}
     for key, value in values.items():
         *sections, name = key.split(".")
-        place = plain
+        table = root
         for section in sections:
-            place = place.setdefault(section, {})
-        place[name] = value
-    return plain
+            table = table.setdefault(section, {})
+        table[name] = value
+    return root
 
 
 def _differences(standard: _File, chosen: _File, values: Mapping[str, Any]) -> Iterator[Deviation | OperatorSetting]:
     for key, leaf in (chosen.leaves | standard.leaves).items():
-        known = key in standard.leaves
-        asked = standard.leaves[key].value if known else None
+        standardised = key in standard.leaves
+        expected = standard.leaves[key].value if standardised else None
         if not leaf.clause:
             continue
-        kind = OperatorSetting if known and leaf.allows(values.get(key)) else Deviation
-        for what, ours, theirs in _differing(key, asked, values.get(key)):
+        kind = OperatorSetting if standardised and leaf.allows(values.get(key)) else Deviation
+        for name, expected_part, actual_part in _differing(key, expected, values.get(key)):
             yield kind(
-                what=what,
-                standard=format_value(ours, key) + _latitude(leaf, key),
-                actual=format_value(theirs, key),
+                what=name,
+                standard=format_value(expected_part, key) + _latitude(leaf, key),
+                actual=format_value(actual_part, key),
                 clause=leaf.clause,
             )
 
 
 def _latitude(leaf: _Leaf, key: str) -> str:
-    """Return how far the standard's value binds, where it does not wholly."""
+    """Return the latitude that the standard leaves the operator; empty if the value is required."""
     if leaf.bounds is not None and leaf.binding == "required":
-        return f" (the operator may take {format_value(list(leaf.bounds), key).replace(', ', ' to ')})"
+        return f" (the operator may choose {format_value(list(leaf.bounds), key).replace(', ', ' to ')})"
     return f" ({leaf.binding})" if leaf.binding == "recommended" else ""
 
 
 def _differing(key: str, standard: Any, actual: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield what differs with both values: the whole, or of a list of named tables each that does."""
+    """Yield the name and both values of every difference; lists of named tables are compared table by table."""
     if standard == actual:
         return
-    ours, theirs = _by_name(standard), _by_name(actual)
-    if not ours or not theirs:
+    expected, tables = _by_name(standard), _by_name(actual)
+    if not expected or not tables:
         yield key, standard, actual
         return
-    if list(ours) != list(theirs):
-        yield key, list(ours), list(theirs)
-    for name, table in theirs.items():
-        if name not in ours:
-            yield f"{key}: {name}", None, {each: item for each, item in table.items() if each != "name"}
-        elif table != ours[name]:
-            yield f"{key}: {name}", _unlike(ours[name], table), _unlike(table, ours[name])
+    if list(expected) != list(tables):
+        yield key, list(expected), list(tables)
+    for name, table in tables.items():
+        if name not in expected:
+            yield f"{key}: {name}", None, {field: item for field, item in table.items() if field != "name"}
+        elif table != expected[name]:
+            yield f"{key}: {name}", _different_items(expected[name], table), _different_items(table, expected[name])
 
 
 def _by_name(value: Any) -> dict[str, dict[str, Any]]:
@@ -276,16 +283,16 @@ def _by_name(value: Any) -> dict[str, dict[str, Any]]:
     }
 
 
-def _unlike(table: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a table has otherwise than ``other``; of lists the entries that ``other`` has not."""
-    unlike = {name: item for name, item in table.items() if other.get(name) != item}
-    for name, item in unlike.items():
+def _different_items(table: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the items of a table that differ from ``other``; a list is reduced to the entries missing in ``other``."""
+    different = {name: item for name, item in table.items() if other.get(name) != item}
+    for name, item in different.items():
         if isinstance(item, list):
-            unlike[name] = [entry for entry in item if entry not in other.get(name, [])] or item
-    return unlike
+            different[name] = [entry for entry in item if entry not in other.get(name, [])] or item
+    return different
 
 
-def _foreign(standard: _File, chosen: _File) -> Iterable[Deviation]:
+def _custom_file(standard: _File, chosen: _File) -> Iterable[Deviation]:
     if chosen.path != standard.path:
         yield Deviation(
             what="specification file", standard=standard.path.name, actual=str(chosen.path), clause="specs/"
@@ -293,41 +300,43 @@ def _foreign(standard: _File, chosen: _File) -> Iterable[Deviation]:
 
 
 def numbers(spec: Spec) -> Iterator[tuple[str, str]]:
-    """Give every number of a specification with its dotted key; what has a name in a list is found by that name."""
+    """Yield every number of a specification with its dotted key; the key of a list entry with a name contains it."""
     for field in fields(spec):
         item = getattr(spec, field.name)
         if not isinstance(item, str):
             yield from _numbers(item, field.name)
 
 
-def _numbers(value: Any, key: str, known: str = "") -> Iterator[tuple[str, str]]:
-    """Give what ``value`` holds; the field ``known`` stands in the key already."""
+def _numbers(value: Any, key: str, excluded: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the numbers in ``value``, except the field ``excluded``, which is already in the key."""
     if is_dataclass(value):
         for field in fields(value):
-            if field.name != known:
+            if field.name != excluded:
                 yield from _numbers(getattr(value, field.name), f"{key}.{field.name}")
     elif isinstance(value, tuple) and value and hasattr(value[0], "name"):
         for entry in value:
             yield from _numbers(entry, f"{key}.{entry.name}", "name")
     elif value is not None:
-        yield key, format_value(_plain(value))
+        yield key, format_value(_toml_value(value))
 
 
-def _plain(value: Any) -> Any:
+def _toml_value(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_plain(entry) for entry in value]
+        return [_toml_value(entry) for entry in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: _plain(entry) for name, entry in asdict(value).items() if entry is not None}
+        return {name: _toml_value(entry) for name, entry in asdict(value).items() if entry is not None}
     return value
 
 
 def format_value(value: Any, key: str = "") -> str:
-    """Return a specification value as a reader writes it: lists with commas, tables in words.
+    """Return a specification value as text: lists with commas, tables in words.
 
-    A number has the unit that ``key`` ends in: ``4 KiB 67 %`` is a table of ``kib`` and ``percent``.
+    The last word of ``key`` determines the unit of a number: ``4 KiB 67 %`` is a table with ``kib`` and ``percent``.
     """
     if isinstance(value, Mapping):
-        return " ".join(_word(name, item) for name, item in value.items() if item not in (None, [], ())) or "none"
+        return (
+            " ".join(_format_item(name, item) for name, item in value.items() if item not in (None, [], ())) or "none"
+        )
     if value is None or value in ([], ()):
         return "none"
     unit = _UNITS.get(key.replace(".", "_").rpartition("_")[2], "")
@@ -338,11 +347,11 @@ def format_value(value: Any, key: str = "") -> str:
     return (f"{value:.15g}" if isinstance(value, float) else str(value)) + unit
 
 
-def _word(name: str, item: Any) -> str:
+def _format_item(name: str, item: Any) -> str:
     words = name.split("_")
-    said = " ".join(words[:-1] if words[-1] in _UNITS else words)
+    label = " ".join(words[:-1] if words[-1] in _UNITS else words)
     if isinstance(item, str):
         return item.replace("_", " ")
     if isinstance(item, list | tuple):
-        return f"{said} ({format_value(item, name)})"
-    return f"{said} {format_value(item, name)}".strip()
+        return f"{label} ({format_value(item, name)})"
+    return f"{label} {format_value(item, name)}".strip()
