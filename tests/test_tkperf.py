@@ -653,15 +653,15 @@ def test_an_altered_copy_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("document", "told"),
     [
-        (b"no xml", "not well-formed"),
+        (b"no xml", "invalid XML"),
         (b"<a/>", "no test of TKperf"),
         (b'<!DOCTYPE a [<!ENTITY x "y">]><a><iops/></a>', "document type"),
-        (ssd("iops", changes=[("iops/roundmat", [[[1, 2], [3]]])]), "block sizes a row"),
+        (ssd("iops", changes=[("iops/roundmat", [[[1, 2], [3]]])]), "block sizes per row"),
         (ssd("iops", changes=[("iops/roundmat", "__import__('os')")]), "expected a list"),
-        (ssd("iops").replace(b"[[[9000", b"[[[-9000", 1), "expected numbers from 0 on"),
-        (ssd("iops").replace(b"[[[9000", b"[[[Infinity", 1), "not JSON"),
+        (ssd("iops").replace(b"[[[9000", b"[[[-9000", 1), "expected numbers from 0 to"),
+        (ssd("iops").replace(b"[[[9000", b"[[[Infinity", 1), "invalid JSON"),
         (ssd("iops", changes=[("iops/numjobs", 10**9)]), "whole number from 1"),
-        (ssd("lat", changes=[("lat/roundmat", None)]), "there is none"),
+        (ssd("lat", changes=[("lat/roundmat", None)]), "roundmat: missing"),
     ],
 )
 def test_a_file_that_is_none_gets_a_sentence(

@@ -218,11 +218,11 @@ def _imported_differences(folder: RunFolder, recorded: JournalReader, imported: 
 
     Messages contain the file's name in evidence/.  The XML parser is imported here, because other runs do not need it.
     """
-    from ..tkperf.document import LARGEST_BYTES, read
+    from ..tkperf.document import MAX_BYTES, read
     from ..tkperf.reader import runs
 
     name = f"evidence/{imported.file}"
-    document = read(read_regular(folder.evidence / imported.file, LARGEST_BYTES), name)
+    document = read(read_regular(folder.evidence / imported.file, MAX_BYTES), name)
     imported_runs = runs(document, imported, recorded.facts.command_line, name)
     course = next((run.course for run in imported_runs if run.facts.spec == recorded.facts.spec), ())
     for journaled, reread in zip_longest(recorded.steps(), course):

@@ -20,7 +20,7 @@ _KNOWN = (2, 2)
 #: What is written between two samples is not told; so much of what ends it must be.
 _WHOLE = 0.95
 #: The samples of write saturation at most.
-MOST_MINUTES = 1440
+MAX_MINUTES = 1440
 _WIPC = "SEQ 128 KiB writes over the whole device, 2 x user capacity"
 
 
@@ -174,7 +174,7 @@ def warnings(file: File, test: Test, dut: Dut, seconds: int) -> Iterator[RunWarn
         detail = "the file does not tell the time of a point; versions before 2.1 take 60 s, always"
         yield RunWarning(what="point duration", detail=detail)
     written = sum(row[0][0] for row in test.rates) * seconds * 4 * KIB if test.kind == "writesat" else 0
-    if written and len(test.rates) < MOST_MINUTES and written < _WHOLE * 4 * dut.capacity_bytes:
+    if written and len(test.rates) < MAX_MINUTES and written < _WHOLE * 4 * dut.capacity_bytes:
         detail = (
             f"its samples make {capacity(written)}, {dut.fills(written):.3g} x user capacity: why it ended there is "
             "not told (TKperf stops after 4 x user capacity, or 1440 samples)"

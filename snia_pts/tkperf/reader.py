@@ -21,7 +21,7 @@ from ..spec.reader import Specification, read_specification
 from ..units import KIB, MB, block_size
 from .device import Command, command, device
 from .document import MIXES, ZONED_MIXES, ZONED_SIZES, File, Kind, Test, Times
-from .faults import MOST_MINUTES, deviations, tool_of, warnings
+from .faults import MAX_MINUTES, deviations, tool_of, warnings
 from .zones import PROFILES, tkperf_zone, zone_points, zoned
 
 #: Our test of each of TKperf's.
@@ -105,7 +105,7 @@ class _Reading:
             loaded = []
         if test.kind == "writesat":
             loaded += [("settling.minimum_fills", 0.0)]  # its file does not tell what was written
-            loaded += [("settling.sample_seconds", self._seconds), ("saturation.seconds", MOST_MINUTES * self._seconds)]
+            loaded += [("settling.sample_seconds", self._seconds), ("saturation.seconds", MAX_MINUTES * self._seconds)]
         else:
             loaded += [("rounds.point_seconds", self._seconds), ("rounds.maximum", max(25, len(self._rates())))]
         if test.kind == "tp":

@@ -20,7 +20,7 @@ from ..results.result import Loop, TestResult
 from ..spec import IopsSpec, LatencySpec, ProfileSpec, RoundsSpec, SteadyStateRule, ThroughputSpec, WriteSaturationSpec
 from ..units import KIB, MB, block_size
 from .device import SIMULATED
-from .document import KINDS, MIXES, MOST_ZONES, SIZES, ZONED_MIXES, ZONED_SIZES, Kind
+from .document import KINDS, MAX_ZONES, MIXES, SIZES, ZONED_MIXES, ZONED_SIZES, Kind
 from .zones import PROFILES, zone_places, zone_points
 
 #: What TKperf judges steady state on: R/W mix and block size.
@@ -226,7 +226,7 @@ class _Writing:
         kinds = [kind for kind in PROFILES if found.keys() == set(zone_places(kind))]
         if not kinds or None in found.values():
             raise _Lost("TKperf knows profiles of a hard disk in 128 zones alone: hdd-iops and hdd-throughput")
-        kind, zones = kinds[0], range(1, MOST_ZONES + 1)
+        kind, zones = kinds[0], range(1, MAX_ZONES + 1)
         cells = {place: _cell_of(kind, each) for place, each in found.items() if each is not None}
         mixes, sizes = ZONED_MIXES[kind], ZONED_SIZES[kind]
         if kind == "iops":
@@ -237,7 +237,7 @@ class _Writing:
         root = self._asked(kind, workload.thread_count, workload.queue_depth, workload.seconds or 0)
         _put(root, "roundmat", matrix)
         if kind == "iops":
-            _put(root, "rndnr", MOST_ZONES)
+            _put(root, "rndnr", MAX_ZONES)
         if spec.repeats > 1:
             self._leave("all repeats but the last")
         return kind, root

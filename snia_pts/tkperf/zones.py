@@ -12,7 +12,7 @@ from ..procedures import Point, points
 from ..spec import ProfileSpec, Spec
 from ..spec.profile_reader import Changes, read_profile
 from ..spec.reader import Specification
-from .document import MOST_ZONES, ZONED_MIXES, ZONED_SIZES, Kind
+from .document import MAX_ZONES, ZONED_MIXES, ZONED_SIZES, Kind
 
 #: The profile of each test.
 PROFILES: dict[Kind, str] = {"iops": "hdd-iops", "tp": "hdd-throughput"}
@@ -39,7 +39,7 @@ def zone_points(spec: Spec, dut: Dut) -> tuple[Point, ...]:
 
 def zone_places(kind: Kind) -> Iterator[tuple[int, int, int]]:
     """Give the R/W mix, the block size and the zone of every value that TKperf has of a hard disk."""
-    return itertools.product(ZONED_MIXES[kind], ZONED_SIZES[kind], range(1, MOST_ZONES + 1))
+    return itertools.product(ZONED_MIXES[kind], ZONED_SIZES[kind], range(1, MAX_ZONES + 1))
 
 
 def tkperf_zone(point: Point, dut: Dut, zones: int) -> Stimulus:

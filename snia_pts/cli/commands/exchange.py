@@ -25,7 +25,7 @@ from ...results.imported import Imported
 from ...runner.setup import require_formats
 from ...runner.suite import build_summary
 from ...runner.verification import require_evidence
-from ...tkperf.document import LARGEST_BYTES, read
+from ...tkperf.document import MAX_BYTES, read
 from ...tkperf.reader import Run, runs
 from ...tkperf.writer import written
 from ..options import formats_of
@@ -44,7 +44,7 @@ def import_file(arguments: argparse.Namespace) -> int:
     """
     formats, source = require_formats(formats_of(arguments)), arguments.file
     try:
-        document = read_regular(source, LARGEST_BYTES)
+        document = read_regular(source, MAX_BYTES)
     except OSError as error:
         raise RecordError(path=source, reason=error.strerror or str(error), hint="Name a file.") from None
     now = datetime.now().astimezone().isoformat(timespec="milliseconds")
