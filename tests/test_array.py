@@ -32,7 +32,7 @@ from snia_pts.lab.array.preconditioning import Preconditioning
 from snia_pts.lab.array.programs import Unmade
 from snia_pts.lab.array.storcli import Storcli
 from snia_pts.lab.host import settings_list
-from snia_pts.lab.host.conditions import put_back
+from snia_pts.lab.host.conditions import restore_settings
 from snia_pts.lab.process.program import Tick
 from snia_pts.lab.purge import Purger
 from snia_pts.lab.settings.settings import Change, applied, restore
@@ -318,7 +318,7 @@ def test_a_note_that_a_killed_run_left_is_followed(stage: Stage) -> None:
         stage.play(
             "mdadm", Rule(when=("--detail",), state="", says=exported(UUID)), gone, scan, Rule(when=("--detail",))
         )
-        (said,) = put_back(where, root=stage.root)
+        (said,) = restore_settings(where, root=stage.root)
         assert f"array {UUID} none" in said
         assert stage.state == "gone"
         assert not [*stage.root.rglob("*.json")]
@@ -336,7 +336,7 @@ def test_a_note_of_somebody_else_takes_no_array_apart(stage: Stage) -> None:
     stage.play("mdadm", Rule(when=("--detail",), says=exported(OTHER)), Rule(when=("--stop",)))
 
     with pytest.raises(HostFailed, match="has no copy of it"):
-        put_back(stage.root / "run", root=stage.root)
+        restore_settings(stage.root / "run", root=stage.root)
     assert stage.commands == []
     assert note.exists()
 
@@ -939,12 +939,12 @@ def test_the_write_caches_of_all_members_are_one(tmp_path: Path) -> None:
     """Where all say the same that is told once; where not, each is told, and the whole is not known."""
     kinds: list[Mapping[str, Any]] = [{"write_cache": "enabled"}, {"write_cache": "enabled"}]
     duts = [samples.dut(path=f"/dev/none{number}", kind="loop device", **each) for number, each in enumerate(kinds)]
-    told = MemberCaches(duts, "disabled").foreseen()
+    told = MemberCaches(duts, "disabled").expected_status()
     assert told.state == "enabled"
     assert told.source.startswith("each member: ")
     mixed = MemberCaches([duts[0], dataclasses.replace(duts[1], write_cache="disabled")], "disabled")
-    assert mixed.foreseen().state == "unknown"
-    assert "none0 enabled" in mixed.foreseen().source
+    assert mixed.expected_status().state == "unknown"
+    assert "none0 enabled" in mixed.expected_status().source
     assert mixed.after_purge(tmp_path / "evidence") == ((), ())
 
 

@@ -14,14 +14,14 @@ import pytest
 
 from snia_pts.errors import ToolMissing
 from snia_pts.lab.device.safety import claim_target as hold_target
-from snia_pts.lab.host.conditions import foreseen
+from snia_pts.lab.host.conditions import with_expected_cache
 from snia_pts.lab.host.configurator import HostConfigurator as HostStage
-from snia_pts.lab.host.settable import find
+from snia_pts.lab.host.settings_list import find
 from snia_pts.lab.laboratory import Laboratory, target_deviations
 from snia_pts.lab.process import program as process
 from snia_pts.lab.purge import Purger
 from snia_pts.lab.settings.settings import applied
-from snia_pts.lab.settings.write_cache import NvmeCache, ScsiCache, VirtioCache, WriteCache, cache_of
+from snia_pts.lab.settings.write_cache import NvmeCache, ScsiCache, VirtioCache, WriteCache, find_write_cache
 from snia_pts.model.measurement import PurgeOutcome
 from snia_pts.model.steps import Purge
 from snia_pts.results.warnings import run_warnings
@@ -66,10 +66,10 @@ class Drive:
             changes,
             self.stage.evidence.parent,
             find=partial(find, root=self.host.root),
-            tell=print,
+            report=print,
             root=self.host.root,
         ) as held:
-            told = cache.told(self.evidence, held)
+            told = cache.status(self.evidence, held)
             yield told.state, told.source
 
 
@@ -144,13 +144,13 @@ def test_a_drive_that_does_not_obey_is_told(nvme: Drive) -> None:
     ("rule", "told"),
     [
         (Rule(complains="Permission denied", exits=1), "nvme failed: Permission denied"),
-        (Rule(says="no JSON"), "nvme id-ctrl does not tell"),
-        (Rule(says="[]"), "nvme id-ctrl does not tell"),
-        (Rule(says='{"vwc": "often"}'), "nvme id-ctrl does not tell"),
+        (Rule(says="no JSON"), "not reported by nvme id-ctrl"),
+        (Rule(says="[]"), "not reported by nvme id-ctrl"),
+        (Rule(says='{"vwc": "often"}'), "not reported by nvme id-ctrl"),
     ],
 )
 def test_a_drive_that_cannot_be_asked_is_unknown(nvme: Drive, rule: Rule, told: str) -> None:
-    """Nothing is set that could not be put back."""
+    """Nothing is set that could not be restored."""
     nvme.stage.play("nvme", rule)
     with nvme.run(nvme.cache()) as found:
         assert found == ("unknown", told)
@@ -177,7 +177,7 @@ def test_it_may_be_kept(nvme: Drive) -> None:
 
     assert not remarks
     assert (deviation.what, deviation.standard) == ("write cache after the purge", "enabled")
-    assert "this run leaves it as it is" in deviation.actual
+    assert "this run does not change it" in deviation.actual
     assert not any("set-feature" in command for command in nvme.stage.commands)
 
 
@@ -186,9 +186,9 @@ def test_a_plan_foresees_what_a_run_will_set(nvme: Drive, monkeypatch: pytest.Mo
     monkeypatch.setattr("snia_pts.lab.host.conditions.block_directory", lambda *_: nvme.block)
     dut = strategies.dut(path="/dev/null", write_cache="enabled")
 
-    planned = foreseen(dut, "disabled", keep=False, root=nvme.host.root)
+    planned = with_expected_cache(dut, "disabled", keep=False, root=nvme.host.root)
     assert (planned.write_cache, planned.write_cache_source) == ("disabled", "to be set for the run")
-    assert foreseen(dut, "disabled", keep=True, root=nvme.host.root).write_cache == "enabled"
+    assert with_expected_cache(dut, "disabled", keep=True, root=nvme.host.root).write_cache == "enabled"
     assert not any("set-feature" in command for command in nvme.stage.commands)
 
 
@@ -198,7 +198,7 @@ def test_a_drive_that_does_not_tell_any_more_stays_noted(nvme: Drive, capsys: py
         nvme.stage.state = "mute"
         nvme.stage.play("nvme", *nvme_rules(), Rule(when=READ, says="get-feature:0x06"))
 
-    assert "could not be put back to enabled: it does not tell what it is" in capsys.readouterr().out
+    assert "could not be restored to enabled: its value cannot be read" in capsys.readouterr().out
     assert (nvme.stage.evidence.parent / "settings.json").exists()
 
 
@@ -207,7 +207,7 @@ def test_every_version_of_nvme_cli_is_understood(nvme: Drive, value: str) -> Non
     """Numbers come with 0x, without where they are 0, and in any width."""
     nvme.stage.play("nvme", nvme_rules()[0], Rule(when=READ, says=f"get-feature:0x6 (Name), Current value:{value}\n"))
 
-    assert nvme.cache().told().state == "enabled"
+    assert nvme.cache().status().state == "enabled"
 
 
 # -- purges ----------------------------------------------------------------------------------------------------------
@@ -292,17 +292,19 @@ def test_a_sata_disk_is_read_by_identify(stage: Stage, tmp_path: Path) -> None:
     """The kernel keeps a copy of what an ATA drive said once: hdparm asks the drive."""
     drive = scsi(FakeHost(tmp_path / "host"), stage, device__vendor="ATA     ")
     stage.play("hdparm", Rule(when=("-W",), says="\n/dev/sdx:\n write-caching =  0 (off)\n"))
-    assert drive.cache().told() == dataclasses.replace(drive.cache().told(), state="disabled", source="ATA IDENTIFY")
+    assert drive.cache().status() == dataclasses.replace(
+        drive.cache().status(), state="disabled", source="ATA IDENTIFY"
+    )
 
     stage.play("hdparm", Rule(when=("-W",), says="\n/dev/sdx:\n write-caching = not supported\n"))
-    told = drive.cache().told()
-    assert (told.state, told.source) == ("enabled", "as the kernel reports it; the drive does not tell")
+    told = drive.cache().status()
+    assert (told.state, told.source) == ("enabled", "as reported by the kernel; not reported by the drive")
 
 
 def test_a_plan_does_not_make_the_kernel_ask(stage: Stage, tmp_path: Path) -> None:
     """A plan touches nothing: no rescan, no program."""
     drive = scsi(FakeHost(tmp_path / "host"), stage)
-    assert drive.cache().foreseen().source == "to be set for the run"
+    assert drive.cache().expected_status().source == "to be set for the run"
 
     assert (drive.block / "device/rescan").read_text() == ""
     assert not stage.commands
@@ -313,9 +315,9 @@ def test_a_plan_foresees_what_its_user_may_not_set(
 ) -> None:
     """Somebody without root is told the Deviation that the run will have."""
     monkeypatch.setattr("snia_pts.lab.settings.write_cache.os.access", lambda *_: False)
-    told = scsi(FakeHost(tmp_path / "host"), stage).cache().foreseen()
+    told = scsi(FakeHost(tmp_path / "host"), stage).cache().expected_status()
 
-    assert (told.state, told.source) == ("enabled", "as the kernel reports it; this user may not set it")
+    assert (told.state, told.source) == ("enabled", "as reported by the kernel; this user may not set it")
 
 
 def test_a_virtual_disk_is_set_as_its_host_allows(stage: Stage, tmp_path: Path) -> None:
@@ -331,12 +333,12 @@ def test_each_drive_has_its_way(tmp_path: Path) -> None:
     """NVMe by its controller, whichever namespace; SCSI by its disk; virtio; and nothing for what has none."""
     host = FakeHost(tmp_path)
     host.nvme(3)
-    assert cache_of(host.root / "sys/block/nvme3n1", host.root) == NvmeCache(place="nvme3", root=host.root)
+    assert find_write_cache(host.root / "sys/block/nvme3n1", host.root) == NvmeCache(place="nvme3", root=host.root)
     disk = host.disk("sda", **{"device__scsi_disk__1:0:0:0__cache_type": "write back"})
-    assert cache_of(disk, host.root) == ScsiCache(place="sda", root=host.root)
+    assert find_write_cache(disk, host.root) == ScsiCache(place="sda", root=host.root)
     virtual = host.disk("vda", place="virtio0/block", cache_type="write back")
-    assert cache_of(virtual, host.root) == VirtioCache(place="vda", root=host.root)
-    assert cache_of(host.disk("mmcblk0", place="mmc0/block"), host.root) is None
+    assert find_write_cache(virtual, host.root) == VirtioCache(place="vda", root=host.root)
+    assert find_write_cache(host.disk("mmcblk0", place="mmc0/block"), host.root) is None
 
 
 @pytest.mark.parametrize("kind", ["drive", "loop device", "virtual device", "file"])
@@ -345,10 +347,10 @@ def test_what_has_no_way_is_told_as_it_is(kind: str, tmp_path: Path) -> None:
     dut = strategies.dut(kind=kind, write_cache="unknown" if kind == "file" else "enabled")
     cache = WriteCache(dut, None, "disabled", root=tmp_path)
     assert cache.changes(tmp_path) == ()
-    told = cache.told()
+    told = cache.status()
 
     assert told.state == dut.write_cache
-    assert re.search("does not tell|no way to set|none that could be set", told.source)
+    assert re.search("not reported for|does not support setting|no write cache that can be set", told.source)
     assert cache.after_purge(tmp_path) == ((), ())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from snia_pts.lab.host.settable import chosen
+from snia_pts.lab.host.settings_list import selected_value
 from tests import breaking
 from tests.breaking import FAULTS, Fault, Run
 
@@ -37,15 +37,15 @@ def test_a_killed_run_leaves_a_note_of_what_it_set(tmp_path: Path) -> None:
             (queue / name).write_text(text)
         run = Run(folder=folder, device=device, how=(*breaking.SHORT, "--tune"))
         broken = breaking.broken(run, breaking.at_point(breaking.kill_suite(random.Random(5), 0.5), 2))
-        left = chosen((queue / "scheduler").read_text()), (queue / "nomerges").read_text()
+        left = selected_value((queue / "scheduler").read_text()), (queue / "nomerges").read_text()
         noted = (folder / "settings.json").exists()
         done = breaking.resumed(run, broken)
-        found = chosen((queue / "scheduler").read_text()), (queue / "nr_requests").read_text()
+        found = selected_value((queue / "scheduler").read_text()), (queue / "nr_requests").read_text()
 
     assert broken.code == -9
     assert (left, noted) == (("none", "2\n"), True)
     assert done.returncode == 0, done.stderr
-    assert f"put back what the run {folder} left: merging of {device.name} 0, scheduler of" in done.stderr
+    assert f"restored what the run {folder} left: merging of {device.name} 0, scheduler of" in done.stderr
     assert found == ("mq-deadline", "64\n")
     assert not (folder / "settings.json").exists()
 

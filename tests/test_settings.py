@@ -16,10 +16,10 @@ import pytest
 
 from snia_pts.errors import HostFailed
 from snia_pts.files import replace_file
-from snia_pts.lab.host import settable
+from snia_pts.lab.host import settings_list
 from snia_pts.lab.settings import settings
-from snia_pts.lab.settings.register import note_name
-from snia_pts.lab.settings.settings import NOTE, AppliedChange, Change, Setting, applied, restore
+from snia_pts.lab.settings.settings import RESTORE_FILE, AppliedChange, Change, Setting, applied, restore
+from snia_pts.lab.settings.state_dir import restore_file_name
 
 SCHEDULER = "sys/block/sdx/queue/scheduler"
 MERGING = "sys/block/sdx/queue/nomerges"
@@ -61,11 +61,11 @@ class Host:
 
     def read(self, name: str) -> str:
         """Return what a file holds."""
-        return settable.chosen((self.root / name).read_text().strip())
+        return settings_list.selected_value((self.root / name).read_text().strip())
 
     def change(self, kind: str, place: str, value: str) -> Change:
         """Return a change."""
-        setting = settable.find(kind, place, self.root)
+        setting = settings_list.find(kind, place, self.root)
         assert setting is not None
         return Change(setting=setting, value=value)
 
@@ -77,14 +77,14 @@ class Host:
     @contextmanager
     def hold(self, *changes: Change, folder: Path | None = None) -> Iterator[tuple[AppliedChange, ...]]:
         """Hold changes."""
-        find = partial(settable.find, root=self.root)
+        find = partial(settings_list.find, root=self.root)
         asked = changes or tuple(self.changes)
-        with applied(asked, folder or self.folder, find=find, tell=self.told.append, root=self.root) as held:
+        with applied(asked, folder or self.folder, find=find, report=self.told.append, root=self.root) as held:
             yield held
 
     def restore(self, folder: Path | None = None) -> tuple[str, ...]:
         """Put back what is left."""
-        return restore(*filter(None, [folder]), find=partial(settable.find, root=self.root), root=self.root)
+        return restore(*filter(None, [folder]), find=partial(settings_list.find, root=self.root), root=self.root)
 
     @property
     def register(self) -> list[Path]:
@@ -94,7 +94,7 @@ class Host:
     def leave(self, content: bytes) -> None:
         """Leave a note in the run folder, and its copy in the register."""
         (self.root / REGISTER).mkdir(mode=0o700, exist_ok=True)
-        for place in (self.folder / NOTE, self.root / REGISTER / note_name(Path("/nowhere"))):
+        for place in (self.folder / RESTORE_FILE, self.root / REGISTER / restore_file_name(Path("/nowhere"))):
             place.write_bytes(content)
 
     def kill(self, *changes: Change) -> None:
@@ -127,12 +127,12 @@ def test_settings_are_set_for_a_run_and_put_back(host: Host) -> None:
     """In the block they are as wished, each told with what it was; after it they are as found, and no note is left."""
     with host.hold() as held:
         assert set_as_wished(host) == SET
-        assert [(each.before, each.trouble) for each in held] == [("mq-deadline", ""), ("powersave", "")]
-        assert (host.folder / NOTE).exists()
+        assert [(each.before, each.error) for each in held] == [("mq-deadline", ""), ("powersave", "")]
+        assert (host.folder / RESTORE_FILE).exists()
         assert len(host.register) == 1
 
     assert set_as_wished(host) == FOUND
-    assert not (host.folder / NOTE).exists()
+    assert not (host.folder / RESTORE_FILE).exists()
     assert not host.register
     assert not host.told
 
@@ -143,7 +143,7 @@ def test_an_exception_puts_them_back_too(host: Host) -> None:
         raise KeyboardInterrupt
 
     assert set_as_wished(host) == FOUND
-    assert not (host.folder / NOTE).exists()
+    assert not (host.folder / RESTORE_FILE).exists()
 
 
 def test_what_is_as_wished_is_not_touched(host: Host) -> None:
@@ -151,7 +151,7 @@ def test_what_is_as_wished_is_not_touched(host: Host) -> None:
     host.write(SCHEDULER, "[none]")
     with host.hold(host.changes[0]) as held:
         assert held == ()
-        assert not (host.folder / NOTE).exists()
+        assert not (host.folder / RESTORE_FILE).exists()
         host.write(SCHEDULER, "[kyber]")
 
     assert host.read(SCHEDULER) == "kyber"
@@ -164,8 +164,11 @@ def test_what_somebody_else_changed_is_left_alone_and_told(host: Host) -> None:
 
     assert set_as_wished(host) == ("kyber", "powersave")
     (line,) = host.told
-    assert "scheduler of sdx is left alone: it is kyber, neither none, as the run set it, nor mq-deadline" in line
-    assert not (host.folder / NOTE).exists()
+    assert (
+        "scheduler of sdx is left as it is: it is kyber, neither the run's value (none) nor the original one (mq-deadline"
+        in line
+    )
+    assert not (host.folder / RESTORE_FILE).exists()
 
 
 def test_a_setting_that_is_not_there_is_told_and_hinders_nothing(host: Host) -> None:
@@ -173,15 +176,15 @@ def test_a_setting_that_is_not_there_is_told_and_hinders_nothing(host: Host) -> 
     missing = host.change("energy preference", "policy0", "performance")
     with host.hold(missing, *host.changes) as held:
         assert set_as_wished(host) == SET
-        assert [each.trouble for each in held if each.change is missing] == ["it cannot be read"]
+        assert [each.error for each in held if each.change is missing] == ["it cannot be read"]
 
 
 def test_what_could_not_be_put_back_is_not_touched(host: Host) -> None:
     """A value that the suite does not know would be refused in a note: it stays."""
     host.write(MERGING, "strange")
     with host.hold(host.change("merging", "sdx", "2")) as (held,):
-        assert held.trouble == "it is strange, which could not be put back"
-        assert not (host.folder / NOTE).exists()
+        assert held.error == "it is strange, which could not be restored"
+        assert not (host.folder / RESTORE_FILE).exists()
 
     assert host.read(MERGING) == "strange"
 
@@ -200,18 +203,18 @@ class Odd:
     note: Path | None = None
     place: str = ""
     drive: str = ""
-    lasting: bool = False
+    survives_boot: bool = False
 
     @property
     def name(self) -> str:
         """Its name."""
         return self.kind
 
-    def takes(self, value: str) -> bool:
+    def accepts(self, value: str) -> bool:
         """Take all."""
         return bool(value)
 
-    def elsewhere(self) -> Iterator[Setting]:
+    def candidates(self) -> Iterator[Setting]:
         """It is here alone."""
         yield from ()
 
@@ -232,13 +235,13 @@ class Odd:
 def odd(host: Host, known: Mapping[str, str], refuses: Any = None) -> Iterator[dict[str, Setting]]:
     """Settings of memory, by name."""
     values = dict(known)
-    yield {kind: Odd(kind, values, refuses, note=host.folder / NOTE) for kind in known}
+    yield {kind: Odd(kind, values, refuses, note=host.folder / RESTORE_FILE) for kind in known}
 
 
 def held_odd(host: Host, made: Mapping[str, Setting], wishes: Mapping[str, str]) -> Any:
     """Hold settings of memory."""
     changes = [Change(setting=made[kind], value=value) for kind, value in wishes.items()]
-    return applied(changes, host.folder, find=lambda kind, _: made.get(kind), tell=host.told.append, root=host.root)
+    return applied(changes, host.folder, find=lambda kind, _: made.get(kind), report=host.told.append, root=host.root)
 
 
 def test_the_note_is_there_before_the_first_change(host: Host) -> None:
@@ -254,10 +257,10 @@ def test_a_setting_that_does_not_take_is_told(host: Host) -> None:
     """The kernel's reason is kept; the value stays, and the end puts nothing back."""
     with odd(host, {"a": "1"}, lambda *_: True) as made:
         with held_odd(host, made, {"a": "2"}) as (held,):
-            assert held.trouble == "Device or resource busy"
+            assert held.error == "Device or resource busy"
         assert made["a"].read() == "1"
     assert not host.told
-    assert not (host.folder / NOTE).exists()
+    assert not (host.folder / RESTORE_FILE).exists()
 
 
 def test_what_cannot_be_put_back_stays_noted(host: Host) -> None:
@@ -266,13 +269,13 @@ def test_what_cannot_be_put_back_stays_noted(host: Host) -> None:
         with held_odd(host, made, {"a": "2"}):
             pass
         assert host.told == [
-            "a could not be put back to 1: Device or resource busy",
+            "a could not be restored to 1: Device or resource busy",
             "snia-pts host --restore tries again",
         ]
-        assert (host.folder / NOTE).exists()
+        assert (host.folder / RESTORE_FILE).exists()
         with pytest.raises(HostFailed), held_odd(host, made, {"a": "3"}):
             raise AssertionError("never begun")
-        with pytest.raises(HostFailed, match="could not be put back to 1"):
+        with pytest.raises(HostFailed, match="could not be restored to 1"):
             restore(host.folder, find=lambda kind, _: made.get(kind), root=host.root)
 
 
@@ -287,10 +290,10 @@ def test_what_only_goes_when_another_went_is_put_back(host: Host) -> None:
     wishes = {"governor": "performance", "preference": "performance"}
     with odd(host, {"governor": "powersave", "preference": "balance"}, refuses) as made:
         with held_odd(host, made, wishes) as held:
-            assert [(each.before, each.trouble) for each in held] == [("powersave", ""), ("balance", "")]
+            assert [(each.before, each.error) for each in held] == [("powersave", ""), ("balance", "")]
         assert [each.read() for each in made.values()] == ["powersave", "balance"]
     assert not host.told
-    assert not (host.folder / NOTE).exists()
+    assert not (host.folder / RESTORE_FILE).exists()
 
 
 # -- killed runs -----------------------------------------------------------------------------------------------------
@@ -304,8 +307,8 @@ def test_what_a_killed_run_left_is_put_back(host: Host, with_folder: bool) -> No
     lines = host.restore(host.folder if with_folder else None)
 
     assert set_as_wished(host) == FOUND
-    assert lines == (f"put back what the run {host.folder} left: governor powersave, scheduler of sdx mq-deadline",)
-    assert not (host.folder / NOTE).exists()
+    assert lines == (f"restored what the run {host.folder} left: governor powersave, scheduler of sdx mq-deadline",)
+    assert not (host.folder / RESTORE_FILE).exists()
     assert not host.register
     assert host.restore(host.folder) == ()
 
@@ -313,7 +316,7 @@ def test_what_a_killed_run_left_is_put_back(host: Host, with_folder: bool) -> No
 def test_a_deleted_run_folder_is_no_loss(host: Host) -> None:
     """The note in the register is whole: somebody who clears away the killed run does not lose what was found."""
     host.kill()
-    (host.folder / NOTE).unlink()
+    (host.folder / RESTORE_FILE).unlink()
     host.folder.rmdir()
 
     assert len(host.restore()) == 1
@@ -327,14 +330,14 @@ def test_a_moved_run_folder_is_known_by_its_content(host: Host) -> None:
 
     assert len(host.restore(host.folder)) == 1
     assert set_as_wished(host) == FOUND
-    assert not (host.folder / NOTE).exists()
+    assert not (host.folder / RESTORE_FILE).exists()
     assert not host.register
 
 
 @pytest.mark.parametrize("moment", ["begin", "end"])
 def test_a_kill_between_the_two_notes_hinders_nothing(host: Host, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill when one note is written, or removed, and the other is not: nothing is changed, and a new run begins."""
-    keep, unlink = settings._keep, Path.unlink
+    keep, unlink = settings._write_restore_file, Path.unlink
 
     def keep_one(path: Path, *more: Any) -> None:
         keep(path, *more)
@@ -345,7 +348,7 @@ def test_a_kill_between_the_two_notes_hinders_nothing(host: Host, moment: str, m
         os.kill(os.getpid(), signal.SIGKILL)
 
     if moment == "begin":
-        monkeypatch.setattr(settings, "_keep", keep_one)
+        monkeypatch.setattr(settings, "_write_restore_file", keep_one)
     else:
         monkeypatch.setattr(Path, "unlink", unlink_one)
     child = os.fork()
@@ -379,10 +382,10 @@ def test_a_run_that_goes_on_is_left_alone(host: Host) -> None:
     """A note that is locked is that of a live run: neither --restore nor another start touches its settings."""
     with host.hold():
         assert host.restore() == ()
-        with pytest.raises(HostFailed, match="the run goes on"):
+        with pytest.raises(HostFailed, match="the run is still active"):
             host.restore(host.folder)
         assert set_as_wished(host) == SET
-        assert (host.folder / NOTE).exists()
+        assert (host.folder / RESTORE_FILE).exists()
 
 
 def test_a_boot_puts_back_the_host_and_not_the_drive(host: Host) -> None:
@@ -390,7 +393,7 @@ def test_a_boot_puts_back_the_host_and_not_the_drive(host: Host) -> None:
     host.kill(*host.changes, host.change("SCSI write cache", "sdx", "disabled"))
     host.write("proc/sys/kernel/random/boot_id", "boot-2")
 
-    assert host.restore(host.folder) == (f"put back what the run {host.folder} left: write cache of sdx enabled",)
+    assert host.restore(host.folder) == (f"restored what the run {host.folder} left: write cache of sdx enabled",)
     assert set_as_wished(host) == SET
     assert host.read("sys/block/sdx/device/scsi_disk/0:0:0:0/cache_type") == "write back"
 
@@ -400,7 +403,7 @@ def test_another_drive_of_that_name_is_not_touched(host: Host) -> None:
     host.kill()
     host.write("sys/block/sdx/device/wwid", "naa.2")
 
-    assert "scheduler of sdx is not put back: it is gone" in host.restore()
+    assert "scheduler of sdx is not restored: it no longer exists" in host.restore()
     assert set_as_wished(host) == ("none", "powersave")
 
 
@@ -417,7 +420,7 @@ def test_a_drive_that_came_back_under_another_name_is_found(host: Host) -> None:
 
     assert host.restore(host.folder)
     assert (host.read(CACHE.format("sdy")), host.read(CACHE.format("sdx"))) == ("write back", "write through")
-    assert not (host.folder / NOTE).exists()
+    assert not (host.folder / RESTORE_FILE).exists()
 
 
 def test_the_cache_of_a_drive_that_is_away_stays_noted(host: Host) -> None:
@@ -425,7 +428,7 @@ def test_the_cache_of_a_drive_that_is_away_stays_noted(host: Host) -> None:
     host.kill(host.change("SCSI write cache", "sdx", "disabled"))
     host.write("sys/block/sdx/device/wwid", "naa.2")
 
-    with pytest.raises(HostFailed, match="waits: it is not there"):
+    with pytest.raises(HostFailed, match="is pending: the drive is missing"):
         host.restore(host.folder)
     host.write("sys/block/sdx/device/wwid", "naa.1")
     assert host.restore(host.folder)
@@ -442,12 +445,14 @@ def test_a_note_that_cannot_be_written_changes_nothing(host: Host, monkeypatch: 
 
     monkeypatch.setattr("snia_pts.lab.settings.settings.replace_file", full)
     with (
-        pytest.raises(HostFailed, match=r"cannot be noted \(No space left on device\); nothing was changed"),
+        pytest.raises(
+            HostFailed, match=r"cannot record the original settings \(No space left on device\); nothing was changed"
+        ),
         host.hold(),
     ):
         pytest.fail("held")
     assert set_as_wished(host) == FOUND
-    assert not (host.folder / NOTE).exists()
+    assert not (host.folder / RESTORE_FILE).exists()
 
 
 def test_what_was_taken_along_goes_back_with_it(host: Host) -> None:
@@ -501,7 +506,7 @@ def test_runs_that_want_different_things_are_told(host: Host, tmp_path: Path) ->
     second = tmp_path / "second"
     second.mkdir()
     with host.hold(host.changes[0]), host.hold(host.change("scheduler", "sdx", "kyber"), folder=second) as (held,):
-        assert held.trouble == "another run keeps it at none"
+        assert held.error == "another run keeps it at none"
         assert host.read(SCHEDULER) == "none"
 
 
@@ -561,7 +566,7 @@ def test_a_hostile_note_changes_nothing(host: Host, note: bytes) -> None:
     host.leave(note)
     before = content(host.root / "sys")
 
-    with pytest.raises(HostFailed, match="is not followed") as refused:
+    with pytest.raises(HostFailed, match="is ignored") as refused:
         host.restore(host.folder)
     assert content(host.root / "sys") == before
     assert "docs/host.rst" in refused.value.hint
@@ -573,7 +578,7 @@ def test_a_hostile_note_changes_nothing(host: Host, note: bytes) -> None:
 def test_root_follows_no_note_that_the_register_does_not_have(host: Host, how: str) -> None:
     """A settings.json of root's in a folder that somebody prepared: well formed, of this boot, of this drive."""
     host.kill(host.change("merging", "sdx", "2"))
-    note, register = json.loads((host.folder / NOTE).read_text()), host.register[0]
+    note, register = json.loads((host.folder / RESTORE_FILE).read_text()), host.register[0]
     if how == "another array":
         place = "mdadm 01234567:89abcdef:01234567:89abcdef"
         note["changes"] = [{"kind": "array", "place": place, "drive": "", "before": "none", "value": ""}]
@@ -585,7 +590,7 @@ def test_root_follows_no_note_that_the_register_does_not_have(host: Host, how: s
         register.unlink()
         if how == "no register":
             register.parent.rmdir()
-    (host.folder / NOTE).write_text(json.dumps(note, indent=1))
+    (host.folder / RESTORE_FILE).write_text(json.dumps(note, indent=1))
     before = content(host.root / "sys")
 
     with pytest.raises(HostFailed, match="/var/lib/snia-pts has no copy of it") as refused:
@@ -599,7 +604,7 @@ def test_root_follows_no_note_that_the_register_does_not_have(host: Host, how: s
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
 def test_what_is_no_file_is_no_note(host: Host, kind: str) -> None:
     """Nobody waits for a pipe, or follows a link."""
-    place = host.folder / NOTE
+    place = host.folder / RESTORE_FILE
     if kind == "link":
         (host.folder / "elsewhere").write_text(json.dumps(noted()))
         place.symlink_to(host.folder / "elsewhere")
@@ -607,7 +612,7 @@ def test_what_is_no_file_is_no_note(host: Host, kind: str) -> None:
         os.mkfifo(place)
     else:
         place.mkdir()
-    with pytest.raises(HostFailed, match="is not followed"):
+    with pytest.raises(HostFailed, match="is ignored"):
         host.restore(host.folder)
     assert host.read(MERGING) == "0"
 
@@ -615,8 +620,8 @@ def test_what_is_no_file_is_no_note(host: Host, kind: str) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
 def test_another_users_note_is_not_followed(host: Host) -> None:
     """Root puts back what root set."""
-    (host.folder / NOTE).write_text(json.dumps(noted()))
-    os.chown(host.folder / NOTE, 65534, 65534)
+    (host.folder / RESTORE_FILE).write_text(json.dumps(noted()))
+    os.chown(host.folder / RESTORE_FILE, 65534, 65534)
 
     with pytest.raises(HostFailed, match="another user wrote it"):
         host.restore(host.folder)

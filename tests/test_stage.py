@@ -11,11 +11,11 @@ import pytest
 
 from snia_pts.errors import HostFailed, TargetUnfit
 from snia_pts.lab.device.safety import Target
-from snia_pts.lab.host.conditions import Conditions, conditions_applied, put_back
+from snia_pts.lab.host.conditions import Conditions, conditions_applied, restore_settings
 from snia_pts.lab.host.configurator import HostConfigurator
-from snia_pts.lab.host.settable import FileSetting, find
-from snia_pts.lab.settings.register import note_name
-from snia_pts.lab.settings.settings import NOTE, applied
+from snia_pts.lab.host.settings_list import FileSetting, find
+from snia_pts.lab.settings.settings import RESTORE_FILE, applied
+from snia_pts.lab.settings.state_dir import restore_file_name
 from snia_pts.model.steps import Prepare
 from tests.drives import MIB
 from tests.hosts import FakeHost
@@ -69,8 +69,8 @@ class Host:
                 write_cache="as found",
                 keep=True,
                 tune=tune,
-                tell=self.told.append,
-                staged=staged,
+                report=self.told.append,
+                varied=staged,
                 root=self.host.root,
             ) as found:
                 yield found
@@ -95,7 +95,7 @@ def test_a_setting_is_set_and_read_back(host: Host) -> None:
 def test_a_setting_that_does_not_take_fails(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that takes a value and keeps another: what was measured then would have the wrong name."""
     monkeypatch.setattr(FileSetting, "write", lambda _setting, _value: None)
-    with pytest.raises(HostFailed, match="it was set to performance, and is powersave"):
+    with pytest.raises(HostFailed, match="it is powersave after it was set to performance"):
         host.stage.prepare(Prepare(settings=(("governor", "performance"),)))
 
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_set_is_refused(host: Host) -> None:
     stage = host.stage
     stage.require((("scheduler", "bfq"), ("governor", "powersave")), cold=True)
     for name, value, why in (
-        ("scheduler", "cfq", "cannot be cfq; here it is one of none, bfq"),
+        ("scheduler", "cfq", "cannot be cfq; this host supports none, bfq"),
         ("governor", "ondemand", "cannot be ondemand; here it is one of performance, powersave"),
     ):
         with pytest.raises(TargetUnfit, match=why):
@@ -127,11 +127,11 @@ def test_all_is_put_back_with_what_goes_with_it(host: Host) -> None:
     with applied(
         stage.changes(["scheduler", "governor"]),
         host.folder,
-        tell=host.told.append,
+        report=host.told.append,
         root=host.host.root,
         find=lambda kind, place: find(kind, place, host.host.root),
     ) as held:
-        stage.require_free(held)
+        stage.require_applied(held)
         stage.prepare(Prepare(settings=(("scheduler", "bfq"), ("governor", "performance"))))
         (block / "nr_requests").write_text("256\n")
         assert (block / "scheduler").read_text().startswith("bfq")
@@ -142,15 +142,15 @@ def test_all_is_put_back_with_what_goes_with_it(host: Host) -> None:
 def test_a_killed_run_is_put_back(host: Host) -> None:
     """Its note is followed, though it says of a setting that the run went through only what was before."""
     with host.settled("governor") as found:
-        found.stage.prepare(Prepare(settings=(("governor", "performance"),)))
-        note = (host.folder / NOTE).read_bytes()
+        found.configurator.prepare(Prepare(settings=(("governor", "performance"),)))
+        note = (host.folder / RESTORE_FILE).read_bytes()
     assert host.governors() == {"powersave"}
 
-    for place in (host.folder / NOTE, host.host.root / "var/lib/snia-pts" / note_name(host.folder)):
+    for place in (host.folder / RESTORE_FILE, host.host.root / "var/lib/snia-pts" / restore_file_name(host.folder)):
         place.write_bytes(note)  # as SIGKILL leaves it
     for number in (0, 1):
         host.host.write(f"{CPU}/policy{number}/scaling_governor", "performance\n")
-    (told,) = put_back(host.folder, root=host.host.root)
+    (told,) = restore_settings(host.folder, root=host.host.root)
     assert (host.governors(), "governor powersave" in told) == ({"powersave"}, True)
 
 
@@ -158,9 +158,9 @@ def test_tune_leaves_alone_what_an_axis_goes_through(host: Host) -> None:
     """Else, at the end, the axis's last value would be taken for somebody else's, and left."""
     with host.settled("governor", tune=True) as found:
         assert host.governors() == {"powersave"}
-        found.stage.prepare(Prepare(settings=(("governor", "performance"),)))
-        found.stage.prepare(Prepare(settings=(("governor", "powersave"),)))
-        found.stage.prepare(Prepare(settings=(("governor", "performance"),)))
+        found.configurator.prepare(Prepare(settings=(("governor", "performance"),)))
+        found.configurator.prepare(Prepare(settings=(("governor", "powersave"),)))
+        found.configurator.prepare(Prepare(settings=(("governor", "performance"),)))
     assert (host.governors(), host.told) == ({"powersave"}, [])
 
 
@@ -172,7 +172,7 @@ def test_what_another_run_keeps_is_not_gone_through(host: Host, tmp_path: Path) 
         assert "another run keeps it at performance" in refused(host)
         assert host.governors() == {"performance"}
     with host.settled("governor", folder=other):
-        assert "another run goes through its values" in refused(host)
+        assert "another run varies it" in refused(host)
     assert host.governors() == {"powersave"}
 
 

@@ -16,7 +16,7 @@ from snia_pts.cli.commands import host as verb
 from snia_pts.cli.main import main
 from snia_pts.lab.host import tuning
 from snia_pts.lab.host.conditions import conditions_applied
-from snia_pts.lab.host.settable import find
+from snia_pts.lab.host.settings_list import find
 from snia_pts.lab.host.tuning import processors, queue
 from snia_pts.lab.host.tuning.finding import Finding, numbers
 from snia_pts.lab.host.tuning.io_path import numa_local_cpus
@@ -37,7 +37,7 @@ POLICY = f"{CPU}/cpufreq/policy"
 
 def seen(host: FakeHost, block: Path | None = None) -> dict[str, Finding]:
     """Return what is seen of a host, by name."""
-    found = tuning.look(block, root=host.root, moment_seconds=0)
+    found = tuning.inspect(block, root=host.root, sample_seconds=0)
     assert len({each.name for each in found}) == len(found)
     assert all(each.setting.reason and each.setting.value for each in found)
     return {each.name: each for each in found}
@@ -166,7 +166,7 @@ def test_processors(host: FakeHost, files: dict[str, str], name: str, value: str
         (
             {"stat": "1 0 8 0 1 0 8 0 3 0 0 0 0 0 0 0 0"},
             "other I/O",
-            "0 I/Os in a moment, 3 on their way",
+            "0 I/Os completed, 3 outstanding",
             "affects results",
         ),
     ],
@@ -242,7 +242,7 @@ def test_a_sata_link_that_sleeps(host: FakeHost, policy: str, judgement: str) ->
     assert judged(host, block)["SATA power saving"] == (policy, judgement)
     link = find("SATA power saving", "host0", host.root)
     assert link is not None
-    assert link.takes(policy) == (policy != "keep_firmware_settings")  # which the kernel takes from nobody
+    assert link.accepts(policy) == (policy != "keep_firmware_settings")  # which the kernel takes from nobody
 
 
 def test_other_load() -> None:
@@ -258,7 +258,7 @@ def test_other_load() -> None:
 def test_others_io_is_seen() -> None:
     """I/Os that were done in the moment, or are on their way."""
     assert queue.other_io((5, 0), (5, 0)).setting.judgement == "good"
-    assert queue.other_io((5, 0), (6, 0)).setting.value == "1 I/O in a moment, 0 on their way"
+    assert queue.other_io((5, 0), (6, 0)).setting.value == "1 I/O completed, 0 outstanding"
     assert queue.other_io(None, (6, 0)).setting.judgement == "unknown"
 
 
@@ -309,11 +309,11 @@ def tuned(host: FakeHost) -> Path:
 def test_what_matters_is_set_and_put_back(host: FakeHost, tmp_path: Path) -> None:
     """All that --tune sets is as wished then, is told with what it was, and comes back byte for byte."""
     block = tuned(host)
-    before, found = sysfs(host), tuning.look(block, root=host.root, moment_seconds=0)
+    before, found = sysfs(host), tuning.inspect(block, root=host.root, sample_seconds=0)
     changes = tuning.changes(found, host.root)
-    with applied(changes, tmp_path, find=partial(find, root=host.root), tell=print, root=host.root) as held:
-        now = tuning.look(block, root=host.root, moment_seconds=0)
-        told = {each.name: each for each in tuning.told(now, found, held, {})}
+    with applied(changes, tmp_path, find=partial(find, root=host.root), report=print, root=host.root) as held:
+        now = tuning.inspect(block, root=host.root, sample_seconds=0)
+        told = {each.name: each for each in tuning.to_host_settings(now, found, held, {})}
     names = ("governor", "energy preference", "scheduler", "merging", "largest I/O", "PCIe power saving")
 
     assert {each.change.setting.kind for each in held} == {*names, "requests"}
@@ -339,7 +339,9 @@ def test_what_could_not_be_set_says_why() -> None:
     """The reason of the judgement has the kernel's words; what is good all the same has none."""
     bad = HostSetting(name="scheduler", value="kyber", judgement="affects results", recommended="none", reason="slow")
     good = HostSetting(name="merging", value="off", judgement="good", reason="exact")
-    told = tuning.told([Finding(setting=bad), Finding(setting=good)], [], [], {"scheduler": "busy", "merging": "odd"})
+    told = tuning.to_host_settings(
+        [Finding(setting=bad), Finding(setting=good)], [], [], {"scheduler": "busy", "merging": "odd"}
+    )
 
     assert [each.reason for each in told] == ["slow; it could not be set: busy", "exact"]
 
@@ -352,13 +354,13 @@ def test_the_suite_is_placed_beside_the_drive(host: FakeHost, monkeypatch: pytes
     allowed: list[Any] = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)))
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, cpus: allowed.append(set(cpus)))
-    with tuning.placed(block, host.root) as troubles:
+    with tuning.low_latency(block, host.root) as troubles:
         assert allowed == [set(range(8, 16))]
         limit = (host.root / "dev/cpu_dma_latency").read_bytes()
-        assert struct.unpack("=i", limit) == (processors.WAKE_US,)
+        assert struct.unpack("=i", limit) == (processors.MAX_WAKE_US,)
     assert allowed == [set(range(8, 16)), set(range(16))]
     assert troubles == {}
-    with tuning.placed(None, host.root / "nowhere") as troubles:
+    with tuning.low_latency(None, host.root / "nowhere") as troubles:
         assert troubles == {"idle states": "/dev/cpu_dma_latency: No such file or directory"}
 
 
@@ -432,13 +434,13 @@ def test_a_loop_devices_queue_is_tuned_and_put_back(tmp_path: Path) -> None:
         with (
             hold_target(device, size_bytes=None, overwrite=False, discard_data=True) as target,
             conditions_applied(
-                target, run, run / "evidence", write_cache="disabled", keep=False, tune=True, tell=print
+                target, run, run / "evidence", write_cache="disabled", keep=False, tune=True, report=print
             ) as state,
         ):
             told = {each.name: each for each in state.settings}
             assert (told["scheduler"].value, told["scheduler"].before) == ("none", "mq-deadline")
             assert (told["merging"].value, told["merging"].before) == ("off", "on")
-            assert state.of(target.dut).write_cache_source.startswith("as the kernel reports it; a loop device")
+            assert state.apply_to(target.dut).write_cache_source.startswith("as reported by the kernel; a loop device")
         assert queue_of(folder) == found
         (folder / "scheduler").write_text("none")
 
@@ -507,7 +509,9 @@ def test_restore_tells_that_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A folder without a note has nothing to put back."""
-    monkeypatch.setattr(verb, "put_back", lambda folder: () if folder == tmp_path else pytest.fail("another folder"))
+    monkeypatch.setattr(
+        verb, "restore_settings", lambda folder: () if folder == tmp_path else pytest.fail("another folder")
+    )
 
     assert main(["host", "--restore", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "nothing to restore\n"

@@ -19,9 +19,9 @@ from ..lab.array.preconditioning import Preconditioning
 from ..lab.device.safety import Target
 from ..lab.evidence import pre_run_path
 from ..lab.fio.probe import IO_ENGINES
-from ..lab.host.conditions import ARRAY as RESTORE_FOLDER
-from ..lab.host.conditions import put_back, with_cache
-from ..lab.host.settable import find as find_setting
+from ..lab.host.conditions import ARRAY_FOLDER as RESTORE_FOLDER
+from ..lab.host.conditions import restore_settings, with_cache_status
+from ..lab.host.settings_list import find as find_setting
 from ..lab.laboratory import target_deviations
 from ..lab.process.program import Tick, find
 from ..lab.purge import NONE, Purger
@@ -90,7 +90,7 @@ class ArraySetup(DeviceSetup):
         if self._conditions is None:
             keep = self._options.keep_write_cache or spec.setup.write_cache == AS_FOUND
             caches = MemberCaches(self._duts(), spec.setup.write_cache, keep=keep)
-            dut = with_cache(dut, caches.foreseen()) if self._duts() else dut
+            dut = with_cache_status(dut, caches.expected_status()) if self._duts() else dut
         return (*target_deviations(dut, spec), *_sync_deviations(self._layout))
 
     def require_tools(self) -> None:
@@ -113,7 +113,7 @@ class ArraySetup(DeviceSetup):
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """See TargetSetup; claims all members.  Arrays that killed runs left behind are removed first."""
-        for line in put_back():
+        for line in restore_settings():
             self._tell(line)
         with ExitStack() as self._claims:
             self._targets = self._claims.enter_context(self._members.free(confirmed=False))
@@ -150,14 +150,14 @@ class ArraySetup(DeviceSetup):
     @contextmanager
     def conditions_applied(self, spec: Spec, folder: RunFolder, write_cache: str) -> Iterator[tuple[HostSetting, ...]]:
         """See TargetSetup; creates the array, and records it first so that it is removed in any case."""
-        for line in put_back(folder.path):
+        for line in restore_settings(folder.path):
             self._tell(line)
         note, controller = folder.path / RESTORE_FOLDER, controller_of(self._layout)
         change = Change(setting=MadeArray(place=controller.place))
         with ExitStack() as stack:
             make_folder(note)
             stack.callback(_remove_empty, note)
-            stack.enter_context(applied((change,), note, find=partial(find_setting), tell=self._tell))
+            stack.enter_context(applied((change,), note, find=partial(find_setting), report=self._tell))
             assembled = AssembledArray(self._layout, controller, speeds=self._speeds)
             stack.callback(self._forget, assembled)
             self._claims.close()  # from here on the members are read again each time

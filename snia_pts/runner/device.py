@@ -19,8 +19,8 @@ from ..lab.fio import IoEngine
 from ..lab.fio.engine import FioEngine
 from ..lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_version, require_options
 from ..lab.host.calibration import Calibration
-from ..lab.host.conditions import Conditions, conditions_applied, foreseen, put_back
-from ..lab.host.configurator import HostConfigurator, medium
+from ..lab.host.conditions import Conditions, conditions_applied, restore_settings, with_expected_cache
+from ..lab.host.configurator import HostConfigurator, backing_device
 from ..lab.laboratory import Laboratory, target_deviations
 from ..lab.link_speed import assumed_speed
 from ..lab.process.program import Tick, find
@@ -72,7 +72,7 @@ class DeviceSetup:
         """Return the description of the target; once it is claimed, only its write cache is read again."""
         del spec
         dut = self._target.dut if self._target else self._read_dut()
-        return self._conditions.of(dut) if self._conditions else dut
+        return self._conditions.apply_to(dut) if self._conditions else dut
 
     def speed(self, spec: Spec) -> AssumedSpeed:
         """See TargetSetup."""
@@ -91,7 +91,7 @@ class DeviceSetup:
         dut = self.dut(spec)
         if self._conditions is None:
             keep = self._options.keep_write_cache or spec.setup.write_cache == AS_FOUND
-            dut = foreseen(dut, spec.setup.write_cache, keep=keep)
+            dut = with_expected_cache(dut, spec.setup.write_cache, keep=keep)
         return target_deviations(dut, spec)
 
     def purge_deviations(self, spec: Spec) -> tuple[Deviation, ...]:
@@ -121,7 +121,7 @@ class DeviceSetup:
         if options.serial is not None and dut.kind != "file":
             confirm(dut, options.serial)
         if isinstance(spec, ProfileSpec):
-            _require_configurable(spec, HostConfigurator(dut.path, medium(Path(dut.path))))
+            _require_configurable(spec, HostConfigurator(dut.path, backing_device(Path(dut.path))))
         with TemporaryDirectory(prefix="snia-pts-") as folder:
             self._io_engines(spec, dut, Path(folder))
 
@@ -153,7 +153,7 @@ class DeviceSetup:
             try:
                 for line in target.unchecked:
                     self._tell(f"not checked: {line}")
-                for line in put_back():
+                for line in restore_settings():
                     self._tell(line)
                 yield
             finally:
@@ -188,13 +188,13 @@ class DeviceSetup:
             write_cache=write_cache,
             keep=keep,
             tune=options.tune,
-            tell=self._tell,
-            staged=host_setting_names(spec),
+            report=self._tell,
+            varied=host_setting_names(spec),
             cache=self._cache(write_cache, keep=keep),
         ) as conditions:
             self._conditions = conditions
             if isinstance(spec, ProfileSpec):
-                _require_configurable(spec, conditions.stage)
+                _require_configurable(spec, conditions.configurator)
             try:
                 yield conditions.settings
             finally:
@@ -228,7 +228,7 @@ class DeviceSetup:
             engine,
             purger=self._purger(tick),
             cache=self._conditions.cache,
-            stage=self._conditions.stage,
+            stage=self._conditions.configurator,
             seed=seed,
             evidence=evidence,
         )

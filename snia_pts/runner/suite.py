@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ..errors import Interrupted, NotResumable, RecordError, ReportError, SniaPtsError, UsageError, stop_cause
 from ..files import shell_quoted
-from ..lab.host.conditions import put_back
-from ..lab.settings.settings import NOTE
+from ..lab.host.conditions import restore_settings
+from ..lab.settings.settings import RESTORE_FILE
 from ..model.dut import Dut
 from ..model.run_options import RunOptions
 from ..record.folder import RunFolder, default_name
@@ -257,8 +257,8 @@ def _check_stop_requested(folders: Sequence[RunFolder], result: TestResult, call
 
 def _new_folder(path: Path, caller: Caller) -> RunFolder:
     """Return a new run folder; first remove the remains of a run that never started."""
-    if os.path.lexists(path / NOTE):
-        for line in put_back(path):
+    if os.path.lexists(path / RESTORE_FILE):
+        for line in restore_settings(path):
             caller.tell(line)
     RunFolder(path=path, created=True).discard()
     return RunFolder.create(path)

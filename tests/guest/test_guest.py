@@ -446,7 +446,7 @@ def test_an_array_that_a_killed_run_left_is_taken_apart_by_the_next(machine: Mac
     assert killed.code == -9
     assert len(left(killed)["standing"]) == 1
     assert left(killed)["marked"] == list(MEMBERS)
-    assert "put back what the run" in resumed.said
+    assert "restored what the run" in resumed.said
     assert [each["kind"] for each in killed.outcomes].count("purge") == 1
 
 

@@ -14,8 +14,8 @@ from textwrap import wrap
 
 from ...errors import RecordError, TargetUnfit, UsageError
 from ...lab.device.identity import block_directory, read_dut
-from ...lab.host.conditions import put_back
-from ...lab.host.tuning import look
+from ...lab.host.conditions import restore_settings
+from ...lab.host.tuning import inspect
 from ...model.test_platform import HostSetting
 from ...record.folder import unreadable
 from ...units import counted
@@ -27,7 +27,7 @@ def host(arguments: argparse.Namespace) -> int:
     """Print the host settings that affect results, or restore those that killed runs changed."""
     if arguments.restore is not None:
         return _restore(arguments)
-    settings = [finding.setting for finding in look(_block(arguments.target))]
+    settings = [finding.setting for finding in inspect(_block(arguments.target))]
     if arguments.json:
         target = None if arguments.target is None else str(arguments.target)
         print(
@@ -56,7 +56,7 @@ def _restore(arguments: argparse.Namespace) -> int:
             (folder / "array").exists()  # raises if this user may not read the folder
     except OSError as error:
         raise unreadable(arguments.restore, error) from None
-    for line in put_back(folder) or ("nothing to restore",):
+    for line in restore_settings(folder) or ("nothing to restore",):
         print(line)
     return 0
 

@@ -11,51 +11,54 @@ from ..device.identity import ROOT, block_directory
 from ..settings.settings import AppliedChange, Change
 from ..settings.write_cache import WriteCache, WriteCacheStatus
 
-_AS_GOOD: frozenset[CacheState] = frozenset({"none", "disabled"})
+_DISABLED_STATES: frozenset[CacheState] = frozenset({"none", "disabled"})
 
 
 class MemberCaches(WriteCache):
-    """The write caches of all members, as a run is to have them; see WriteCache."""
+    """The write caches of all members, and the state requested for a run; see WriteCache."""
 
-    def __init__(self, members: Sequence[Dut], wanted: str, *, keep: bool = False, root: Path = ROOT) -> None:
-        self._members = [(dut, WriteCache(dut, _block(dut, root), wanted, keep=keep, root=root)) for dut in members]
+    def __init__(self, members: Sequence[Dut], requested: str, *, keep: bool = False, root: Path = ROOT) -> None:
+        self._members = [(dut, WriteCache(dut, _block(dut, root), requested, keep=keep, root=root)) for dut in members]
         self._changes: list[tuple[Change, ...]] = [() for _ in members]
 
     def changes(self, evidence: Path) -> tuple[Change, ...]:
-        places = (_numbered(evidence, number) for number, _ in enumerate(self._members, start=1))
-        self._changes = [cache.changes(place) for (_, cache), place in zip(self._members, places, strict=True)]
+        paths = (_member_evidence(evidence, number) for number, _ in enumerate(self._members, start=1))
+        self._changes = [cache.changes(path) for (_, cache), path in zip(self._members, paths, strict=True)]
         return sum(self._changes, ())
 
-    def told(self, evidence: Path | None = None, held: tuple[AppliedChange, ...] = ()) -> WriteCacheStatus:
-        found = []
+    def status(self, evidence: Path | None = None, outcomes: tuple[AppliedChange, ...] = ()) -> WriteCacheStatus:
+        statuses = []
         for number, (_, cache) in enumerate(self._members, start=1):
-            own = tuple(each for each in held if each.change in self._changes[number - 1])
-            found.append(cache.told(_numbered(evidence, number) if evidence else None, own))
-        return self._together(found)
+            member_outcomes = tuple(outcome for outcome in outcomes if outcome.change in self._changes[number - 1])
+            statuses.append(cache.status(_member_evidence(evidence, number) if evidence else None, member_outcomes))
+        return self._combine(statuses)
 
-    def foreseen(self) -> WriteCacheStatus:
-        return self._together([cache.foreseen() for _, cache in self._members])
+    def expected_status(self) -> WriteCacheStatus:
+        return self._combine([cache.expected_status() for _, cache in self._members])
 
     def after_purge(self, evidence: Path) -> tuple[tuple[str, ...], tuple[Deviation, ...]]:
         remarks: tuple[str, ...] = ()
         deviations: tuple[Deviation, ...] = ()
         for number, (dut, cache) in enumerate(self._members, start=1):
-            said, found = cache.after_purge(_numbered(evidence, number))
-            remarks += tuple(f"{dut.path}: {line}" for line in said)
-            deviations += found
+            member_remarks, member_deviations = cache.after_purge(_member_evidence(evidence, number))
+            remarks += tuple(f"{dut.path}: {remark}" for remark in member_remarks)
+            deviations += member_deviations
         return remarks, deviations
 
-    def _together(self, found: Sequence[WriteCacheStatus]) -> WriteCacheStatus:
-        """Return what is true of all members, or tell each."""
-        states = {each.state for each in found}
-        state: CacheState = states.pop() if len(states) == 1 else "disabled" if states == _AS_GOOD else "unknown"
-        if len({each.source for each in found}) == 1 and not states:
-            return WriteCacheStatus(state=state, source=f"each member: {found[0].source}")
-        words = (f"{dut.name} {each.state}, {each.source}" for (dut, _), each in zip(self._members, found, strict=True))
-        return WriteCacheStatus(state=state, source=" | ".join(words))
+    def _combine(self, statuses: Sequence[WriteCacheStatus]) -> WriteCacheStatus:
+        """Return the common status of all members, or a status that lists each member's."""
+        states = {status.state for status in statuses}
+        state: CacheState = (
+            states.pop() if len(states) == 1 else "disabled" if states == _DISABLED_STATES else "unknown"
+        )
+        if len({status.source for status in statuses}) == 1 and not states:
+            return WriteCacheStatus(state=state, source=f"each member: {statuses[0].source}")
+        members = zip(self._members, statuses, strict=True)
+        texts = (f"{dut.name} {status.state}, {status.source}" for (dut, _), status in members)
+        return WriteCacheStatus(state=state, source=" | ".join(texts))
 
 
-def _numbered(evidence: Path, number: int) -> Path:
+def _member_evidence(evidence: Path, number: int) -> Path:
     return evidence.with_name(f"{evidence.name}-member{number}")
 
 

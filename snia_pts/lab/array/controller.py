@@ -71,17 +71,17 @@ class MadeArray:
     root: Path = ROOT
     kind: str = KIND
     drive: str = ""
-    lasting: bool = True
+    survives_boot: bool = True
 
     @property
     def name(self) -> str:
         return f"array {self.place.rpartition(' ')[2]}"
 
-    def takes(self, value: str) -> bool:
+    def accepts(self, value: str) -> bool:
         """See Setting; without a value it is only put back."""
         return value in ("", _MADE, _NONE)
 
-    def elsewhere(self) -> Iterator[Setting]:
+    def candidates(self) -> Iterator[Setting]:
         """See Setting: it is found wherever it is."""
         yield from ()
 

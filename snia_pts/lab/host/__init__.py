@@ -1,1 +1,1 @@
-"""The host: what it is, what it can do, and what is set on it for a run."""
+"""The host: its facts, its capabilities, and its settings for a run."""

@@ -1,8 +1,8 @@
-"""Calibrates the host: what its engine does on a target that costs nothing, before the run and never on the drive.
+"""Calibrate the host before the run: measure its I/O engine on a null target that takes no time, never on the drive.
 
-The null target is ``/dev/null``: real system calls by the run's own fio engine, threads, queue depth, block size and
-random data.  Reads go there too, as writes whose buffers nobody fills: no character device answers a read but by
-writing the bytes with a CPU, which a drive does by itself.
+The null target is ``/dev/null``, with real system calls by the run's fio engine, threads, queue depth, block size and
+random data.  Reads are measured as writes with unfilled buffers: a character device can only answer a read by writing
+the bytes with a CPU, which a drive does by itself.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from ..fio.engine import stimulus_seed
 from ..process import program as process
 
 _SHAPE_SECONDS = 0.25
-#: What fio costs around the I/O of a shape (bench/gap.py).
+#: fio's overhead before and after the I/O of a shape (bench/gap.py).
 _OVERHEAD_SECONDS = 0.25
-#: Of the time that a test takes at least.
-_SHARE = 0.01
-#: Room for the threads' blocks; nothing is kept of what is written.
-_BLOCKS = 64
+#: The maximum share of a test's minimum duration.
+_MAX_SHARE = 0.01
+#: The range per thread and queue slot, in blocks; the null target stores nothing.
+_RANGE_BLOCKS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """How a host is calibrated for a run: with the engine and the random data that the run has."""
+    """The calibration of a host for a run, with the run's I/O engine and random data."""
 
     io_engine: fio.IoEngine
     refill: bool
@@ -39,26 +39,26 @@ class Calibration:
     fixed_buffers: bool = False
 
     def ceilings(
-        self, stimuli: Sequence[Stimulus], test_seconds: float, say: Callable[[str], None] = lambda _: None
+        self, stimuli: Sequence[Stimulus], test_seconds: float, report: Callable[[str], None] = lambda _: None
     ) -> tuple[Ceiling, ...]:
-        """Return a ceiling for each shape of ``stimuli``; none for a test so short that it would be felt.
+        """Return a ceiling for each shape of ``stimuli``; () if calibration takes too large a share of a short test.
 
-        A shape whose run is not believed is left out.  ``say`` is told what is begun.
+        A shape whose fio result is rejected is omitted.  ``report`` receives a message at the start.
         """
         shapes = all_shapes(stimuli)
         seconds = calibration_seconds(shapes)
-        if seconds > _SHARE * test_seconds:
+        if seconds > _MAX_SHARE * test_seconds:
             return ()
-        say(f"calibrating the host, without the drive: about {duration(seconds)}")
-        found = (self._ceiling(number, shape) for number, shape in enumerate(shapes, start=1))
-        return tuple(each for each in found if each is not None)
+        report(f"calibrating the host, without the drive: about {duration(seconds)}")
+        ceilings = (self._ceiling(number, shape) for number, shape in enumerate(shapes, start=1))
+        return tuple(ceiling for ceiling in ceilings if ceiling is not None)
 
     def _ceiling(self, number: int, shape: Shape) -> Ceiling | None:
-        asked = null_stimulus(shape)
+        stimulus = null_stimulus(shape)
         seed = stimulus_seed(self.seed, -number)
         job = self.evidence / f"00000-ceiling-{number:03d}-{shape.side}.fio"
         text = fio.null_job_file(
-            asked,
+            stimulus,
             self.io_engine,
             seed,
             fill=shape.side == "write",
@@ -67,32 +67,38 @@ class Calibration:
         )
         with fio.JobFiles(job, text, replace=True) as files:
             try:
-                limit = fio.timeout_seconds(asked)
-                finished = process.run(fio.command(job), evidence=job, timeout_seconds=limit, inherited=files.inherited)
+                finished = process.run(
+                    fio.command(job),
+                    evidence=job,
+                    timeout_seconds=fio.timeout_seconds(stimulus),
+                    inherited=files.inherited,
+                )
                 answer = files.answer().decode("utf-8", "replace")
-                read, write = fio.accept(asked, finished.exit_code, finished.timed_out, answer)
+                read, write = fio.accept(stimulus, finished.exit_code, finished.timed_out, answer)
             except (OSError, fio.AnswerRejected, ToolMissing):
                 return None
-        used = fio.engine_cpu_percent(answer)
-        return Ceiling(shape=shape, iops=read.iops + write.iops, engine_cpu_percent=used) if used else None
+        cpu_percent = fio.engine_cpu_percent(answer)
+        if not cpu_percent:
+            return None
+        return Ceiling(shape=shape, iops=read.iops + write.iops, engine_cpu_percent=cpu_percent)
 
 
 def calibration_seconds(shapes: Sequence[Shape]) -> float:
-    """Return how long the calibration of ``shapes`` takes, about."""
+    """Return approximately how long the calibration of ``shapes`` takes."""
     return len(shapes) * (_SHAPE_SECONDS + _OVERHEAD_SECONDS)
 
 
 def null_stimulus(shape: Shape) -> Stimulus:
-    """Return the stimulus that is run on the null target for a shape."""
-    sizes = 4096 if shape.block_size_bytes is None else shape.block_size_bytes
-    largest = sizes if isinstance(sizes, int) else max(share.size_bytes for share in sizes)
+    """Return the stimulus for the null target that has a given shape."""
+    block_size = 4096 if shape.block_size_bytes is None else shape.block_size_bytes
+    max_bytes = block_size if isinstance(block_size, int) else max(share.size_bytes for share in block_size)
     return Stimulus(
         access=shape.access,
         read_percent=0,
-        block_size_bytes=sizes,
+        block_size_bytes=block_size,
         thread_count=shape.thread_count,
         queue_depth=shape.queue_depth,
         range_offset_bytes=0,
-        range_bytes=_BLOCKS * largest * shape.thread_count * shape.queue_depth,
+        range_bytes=_RANGE_BLOCKS * max_bytes * shape.thread_count * shape.queue_depth,
         seconds=_SHAPE_SECONDS,
     )

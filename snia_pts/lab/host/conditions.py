@@ -1,4 +1,4 @@
-"""The conditions of a run: its target's write cache as the test wants it, the host as it is or as --tune sets it."""
+"""The conditions of a run: the write cache that the test requires, and the host, which --tune may tune."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from ..settings.settings import Change, applied, restore
 from ..settings.write_cache import WriteCache, WriteCacheStatus
 from . import tuning
 from .configurator import HostConfigurator
-from .settable import find
+from .settings_list import find
 from .tuning.mount import mount
 
-#: Where in a run folder the note of an array is that was made for the run.
-ARRAY = "array"
+#: The subfolder of a run folder that contains the restore file for the run's array.
+ARRAY_FOLDER = "array"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What a run finds and sets: the write cache, what it was told of it, the host's settings, and what sets those."""
+    """The write cache and its status, the host's settings, and what sets these."""
 
     cache: WriteCache
-    stage: HostConfigurator
-    told: WriteCacheStatus
+    configurator: HostConfigurator
+    cache_status: WriteCacheStatus
     settings: tuple[HostSetting, ...]
 
-    def of(self, dut: Dut) -> Dut:
-        """Return a device with the state of its write cache."""
-        return with_cache(dut, self.told)
+    def apply_to(self, dut: Dut) -> Dut:
+        """Return a device with the status of its write cache."""
+        return with_cache_status(dut, self.cache_status)
 
 
 @contextmanager
@@ -48,64 +48,69 @@ def conditions_applied(
     write_cache: str,
     keep: bool,
     tune: bool,
-    tell: Callable[[str], None],
-    staged: Sequence[str] = (),
+    report: Callable[[str], None],
+    varied: Sequence[str] = (),
     cache: WriteCache | None = None,
     root: Path = ROOT,
 ) -> Iterator[Conditions]:
-    """Set what a run in ``folder`` wants for the time of the block, and put it back, the settings ``staged`` as well.
+    """Apply the settings for a run in ``folder`` while the block runs, then restore them and the ``varied`` settings.
 
-    ``keep`` leaves the write cache as it is, ``tune`` sets the host too, but for what is ``staged``.  What is put back,
-    or cannot be, is told; first of all what the same run left when it was killed.  Raises HostFailed where that cannot
-    be put back, TargetUnfit where what is staged cannot be set.
+    First restore what this run left if it was killed.  ``keep`` leaves the write cache as it is.  ``tune`` tunes the
+    host, except for the settings ``varied`` by the run itself.  ``report`` receives a line for each setting that is
+    restored or cannot be.  Raises HostFailed if the former settings cannot be restored, TargetUnfit if a ``varied``
+    setting cannot be set.
     """
-    held_file = os.fstat(target.descriptor)
-    block = None if target.dut.kind == "file" else block_directory(held_file.st_rdev, root)
-    stage = HostConfigurator(target.dut.path, held_file.st_dev if block is None else held_file.st_rdev, root=root)
-    known = partial(find, root=root)
-    for line in restore(folder, find=known, root=root):
-        tell(line)
+    status = os.fstat(target.descriptor)
+    block = None if target.dut.kind == "file" else block_directory(status.st_rdev, root)
+    configurator = HostConfigurator(target.dut.path, status.st_dev if block is None else status.st_rdev, root=root)
+    find_setting = partial(find, root=root)
+    for line in restore(folder, find=find_setting, root=root):
+        report(line)
     cache = cache or WriteCache(target.dut, block, write_cache, keep=keep, root=root)
-    asked = pre_run_path(evidence, "write-cache")
-    way = None if target.dut.array else block  # what is set of an array's own is gone when it is made again
-    before = now = tuning.look(way, root=root)
+    cache_evidence = pre_run_path(evidence, "write-cache")
+    tuned_block = None if target.dut.array else block  # settings of an array are lost when it is recreated
+    before = now = tuning.inspect(tuned_block, root=root)
     with ExitStack() as stack:
-        troubles = stack.enter_context(tuning.placed(way, root)) if tune else {}
-        gone_through = stage.changes(staged)
-        tuned = _others(tuning.changes(before, root) if tune else (), gone_through)
-        wanted = (*cache.changes(asked), *tuned, *gone_through)
-        held = stack.enter_context(applied(wanted, folder, find=known, tell=tell, root=root))
-        stage.require_free(held)
+        errors = stack.enter_context(tuning.low_latency(tuned_block, root)) if tune else {}
+        varied_changes = configurator.changes(varied)
+        tuning_changes = _excluding(tuning.changes(before, root) if tune else (), varied_changes)
+        changes = (*cache.changes(cache_evidence), *tuning_changes, *varied_changes)
+        outcomes = stack.enter_context(applied(changes, folder, find=find_setting, report=report, root=root))
+        configurator.require_applied(outcomes)
         if tune:
-            now = tuning.look(way, root=root)
-        beneath = mount(target.dut.path, root) if target.dut.kind == "file" else ()
-        settings = tuning.told((*now, *beneath), before, held, troubles)
-        yield Conditions(cache=cache, stage=stage, told=cache.told(asked, held), settings=settings)
+            now = tuning.inspect(tuned_block, root=root)
+        mount_findings = mount(target.dut.path, root) if target.dut.kind == "file" else ()
+        yield Conditions(
+            cache=cache,
+            configurator=configurator,
+            cache_status=cache.status(cache_evidence, outcomes),
+            settings=tuning.to_host_settings((*now, *mount_findings), before, outcomes, errors),
+        )
 
 
-def _others(changes: Sequence[Change], known: Sequence[Change]) -> Iterator[Change]:
-    """Give those changes whose setting is none of those that are known."""
-    told = {(each.setting.kind, each.setting.place) for each in known}
-    return (each for each in changes if (each.setting.kind, each.setting.place) not in told)
+def _excluding(changes: Sequence[Change], excluded: Sequence[Change]) -> Iterator[Change]:
+    """Yield the changes whose setting is not among the settings of ``excluded``."""
+    settings = {(change.setting.kind, change.setting.place) for change in excluded}
+    return (change for change in changes if (change.setting.kind, change.setting.place) not in settings)
 
 
-def put_back(folder: Path | None = None, *, root: Path = ROOT) -> tuple[str, ...]:
-    """Put back what killed runs left on this host, and that in ``folder``; return what was done.  See restore."""
-    folders = () if folder is None else (folder / ARRAY, folder)
+def restore_settings(folder: Path | None = None, *, root: Path = ROOT) -> tuple[str, ...]:
+    """Restore what killed runs left on this host, and what the run in ``folder`` left; return messages."""
+    folders = () if folder is None else (folder / ARRAY_FOLDER, folder)
     return restore(*folders, find=partial(find, root=root), root=root)
 
 
-def foreseen(dut: Dut, write_cache: str, *, keep: bool, root: Path = ROOT) -> Dut:
-    """Return a device with the state that its write cache will have in a run, as far as can be known; reads only."""
+def with_expected_cache(dut: Dut, write_cache: str, *, keep: bool, root: Path = ROOT) -> Dut:
+    """Return a device with the status that its write cache is expected to have in a run; changes nothing."""
     block = None
     if dut.kind != "file":
         try:
             block = block_directory(Path(dut.path).stat().st_rdev, root)
         except OSError:
             block = None
-    return with_cache(dut, WriteCache(dut, block, write_cache, keep=keep, root=root).foreseen())
+    return with_cache_status(dut, WriteCache(dut, block, write_cache, keep=keep, root=root).expected_status())
 
 
-def with_cache(dut: Dut, told: WriteCacheStatus) -> Dut:
-    """Return a device with what was told of its write cache."""
-    return replace(dut, write_cache=told.state, write_cache_source=told.source)
+def with_cache_status(dut: Dut, status: WriteCacheStatus) -> Dut:
+    """Return a device with the status of its write cache."""
+    return replace(dut, write_cache=status.state, write_cache_source=status.source)

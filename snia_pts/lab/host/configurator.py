@@ -1,6 +1,6 @@
-"""Sets the host as a profile's point wants it, and looks whether it took: CPU governor, I/O scheduler, page cache.
+"""Set the CPU governor, I/O scheduler and page cache for a profile's point, and verify them.
 
-What is set is noted when the run begins, and put back when it ends (``settings``).
+The original settings are recorded when the run starts, and restored when it ends (``settings``).
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from ...model.measurement import PrepareOutcome
 from ...model.steps import Prepare
 from ..device.identity import ROOT, attribute, block_directory
 from ..settings.settings import AppliedChange, Change, Setting
-from .settable import find
+from .settings_list import find
 
-_DROP = "proc/sys/vm/drop_caches"
-#: What changes with another setting, by kinds.
-_TAKEN_ALONG = {"scheduler": "requests", "governor": "energy preference"}
+_DROP_CACHES = "proc/sys/vm/drop_caches"
+#: Kinds of setting that change as a side effect of another one.
+_SIDE_EFFECTS = {"scheduler": "requests", "governor": "energy preference"}
 #: Page cache, dentries and inodes.
-_ALL = b"3"
+_DROP_ALL = b"3"
 
 
-def medium(path: Path) -> int:
-    """Return the number of the block device that a target is, or lies on; of a file to be made, its folder's."""
+def backing_device(path: Path) -> int:
+    """Return the number of the block device that a target is or is stored on; for a missing file, its folder's."""
     status = (path if path.exists() else path.parent).stat()
     return status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev
 
 
 class HostConfigurator:
-    """The host around one target: ``device`` is the number of the block device that its I/O goes to."""
+    """Configures the host for one target; ``device`` is the number of the block device that its I/O goes to."""
 
     def __init__(self, path: str, device: int, *, root: Path = ROOT) -> None:
         self._path, self._root = path, root
@@ -43,83 +43,84 @@ class HostConfigurator:
             self._block = None
 
     def changes(self, names: Sequence[str]) -> tuple[Change, ...]:
-        """Return the settings of these names, to be noted as they are, with those that go with them.
+        """Return changes that record the settings of these names, and those that change as a side effect.
 
-        Raises TargetUnfit where there is none.
+        Raises TargetUnfit if the host has no such setting.
         """
-        found = [each for name in names for each in self._required(name)]
-        taken = (find(_TAKEN_ALONG[each.kind], each.place, self._root) for each in found)
-        along = tuple(Change(setting=each) for each in taken if each is not None and each.read())
-        return (*along, *(Change(setting=each, alone=True) for each in found))
+        settings = [setting for name in names for setting in self._required(name)]
+        dependents = (find(_SIDE_EFFECTS[setting.kind], setting.place, self._root) for setting in settings)
+        recorded = tuple(Change(setting=setting) for setting in dependents if setting is not None and setting.read())
+        return (*recorded, *(Change(setting=setting, exclusive=True) for setting in settings))
 
-    def require_free(self, held: Sequence[AppliedChange]) -> None:
-        """Raise TargetUnfit where something of ``changes`` cannot be set by this run."""
-        for each in held:
-            if each.change.alone and each.trouble:
-                reason = f"{each.change.setting.name}: {each.trouble}"
-                raise TargetUnfit(path=self._path, reason=reason, hint="Wait for it to end, or leave the axis out.")
+    def require_applied(self, outcomes: Sequence[AppliedChange]) -> None:
+        """Raise TargetUnfit if this run cannot set one of the settings from ``changes``."""
+        for outcome in outcomes:
+            if outcome.change.exclusive and outcome.error:
+                reason = f"{outcome.change.setting.name}: {outcome.error}"
+                raise TargetUnfit(path=self._path, reason=reason, hint="Wait for it to end, or omit the axis.")
 
     def require(self, settings: Sequence[tuple[str, str]], *, cold: bool) -> None:
-        """Raise TargetUnfit where the host cannot be set so, or not by this user."""
+        """Raise TargetUnfit if the host does not support these settings, or this user may not set them."""
         for name, value in settings:
-            for each in self._required(name):
-                if value not in (known := self._values(each)):
-                    reason = f"{each.name} cannot be {value}; here it is one of {', '.join(known) or 'none'}"
+            for setting in self._required(name):
+                if value not in (supported := self._values(setting)):
+                    reason = f"{setting.name} cannot be {value}; this host supports {', '.join(supported) or 'none'}"
                     raise TargetUnfit(path=self._path, reason=reason, hint="Choose other values for the axis.")
-        if (cold or settings) and not os.access(self._root / _DROP, os.W_OK):
-            reason = "only root may set the host and empty its page cache, as the profile wants"
+        if (cold or settings) and not os.access(self._root / _DROP_CACHES, os.W_OK):
+            reason = "only root may change host settings and empty the page cache, as the profile requires"
             raise TargetUnfit(path=self._path, reason=reason, hint="Run it as root.")
 
     def prepare(self, step: Prepare) -> PrepareOutcome:
-        """Do what ``step`` asks; raises HostFailed where a setting did not take."""
-        started, began = datetime.now().astimezone(), time.monotonic()
+        """Apply the settings of ``step``; raises HostFailed if a setting does not take effect."""
+        started, start_seconds = datetime.now().astimezone(), time.monotonic()
         before = tuple((name, self._read(name)) for name, _ in step.settings)
         for name, value in step.settings:
             self._set(step, name, value)
         if step.cold:
-            os.sync()  # what is dirty stays in the cache
+            os.sync()  # the kernel does not drop dirty pages
             try:
-                (self._root / _DROP).write_bytes(_ALL)
+                (self._root / _DROP_CACHES).write_bytes(_DROP_ALL)
             except OSError as error:
-                raise HostFailed(step=step.label, what=f"/{_DROP}", reason=error.strerror or str(error)) from None
+                reason = error.strerror or str(error)
+                raise HostFailed(step=step.label, what=f"/{_DROP_CACHES}", reason=reason) from None
         return PrepareOutcome(
             started=started.isoformat(timespec="milliseconds"),
-            seconds=time.monotonic() - began,
+            seconds=time.monotonic() - start_seconds,
             before=before,
             settings=tuple((name, self._read(name)) for name, _ in step.settings),
         )
 
     def _set(self, step: Prepare, name: str, value: str) -> None:
-        found = self._settings(name)
-        if not found:
-            raise HostFailed(step=step.label, what=name, reason="this host has no such setting any more")
-        for each in found:
+        settings = self._settings(name)
+        if not settings:
+            raise HostFailed(step=step.label, what=name, reason="this setting no longer exists on this host")
+        for setting in settings:
             try:
-                if each.read() != value:
-                    each.write(value)
+                if setting.read() != value:
+                    setting.write(value)
             except OSError as error:
-                raise HostFailed(step=step.label, what=each.name, reason=error.strerror or str(error)) from None
-            if (now := each.read()) != value:
-                raise HostFailed(step=step.label, what=each.name, reason=f"it was set to {value}, and is {now}")
+                raise HostFailed(step=step.label, what=setting.name, reason=error.strerror or str(error)) from None
+            if (now := setting.read()) != value:
+                raise HostFailed(step=step.label, what=setting.name, reason=f"it is {now} after it was set to {value}")
 
     def _settings(self, name: str) -> tuple[Setting, ...]:
         places = [self._block.name] if name == "scheduler" and self._block else []
         if name == "governor":
             policies = (self._root / "sys/devices/system/cpu/cpufreq").glob("policy*")
             places = sorted(policy.name for policy in policies)
-        known = (find(name, place, self._root) for place in places)
-        return tuple(setting for setting in known if setting is not None and setting.read())
+        settings = (find(name, place, self._root) for place in places)
+        return tuple(setting for setting in settings if setting is not None and setting.read())
 
     def _required(self, name: str) -> tuple[Setting, ...]:
-        found = self._settings(name)
-        if not found:
-            where = "this host, or what the target lies on," if name == "scheduler" else "this host"
-            reason = f"{where} lets nobody choose its {name}"
-            raise TargetUnfit(path=self._path, reason=reason, hint=f"Leave out the axis host.{name}.")
-        return found
+        settings = self._settings(name)
+        if not settings:
+            owner = "this host, or the target's block device," if name == "scheduler" else "this host"
+            reason = f"{owner} does not support choosing the {name}"
+            raise TargetUnfit(path=self._path, reason=reason, hint=f"Omit the axis host.{name}.")
+        return settings
 
     def _read(self, name: str) -> str:
-        return ", ".join(dict.fromkeys(each.read() or "unknown" for each in self._settings(name)))
+        return ", ".join(dict.fromkeys(setting.read() or "unknown" for setting in self._settings(name)))
 
     def _values(self, setting: Setting) -> tuple[str, ...]:
         """Return the values that a setting may have, as the kernel lists them."""

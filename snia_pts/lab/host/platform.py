@@ -1,4 +1,4 @@
-"""Reads the host: what the report's block Test Platform says."""
+"""Read the facts about the host for the report's block Test Platform."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..fio.engine import EngineIdentity
 
 
 def read_platform(engine: EngineIdentity, *, root: Path = ROOT) -> TestPlatform:
-    """Return the facts of this host, with the engine that will measure; what the host does not say stays empty."""
+    """Return the facts about this host and the I/O engine; what the host does not report is empty."""
     board = root / "sys/class/dmi/id"
     return TestPlatform(
         hostname=platform.node(),

@@ -1,9 +1,9 @@
-"""What is changed outside the suite for the time of a run, and put back after it: also when the run was killed.
+"""Change settings outside the suite for the duration of a run, and restore them afterwards, even if the run was killed.
 
-Before the first change a note says what was found: in the register (``register.py``), and as ``settings.json`` in the
-run folder.  Both are locked as long as the run goes on, so a note that nobody has locked is what a killed run left.
-Anybody may have written the note in a run folder: root follows it only if the register has the same.  Only settings
-that the suite knows are followed, with values that it knows, on the drive that they were read from.
+Before the first change, a restore file records the original values: in the state directory (``state_dir.py``), and as
+``settings.json`` in the run folder.  Both are locked while the run lasts, so an unlocked one was left by a killed run.
+Anyone may have written the file in a run folder: root follows it only if the state directory has an identical one.
+Only known settings are restored, only to values that they accept, and only on the drive that they were read from.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from pydantic import TypeAdapter, ValidationError
 from ...errors import HostFailed, RunFolderError
 from ...files import replace_file
 from ..device.identity import ROOT
-from .register import boot, entered, note_name
+from .state_dir import boot_id, locked_state_dir, restore_file_name
 
-NOTE = "settings.json"
-_LARGEST_BYTES = 1 << 20
-_MUTE = "it does not tell what it is"
-_UNKNOWN = "/var/lib/snia-pts has no copy of it, so root cannot know that a run on this host wrote it"
-_BY_HAND = "Put it back by hand (docs/host.rst tells how), then remove that file."
+RESTORE_FILE = "settings.json"
+_MAX_BYTES = 1 << 20
+_UNREADABLE = "its value cannot be read"
+_NOT_ROOTS = "/var/lib/snia-pts has no copy of it, so root cannot know that a run on this host wrote it"
+_MANUAL_HINT = "Restore the settings by hand (see docs/host.rst), then remove that file."
 
 
 class Setting(Protocol):
-    """Something outside: what ``kind`` of setting, of what ``place``.
+    """A setting of the host or of a drive, identified by its ``kind`` and ``place``.
 
-    ``name`` is for people.  ``drive`` tells the drive whose setting it is from every other; nothing for the host's.
-    ``lasting`` are those that outlive a boot.
+    ``name`` is for messages.  ``drive`` identifies the drive that the setting belongs to; it is empty for a setting of
+    the host.  ``survives_boot`` says whether a value persists over a reboot.
     """
 
     @property
@@ -50,18 +50,18 @@ class Setting(Protocol):
     @property
     def drive(self) -> str: ...
     @property
-    def lasting(self) -> bool: ...
+    def survives_boot(self) -> bool: ...
 
-    def takes(self, value: str) -> bool:
-        """Tell whether a value is one of those that it may be given."""
+    def accepts(self, value: str) -> bool:
+        """Return whether the setting may be given this value."""
         ...
 
-    def elsewhere(self) -> Iterator[Setting]:
-        """Give the same setting of other places, where its drive may be by now."""
+    def candidates(self) -> Iterator[Setting]:
+        """Yield the same setting at the other places where its drive may be now."""
         ...
 
     def read(self) -> str | None:
-        """Return its value; None where it is not there, or does not tell."""
+        """Return its value; None if it does not exist or cannot be read."""
         ...
 
     def write(self, value: str) -> None:
@@ -69,34 +69,35 @@ class Setting(Protocol):
         ...
 
 
-#: Returns a setting by kind and place; None for one that the suite does not change.
+#: Returns a setting by kind and place; None if the suite does not change it.
 Find = Callable[[str, str], Setting | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A setting and the value that it is to have; without one it is only put back, as others may take it along.
+    """A setting and its new value.
 
-    One that is ``alone`` cannot be what another run keeps, or goes through.
+    Without a value the setting is only restored, because another change may alter it.  An ``exclusive`` change fails if
+    another run changes the same setting.
     """
 
     setting: Setting
     value: str = ""
-    alone: bool = False
+    exclusive: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedChange:
-    """What came of a change: what was ``before``, and why it did not take, if so."""
+    """The outcome of a change: the value ``before``, and the ``error`` if it failed."""
 
     change: Change
     before: str
-    trouble: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRecord:
-    """A change as a note tells it."""
+    """A change as stored in a restore file."""
 
     kind: str
     place: str
@@ -107,7 +108,7 @@ class ChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFile:
-    """The note of a run: where it is, which boot of the host it was in, and what it changed, in this order."""
+    """The contents of a restore file: the run folder, the host's boot ID, and the changes in the order applied."""
 
     format: Literal[1] = 1
     run: str
@@ -116,298 +117,306 @@ class RestoreFile:
 
 
 @cache
-def _reader() -> TypeAdapter[RestoreFile]:
+def _type_adapter() -> TypeAdapter[RestoreFile]:
     return TypeAdapter(RestoreFile)
 
 
 @contextmanager
 def applied(
-    changes: Sequence[Change], folder: Path, *, find: Find, tell: Callable[[str], None], root: Path = ROOT
+    changes: Sequence[Change], folder: Path, *, find: Find, report: Callable[[str], None], root: Path = ROOT
 ) -> Iterator[tuple[AppliedChange, ...]]:
-    """Make ``changes`` for the time of the block, noted in the run folder ``folder``; give what came of each.
+    """Apply ``changes`` while the block runs, recorded in the run folder ``folder``; yield the outcome of each.
 
-    What could not be put back at the end, or is not touched as somebody else changed it, is told.  Raises HostFailed
-    where a note stands there already.
+    At the end, ``report`` receives a line for each setting that could not be restored, or was left because another
+    process changed it.  Raises HostFailed if a restore file exists already.
     """
-    with ExitStack() as held:
-        with _uninterrupted(), entered(root) as register:
-            begun, others = _due(changes, _others(register, folder))
-            if begun:
-                note = _note(folder, begun, root)
-                with _nothing_left(folder, register):
-                    if register is not None:
-                        _keep(register / note_name(folder), note, held)
-                    _keep(folder / NOTE, note, held)
-                held.callback(_end, folder, note.changes, find=find, tell=tell, root=root)
-            done = tuple(_made(each) for each in begun)
-        yield (*done, *others)
+    with ExitStack() as stack:
+        with _signals_blocked(), locked_state_dir(root) as state_dir:
+            planned, failed = _plan(changes, _other_runs_changes(state_dir, folder))
+            if planned:
+                contents = _restore_file(folder, planned, root)
+                with _removed_on_error(folder, state_dir):
+                    if state_dir is not None:
+                        _write_restore_file(state_dir / restore_file_name(folder), contents, stack)
+                    _write_restore_file(folder / RESTORE_FILE, contents, stack)
+                stack.callback(_restore_at_end, folder, contents.changes, find=find, report=report, root=root)
+            outcomes = tuple(_apply(change) for change in planned)
+        yield (*outcomes, *failed)
 
 
 def restore(*folders: Path, find: Find, root: Path = ROOT) -> tuple[str, ...]:
-    """Put back what killed runs left on this host, and what the runs in ``folders`` left; return what was done.
+    """Restore what killed runs left on this host, and what the runs in ``folders`` left; return messages.
 
-    Raises HostFailed where what is left in a folder could not be put back, or where root is asked to follow a note that
-    the register does not have.
+    Raises HostFailed if a folder's settings could not be restored, or if root is to follow a restore file that the
+    state directory does not have.
     """
-    told: list[str] = []
-    with _uninterrupted(), entered(root) as register:
-        registered = sorted(register.glob("*.json")) if register else []
-        known = {path.read_bytes() for path in registered} if os.geteuid() == 0 else None
-        for path in registered:
-            told += _restored(path, None, register, find, root)
+    messages: list[str] = []
+    with _signals_blocked(), locked_state_dir(root) as state_dir:
+        paths = sorted(state_dir.glob("*.json")) if state_dir else []
+        trusted = {path.read_bytes() for path in paths} if os.geteuid() == 0 else None
+        for path in paths:
+            messages += _restore_from(path, None, state_dir, find, root)
         for folder in folders:
-            if not os.path.lexists(folder / NOTE):
+            if not os.path.lexists(folder / RESTORE_FILE):
                 continue
-            lines = _restored(folder / NOTE, folder, register, find, root, known)
-            if os.path.lexists(folder / NOTE):
-                reason = "; ".join(lines) or "the run goes on"
-                raise HostFailed(step="settings", what=folder / NOTE, reason=reason, hint=_BY_HAND)
-            told += lines
-    return tuple(told)
+            lines = _restore_from(folder / RESTORE_FILE, folder, state_dir, find, root, trusted)
+            if os.path.lexists(folder / RESTORE_FILE):
+                reason = "; ".join(lines) or "the run is still active"
+                raise HostFailed(step="settings", what=folder / RESTORE_FILE, reason=reason, hint=_MANUAL_HINT)
+            messages += lines
+    return tuple(messages)
 
 
-def _due(
+def _plan(
     changes: Iterable[Change], others: Sequence[ChangeRecord]
 ) -> tuple[list[AppliedChange], tuple[AppliedChange, ...]]:
-    """Sort changes into those that are to be made or kept, with what is to be put back, and those that cannot be.
+    """Return the changes to apply or to keep, with the values to restore, and the changes that are impossible.
 
-    What another run changed already, and keeps, is as it was before that.
+    If another run has changed a setting to the same value, the value to restore is the one before that run.
     """
-    kept = {(each.kind, each.place): each for each in others}
-    due, cannot = [], []
+    records = {(record.kind, record.place): record for record in others}
+    planned, failed = [], []
     for change in changes:
-        now, other = change.setting.read(), kept.get((change.setting.kind, change.setting.place))
+        now, other = change.setting.read(), records.get((change.setting.kind, change.setting.place))
         if now is None:
-            cannot.append(AppliedChange(change=change, before="", trouble="it cannot be read"))
-        elif not change.setting.takes(now):
-            cannot.append(AppliedChange(change=change, before=now, trouble=f"it is {now}, which could not be put back"))
-        elif other is not None and (change.alone or change.value not in ("", other.value)):
-            does = f"keeps it at {other.value}" if other.value else "goes through its values"
-            cannot.append(AppliedChange(change=change, before=now, trouble=f"another run {does}"))
+            failed.append(AppliedChange(change=change, before="", error="it cannot be read"))
+        elif not change.setting.accepts(now):
+            failed.append(AppliedChange(change=change, before=now, error=f"it is {now}, which could not be restored"))
+        elif other is not None and (change.exclusive or change.value not in ("", other.value)):
+            conflict = f"keeps it at {other.value}" if other.value else "varies it"
+            failed.append(AppliedChange(change=change, before=now, error=f"another run {conflict}"))
         elif other is not None:
-            due.append(AppliedChange(change=change, before=other.before))
+            planned.append(AppliedChange(change=change, before=other.before))
         elif now != change.value:
-            due.append(AppliedChange(change=change, before=now))
-    return due, tuple(cannot)
+            planned.append(AppliedChange(change=change, before=now))
+    return planned, tuple(failed)
 
 
-def _made(held: AppliedChange) -> AppliedChange:
-    """Make a change and look whether it took; it may have come with one before it."""
-    setting, value = held.change.setting, held.change.value
-    trouble = ""
+def _apply(planned: AppliedChange) -> AppliedChange:
+    """Apply a change and read it back; an earlier change may already have had the same effect."""
+    setting, value = planned.change.setting, planned.change.value
+    failure = ""
     if value and setting.read() != value:
         try:
             setting.write(value)
         except OSError as error:
-            trouble = error.strerror or str(error)
+            failure = error.strerror or str(error)
         now = setting.read()
-        trouble = "" if now == value else trouble or f"it is {now or 'not told'} after it was set"
-    return AppliedChange(change=held.change, before=held.before, trouble=trouble)
+        failure = "" if now == value else failure or f"it is {now or 'unreadable'} after it was set"
+    return AppliedChange(change=planned.change, before=planned.before, error=failure)
 
 
-def _end(folder: Path, changes: Sequence[ChangeRecord], *, find: Find, tell: Callable[[str], None], root: Path) -> None:
-    """Put everything back at the end of a run."""
-    with _uninterrupted(), entered(root) as register:
-        _, troubles, left = _put_back(changes, _others(register, folder), find)
-        for line in (*troubles, *left):
-            tell(line)
-        if left:
-            tell("snia-pts host --restore tries again")
+def _restore_at_end(
+    folder: Path, changes: Sequence[ChangeRecord], *, find: Find, report: Callable[[str], None], root: Path
+) -> None:
+    """Restore all settings at the end of a run."""
+    with _signals_blocked(), locked_state_dir(root) as state_dir:
+        _, skipped, pending = _restore_changes(changes, _other_runs_changes(state_dir, folder), find)
+        for line in (*skipped, *pending):
+            report(line)
+        if pending:
+            report("snia-pts host --restore tries again")
         else:
-            _forget(folder, register)
+            _remove_restore_files(folder, state_dir)
 
 
-def _restored(
+def _restore_from(
     path: Path,
     folder: Path | None,
-    register: Path | None,
+    state_dir: Path | None,
     find: Find,
     root: Path,
-    known: Collection[bytes] | None = None,
+    trusted: Collection[bytes] | None = None,
 ) -> list[str]:
-    """Put back what the note at ``path`` says, unless its run goes on; return what was done.
+    """Restore what the restore file at ``path`` records, unless its run is active; return messages.
 
-    ``folder`` is where it lies, None for one of the register, which nobody else writes.  If the contents of ``known``
-    notes are given, only these are followed.
+    ``folder`` is the run folder that contains it; None if it is in the state directory, where only this user writes.
+    If ``trusted`` contents are given, a file with other contents is not followed.
     """
     descriptor = -1
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        note = _read(descriptor, find, known)
-        run = folder or Path(note.run)
-        changes = [each for each in note.changes if _still(each, note, find, root)]
-        back, troubles, left = _put_back(changes, _others(register, run), find)
-        if not left:
-            _forget(run, register, only=None if folder else os.pread(descriptor, _LARGEST_BYTES, 0))
+        contents = _read_restore_file(descriptor, find, trusted)
+        run = folder or Path(contents.run)
+        changes = [record for record in contents.changes if _may_persist(record, contents, find, root)]
+        restored, skipped, pending = _restore_changes(changes, _other_runs_changes(state_dir, run), find)
+        if not pending:
+            _remove_restore_files(run, state_dir, only=None if folder else os.pread(descriptor, _MAX_BYTES, 0))
             path.unlink(missing_ok=True)
-        done = [f"put back what the run {run} left: {', '.join(back)}"] if back else []
-        return done + troubles + left
+        messages = [f"restored what the run {run} left: {', '.join(restored)}"] if restored else []
+        return messages + skipped + pending
     except BlockingIOError:
         return []
     except (OSError, ValueError) as error:
-        return [f"{path} is not followed: {error.strerror if isinstance(error, OSError) else error}"]
+        return [f"{path} is ignored: {error.strerror if isinstance(error, OSError) else error}"]
     finally:
         if descriptor >= 0:
             os.close(descriptor)
 
 
-def _still(noted: ChangeRecord, note: RestoreFile, find: Find, root: Path) -> bool:
-    """Whether a setting may still be as the run left it: a boot puts most of them back."""
-    setting = find(noted.kind, noted.place)
-    return note.boot == boot(root) or bool(setting and setting.lasting)
+def _may_persist(record: ChangeRecord, contents: RestoreFile, find: Find, root: Path) -> bool:
+    """Return whether a setting may still have the run's value: a reboot resets most of them."""
+    setting = find(record.kind, record.place)
+    return contents.boot == boot_id(root) or bool(setting and setting.survives_boot)
 
 
-def _put_back(
+def _restore_changes(
     changes: Sequence[ChangeRecord], others: Sequence[ChangeRecord], find: Find
 ) -> tuple[list[str], list[str], list[str]]:
-    """Put changes back, the last one first; return what is back, what was left alone and why, and what would not go.
+    """Restore changes, the last one first; return what was restored, and messages for those skipped and those pending.
 
-    What another run keeps is left to it.
+    A setting that another run keeps is left to that run.
     """
-    kept = {(each.kind, each.place) for each in others}
-    waiting = [each for each in reversed(changes) if (each.kind, each.place) not in kept]
-    back: Counter[str] = Counter()
-    alone: list[tuple[str, str]] = []
-    left = _tried(waiting, find, back, alone)
-    mute = [each for each in left if each[1].endswith(_MUTE)]
-    left = mute + _tried([noted for noted, why in left if not why.endswith(_MUTE)], find, back, alone)  # after others
-    done = [f"{what} ({count} times)" if count > 1 else what for what, count in back.items()]
-    return done, [why for _, why in alone], [why for _, why in left]
+    kept = {(record.kind, record.place) for record in others}
+    waiting = [record for record in reversed(changes) if (record.kind, record.place) not in kept]
+    restored: Counter[str] = Counter()
+    skipped: list[tuple[str, str]] = []
+    failed = _try_restore(waiting, find, restored, skipped)
+    unreadable = [failure for failure in failed if failure[1].endswith(_UNREADABLE)]
+    # A setting may be restorable only after another one was.
+    retry = [record for record, message in failed if not message.endswith(_UNREADABLE)]
+    pending = unreadable + _try_restore(retry, find, restored, skipped)
+    names = [f"{name} ({count} times)" if count > 1 else name for name, count in restored.items()]
+    return names, [message for _, message in skipped], [message for _, message in pending]
 
 
-def _tried(
-    waiting: Iterable[ChangeRecord], find: Find, back: Counter[str], alone: list[tuple[str, str]]
+def _try_restore(
+    records: Iterable[ChangeRecord], find: Find, restored: Counter[str], skipped: list[tuple[str, str]]
 ) -> list[tuple[ChangeRecord, str]]:
-    """Try to put changes back, adding to what is ``back`` and, by place, ``alone``; return what would not go, and why.
+    """Try to restore changes; add to ``restored`` and, with the place, to ``skipped``; return failures with messages.
 
-    Somebody who changed a setting meanwhile also answers for what that took along.
+    If another process has since changed a setting, the settings that depend on it are skipped too.
     """
-    left = []
-    for noted in waiting:
-        setting = _found(noted, find)
-        there = setting is not None and setting.drive == noted.drive
-        now = setting.read() if setting and there else None
-        if setting and not there and setting.lasting:
-            left.append((noted, f"{noted.kind} {noted.before} of the drive {noted.drive!a} waits: it is not there"))
-        elif setting is None or (now is None and not (there and noted.drive)):
-            alone.append((noted.place, f"{noted.kind} of {noted.place or 'the host'} is not put back: it is gone"))
+    failed = []
+    for record in records:
+        setting = _locate(record, find)
+        is_present = setting is not None and setting.drive == record.drive
+        now = setting.read() if setting and is_present else None
+        if setting and not is_present and setting.survives_boot:
+            message = f"{record.kind} {record.before} of the drive {record.drive!a} is pending: the drive is missing"
+            failed.append((record, message))
+        elif setting is None or (now is None and not (is_present and record.drive)):
+            message = f"{record.kind} of {record.place or 'the host'} is not restored: it no longer exists"
+            skipped.append((record.place, message))
         elif now is None:
-            left.append((noted, f"{setting.name} could not be put back to {noted.before}: {_MUTE}"))
-        elif now == noted.before or (noted.value == "" and noted.place in dict(alone)):
+            failed.append((record, f"{setting.name} could not be restored to {record.before}: {_UNREADABLE}"))
+        elif now == record.before or (record.value == "" and record.place in dict(skipped)):
             continue
-        elif noted.value not in ("", now):
-            reason = f"it is {now}, neither {noted.value}, as the run set it, nor {noted.before}, as it was before"
-            alone.append((noted.place, f"{setting.name} is left alone: {reason}"))
-        elif trouble := _made(AppliedChange(change=Change(setting=setting, value=noted.before), before=now)).trouble:
-            left.append((noted, f"{setting.name} could not be put back to {noted.before}: {trouble}"))
+        elif record.value not in ("", now):
+            reason = f"it is {now}, neither the run's value ({record.value}) nor the original one ({record.before})"
+            skipped.append((record.place, f"{setting.name} is left as it is: {reason}"))
+        elif error := _apply(AppliedChange(change=Change(setting=setting, value=record.before), before=now)).error:
+            failed.append((record, f"{setting.name} could not be restored to {record.before}: {error}"))
         else:
-            back[f"{setting.name} {noted.before}"] += 1
-    return left
+            restored[f"{setting.name} {record.before}"] += 1
+    return failed
 
 
-def _found(noted: ChangeRecord, find: Find) -> Setting | None:
-    """Return the setting that was changed, where its drive is by now; as it was noted where that is not there."""
-    setting = find(noted.kind, noted.place)
-    others = setting.elsewhere() if setting is not None and setting.drive != noted.drive else ()
-    return next((each for each in others if each.drive == noted.drive), setting)
+def _locate(record: ChangeRecord, find: Find) -> Setting | None:
+    """Return the changed setting at the present place of its drive; at the recorded place if the drive is missing."""
+    setting = find(record.kind, record.place)
+    others = setting.candidates() if setting is not None and setting.drive != record.drive else ()
+    return next((other for other in others if other.drive == record.drive), setting)
 
 
-def _note(folder: Path, begun: Iterable[AppliedChange], root: Path) -> RestoreFile:
+def _restore_file(folder: Path, planned: Iterable[AppliedChange], root: Path) -> RestoreFile:
     changes = (
         ChangeRecord(
-            kind=each.change.setting.kind,
-            place=each.change.setting.place,
-            drive=each.change.setting.drive,
-            before=each.before,
-            value=each.change.value,
+            kind=change.change.setting.kind,
+            place=change.change.setting.place,
+            drive=change.change.setting.drive,
+            before=change.before,
+            value=change.change.value,
         )
-        for each in begun
+        for change in planned
     )
-    return RestoreFile(run=str(folder), boot=boot(root), changes=tuple(changes))
+    return RestoreFile(run=str(folder), boot=boot_id(root), changes=tuple(changes))
 
 
-def _keep(path: Path, note: RestoreFile, held: ExitStack) -> None:
-    """Write a note, and lock it for the time of a run; raises HostFailed where there is one already."""
+def _write_restore_file(path: Path, contents: RestoreFile, stack: ExitStack) -> None:
+    """Write a restore file and lock it until ``stack`` closes; raises HostFailed if one exists already."""
     if os.path.lexists(path):
-        reason = "what another run changed stands there, and is not put back yet"
-        raise HostFailed(step="settings", what=path, reason=reason, hint=_BY_HAND)
+        reason = "it has the changes of another run, which are not restored yet"
+        raise HostFailed(step="settings", what=path, reason=reason, hint=_MANUAL_HINT)
     try:
-        replace_file(path, _reader().dump_json(note, indent=1))
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)  # NFS locks only what may be written
-        held.callback(os.close, descriptor)
+        replace_file(path, _type_adapter().dump_json(contents, indent=1))
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)  # NFS locks only files open for writing
+        stack.callback(os.close, descriptor)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     except (OSError, RunFolderError) as error:
-        trouble = getattr(error, "strerror", None) or error
-        reason = f"what is to be put back cannot be noted ({trouble}); nothing was changed"
-        raise HostFailed(
-            step="settings", what=path, reason=reason, hint="Make room, or choose another place."
-        ) from None
+        detail = getattr(error, "strerror", None) or error
+        reason = f"cannot record the original settings ({detail}); nothing was changed"
+        hint = "Free some disk space, or choose another folder."
+        raise HostFailed(step="settings", what=path, reason=reason, hint=hint) from None
 
 
 @contextmanager
-def _nothing_left(folder: Path, register: Path | None) -> Iterator[None]:
-    """Remove a note where the other could not be written; one that stood there before is another's."""
-    stood = os.path.lexists(folder / NOTE) or bool(register and os.path.lexists(register / note_name(folder)))
+def _removed_on_error(folder: Path, state_dir: Path | None) -> Iterator[None]:
+    """Remove the first restore file if the second could not be written, unless one existed before."""
+    existed = os.path.lexists(folder / RESTORE_FILE) or bool(
+        state_dir and os.path.lexists(state_dir / restore_file_name(folder))
+    )
     try:
         yield
     except HostFailed:
-        if not stood:
-            _forget(folder, register)
+        if not existed:
+            _remove_restore_files(folder, state_dir)
         raise
 
 
-def _read(descriptor: int, find: Find, known: Collection[bytes] | None) -> RestoreFile:
-    """Return a note that may be followed; raises ValueError, with the reason, for every other."""
+def _read_restore_file(descriptor: int, find: Find, trusted: Collection[bytes] | None) -> RestoreFile:
+    """Return a restore file that is safe to follow; raises ValueError, with the reason, for any other."""
     status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_BYTES:
-        raise ValueError("it is no note of this suite")
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
+        raise ValueError("it is not a restore file of this suite")
     if status.st_uid not in (0, os.geteuid()):
         raise ValueError("another user wrote it")
-    content = os.pread(descriptor, _LARGEST_BYTES, 0)
-    if known is not None and content not in known:
-        raise ValueError(_UNKNOWN)
+    data = os.pread(descriptor, _MAX_BYTES, 0)
+    if trusted is not None and data not in trusted:
+        raise ValueError(_NOT_ROOTS)
     try:
-        note = _reader().validate_json(content, strict=True)
+        contents = _type_adapter().validate_json(data, strict=True)
     except ValidationError:
-        raise ValueError("it is no note of this suite") from None
-    for each in note.changes:
-        setting = find(each.kind, each.place)
-        if setting is None or not setting.takes(each.before) or not (each.value == "" or setting.takes(each.value)):
-            raise ValueError(f"it tells of something that this suite does not set ({each.kind[:40]!a})")
-    return note
+        raise ValueError("it is not a restore file of this suite") from None
+    for record in contents.changes:
+        setting = find(record.kind, record.place)
+        values = (record.before, record.value) if record.value else (record.before,)
+        if setting is None or not all(map(setting.accepts, values)):
+            raise ValueError(f"it contains a setting that this suite does not change ({record.kind[:40]!a})")
+    return contents
 
 
-def _others(register: Path | None, folder: Path) -> list[ChangeRecord]:
-    """Return what other runs keep that go on at this moment."""
-    found: list[ChangeRecord] = []
-    for path in sorted(register.glob("*.json")) if register else ():
-        if path.name == note_name(folder):
+def _other_runs_changes(state_dir: Path | None, folder: Path) -> list[ChangeRecord]:
+    """Return the changes of other runs that are active."""
+    records: list[ChangeRecord] = []
+    for path in sorted(state_dir.glob("*.json")) if state_dir else ():
+        if path.name == restore_file_name(folder):
             continue
         with suppress(OSError, ValueError), path.open("rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                found += _reader().validate_json(file.read(_LARGEST_BYTES), strict=True).changes
-    return found
+                records += _type_adapter().validate_json(file.read(_MAX_BYTES), strict=True).changes
+    return records
 
 
-def _forget(folder: Path, register: Path | None, only: bytes | None = None) -> None:
-    """Remove the notes of a run; of its folder's, only one with the same content, if that is given.
+def _remove_restore_files(folder: Path, state_dir: Path | None, only: bytes | None = None) -> None:
+    """Remove a run's restore files; if ``only`` is given, that in the folder only if it has the same contents.
 
-    That of the folder goes first: root would not follow it without the other, if this is killed in between.
+    The folder's is removed first: if this process is killed in between, root would not follow it without the other.
     """
     with suppress(OSError):
-        note = folder / NOTE
-        if only is None or (not note.is_symlink() and note.read_bytes() == only):
-            note.unlink()
-    if register is not None:
-        (register / note_name(folder)).unlink(missing_ok=True)
+        path = folder / RESTORE_FILE
+        if only is None or (not path.is_symlink() and path.read_bytes() == only):
+            path.unlink()
+    if state_dir is not None:
+        (state_dir / restore_file_name(folder)).unlink(missing_ok=True)
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Hold back Ctrl-C, SIGTERM and SIGHUP while something is changed."""
+def _signals_blocked() -> Iterator[None]:
+    """Block Ctrl-C, SIGTERM and SIGHUP while settings are changed."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     try:
         yield

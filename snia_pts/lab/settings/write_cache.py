@@ -1,7 +1,7 @@
-"""The volatile write cache of a drive: asked of the drive itself, set for a run, looked at again after each purge.
+"""The volatile write cache of a drive: its state is read from the drive, set for a run, and checked after each purge.
 
-What the kernel calls a write cache is what it believes; NVMe's it never learns when that is set.  So a state is read
-back from the drive, by NVMe's feature 06h, ATA's IDENTIFY, or SCSI's caching mode page read anew.
+The kernel only reports what it assumes, and does not notice when an NVMe drive's cache is changed.  So the state is
+read back from the drive: from NVMe feature 06h, ATA IDENTIFY, or the SCSI caching mode page after a rescan.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .settings import AppliedChange, Change, Setting
 CLAUSE = "PTS chapter 3, Caching"
 _TOOL_SECONDS = 20.0
 _VOLATILE = 1
-"""The bit of VWC that says that there is a volatile write cache, and that of feature 06h that it is enabled."""
-_KERNEL = "as the kernel reports it"
+"""The bit in VWC that reports a volatile write cache, and the bit in feature 06h that reports it as enabled."""
+_KERNEL = "as reported by the kernel"
 _STATES: dict[str, CacheState] = {
     "write back": "enabled",
     "write back, no read (daft)": "enabled",
@@ -40,7 +40,7 @@ _STATES: dict[str, CacheState] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteCacheStatus:
-    """The state of a write cache, and who told it, in words."""
+    """The state of a write cache, and the source of this information as text."""
 
     state: CacheState
     source: str
@@ -48,15 +48,15 @@ class WriteCacheStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cache(ABC):
-    """A write cache as a Setting; ``evidence`` is the base name of what its programs leave."""
+    """A write cache as a Setting; ``evidence`` is the base name of its programs' evidence files."""
 
     place: str
     root: Path = ROOT
     evidence: Path | None = None
 
     KIND: ClassVar[str]
-    PLACES: ClassVar[str] = r"[a-z][a-z0-9]{0,31}"
-    LASTING: ClassVar[bool] = False
+    PLACE_PATTERN: ClassVar[str] = r"[a-z][a-z0-9]{0,31}"
+    SURVIVES_BOOT: ClassVar[bool] = False
 
     @property
     def kind(self) -> str:
@@ -67,44 +67,45 @@ class _Cache(ABC):
         return f"write cache of {self.place}"
 
     @property
-    def lasting(self) -> bool:
-        return self.LASTING
+    def survives_boot(self) -> bool:
+        return self.SURVIVES_BOOT
 
     @property
     def settable(self) -> bool:
-        """Whether this user may set it, as far as can be known without trying."""
+        """Whether this user may set it, as far as that is known without trying."""
         return True
 
-    def takes(self, value: str) -> bool:
+    def accepts(self, value: str) -> bool:
         """See Setting."""
         return value in ("enabled", "disabled")
 
-    def elsewhere(self) -> Iterator[Setting]:
+    def candidates(self) -> Iterator[Setting]:
         """See Setting."""
         yield from ()
 
     @abstractmethod
-    def look(self, *, anew: bool = True) -> WriteCacheStatus:
-        """Ask for its state; unless ``anew``, what the kernel knows will do."""
+    def status(self, *, refresh: bool = True) -> WriteCacheStatus:
+        """Return its state; without ``refresh``, the kernel's information is sufficient."""
 
     def read(self) -> str | None:
         """See Setting."""
-        state = self.look().state
-        return state if self.takes(state) else None
+        state = self.status().state
+        return state if self.accepts(state) else None
 
-    def _run(self, what: str, *argv: str) -> process.Finished:
-        """Run a program; raises OSError where it is missing or fails, or its evidence cannot be written."""
+    def _run(self, name: str, *argv: str) -> process.Finished:
+        """Run a program; raises OSError if it is missing or fails, or if its evidence cannot be written."""
         with ExitStack() as stack:
             base = self.evidence or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "write-cache"
             try:
-                done = process.run(argv, evidence=base.with_name(f"{base.name}-{what}"), timeout_seconds=_TOOL_SECONDS)
-            except ToolMissing as missing:
-                raise OSError(errno.ENOENT, f"{missing.program} is not installed") from None
-            except RunFolderError as unwritable:
-                raise OSError(errno.EIO, str(unwritable)) from None
-        if done.exit_code or done.timed_out:
-            raise OSError(errno.EIO, f"{argv[0]} failed: {done.error_summary}")
-        return done
+                evidence = base.with_name(f"{base.name}-{name}")
+                finished = process.run(argv, evidence=evidence, timeout_seconds=_TOOL_SECONDS)
+            except ToolMissing as error:
+                raise OSError(errno.ENOENT, f"{error.program} is not installed") from None
+            except RunFolderError as error:
+                raise OSError(errno.EIO, str(error)) from None
+        if finished.exit_code or finished.timed_out:
+            raise OSError(errno.EIO, f"{argv[0]} failed: {finished.error_summary}")
+        return finished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,45 +113,45 @@ class NvmeCache(_Cache):
     """The write cache of an NVMe controller, ``nvme0``."""
 
     KIND = "NVMe write cache"
-    PLACES = r"nvme[0-9]{1,5}"
+    PLACE_PATTERN = r"nvme[0-9]{1,5}"
 
     @property
     def drive(self) -> str:
         folder = self.root / "sys/class/nvme" / self.place
         return f"{attribute(folder / 'model')}; {attribute(folder / 'serial')}"
 
-    def look(self, *, anew: bool = True) -> WriteCacheStatus:
-        """Ask whether there is one, and by feature 06h for its state, which the kernel does not know."""
-        del anew
+    def status(self, *, refresh: bool = True) -> WriteCacheStatus:
+        """Query whether there is one, and feature 06h for its state, which the kernel does not know."""
+        del refresh
         try:
             identity = json.loads(self._run("identify", "nvme", "id-ctrl", self._device, "-o", "json").stdout)
             if not int(identity["vwc"]) & _VOLATILE:
                 return WriteCacheStatus(state="none", source="NVMe identify: no volatile write cache")
         except (ValueError, KeyError, TypeError):
-            return WriteCacheStatus(state="unknown", source="nvme id-ctrl does not tell")
+            return WriteCacheStatus(state="unknown", source="not reported by nvme id-ctrl")
         except OSError as error:
             return WriteCacheStatus(state="unknown", source=str(error.strerror))
         return self._feature()
 
     def read(self) -> str | None:
-        """See Setting; for one that is there."""
+        """See Setting; only for a controller that has a write cache."""
         state = self._feature().state
-        return state if self.takes(state) else None
+        return state if self.accepts(state) else None
 
     def _feature(self) -> WriteCacheStatus:
         try:
             text = self._run("read", "nvme", "get-feature", self._device, "--feature-id=6").stdout
         except OSError as error:
             return WriteCacheStatus(state="unknown", source=str(error.strerror))
-        value = re.search(r"value: ?(?:0x)?([0-9a-fA-F]{1,16})\b", text)  # of 0 some versions leave 0x out
+        value = re.search(r"value: ?(?:0x)?([0-9a-fA-F]{1,16})\b", text)  # some versions omit 0x for 0
         if value is None:
-            return WriteCacheStatus(state="unknown", source="nvme get-feature does not tell")
+            return WriteCacheStatus(state="unknown", source="not reported by nvme get-feature")
         return WriteCacheStatus(
             state="enabled" if int(value[1], 16) & _VOLATILE else "disabled", source="NVMe feature 06h"
         )
 
     def write(self, value: str) -> None:
-        """See Setting; it is not saved, so that the drive forgets it without power."""
+        """See Setting; the drive does not save the value, so a power cycle resets it."""
         number = int(value == "enabled")
         self._run("set", "nvme", "set-feature", self._device, "--feature-id=6", f"--value={number}")
 
@@ -161,13 +162,13 @@ class NvmeCache(_Cache):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScsiCache(_Cache):
-    """The write cache of a SCSI or ATA disk, ``sda``: set through the kernel, which tells the drive."""
+    """The write cache of a SCSI or ATA disk, ``sda``; the kernel passes a change on to the drive."""
 
     KIND = "SCSI write cache"
-    LASTING = True
+    SURVIVES_BOOT = True
 
-    def elsewhere(self) -> Iterator[Setting]:
-        """See Setting: the next boot, or a cable, may give a drive another name."""
+    def candidates(self) -> Iterator[Setting]:
+        """See Setting: a drive may get another name after a reboot or on another cable."""
         for block in sorted((self.root / "sys/block").glob("sd*")):
             yield replace(self, place=block.name)
 
@@ -176,34 +177,32 @@ class ScsiCache(_Cache):
         names = ("vendor", "model", "wwid", "vpd_pg80")
         return "; ".join(text for name in names if (text := attribute(self._device / name)))
 
-    def look(self, *, anew: bool = True) -> WriteCacheStatus:
-        """Ask an ATA drive by IDENTIFY, of which the kernel keeps a copy; a SCSI drive by its mode page, read anew."""
-        if not anew:
+    def status(self, *, refresh: bool = True) -> WriteCacheStatus:
+        """Query an ATA drive's IDENTIFY data, of which the kernel has a copy; or rescan a SCSI drive's mode page."""
+        if not refresh:
             return WriteCacheStatus(state=self._kernel, source=_KERNEL)
         if attribute(self._device / "vendor") == "ATA":
             try:
-                said = self._run("read", "hdparm", "-W", f"/dev/{self.place}").stdout
+                output = self._run("read", "hdparm", "-W", f"/dev/{self.place}").stdout
             except OSError as error:
                 return WriteCacheStatus(state=self._kernel, source=f"{_KERNEL}; {error.strerror}")
-            found = re.search(r"write-caching = +([01]) ", said)
-            if found is None:
-                return WriteCacheStatus(state=self._kernel, source=f"{_KERNEL}; the drive does not tell")
-            return WriteCacheStatus(state="enabled" if found[1] == "1" else "disabled", source="ATA IDENTIFY")
+            match = re.search(r"write-caching = +([01]) ", output)
+            if match is None:
+                return WriteCacheStatus(state=self._kernel, source=f"{_KERNEL}; not reported by the drive")
+            return WriteCacheStatus(state="enabled" if match[1] == "1" else "disabled", source="ATA IDENTIFY")
         try:
             (self._device / "rescan").write_text("1")
         except OSError as error:
-            return WriteCacheStatus(
-                state=self._kernel, source=f"{_KERNEL}; it could not be read anew ({error.strerror})"
-            )
+            return WriteCacheStatus(state=self._kernel, source=f"{_KERNEL}; rescan failed ({error.strerror})")
         return WriteCacheStatus(state=self._kernel, source="SCSI caching mode page")
 
     def write(self, value: str) -> None:
-        """See Setting; whether reads are cached stays."""
+        """See Setting; read caching stays as it is."""
         if self._file is None:
-            raise OSError(errno.ENOENT, "the kernel does not offer it")
-        unread = attribute(self._file) in ("none", "write back, no read (daft)")
-        words = {"enabled": ("write back", "write back, no read (daft)"), "disabled": ("write through", "none")}
-        self._file.write_text(words[value][unread])
+            raise OSError(errno.ENOENT, "the kernel does not support it")
+        is_read_cache_off = attribute(self._file) in ("none", "write back, no read (daft)")
+        texts = {"enabled": ("write back", "write back, no read (daft)"), "disabled": ("write through", "none")}
+        self._file.write_text(texts[value][is_read_cache_off])
 
     @property
     def settable(self) -> bool:
@@ -225,7 +224,7 @@ class ScsiCache(_Cache):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VirtioCache(_Cache):
-    """The write cache of a virtual disk, ``vda``, as its host shows it."""
+    """The write cache of a virtual disk, ``vda``, as presented by its host."""
 
     KIND = "virtio write cache"
 
@@ -234,9 +233,9 @@ class VirtioCache(_Cache):
         block = self.root / "sys/block" / self.place
         return f"{attribute(block / 'serial')}; {attribute(block / 'size')}"
 
-    def look(self, *, anew: bool = True) -> WriteCacheStatus:
-        """Ask the virtual disk."""
-        del anew
+    def status(self, *, refresh: bool = True) -> WriteCacheStatus:
+        """Query the virtual disk."""
+        del refresh
         return WriteCacheStatus(state=_STATES.get(attribute(self._file), "unknown"), source="virtio cache_type")
 
     def write(self, value: str) -> None:
@@ -256,12 +255,12 @@ class VirtioCache(_Cache):
 CACHES: tuple[type[NvmeCache | ScsiCache | VirtioCache], ...] = (NvmeCache, ScsiCache, VirtioCache)
 
 
-def cache_of(block: Path, root: Path = ROOT) -> NvmeCache | ScsiCache | VirtioCache | None:
-    """Return the write cache of the drive whose sysfs folder is ``block``; None where there is no way to set one."""
+def find_write_cache(block: Path, root: Path = ROOT) -> NvmeCache | ScsiCache | VirtioCache | None:
+    """Return the write cache of the drive with the sysfs folder ``block``; None if the suite cannot set it."""
     if re.fullmatch(r"nvme[0-9]+n[0-9]+", block.name):
-        above = (block / "device").resolve()
-        names = [above.name, *sorted(each.name for each in above.glob("nvme[0-9]*"))]
-        controller = next((name for name in names if re.fullmatch(NvmeCache.PLACES, name)), None)
+        parent = (block / "device").resolve()
+        names = [parent.name, *sorted(path.name for path in parent.glob("nvme[0-9]*"))]
+        controller = next((name for name in names if re.fullmatch(NvmeCache.PLACE_PATTERN, name)), None)
         return NvmeCache(place=controller, root=root) if controller else None
     if any((block / "device").glob("scsi_disk/*/cache_type")):
         return ScsiCache(place=block.name, root=root)
@@ -269,78 +268,81 @@ def cache_of(block: Path, root: Path = ROOT) -> NvmeCache | ScsiCache | VirtioCa
 
 
 class WriteCache:
-    """The write cache of a target, as a run is to have it."""
+    """The write cache of a target, and the state requested for a run."""
 
-    def __init__(self, dut: Dut, block: Path | None, wanted: str, *, keep: bool = False, root: Path = ROOT) -> None:
-        """``block`` is the target's folder in sysfs, if any; with ``keep`` the cache stays as it is."""
-        self._dut, self._wanted, self._keep = dut, wanted, keep
-        self._cache = cache_of(block, root) if block else None
+    def __init__(self, dut: Dut, block: Path | None, requested: str, *, keep: bool = False, root: Path = ROOT) -> None:
+        """``block`` is the target's folder in sysfs, if any; with ``keep`` the cache is not changed."""
+        self._dut, self._requested, self._keep = dut, requested, keep
+        self._cache = find_write_cache(block, root) if block else None
         self._state: CacheState = "unknown"
 
     def changes(self, evidence: Path) -> tuple[Change, ...]:
-        """Return what is to be set for the run; programs leave their evidence beside the base name ``evidence``."""
-        if self._cache is None or self._keep or not self._cache.takes(self._wanted):
+        """Return the changes for the run; ``evidence`` is the base name of the programs' evidence files."""
+        if self._cache is None or self._keep or not self._cache.accepts(self._requested):
             return ()
         cache = replace(self._cache, evidence=evidence)
-        return (Change(setting=cache, value=self._wanted),) if cache.takes(cache.look().state) else ()
+        return (Change(setting=cache, value=self._requested),) if cache.accepts(cache.status().state) else ()
 
-    def told(self, evidence: Path | None = None, held: tuple[AppliedChange, ...] = ()) -> WriteCacheStatus:
-        """Ask for its state, once it is set; ``held`` is what came of the changes of the run."""
+    def status(self, evidence: Path | None = None, outcomes: tuple[AppliedChange, ...] = ()) -> WriteCacheStatus:
+        """Return its state after the run's changes were applied; ``outcomes`` are the outcomes of these."""
         if self._cache is None:
-            found = WriteCacheStatus(state=self._dut.write_cache, source=self._untold())
+            status = WriteCacheStatus(state=self._dut.write_cache, source=self._not_settable())
         else:
-            found = replace(self._cache, evidence=evidence).look()
-        self._state = found.state
-        for each in held:
-            if self._cache is not None and each.change.setting.kind == self._cache.kind:
-                how = f"could not be set: {each.trouble}" if each.trouble else f"set for the run, was {each.before}"
-                return replace(found, source=f"{found.source}; {how}")
-        return replace(found, source=f"{found.source}; left as it was") if self._keep and self._cache else found
+            status = replace(self._cache, evidence=evidence).status()
+        self._state = status.state
+        for outcome in outcomes:
+            if self._cache is not None and outcome.change.setting.kind == self._cache.kind:
+                detail = (
+                    f"could not be set: {outcome.error}" if outcome.error else f"set for the run, was {outcome.before}"
+                )
+                return replace(status, source=f"{status.source}; {detail}")
+        return replace(status, source=f"{status.source}; left as it was") if self._keep and self._cache else status
 
-    def foreseen(self) -> WriteCacheStatus:
-        """Tell the state that a run will have, as far as that can be known; asks the drive, and changes nothing."""
+    def expected_status(self) -> WriteCacheStatus:
+        """Return the state that a run is expected to have; queries the drive without changing it."""
         if self._cache is None:
-            return self.told()
-        found = self._cache.look(anew=False)
-        if self._keep or not self._cache.takes(found.state):
-            return found
+            return self.status()
+        status = self._cache.status(refresh=False)
+        if self._keep or not self._cache.accepts(status.state):
+            return status
         if not self._cache.settable:
-            return replace(found, source=f"{found.source}; this user may not set it")
+            return replace(status, source=f"{status.source}; this user may not set it")
         return WriteCacheStatus(
-            state="enabled" if self._wanted == "enabled" else "disabled", source="to be set for the run"
+            state="enabled" if self._requested == "enabled" else "disabled", source="to be set for the run"
         )
 
     def after_purge(self, evidence: Path) -> tuple[tuple[str, ...], tuple[Deviation, ...]]:
-        """Look whether a purge left the cache as it was, and set it again if not; return what there is to tell.
+        """Check whether a purge changed the cache's state, and set it again if so; return remarks and deviations.
 
-        That is a remark where it was set again, and a Deviation where it could not be.
+        It is a remark if the state could be set again, and a Deviation if not.
         """
         if self._cache is None:
             return (), ()
-        cache, was = replace(self._cache, evidence=evidence), self._state
-        now = cache.look()
-        if now.state == was:
+        cache, before = replace(self._cache, evidence=evidence), self._state
+        now = cache.status()
+        if now.state == before:
             return (), ()
-        trouble = "this run leaves it as it is"
-        if not self._keep and cache.takes(was):
-            trouble = _set_again(cache.write, was)
-            again = cache.look()
-            if again.state == was:
-                how = f"read back by {again.source}"
-                return (f"the purge left the write cache {now.state}; it was set to {was} again, {how}",), ()
-            now = again
-        actual = f"{now.state} ({now.source}), and was {was} before it; {trouble or 'setting it again did not help'}"
-        return (), (Deviation(what="write cache after the purge", standard=was, actual=actual, clause=CLAUSE),)
+        reason = "this run does not change it"
+        if not self._keep and cache.accepts(before):
+            reason = _try_write(cache.write, before) or "setting it again had no effect"
+            read_back = cache.status()
+            if read_back.state == before:
+                source = f"read back by {read_back.source}"
+                return (f"the purge left the write cache {now.state}; it was set to {before} again, {source}",), ()
+            now = read_back
+        actual = f"{now.state} ({now.source}), was {before} before the purge; {reason}"
+        return (), (Deviation(what="write cache after the purge", standard=before, actual=actual, clause=CLAUSE),)
 
-    def _untold(self) -> str:
+    def _not_settable(self) -> str:
         if self._dut.kind == "drive":
-            return f"{_KERNEL}; the suite knows no way to set it"
+            return f"{_KERNEL}; the suite does not support setting it"
         if self._dut.kind == "file":
-            return "a file does not tell"
-        return f"{_KERNEL}; a {self._dut.kind} has none that could be set"
+            return "not reported for a file"
+        return f"{_KERNEL}; a {self._dut.kind} has no write cache that can be set"
 
 
-def _set_again(write: Callable[[str], None], value: str) -> str:
+def _try_write(write: Callable[[str], None], value: str) -> str:
+    """Set a value; return an error message, empty on success."""
     try:
         write(value)
     except OSError as error:

@@ -1,6 +1,6 @@
-"""What of the host may change the numbers: looked at and judged; set for a run with --tune, and put back.
+"""Host settings that may affect results: inspect and judge them; with --tune, set them for a run and restore them.
 
-``processors``, ``queue`` and ``way`` look, and tell what --tune would set.
+``processors``, ``queue`` and ``io_path`` inspect the settings, and state what --tune would set.
 """
 
 from __future__ import annotations
@@ -16,73 +16,79 @@ from pathlib import Path
 from ....model.test_platform import HostSetting
 from ...device.identity import ROOT
 from ...settings.settings import AppliedChange, Change
-from ..settable import find
+from ..settings_list import find
 from . import processors, queue
 from .finding import Finding
-from .io_path import depth, numa_local_cpus, way
-from .processors import WAKE_US
+from .io_path import command_queue_depth, inspect_io_path, numa_local_cpus
+from .processors import MAX_WAKE_US
 
-_MOMENT_SECONDS = 0.2
+_SAMPLE_SECONDS = 0.2
 
 
-def look(block: Path | None, *, root: Path = ROOT, moment_seconds: float = _MOMENT_SECONDS) -> tuple[Finding, ...]:
-    """Look at the host, and at the way to the drive whose sysfs folder is ``block``, if there is one; reads only."""
+def inspect(block: Path | None, *, root: Path = ROOT, sample_seconds: float = _SAMPLE_SECONDS) -> tuple[Finding, ...]:
+    """Inspect the host, and the I/O path to the drive with the sysfs folder ``block``, if any; changes nothing."""
     times, ios = processors.times(root), queue.ios(block) if block else None
-    time.sleep(moment_seconds)
+    time.sleep(sample_seconds)
     load = processors.load(times, processors.times(root))
-    other = [queue.other_io(ios, queue.ios(block))] if block else []
-    found = [*processors.processors(root)]
+    other_io = [queue.other_io(ios, queue.ios(block))] if block else []
+    findings = [*processors.processors(root)]
     if block is not None:
-        found += [*queue.queue(block), *depth(block), *way(block, root, frozenset(os.sched_getaffinity(0)))]
-    return (*found, processors.swap(root), *other, load)
+        cpus = frozenset(os.sched_getaffinity(0))
+        findings += [*queue.queue(block), *command_queue_depth(block), *inspect_io_path(block, root, cpus)]
+    return (*findings, processors.swap(root), *other_io, load)
 
 
-def changes(found: Iterable[Finding], root: Path = ROOT) -> tuple[Change, ...]:
-    """Return what --tune sets, or keeps as it is."""
-    settings = ((find(each.kind, each.place, root), each.value) for one in found for each in one.wanted)
+def changes(findings: Iterable[Finding], root: Path = ROOT) -> tuple[Change, ...]:
+    """Return the changes that --tune makes, including those that it only records."""
+    desired_settings = (desired for finding in findings for desired in finding.desired)
+    settings = ((find(desired.kind, desired.place, root), desired.value) for desired in desired_settings)
     return tuple(Change(setting=setting, value=value) for setting, value in settings if setting is not None)
 
 
 @contextmanager
-def placed(block: Path | None, root: Path = ROOT) -> Iterator[Mapping[str, str]]:
-    """Keep processors from deep sleep, and this process, with all that it starts, beside the drive.
+def low_latency(block: Path | None, root: Path = ROOT) -> Iterator[Mapping[str, str]]:
+    """Keep CPUs from deep sleep, and this process and its children on CPUs local to the drive, while the block runs.
 
-    Both end with the block, and with the process.  Gives why one could not be done, by the name of what is seen.
+    Both also end with the process.  Yields errors by the name of the finding.
     """
-    troubles: dict[str, str] = {}
+    errors: dict[str, str] = {}
     with ExitStack() as stack:
         try:
             latency = stack.enter_context((root / "dev/cpu_dma_latency").open("r+b", buffering=0))
-            latency.write(struct.pack("=i", WAKE_US))
+            latency.write(struct.pack("=i", MAX_WAKE_US))
         except OSError as error:
-            troubles["idle states"] = f"/dev/cpu_dma_latency: {error.strerror}"
-        if near := numa_local_cpus(block, root):
+            errors["idle states"] = f"/dev/cpu_dma_latency: {error.strerror}"
+        if local_cpus := numa_local_cpus(block, root):
             before = os.sched_getaffinity(0)
             try:
-                os.sched_setaffinity(0, near & before)
+                os.sched_setaffinity(0, local_cpus & before)
                 stack.callback(os.sched_setaffinity, 0, before)
             except OSError as error:
-                troubles["memory nodes"] = error.strerror or str(error)
-        yield troubles
+                errors["memory nodes"] = error.strerror or str(error)
+        yield errors
 
 
-def told(
-    now: Iterable[Finding], earlier: Iterable[Finding], held: Sequence[AppliedChange], troubles: Mapping[str, str]
+def to_host_settings(
+    now: Iterable[Finding], earlier: Iterable[Finding], outcomes: Sequence[AppliedChange], errors: Mapping[str, str]
 ) -> tuple[HostSetting, ...]:
-    """Return settings as a report tells them: as they are ``now``, and of those that were set what they were before.
+    """Return the settings for the report: as they are ``now``, with the earlier value of each that was changed.
 
-    ``held`` is what came of each change, ``troubles`` why others could not be made, by name.
+    ``outcomes`` are the outcomes of the changes; ``errors`` has those of ``low_latency``, by name.
     """
-    was = {each.name: each.setting.value for each in earlier}
-    why = {**troubles, **{each.change.setting.kind: each.trouble for each in held if each.trouble}}
-    touched = {"idle states", "memory nodes", *(each.change.setting.kind for each in held)}
+    before = {finding.name: finding.setting.value for finding in earlier}
+    errors = {**errors, **{outcome.change.setting.kind: outcome.error for outcome in outcomes if outcome.error}}
+    changed = {"idle states", "memory nodes", *(outcome.change.setting.kind for outcome in outcomes)}
     return tuple(
-        _told(each.setting, was.get(each.name, "") if each.name in touched else "", why.get(each.name, ""))
-        for each in now
+        _to_host_setting(
+            finding.setting,
+            before.get(finding.name, "") if finding.name in changed else "",
+            errors.get(finding.name, ""),
+        )
+        for finding in now
     )
 
 
-def _told(setting: HostSetting, was: str, trouble: str) -> HostSetting:
-    if trouble and setting.judgement != "good":
-        return replace(setting, reason=f"{setting.reason}; it could not be set: {trouble}")
-    return setting if was == setting.value else replace(setting, before=was)
+def _to_host_setting(setting: HostSetting, before: str, error: str) -> HostSetting:
+    if error and setting.judgement != "good":
+        return replace(setting, reason=f"{setting.reason}; it could not be set: {error}")
+    return setting if before == setting.value else replace(setting, before=before)

@@ -1,4 +1,4 @@
-"""What is seen of a setting of the host, and how it would be set for a run."""
+"""The finding about a host setting, and the value that --tune would give it for a run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from dataclasses import dataclass
 
 from ....model.test_platform import HostSetting, Judgement
 
+#: The reason of an unknown finding.
+NOT_REPORTED = "not reported by the kernel"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredSetting:
-    """What --tune sets: kind and place of a setting of ``settable``, and the value; none where it is only put back."""
+    """A setting that --tune sets (see ``settings_list``); without a value it is only restored."""
 
     kind: str
     place: str
@@ -20,10 +23,10 @@ class DesiredSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A setting as it is, and what --tune would do about it."""
+    """A setting's present state, and what --tune would change."""
 
     setting: HostSetting
-    wanted: tuple[DesiredSetting, ...] = ()
+    desired: tuple[DesiredSetting, ...] = ()
 
     @property
     def name(self) -> str:
@@ -37,29 +40,29 @@ def finding(
     reason: str,
     *,
     recommended: str = "",
-    wanted: Iterable[DesiredSetting] = (),
+    desired: Iterable[DesiredSetting] = (),
 ) -> Finding:
-    """Return what is seen of a setting."""
+    """Return the finding about a setting."""
     setting = HostSetting(name=name, value=value, judgement=judgement, reason=reason, recommended=recommended)
-    return Finding(setting=setting, wanted=tuple(wanted))
+    return Finding(setting=setting, desired=tuple(desired))
 
 
 def unknown_finding(name: str, reason: str) -> Finding:
-    """Return a setting that the host does not tell."""
+    """Return the finding about a setting that the host does not report."""
     return finding(name, "unknown", "unknown", reason)
 
 
 def counted(values: Iterable[str]) -> str:
-    """Return values that many places have, each with how many: ``performance (62), powersave (2)``."""
+    """Return the distinct values of many places with their counts: ``performance (62), powersave (2)``."""
     counts = Counter(values).most_common()
     return counts[0][0] if len(counts) == 1 else ", ".join(f"{value} ({count})" for value, count in counts)
 
 
 def numbers(text: str) -> set[int]:
-    """Return the numbers of a list of the kernel's, as in ``0-3,8``; what is none of these is left out."""
-    found: set[int] = set()
+    """Return the numbers in a kernel list such as ``0-3,8``; invalid parts are ignored."""
+    result: set[int] = set()
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
         if first.isdecimal() and first.isascii() and len(first) < 6 and (last or first).isdecimal() and len(last) < 6:
-            found |= set(range(int(first), int(last or first) + 1))
-    return found
+            result |= set(range(int(first), int(last or first) + 1))
+    return result
