@@ -69,9 +69,9 @@ def test_the_same_seed_gives_the_same_numbers(tmp_path: Path) -> None:
 
 
 def listed(said: str, point: str) -> set[str]:
-    """Return the points that the terminal says cannot be told apart: the chosen one, and the others with it."""
-    told = " ".join(said.split()).partition(f"{point}, not told apart ")[2]
-    chosen, _, others = told.partition(" from ")
+    """Return the points that the terminal lists as alternatives, with the selected one."""
+    told = " ".join(said.split()).partition(f"{point}, alternatives ")[2]
+    chosen, _, others = told.partition(": ")
     labels = {chosen}
     for threads, depths in re.findall(r"T(\d+)Q([\d/-]+)", others.partition(";")[0] if others[0].isdigit() else ""):
         first, dash, last = depths.partition("-")

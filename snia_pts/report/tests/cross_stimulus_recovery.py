@@ -24,18 +24,18 @@ from ..sections.provenance import provenance
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
 
-#: So much of either group is shown around a transition.
+#: A transition page shows at most this much of the group before and of the group after.
 _AROUND_SECONDS = 7200.0
-#: So many groups have room in the header.
-_IN_HEADER = 3
+#: The header has room for this many groups.
+_HEADER_GROUPS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """An access group, and when it began and ended in seconds from the first one's begin."""
+    """An access group with its start and end, in seconds from the start of the first group."""
 
     line: TimeLine
-    begin: float
+    start: float
     end: float
 
     @property
@@ -46,11 +46,11 @@ class _Group:
 def pages(result: TestResult) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     groups = _groups(result)
-    found = recovery.recovery(result.lines("stimulus")) if not _missing(result, groups) else None
-    figures = (group_table(result, groups), recovery_table(result, groups, found)) if groups else ()
+    measured_recovery = recovery.recovery(result.lines("stimulus")) if not _missing(result, groups) else None
+    figures = (group_table(result, groups), recovery_table(result, groups, measured_recovery)) if groups else ()
     return (
-        summary(result, omitted=_left_out(result, groups), figures=figures),
-        *_measured(result, groups, found),
+        summary(result, omitted=_omitted(result, groups), figures=figures),
+        *_measurement_pages(result, groups, measured_recovery),
         provenance(result),
     )
 
@@ -66,15 +66,15 @@ def parameters(result: TestResult) -> Rows:
     groups = spec.groups.sequence
     shown = [
         row
-        for group in groups[:_IN_HEADER]
+        for group in groups[:_HEADER_GROUPS]
         for row in (
             (group.name, f"{group.access} {block_size(group.block_size_bytes)} {mix(group.read_percent)}"),
             ("TOIO, Duration", f"{demand(group.thread_count, group.queue_depth)}, {duration(group.seconds)}"),
         )
     ]
-    more = f"{len(groups) - _IN_HEADER} more groups" if len(groups) > _IN_HEADER else NOT_APPLICABLE
+    more = f"{len(groups) - _HEADER_GROUPS} more" if len(groups) > _HEADER_GROUPS else NOT_APPLICABLE
     head = (("Data Pattern", pattern(spec)), ("AR & Amount", range_and_amount(result)))
-    rows = (*head, *shown, ("Steady State", NOT_APPLICABLE), ("Besides", more))
+    rows = (*head, *shown, ("Steady State", NOT_APPLICABLE), ("Further groups", more))
     return (*rows, *[("", "")] * (10 - len(rows)))
 
 
@@ -86,10 +86,10 @@ def _groups(result: TestResult) -> list[_Group]:
     groups: list[_Group] = []
     lines = [line for line in result.lines("stimulus") if len(line)]
     for line in lines:
-        begin = groups[-1].end if groups else 0.0
+        start = groups[-1].end if groups else 0.0
         if line.start_ns is not None and lines[0].start_ns is not None:
-            begin = (line.start_ns - lines[0].start_ns) / 1e9
-        groups.append(_Group(line=line, begin=begin, end=begin + line.ended_seconds[-1]))
+            start = (line.start_ns - lines[0].start_ns) / 1e9
+        groups.append(_Group(line=line, start=start, end=start + line.ended_seconds[-1]))
     return groups
 
 
@@ -97,60 +97,66 @@ def _missing(result: TestResult, groups: list[_Group]) -> list[str]:
     return [group.name for group in _spec(result).groups.sequence][len(groups) :]
 
 
-def _left_out(result: TestResult, groups: list[_Group]) -> str:
+def _omitted(result: TestResult, groups: list[_Group]) -> str:
     missing = _missing(result, groups)
-    return f"Left out for want of data: {', '.join(missing)}." if missing else ""
+    return f"{', '.join(missing)} omitted: no data." if missing else ""
 
 
-def _measured(result: TestResult, groups: list[_Group], found: Recovery | None) -> Iterator[Page]:
+def _measurement_pages(result: TestResult, groups: list[_Group], measured_recovery: Recovery | None) -> Iterator[Page]:
     if not groups:
         return
     yield _throughput(groups)
     for number, (before, after) in enumerate(itertools.pairwise(groups), start=2):
-        yield _transition(number, before, after, found if found and found.group == after.line.part else None)
+        yield _transition(
+            number,
+            before,
+            after,
+            measured_recovery if measured_recovery and measured_recovery.group == after.line.part else None,
+        )
     yield _response_times(groups)
-    yield _by_group(result, groups, found)
+    yield _group_summary(result, groups, measured_recovery)
 
 
 def _marks(groups: list[_Group]) -> list[Mark]:
-    return [Mark(x=group.begin, name=group.name, short=group.line.part) for group in groups]
+    return [Mark(x=group.start, name=group.name, short=group.line.part) for group in groups]
 
 
 def _throughput(groups: list[_Group]) -> Page:
     parts = ", ".join(group.line.part for group in groups)
     return timeplots.page(
-        [timelines.series(group.line, THROUGHPUT, shift=group.begin) for group in groups],
+        [timelines.series(group.line, THROUGHPUT, shift=group.start) for group in groups],
         title="XSR - MB/s vs Time, All Access Groups",
         name="throughput-time",
         caption=f"{THROUGHPUT.heading} of {parts} over time.",
-        alt=f"Line plot: throughput in MB/s against time over {parts}, with a line where each group begins.",
+        alt=f"Line plot: throughput in MB/s against time over {parts}, with a line at the start of each group.",
         ylabel=THROUGHPUT.heading,
         marks=_marks(groups),
     )
 
 
-def _transition(number: int, before: _Group, after: _Group, found: Recovery | None) -> Page:
-    """Return the page of the last of one group and the first of the next, the ``number``-th; with the recovery where
-    it is one.
+def _transition(number: int, before: _Group, after: _Group, measured_recovery: Recovery | None) -> Page:
+    """Return the page of transition ``number``: the end of one group and the start of the next.
+
+    If the transition has a ``measured_recovery``, its baseline, threshold and time are drawn too.
     """
-    span = (max(before.begin, after.begin - _AROUND_SECONDS), min(after.end, after.begin + _AROUND_SECONDS))
+    span = (max(before.start, after.start - _AROUND_SECONDS), min(after.end, after.start + _AROUND_SECONDS))
     marks = [Mark(x=span[0], name=before.name, short=before.line.part), *_marks([after])]
     levels = []
-    if found is not None:
+    if measured_recovery is not None:
         share = 100 - definitions().recovery.tolerance_percent
         levels = [
-            Level(value=found.baseline, label=f"{found.reference} at its end"),
-            Level(value=found.threshold, label=f"{share:g} % of it", dash=(0, (1.5, 1.5))),
+            Level(value=measured_recovery.baseline, label=f"{measured_recovery.reference} at its end"),
+            Level(value=measured_recovery.threshold, label=f"{share:g} % of it", dash=(0, (1.5, 1.5))),
         ]
-        at = after.begin + (found.time.seconds or 0.0)
-        if found.time.seconds is not None and after.begin < at < span[1]:
-            marks.append(Mark(x=at, name="recovered"))
+        recovered = after.start + (measured_recovery.time.seconds or 0.0)
+        if measured_recovery.time.seconds is not None and after.start < recovered < span[1]:
+            marks.append(Mark(x=recovered, name="recovered"))
     name = f"{before.line.part} to {after.line.part}"
     return timeplots.page(
-        [timelines.series(group.line, THROUGHPUT, shift=group.begin, span=span) for group in (before, after)],
+        [timelines.series(group.line, THROUGHPUT, shift=group.start, span=span) for group in (before, after)],
         title=f"XSR - MB/s vs Time, {name}",
         name=f"transition-{number}",
-        caption=f"{THROUGHPUT.heading}, {duration(after.begin - span[0])} before and {duration(span[1] - after.begin)} "
+        caption=f"{THROUGHPUT.heading}, {duration(after.start - span[0])} before and {duration(span[1] - after.start)} "
         f"after the transition from {name}.",
         alt=f"Line plot: throughput in MB/s against time around the transition from {name}.",
         ylabel=THROUGHPUT.heading,
@@ -162,7 +168,7 @@ def _transition(number: int, before: _Group, after: _Group, found: Recovery | No
 
 def _response_times(groups: list[_Group]) -> Page:
     return timeplots.page(
-        [timelines.series(group.line, quantity, shift=group.begin) for quantity in (ART, MRT) for group in groups],
+        [timelines.series(group.line, quantity, shift=group.start) for quantity in (ART, MRT) for group in groups],
         title="XSR - ART and MRT vs Time",
         name="response-time",
         caption="Average (ART) and maximum (MRT) response time over time.",
@@ -173,21 +179,22 @@ def _response_times(groups: list[_Group]) -> Page:
     )
 
 
-def _by_group(result: TestResult, groups: list[_Group], found: Recovery | None) -> Page:
+def _group_summary(result: TestResult, groups: list[_Group], measured_recovery: Recovery | None) -> Page:
     rule, last = definitions().recovery, definitions().end
     share = 100 - rule.tolerance_percent
-    end = f"{duration(last.seconds)}, or the last {last.percent:g} % of a group of less than "
+    end = f"{duration(last.seconds)}, or the last {last.percent:g} % of a group shorter than "
     end += duration(100 * last.seconds / last.percent)
-    dwell = f"{duration(rule.dwell_seconds)} (in a short group the last {rule.dwell_percent:g} %)"
+    dwell = f"{duration(rule.dwell_seconds)} (in a short group, the last {rule.dwell_percent:g} %)"
     text = (
-        f"Definitions. The end of an access group is its last {end}; MB/s there, and over the whole group, are all "
-        f"bytes by all time. Baseline: MB/s at the end of the first group. Recovery time: from the start of the last "
-        f"group, which has the first group's stimulus, to the begin of the first sample from which on MB/s stay at or "
-        f"above {share:g} % of the baseline until the group's end, for {dwell} at least. The steady state rule takes "
-        f"values {rule.tolerance_percent:g} % to either side of their average for the same (definition 2.1.24). Depth: "
-        f"the last group's lowest sample in percent of the baseline. The standard itself defines neither."
+        f"Definitions. The end of an access group is its last {end}. MB/s at the end and MB/s over the whole group are "
+        f"total bytes divided by total time. Baseline: MB/s at the end of the first group. Recovery time: from the "
+        f"start of the last group, which repeats the first group's stimulus, to the start of the first sample from "
+        f"which MB/s stay at or above {share:g} % of the baseline until the end of the group, for at least {dwell}. "
+        f"The tolerance is that of the steady state rule, which accepts values within {rule.tolerance_percent:g} % of "
+        f"their average (definition 2.1.24). Depth: the last group's lowest sample in percent of the baseline. The "
+        f"standard defines neither recovery time nor depth."
     )
-    tables = (group_table(result, groups), recovery_table(result, groups, found))
+    tables = (group_table(result, groups), recovery_table(result, groups, measured_recovery))
     return Page(title="XSR - Summary by Access Group", blocks=(*tables, Prose(text=text)))
 
 
@@ -207,36 +214,40 @@ def group_table(result: TestResult, groups: list[_Group]) -> Table:
         *(Column(heading=heading, align="right", width=11) for heading, _ in figures),
     )
     names = [
-        f"{group.name}, {group.line.stimulus.demand.label}{'' if group.line.complete else ' (not complete)'}"
+        f"{group.name}, {group.line.stimulus.demand.label}{'' if group.line.complete else ' (incomplete)'}"
         for group in groups
     ]
     rows = tuple(zip(names, *(aligned(values) for _, values in figures), strict=True))
     return Table(kind="numbers", columns=columns, rows=rows, title="Access groups")
 
 
-def recovery_table(result: TestResult, groups: list[_Group], found: Recovery | None) -> Table:
-    """Return how the last group recovers; why that is not known, where it was not measured or repeats no other."""
-    if found is None:
+def recovery_table(result: TestResult, groups: list[_Group], measured_recovery: Recovery | None) -> Table:
+    """Return the table of the last group's recovery.
+
+    If it was not measured, or no earlier group has the same stimulus, the table gives the reason instead.
+    """
+    if measured_recovery is None:
         missing = _missing(result, groups)
-        why = f"no group before {groups[-1].line.part} has its stimulus, or any throughput"
-        return facts([("Recovery", f"{missing[-1]} was not measured" if missing else why)], title="Recovery")
-    stay, (speed, threshold) = found.time, aligned([found.baseline, found.threshold], digits=4)
-    measured = f"in {duration(stay.measured_seconds)} of {found.group}"
-    reached = "never" if stay.reached_seconds is None else f"after {duration(stay.reached_seconds)}"
-    back = f"NOT RECOVERED {measured}{_too_late(stay)}" if stay.seconds is None else duration(stay.seconds)
+        reason = f"no earlier group has the stimulus of {groups[-1].line.part}, or it has no throughput"
+        return facts([("Recovery", f"{missing[-1]} was not measured" if missing else reason)], title="Recovery")
+    time, group = measured_recovery.time, measured_recovery.group
+    baseline, threshold = aligned([measured_recovery.baseline, measured_recovery.threshold], digits=4)
+    measured = f"within {duration(time.measured_seconds)} of {group}"
+    reached = "never" if time.reached_seconds is None else f"after {duration(time.reached_seconds)}"
+    recovery_time = f"NOT RECOVERED {measured}{_short_dwell(time)}" if time.seconds is None else duration(time.seconds)
     rows = (
-        ("Recovery time", back),
-        ("First sample recovered", f"{reached} {measured if stay.reached_seconds is None else ''}"),
-        ("Depth", f"{thousands(found.lowest_percent, 1)} % of the baseline (lowest sample of {found.group})"),
-        ("Baseline", f"{speed} MB/s ({found.reference}, at its end)"),
+        ("Recovery time", recovery_time),
+        ("First recovered sample", f"{reached} {measured if time.reached_seconds is None else ''}"),
+        ("Depth", f"{thousands(measured_recovery.lowest_percent, 1)} % of the baseline (lowest sample of {group})"),
+        ("Baseline", f"{baseline} MB/s ({measured_recovery.reference}, at its end)"),
         (
-            "Recovered is",
-            f"{threshold} MB/s or more, to the end of {found.group}, for {duration(stay.dwell_seconds)} at least",
+            "Recovery threshold",
+            f"at least {threshold} MB/s until the end of {group}, for at least {duration(time.dwell_seconds)}",
         ),
     )
-    return facts(rows, title=f"Recovery of {found.group}")
+    return facts(rows, title=f"Recovery of {group}")
 
 
-def _too_late(stay: RecoveryTime) -> str:
-    """Tell that values came back too late for the dwell; empty where they did not come back at all."""
-    return f", there for the last {duration(stay.in_band_seconds)} alone" if stay.in_band_seconds else ""
+def _short_dwell(time: RecoveryTime) -> str:
+    """Return a note if values recovered too late for the dwell time; empty if they never recovered."""
+    return f", above the threshold only for the last {duration(time.in_band_seconds)}" if time.in_band_seconds else ""

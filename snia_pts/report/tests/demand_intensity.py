@@ -37,27 +37,27 @@ from .demand_plots import (
     grid,
     host_cpu,
     host_limited,
-    over,
     pattern_name,
     place,
     plots,
     sides,
+    source,
     window_means,
 )
 
-_ALL = (
-    "IOPS and CPU utilisation are means of rounds {}, average response times those of all their I/Os, weighted by I/O "
-    "count, maximum ones the greatest of these rounds"
+_ALL_POINTS_SOURCE = (
+    "IOPS and CPU utilisation are means of rounds {}; average response times are weighted by I/O count over all their "
+    "I/Os; maximum response times are the maxima of these rounds"
 )
 _HOST_CPU = "Host CPU utilisation (%)"
 _PLOTS = tuple(f"P{number}" for number in range(1, 15))
 
 
 def pages(result: TestResult) -> tuple[Page, ...]:
-    """Return all pages that ``result`` has data for, the summary first; the plots bear the standard's numbers."""
+    """Return all pages that ``result`` has data for, the summary first; plots have the standard's numbers."""
     numbered = [(name, replace(page, title=f"{name} {page.title}")) for name, page in plots(result)]
     return (
-        summary(result, omitted=_left_out(result, {name for name, _ in numbered}), figures=_key_figures(result)),
+        summary(result, omitted=_omitted(result, {name for name, _ in numbered}), figures=_key_figures(result)),
         *(page for _, page in numbered),
         *_tables(result),
         *(page for judged in (result.sampling, result.loop()) if judged for page in steady.rounds_page(result, judged)),
@@ -65,18 +65,18 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     )
 
 
-def _left_out(result: TestResult, made: set[str]) -> str:
-    """Tell which plots there are no data for, and why; empty when all are there."""
+def _omitted(result: TestResult, plot_names: set[str]) -> str:
+    """Return a sentence on the plots that have no data, and why; empty if all have data."""
     expected = (*_PLOTS, "P15") if result.facts.spec.test == "composite" else _PLOTS
-    missing = [name for name in expected if name not in made]
+    missing = [name for name in expected if name not in plot_names]
     if not missing:
         return ""
-    loop, why = result.loop(), ""
+    loop, reason = result.loop(), ""
     if loop is None or loop.window is None:
-        why = steady.too_few(loop.complete if loop else (), demand_spec(result).steady_state)
+        reason = steady.too_few(loop.complete if loop else (), demand_spec(result).steady_state)
     elif "P8" in missing:
-        why = "The host's CPU utilisation was not measured at every point."
-    return f"{why} Left out for want of data: {', '.join(missing)}.".strip()
+        reason = "The host's CPU utilisation was not measured at every point."
+    return f"{reason} {', '.join(missing)} omitted: no data.".strip()
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -86,37 +86,39 @@ def _key_figures(result: TestResult) -> Iterator[Block]:
     points, limit = chosen_points(result), demand_spec(result).operating_points.maximum_art_ms
     if exceeds_art_limit(points, limit):
         yield Prose(
-            text=f"No point kept its ART below {limit:g} ms: the Max IOPS point is the one with the least ART.",
+            text=f"No point kept its ART below {limit:g} ms: the Max IOPS point is the one with the lowest ART.",
             kind="bad",
         )
     if points:
         yield from _points_table(result, points)
     lines = {point: result.time_line("histogram", point) for point in AT_POINTS}
-    found = {
+    histograms = {
         f"{point} {line.stimulus.demand.label}": confidence.confidence(line)
         for point, line in lines.items()
         if line and line.measurements
     }
-    if found:
-        yield confidence.table(found, title="Response time histograms")
+    if histograms:
+        yield confidence.table(histograms, title="Response time histograms")
     yield _pattern_table(result)
 
 
 def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Iterator[Block]:
     loop = result.loop()
     rounds = loop.window_rounds if loop else ()
-    measured = [matrices.over(rounds, (each.demand.queue_depth, each.demand.thread_count), place) for each in points]
-    limited = frozenset(point.name for point, found in zip(points, measured, strict=True) if result.host_limited(found))
+    measured = [matrices.over(rounds, (point.demand.queue_depth, point.demand.thread_count), place) for point in points]
+    limited = frozenset(
+        point.name for point, repeats in zip(points, measured, strict=True) if result.host_limited(repeats)
+    )
     cells = (
         [f"{matrices.MARK} {point.name}" if point.name in limited else point.name for point in points],
         [demand(point.demand.thread_count, point.demand.queue_depth) for point in points],
         aligned([point.target_iops for point in points]),
         aligned([point.iops for point in points]),
         aligned([point.art_ms for point in points]),
-        aligned([matrices.percentile_response_ms(each, FIVE_NINES) for each in measured]),
-        aligned([matrices.maximum_response_ms(each) for each in measured]),
+        aligned([matrices.percentile_response_ms(repeats, FIVE_NINES) for repeats in measured]),
+        aligned([matrices.maximum_response_ms(repeats) for repeats in measured]),
     )
-    headings = ("Wanted IOPS", "IOPS", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
+    headings = ("Target IOPS", "IOPS", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
     table_columns = (
         Column(heading="Operating point", width=16),
         Column(heading="TOIO - TC/QD", width=20),
@@ -124,44 +126,44 @@ def _points_table(result: TestResult, points: Sequence[OperatingPoint]) -> Itera
     )
     title = f"Operating points, rounds {loop_rounds(result)} of the loop"
     yield Table(kind="numbers", columns=table_columns, rows=tuple(zip(*cells, strict=True)), title=title)
-    yield _choice(result, points)
+    yield _selection_table(result, points)
     if limited:
         yield Prose(text=matrices.foot(limited))
 
 
-def _choice(result: TestResult, points: Sequence[OperatingPoint]) -> Table:
-    """Tell between which points each operating point was chosen, and which of them cannot be told apart."""
+def _selection_table(result: TestResult, points: Sequence[OperatingPoint]) -> Table:
+    """Return the candidates for each operating point, and those that do not differ significantly from it."""
     rule = demand_spec(result).operating_points
     others, depths = alternative_points(window_means(result), rule), sides(result)[0].keys
     percent = definitions().operating_points.confidence_percent
-    text = f"{rule.tolerance_percent:g} % (of this suite): of all points within it that of the least Total OIO is taken"
+    text = f"{rule.tolerance_percent:g} % (of this suite): of all points within it, the one with the lowest Total OIO"
     rows = [("Tolerance", text)]
     for point in points:
-        same = others[point.name]
+        similar = others[point.name]
         if point.name != "Min IOPS":
-            told = f"{point.demand.label} from {_listed(same, depths) if same else 'no other'}"
-            rows.append((f"{point.name}, candidates", _listed(point.candidates, depths)))
-            rows.append((f"{point.name}, not told apart", told))
+            alternatives = f"{point.demand.label}: {_format_points(similar, depths) if similar else 'none'}"
+            rows.append((f"{point.name}, candidates", _format_points(point.candidates, depths)))
+            rows.append((f"{point.name}, alternatives", alternatives))
     if any(others.values()):
-        why = f"by the scatter of the rounds another run may choose any of them ({percent:g} % confidence)"
-        rows.append(("Not told apart", why))
-    return facts(rows, title="How the operating points were chosen", label_width=32)
+        meaning = f"not significantly different: another run may select any of them ({percent:g} % confidence)"
+        rows.append(("Alternatives", meaning))
+    return facts(rows, title="Selection of the operating points", label_width=32)
 
 
-def _listed(means: Sequence[DemandMean], depths: Sequence[int]) -> str:
-    """Return how many points there are, which, and their IOPS: ``3 (T4Q32, T6Q16/32; 97 to 99 IOPS)``."""
-    iops = [thousands(each.iops, 0) for each in sorted(means, key=lambda each: each.iops)]
+def _format_points(means: Sequence[DemandMean], depths: Sequence[int]) -> str:
+    """Return the number of points, their demands, and their IOPS: ``3 (T4Q32, T6Q16/32; 97 to 99 IOPS)``."""
+    iops = [thousands(value, 0) for value in sorted(mean.iops for mean in means)]
     by_threads: dict[int, list[int]] = {}
-    for each in sorted(means, key=lambda each: (each.demand.thread_count, each.demand.queue_depth)):
-        by_threads.setdefault(each.demand.thread_count, []).append(each.demand.queue_depth)
-    shown = ", ".join(f"T{threads}Q{_span_of(found, depths)}" for threads, found in by_threads.items())
+    for threads, depth in sorted((mean.demand.thread_count, mean.demand.queue_depth) for mean in means):
+        by_threads.setdefault(threads, []).append(depth)
+    shown = ", ".join(f"T{threads}Q{_format_depths(used, depths)}" for threads, used in by_threads.items())
     return f"{len(means)} ({shown}; {' to '.join(dict.fromkeys((iops[0], iops[-1])))} IOPS)"
 
 
-def _span_of(found: Sequence[int], depths: Sequence[int]) -> str:
-    """Return ascending Queue Depths: ``32``, ``16/32``, and ``6-32`` for all of ``depths`` from 6 to 32."""
-    between = [each for each in depths if found[0] <= each <= found[-1]]
-    return f"{found[0]}-{found[-1]}" if len(found) > 2 and list(found) == between else "/".join(map(str, found))
+def _format_depths(used: Sequence[int], depths: Sequence[int]) -> str:
+    """Format ascending Queue Depths: ``32``, ``16/32``, and ``6-32`` for all of ``depths`` from 6 to 32."""
+    between = [depth for depth in depths if used[0] <= depth <= used[-1]]
+    return f"{used[0]}-{used[-1]}" if len(used) > 2 and list(used) == between else "/".join(map(str, used))
 
 
 def _pattern_table(result: TestResult) -> Table:
@@ -175,7 +177,7 @@ def _pattern_table(result: TestResult) -> Table:
     rows = (
         ("Access, R/W mix", f"{chosen.access}, {mix(chosen.read_percent)}"),
         ("Block sizes", sizes or pattern_sizes(spec)),
-        ("Access skew", f"{skew} of the ActiveRange" if skew else "none: evenly over the ActiveRange"),
+        ("Access skew", f"{skew} of the ActiveRange" if skew else "none: uniform over the ActiveRange"),
         *(alignment(line.stimulus) if line else ()),
     )
     return facts(rows, title=f"Access pattern: {chosen.name}")
@@ -196,7 +198,7 @@ def _tables(result: TestResult) -> Iterator[Page]:
         for title, values, digits in grids
         if values
         for table in matrices.matrix_tables(
-            _turned(values),
+            _transposed(values),
             threads,
             depths,
             title=title,
@@ -207,12 +209,12 @@ def _tables(result: TestResult) -> Iterator[Page]:
     if tables:
         yield Page(
             title="All Points, TC x QD",
-            blocks=(*tables, Prose(text=f"{over(result, _ALL)} {matrices.foot(limited)}".strip())),
+            blocks=(*tables, Prose(text=f"{source(result, _ALL_POINTS_SOURCE)} {matrices.foot(limited)}".strip())),
             flows=True,
         )
 
 
-def _turned(values: Grid) -> Grid:
+def _transposed(values: Grid) -> Grid:
     return {(down, across): value for (across, down), value in values.items()}
 
 
@@ -238,25 +240,26 @@ def setup(result: TestResult) -> Rows:
     )
 
 
-_ORDERS = {"total-oio": "High to Low TOIO", "tc-major": "TC outer, QD inner", "qd-major": "QD outer, TC inner"}
+_LOOP_ORDERS = {"total-oio": "High to Low TOIO", "tc-major": "TC outer, QD inner", "qd-major": "QD outer, TC inner"}
 
 
 def parameters(result: TestResult) -> Rows:
     """Return the ten Test Parameters."""
     spec, (depths, threads) = demand_spec(result), sides(result)
-    chosen = {each.name: demand(each.demand.thread_count, each.demand.queue_depth) for each in chosen_points(result)}
+    points = chosen_points(result)
+    chosen = {point.name: demand(point.demand.thread_count, point.demand.queue_depth) for point in points}
     skew = ", ".join(f"{zone.access_percent}/{zone.range_percent}" for zone in spec.pattern.skew)
     return (
         ("Data Pattern", pattern(spec)),
         ("AR & Amount", range_and_amount(result)),
         ("Test Stimulus 1", pattern_name(result, spec.pattern.read_percent)),
-        ("TC & QD", f"TC {_span(threads)}, QD {_span(depths)}"),
+        ("TC & QD", f"TC {_format_range(threads)}, QD {_format_range(depths)}"),
         ("Access Skew", skew or "none"),
-        ("TC & QD Loops", _ORDERS[spec.demand.order]),
+        ("TC & QD Loops", _LOOP_ORDERS[spec.demand.order]),
         ("Steady State", loop_rounds(result)),
         *((f"{name} Point", chosen.get(name, NOT_APPLICABLE)) for name in ("Min IOPS", "Mid IOPS", "Max IOPS")),
     )
 
 
-def _span(side: Side) -> str:
+def _format_range(side: Side) -> str:
     return " - ".join(dict.fromkeys((side.labels[0], side.labels[-1])))

@@ -23,12 +23,12 @@ from ..pages import Figure, Page
 from ..sections import confidence
 from ..sections import steady_state as steady
 
-#: The plots' numbers of what is shown at each operating point: its pre-write, and the histogram after it.
+#: For each operating point, the numbers of two plots: its pre-write, and the histogram after it.
 AT_POINTS = {"Max IOPS": ("P9", "P10"), "Mid IOPS": ("P11", "P12"), "Min IOPS": ("P13", "P14")}
-#: At most so many rounds are marked in one plot.
-_MOST_MARKS = 20
-#: What a figure of IOPS and response times is made of.
-_AND_ART = "IOPS are means of rounds {}, ART is that of all their I/Os, weighted by I/O count"
+#: The most rounds labelled in one plot.
+_MAX_MARKS = 20
+#: How the values in a figure of IOPS and response times are computed.
+_IOPS_AND_ART = "IOPS are means of rounds {}; ART is weighted by I/O count over all their I/Os"
 
 
 def demand_spec(result: TestResult) -> DemandSpec:
@@ -64,24 +64,24 @@ def sides(result: TestResult) -> tuple[Side, Side]:
 
 
 def plots(result: TestResult) -> Iterator[tuple[str, Page]]:
-    """Give every plot's page with its number, in order."""
-    for name, made in (
+    """Yield every plot's page with its number, in order."""
+    for name, pages in (
         ("P1", _preconditioning(result)),
         ("P2", steady.window_pages(result, result.sampling) if result.sampling else ()),
         ("P3", _inter_round(result)),
         ("P4", _convergence(result)),
         ("P5", steady.window_pages(result, loop) if (loop := result.loop()) else ()),
-        ("P6", _variation(result)),
-        ("P7", _intensity(result)),
+        ("P6", _demand_variation(result)),
+        ("P7", _demand_intensity(result)),
         ("P8", _host_cpu(result)),
     ):
-        yield from ((name, page) for page in made)
+        yield from ((name, page) for page in pages)
     yield from _at_points(result)
     if demand_spec(result).test == "composite":
         yield from (("P15", page) for page in _by_total_oio(result))
 
 
-def _what(stimulus: Stimulus) -> str:
+def _stimulus_label(stimulus: Stimulus) -> str:
     return f"{stimulus.label}, {stimulus.demand.label}"
 
 
@@ -109,14 +109,14 @@ def _preconditioning(result: TestResult) -> Iterator[Page]:
         [series(line, IOPS)],
         title="Preconditioning - IOPS vs Time",
         name="pc-iops",
-        caption=f"{_what(line.stimulus)}: IOPS of samples of {duration(rule.sample_seconds)}; steady state is judged "
-        f"on sample {rule.first_sample} and every {rule.stride_samples}th after it.",
-        dots=[Dots(points=judged, label="judged for steady state")] if judged else (),
+        caption=f"{_stimulus_label(line.stimulus)}: IOPS of samples of {duration(rule.sample_seconds)}; steady state "
+        f"is evaluated on sample {rule.first_sample} and every {rule.stride_samples}th after it.",
+        dots=[Dots(points=judged, label="steady state samples")] if judged else (),
     )
 
 
 def _inter_round(result: TestResult) -> Iterator[Page]:
-    """Show the pre-writes of all rounds end to end: between two of them lies a round."""
+    """Yield the plot of all pre-writes placed end to end; the rounds between them are not shown."""
     lines = [line for line in result.lines("pre-write") if line.part not in AT_POINTS and len(line)]
     if not lines:
         return
@@ -126,11 +126,11 @@ def _inter_round(result: TestResult) -> Iterator[Page]:
         [series(line, IOPS, shift=shift) for shift, line in placed],
         title="Inter-Round Pre-Writes - IOPS vs Time",
         name="inter-round-iops",
-        caption=f"{_what(lines[0].stimulus)}: {duration(seconds)} before each round, set end to end; between two of "
-        "them lie the points of a round. Marks tell the round.",
+        caption=f"{_stimulus_label(lines[0].stimulus)}: {duration(seconds)} before each round, placed end to end; the "
+        "points of the rounds between them are not shown. Labels give the round.",
         marks=[
             Mark(x=shift, name=line.part, short=line.part.rpartition(" ")[2])
-            for shift, line in placed[:: 1 + len(placed) // _MOST_MARKS]
+            for shift, line in placed[:: 1 + len(placed) // _MAX_MARKS]
         ],
     )
 
@@ -139,79 +139,82 @@ def _convergence(result: TestResult) -> Iterator[Page]:
     loop, (depths, threads) = result.loop(), sides(result)
     if loop is None:
         return
-    most = threads.keys[-1]
+    largest = threads.keys[-1]
     yield from steady.convergence_page(
         loop,
         METRICS["iops"],
         lambda stimulus: stimulus.demand,
-        {Demand(thread_count=most, queue_depth=depth): f"QD {depth}" for depth in depths.keys},
-        title=f"TC={most} IOPS vs Round, All QD",
+        {Demand(thread_count=largest, queue_depth=depth): f"QD {depth}" for depth in depths.keys},
+        title=f"TC={largest} IOPS vs Round, All QD",
         name="convergence",
-        caption=f"IOPS at Thread Count {most} and every Queue Depth over all rounds.",
+        caption=f"IOPS at Thread Count {largest} and every Queue Depth over all rounds.",
         legend="Queue Depth",
         log=False,
     )
 
 
 def pattern_name(result: TestResult, read_percent: int) -> str:
-    """Return the pattern at a R/W mix as captions name it: ``RND 8 KiB 65/35``, ``RND 0.5 - 64 KiB mix 40/60``.
+    """Return the pattern at a R/W mix for captions: ``RND 8 KiB 65/35``, ``RND 0.5 - 64 KiB mix 40/60``.
 
-    The sizes are those that were run: sectors of 4096 bytes hold no smaller ones.
+    The sizes are those that ran: a drive with 4096 byte sectors cannot run smaller ones.
     """
     line, spec = result.time_line("PC"), demand_spec(result)
     sizes = [share.size_bytes / KIB for share in line.stimulus.block_shares] if line else []
-    ran = f"{min(sizes):g} - {max(sizes):g} KiB mix" if sizes else pattern_sizes(spec)
-    return f"{spec.pattern.access} {ran} {mix(read_percent)}"
+    size_range = f"{min(sizes):g} - {max(sizes):g} KiB mix" if sizes else pattern_sizes(spec)
+    return f"{spec.pattern.access} {size_range} {mix(read_percent)}"
 
 
 def grid(result: TestResult, reduce: matrices.Reduction) -> Grid:
-    """Return a value for every Queue Depth and Thread Count over the window; empty while there is none."""
+    """Return a value for every Queue Depth and Thread Count over the window; empty without a window."""
     loop = result.loop()
     return matrices.reduced([loop], reduce, place) if loop else {}
 
 
 def host_limited(result: TestResult) -> matrices.Marked:
-    """Return the places, by Queue Depth and Thread Count, whose numbers the host set."""
+    """Return the host-limited points as (Queue Depth, Thread Count)."""
     loop = result.loop()
     return matrices.host_limited(result, [loop], place) if loop else frozenset()
 
 
-def _variation(result: TestResult) -> Iterator[Page]:
+def _demand_variation(result: TestResult) -> Iterator[Page]:
     values, (depths, threads) = grid(result, matrices.iops), sides(result)
     if not values:
         return
-    source, limited = over(result), host_limited(result)
+    origin, limited = source(result), host_limited(result)
     lines = Figure(
         name="demand-variation",
-        caption=f"IOPS at every Queue Depth, one line a Thread Count. {source}",
-        alt="Line plot: IOPS, linear from zero, against Queue Depth (log), one line a Thread Count.",
+        caption=f"IOPS at every Queue Depth, one line per Thread Count. {origin}",
+        alt="Line plot: IOPS, linear from zero, against Queue Depth (log), one line per Thread Count.",
         draw=partial(figures.matrix_lines, values, depths, threads, heading="IOPS", log=False),
     )
     yield Page(title="Demand Variation", blocks=(lines,))
     if has_surface(values, depths, threads):
-        above = Figure(
+        surface_figure = Figure(
             name="demand-variation-surface",
-            caption=f"IOPS over Queue Depth and Thread Count, on a linear scale from zero. {source}"
+            caption=f"IOPS over Queue Depth and Thread Count, on a linear scale from zero. {origin}"
             f"{matrices.shown_marks(limited)}",
-            alt="Surface in three dimensions: IOPS over Queue Depth, to the right, and Thread Count, into the depth.",
+            alt="Surface in three dimensions: IOPS over Queue Depth, to the right, and Thread Count, in depth.",
             draw=partial(surface, values, depths, threads, heading="IOPS", marked=limited),
         )
-        yield Page(title="Demand Variation - Surface", blocks=(above,))
+        yield Page(title="Demand Variation - Surface", blocks=(surface_figure,))
 
 
-def over(result: TestResult, what: str = "means of rounds {}") -> str:
-    """Tell where the values of the loop come from: ``what`` they are, with a place for its rounds."""
+def source(result: TestResult, what: str = "means of rounds {}") -> str:
+    """Return a caption sentence on the pattern and on how the values were computed.
+
+    ``what`` has a ``{}`` for the rounds.
+    """
     pattern = pattern_name(result, demand_spec(result).pattern.read_percent)
     return f"{pattern}; {what.format(loop_rounds(result))}."
 
 
-def _intensity(result: TestResult) -> Iterator[Page]:
+def _demand_intensity(result: TestResult) -> Iterator[Page]:
     means, limit = window_means(result), demand_spec(result).operating_points.maximum_art_ms
     if not means:
         return
     caption = (
-        f"ART against IOPS, one line a Thread Count over its Queue Depths. {over(result, _AND_ART)} The line "
-        f"at {limit:g} ms is what the ART of the Max IOPS point must be below; rings are the operating points."
+        f"ART against IOPS, one line per Thread Count over its Queue Depths. {source(result, _IOPS_AND_ART)} The "
+        f"line at {limit:g} ms is the ART limit of the Max IOPS point; rings are the operating points."
     )
     figure = Figure(
         name="demand-intensity",
@@ -228,7 +231,7 @@ def _host_cpu(result: TestResult) -> Iterator[Page]:
         return
     figure = Figure(
         name="host-cpu",
-        caption=f"How busy all CPUs of the host were together, in percent. {over(result)}",
+        caption=f"Utilisation of all host CPUs together, in percent. {source(result)}",
         alt="Columns in three dimensions: host CPU utilisation in percent over Queue Depth and Thread Count.",
         draw=partial(columns.columns, values, depths, threads, heading="Host CPU (%)"),
     )
@@ -236,10 +239,11 @@ def _host_cpu(result: TestResult) -> Iterator[Page]:
 
 
 def host_cpu(result: TestResult) -> Grid:
-    """Return the host's CPU utilisation in percent at every point; empty where it was not measured at each."""
+    """Return the host's CPU utilisation in percent at every point; empty unless it was measured at every point."""
 
     def utilisation(measured: Sequence[Measurement]) -> float:
-        return mean(math.nan if each.host_cpu_percent is None else each.host_cpu_percent for each in measured)
+        percents = (measurement.host_cpu_percent for measurement in measured)
+        return mean(math.nan if percent is None else percent for percent in percents)
 
     values = grid(result, utilisation)
     return values if all(map(math.isfinite, values.values())) else {}
@@ -253,13 +257,13 @@ def _at_points(result: TestResult) -> Iterator[tuple[str, Page]]:
                 [series(line, IOPS)],
                 title=f"{point} Pre-Write - IOPS vs Time",
                 name=f"pre-write-{name}",
-                caption=f"{_what(line.stimulus)}, before the response time histogram of the {point} point.",
+                caption=f"{_stimulus_label(line.stimulus)}, before the response time histogram of the {point} point.",
             )
             yield before, page
         line = result.time_line("histogram", point)
         if line is not None and line.measurements:
-            most = number(confidence.confidence(line).maximum_ms)
-            title = f"{point} Response Time Histogram, MRT = {most} ms"
+            mrt = number(confidence.confidence(line).maximum_ms)
+            title = f"{point} Response Time Histogram, MRT = {mrt} ms"
             yield after, confidence.page(result, line, title=title, name=f"histogram-{name}")
 
 
@@ -269,7 +273,7 @@ def _by_total_oio(result: TestResult) -> Iterator[Page]:
         return
     figure = Figure(
         name="total-oio",
-        caption=f"IOPS and ART against Total OIO, one line a Thread Count. {over(result, _AND_ART)}",
+        caption=f"IOPS and ART against Total OIO, one line per Thread Count. {source(result, _IOPS_AND_ART)}",
         alt="Two line plots above each other: IOPS, and average response time in ms (log), against Total OIO (log).",
         draw=partial(demand_figures.by_total_oio, means, limit),
     )

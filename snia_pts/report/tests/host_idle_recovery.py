@@ -37,23 +37,24 @@ from ..tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, thousands
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A wait state as far as it was measured: its writes between idle times (Access A), and those after (Access C).
+    """A measured wait state: its writes between idle times (Access A), and the writes after them (Access C).
 
-    ``begin`` is when its first write began, in seconds from the first wait state's.
+    ``start`` and ``c_start`` are when Access A and Access C started, in seconds from the start of the first wait state.
+    ``c`` is None if Access C was not measured.
     """
 
     name: str
     idle_seconds: float
     colour: str
-    begin: float
+    start: float
     a: TimeLine
     c: TimeLine | None
-    c_begin: float
+    c_start: float
 
     @property
     def end(self) -> float:
-        """When its last sample ended."""
-        return self.c_begin + self.c.ended_seconds[-1] if self.c else self.begin + self.a.ended_seconds[-1]
+        """Return the end of the last sample, in seconds."""
+        return self.c_start + self.c.ended_seconds[-1] if self.c else self.start + self.a.ended_seconds[-1]
 
 
 def pages(result: TestResult) -> tuple[Page, ...]:
@@ -62,7 +63,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     line = result.time_line("PC")
     table = (state_table(result, shown),) if shown else ()
     return (
-        summary(result, omitted=_left_out(result, shown), figures=table),
+        summary(result, omitted=_omitted(result, shown), figures=table),
         *(_preconditioning(result, line) if line is not None and len(line) else ()),
         *(_states(result, shown) if shown else ()),
         provenance(result),
@@ -99,15 +100,15 @@ def _spec(result: TestResult) -> HostIdleSpec:
     return cast("HostIdleSpec", result.facts.spec)
 
 
-def _left_out(result: TestResult, shown: Sequence[State]) -> str:
+def _omitted(result: TestResult, shown: Sequence[State]) -> str:
     spec = _spec(result)
-    done = {state.name for state in shown}
+    measured = {state.name for state in shown}
     names = (wait_state(spec, seconds) for seconds in spec.wait_states.idle_seconds)
-    missing = [name for name in names if name not in done]
+    missing = [name for name in names if name not in measured]
     missing += [f"return to baseline of {state.name}" for state in shown if state.c is None]
     if result.sampling is None or result.sampling.window is None:
         missing.insert(0, "measurement window of the preconditioning")
-    return f"Left out for want of data: {', '.join(missing)}." if missing else ""
+    return f"{', '.join(missing)} omitted: no data." if missing else ""
 
 
 def states(result: TestResult) -> list[State]:
@@ -116,42 +117,43 @@ def states(result: TestResult) -> list[State]:
     idle = spec.wait_states.idle_seconds
     colours = looks(idle)
     first = next((line.start_ns for line in result.lines("access A") if line.start_ns is not None), 0)
-    found = []
+    measured_states = []
     for seconds in idle:
         name = wait_state(spec, seconds)
         a, c = result.time_line("access A", name), result.time_line("access C", name)
         if a is None or not len(a):
             continue
-        begin = _since(first, a, 0.0)
-        after = begin + a.ended_seconds[-1] + seconds
-        measured = c if c is not None and len(c) else None
-        c_begin = _since(first, measured, after) if measured else after
-        found.append(
+        start = _start_seconds(first, a, 0.0)
+        expected = start + a.ended_seconds[-1] + seconds
+        c = c if c is not None and len(c) else None
+        c_start = _start_seconds(first, c, expected) if c else expected
+        measured_states.append(
             State(
                 name=name,
                 idle_seconds=seconds,
                 colour=colours[seconds].colour,
-                begin=begin,
+                start=start,
                 a=a,
-                c=measured,
-                c_begin=c_begin,
+                c=c,
+                c_start=c_start,
             )
         )
-    return found
+    return measured_states
 
 
-def _since(first_ns: int, line: TimeLine, otherwise: float) -> float:
-    return otherwise if line.start_ns is None else (line.start_ns - first_ns) / 1e9
+def _start_seconds(first_ns: int, line: TimeLine, default: float) -> float:
+    return default if line.start_ns is None else (line.start_ns - first_ns) / 1e9
 
 
 def baseline(sampling: Sampling | None) -> float | None:
-    """Return the preconditioning's IOPS: the mean over its last window, steady or not; None while there is none."""
+    """Return the preconditioning's IOPS: the mean over its last window, steady or not; None without a window."""
     if sampling is None or sampling.window is None:
         return None
-    return statistics.fmean(each.sample.iops for each in sampling.rounds if each.number in sampling.window.numbers)
+    numbers = sampling.window.numbers
+    return statistics.fmean(judged.sample.iops for judged in sampling.rounds if judged.number in numbers)
 
 
-def _base_name(sampling: Sampling | None) -> str:
+def _baseline_name(sampling: Sampling | None) -> str:
     return (
         "steady state of the preconditioning"
         if sampling and sampling.steady
@@ -184,25 +186,25 @@ def _states(result: TestResult, shown: Sequence[State]) -> Iterator[Page]:
         writes = f"{state.a.stimulus.label}, {state.a.stimulus.seconds:g} s, then {state.idle_seconds:g} s idle"
         marks = [Mark(x=0.0, name=f"Access A: {writes}", short="Access A")]
         if state.c:
-            marks.append(Mark(x=state.c_begin - state.begin, name="Access C: no idle time", short="Access C"))
+            marks.append(Mark(x=state.c_start - state.start, name="Access C: no idle time", short="Access C"))
         yield timeplots.page(
-            _curves(state, -state.begin, ("Access A", "Access C, return to baseline")),
+            _curves(state, -state.start, ("Access A", "Access C, return to baseline")),
             title=f"HIR - {state.name} - IOPS vs Time",
             name=slug(state.name),
             caption=f"{state.name}: {writes}, {len(state.a)} times{'; then without idle time' if state.c else ''}.",
-            alt=f"Plot: IOPS of {state.name} against time: points are writes between idle times, the line is those "
-            "after, without idle time.",
+            alt=f"Plot: IOPS of {state.name} against time: points are writes between idle times, the line is the "
+            "writes after them, without idle time.",
             ylabel="IOPS",
             marks=marks,
             levels=levels,
         )
     yield timeplots.page(
-        [each for state in shown for each in _curves(state, 0.0, (state.name, state.name))],
+        [curve for state in shown for curve in _curves(state, 0.0, (state.name, state.name))],
         title="HIR - All Wait States - IOPS vs Time",
         name="wait-states",
-        caption="All wait states on a common scale, one after the other: points are Access A, lines Access C (return "
-        "to baseline).",
-        alt="Plot: IOPS of all wait states against time, one colour a wait state.",
+        caption="All wait states on a common scale, in sequence: points are Access A, lines are Access C (return to "
+        "baseline).",
+        alt="Plot: IOPS of all wait states against time, one colour per wait state.",
         ylabel="IOPS",
         levels=levels,
     )
@@ -210,11 +212,11 @@ def _states(result: TestResult, shown: Sequence[State]) -> Iterator[Page]:
 
 
 def _curves(state: State, shift: float, labels: tuple[str, str]) -> list[Series]:
-    parts = [(state.a, state.begin, True, labels[0])]
-    parts += [(state.c, state.c_begin, False, labels[1])] if state.c else []
+    parts = [(state.a, state.start, True, labels[0])]
+    parts += [(state.c, state.c_start, False, labels[1])] if state.c else []
     return [
-        timelines.series(line, IOPS, shift=begin + shift, label=label, colour=state.colour, points=points)
-        for line, begin, points, label in parts
+        timelines.series(line, IOPS, shift=start + shift, label=label, colour=state.colour, points=points)
+        for line, start, points, label in parts
     ]
 
 
@@ -227,20 +229,23 @@ def _levels(sampling: Sampling | None) -> list[Level]:
 def state_table(result: TestResult, shown: Sequence[State]) -> Table:
     """Return idle times, IOPS and the return to baseline by wait state."""
     base, sample_seconds = baseline(result.sampling), _spec(result).settling.sample_seconds
-    idle = [_idle(result, state) for state in shown]
+    idle = [_idle_seconds(result, state) for state in shown]
     means = [timelines.mean(state.a, IOPS) for state in shown]
     unsteady = "" if result.steady or base is None else "unsteady "
-    c = [[each.value for each in recovery.iops_means(state.c, sample_seconds)] if state.c else [] for state in shown]
+    c = [[mean.value for mean in recovery.iops_means(state.c, sample_seconds)] if state.c else [] for state in shown]
     figures: tuple[tuple[str, Sequence[str]], ...] = (
-        ("Idle asked (s)", [f"{state.idle_seconds:g}" for state in shown]),
-        ("Idle at most, median (s)", aligned([statistics.median(each) if each else None for each in idle], digits=4)),
-        ("Idle at most, longest (s)", aligned([max(each, default=None) for each in idle], digits=4)),
-        ("Duty cycle (%)", [_duty(state, each) for state, each in zip(shown, idle, strict=True)]),
+        ("Idle requested (s)", [f"{state.idle_seconds:g}" for state in shown]),
+        (
+            "Idle measured, median (s)",
+            aligned([statistics.median(times) if times else None for times in idle], digits=4),
+        ),
+        ("Idle measured, longest (s)", aligned([max(times, default=None) for times in idle], digits=4)),
+        ("Duty cycle (%)", [_duty_cycle(state, times) for state, times in zip(shown, idle, strict=True)]),
         ("IOPS, Access A", aligned(means)),
-        (f"% of {unsteady}baseline", [thousands(100 * each / base, 1) if base else NOT_APPLICABLE for each in means]),
-        (f"IOPS, first {duration(sample_seconds)} of C", aligned([each[0] if each else None for each in c])),
-        (f"IOPS, last {duration(sample_seconds)} of C", aligned([each[-1] if each else None for each in c])),
-        (f"Back to {unsteady}baseline", [_back(state, base, sample_seconds) for state in shown]),
+        (f"% of {unsteady}baseline", [thousands(100 * mean / base, 1) if base else NOT_APPLICABLE for mean in means]),
+        (f"IOPS, first {duration(sample_seconds)} of C", aligned([values[0] if values else None for values in c])),
+        (f"IOPS, last {duration(sample_seconds)} of C", aligned([values[-1] if values else None for values in c])),
+        (f"Return to {unsteady}baseline", [_return_time(state, base, sample_seconds) for state in shown]),
     )
     columns = (
         Column(heading="Wait state", width=13),
@@ -251,7 +256,7 @@ def state_table(result: TestResult, shown: Sequence[State]) -> Table:
     return Table(kind="numbers", columns=columns, rows=rows, title="Wait states")
 
 
-def _idle(result: TestResult, state: State) -> list[float]:
+def _idle_seconds(result: TestResult, state: State) -> list[float]:
     """Return the measured idle times of a wait state in seconds."""
     return [
         gap.idle_ms / 1000
@@ -260,33 +265,32 @@ def _idle(result: TestResult, state: State) -> list[float]:
     ]
 
 
-def _duty(state: State, idle: Sequence[float]) -> str:
-    """Return the share of the time in which writes were asked for, as it was measured."""
+def _duty_cycle(state: State, idle: Sequence[float]) -> str:
+    """Return the measured share of write time, in percent."""
     writing = statistics.fmean(state.a.seconds)
     return thousands(100 * writing / (writing + statistics.fmean(idle)), 1) if idle else NOT_APPLICABLE
 
 
-def _back(state: State, base: float | None, sample_seconds: float) -> str:
+def _return_time(state: State, base: float | None, sample_seconds: float) -> str:
     if base is None or state.c is None:
         return NOT_APPLICABLE
-    stay = recovery.back_to_baseline(state.c, base, sample_seconds)
-    if stay.seconds is None and stay.in_band_seconds:
-        return f"last {duration(stay.in_band_seconds)} alone"
-    if stay.seconds is None:
-        return f"not in {duration(stay.measured_seconds)}"
-    return duration(stay.seconds) if stay.seconds else "at once"
+    time = recovery.back_to_baseline(state.c, base, sample_seconds)
+    if time.seconds is None and time.in_band_seconds:
+        return f"only last {duration(time.in_band_seconds)}"
+    if time.seconds is None:
+        return f"not within {duration(time.measured_seconds)}"
+    return duration(time.seconds) if time.seconds else "immediately"
 
 
 def _note(result: TestResult) -> Prose:
     base, sampling = baseline(result.sampling), result.sampling
-    value = f"{thousands(base, 0)} IOPS, the mean over the {_base_name(sampling)}" if base else UNKNOWN
+    value = f"{thousands(base, 0)} IOPS, the mean over the {_baseline_name(sampling)}" if base else UNKNOWN
     sample, rule = duration(_spec(result).settling.sample_seconds), definitions().recovery
-    dwell = f"{duration(rule.dwell_seconds)} (of a short Access C the last {rule.dwell_percent:g} %)"
+    dwell = f"{duration(rule.dwell_seconds)} (in a short Access C, the last {rule.dwell_percent:g} %)"
     return Prose(
-        text=f"Baseline: {value}. Access A: all its I/Os by all its I/O time, without idle times. Duty cycle: measured "
-        f"I/O time by I/O time and idle time. Idle: time without host I/O, an upper bound. Back to baseline: from the "
-        f"start of Access C to the first mean over {sample} (the samples of the preconditioning) from which on all are "
-        f"within {rule.tolerance_percent:g} % of the baseline, for {dwell} at least; the steady state rule takes "
-        "values so far to either side of their average for the same (definition 2.1.24). The standard itself does not "
-        "define it."
+        text=f"Baseline: {value}. Access A: I/Os divided by I/O time, without idle times. Duty cycle: measured "
+        f"I/O time divided by I/O time plus idle time. Idle: time without host I/O, an upper bound. Return to "
+        f"baseline: from the start of Access C to the first mean over {sample} (the samples of the preconditioning) "
+        f"from which all means are within {rule.tolerance_percent:g} % of the baseline, for at least {dwell}. The "
+        "tolerance is that of the steady state rule (definition 2.1.24). The standard does not define this."
     )

@@ -32,7 +32,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
         *_matrix(result, loop),
         *predicted_iops_page(result, loop),
     )
-    first = summary(result, omitted=_left_out(result, loop), figures=key_figures(result, [loop]))
+    first = summary(result, omitted=_omitted(result, loop), figures=key_figures(result, [loop]))
     return (first, *measured, provenance(result))
 
 
@@ -51,14 +51,14 @@ def _spec(result: TestResult) -> IopsSpec:
     return cast("IopsSpec", result.facts.spec)
 
 
-def _left_out(result: TestResult, loop: Loop) -> str:
-    """Tell which pages there are no data for, and why; empty when all are there."""
+def _omitted(result: TestResult, loop: Loop) -> str:
+    """Return a sentence on the pages that have no data, and why; empty if all have data."""
     if loop.window is not None:
         return ""
     missing = "measurement window, tabular data, 2D plot and 3D columns"
     if not loop.complete:
         missing = f"convergence plot, tracked variables by round, {missing}"
-    return f"{too_few(loop.complete, _spec(result).steady_state)} Left out for want of data: {missing}."
+    return f"{too_few(loop.complete, _spec(result).steady_state)} {missing[0].upper()}{missing[1:]} omitted: no data."
 
 
 def _convergence(result: TestResult, loop: Loop) -> Iterator[Page]:
@@ -83,20 +83,24 @@ def _matrix(result: TestResult, loop: Loop) -> Iterator[Page]:
     sizes, mixes = matrices.sizes(spec.rounds), matrices.mixes(spec.rounds)
     window = spans([loop])
     name = f"{spec.title} - All RW Mix & BS"
-    measured, none = matrices.measured_sizes(sizes, values)
-    how = "IOPS of a mixed point are reads and writes together. R/W in percent of the I/Os."
+    measured, missing_sizes = matrices.measured_sizes(sizes, values)
+    explanation = "IOPS of a mixed point are reads and writes together. R/W in percent of the I/Os."
     limited = matrices.host_limited(result, [loop])
     tables = matrices.matrix_tables(values, sizes, mixes, title=f"IOPS, mean over {window}", marked=limited)
     flows = not matrices.fits_a_page(sizes, mixes)
-    yield Page(title=f"{name} - Tabular Data", blocks=(*tables, _notes(how, none, matrices.foot(limited))), flows=flows)
+    yield Page(
+        title=f"{name} - Tabular Data",
+        blocks=(*tables, _notes(explanation, missing_sizes, matrices.foot(limited))),
+        flows=flows,
+    )
     yield _times_page(result, loop, sizes, mixes)
     yield Page(
         title=f"{name} - 2D Plot",
         blocks=(
             Figure(
                 name="matrix-2d",
-                caption=f"IOPS against block size, one line an R/W mix; mean over {window}.",
-                alt="Line plot: IOPS against block size, both on log scales, one line an R/W mix.",
+                caption=f"IOPS against block size, one line per R/W mix; mean over {window}.",
+                alt="Line plot: IOPS against block size, both on log scales, one line per R/W mix.",
                 draw=partial(figures.matrix_lines, values, measured, mixes, heading="IOPS"),
             ),
         ),
@@ -125,10 +129,10 @@ def _times_page(result: TestResult, loop: Loop, sizes: figures.Side, mixes: figu
         ("Throughput (MB/s, decimal)", matrices.mb_per_second),
     )
     limited, window = matrices.host_limited(result, [loop]), spans([loop])
-    found = [(f"{title}, {window}", matrices.reduced([loop], reduce)) for title, reduce in reductions]
+    grids = [(f"{title}, {window}", matrices.reduced([loop], reduce)) for title, reduce in reductions]
     tables = tuple(
         table
-        for title, values in found
+        for title, values in grids
         if not result.facts.imported or any(map(math.isfinite, values.values()))
         for table in matrices.matrix_tables(values, sizes, mixes, title=title, marked=limited)
     )

@@ -26,7 +26,7 @@ _AVERAGE = METRICS["average_response_ms"]
 _CLASSES = {"enterprise": "PTS-E", "client": "PTS-C"}
 _CACHES = {"enabled": "WCE", "disabled": "WCD", "none": "no write cache"}
 
-#: A table's heading, and what its cells are.
+#: Headings of tables, and how their cells are computed.
 Reductions = tuple[tuple[str, matrices.Reduction], ...]
 _TABLES_1_1: Reductions = (
     (matrices.WEIGHTED, matrices.average_response_ms),
@@ -51,7 +51,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
         *_matrix(result, loop),
         *_histogram(result),
     )
-    first = summary(result, omitted=_left_out(result, loop), figures=key_figures(result, [loop]))
+    first = summary(result, omitted=_omitted(result, loop), figures=key_figures(result, [loop]))
     return (first, *measured, provenance(result))
 
 
@@ -64,42 +64,45 @@ def setup(result: TestResult) -> Rows:
 def parameters(result: TestResult) -> Rows:
     """Return the Test Parameters; Test Stimulus 2 is the histogram's."""
     spec = _spec(result)
-    told = spec.histogram
-    if told is None:
+    histogram = spec.histogram
+    if histogram is None:
         return loop_parameters(result, spec)
-    stimulus = f"RND {block_size(told.block_size_bytes)} {mix(told.read_percent)}, {duration(told.seconds)}"
-    return loop_parameters(result, spec, second=(stimulus, demand(told.thread_count, told.queue_depth)))
+    pattern = f"RND {block_size(histogram.block_size_bytes)} {mix(histogram.read_percent)}"
+    stimulus = f"{pattern}, {duration(histogram.seconds)}"
+    return loop_parameters(result, spec, second=(stimulus, demand(histogram.thread_count, histogram.queue_depth)))
 
 
 def _spec(result: TestResult) -> LatencySpec:
     return cast("LatencySpec", result.facts.spec)
 
 
-def _left_out(result: TestResult, loop: Loop) -> str:
-    """Tell which pages there are no data for, and why; empty when all are there."""
-    said, spec = [], _spec(result)
+def _omitted(result: TestResult, loop: Loop) -> str:
+    """Return a sentence on the pages that have no data, and why; empty if all have data."""
+    sentences, spec = [], _spec(result)
     if loop.window is None:
         missing = "measurement window, tabular data and 3D columns"
         if not loop.complete:
             missing = f"convergence plots, tracked variables by round, {missing}"
-        said.append(f"{too_few(loop.complete, spec.steady_state)} Left out for want of data: {missing}.")
+        sentences.append(
+            f"{too_few(loop.complete, spec.steady_state)} {missing[0].upper()}{missing[1:]} omitted: no data."
+        )
     if spec.histogram is not None and _histogram_line(result) is None:
-        said.append("The response time histogram was not run to its end, and is left out.")
-    return " ".join(said)
+        sentences.append("Response time histogram omitted: its run did not complete.")
+    return " ".join(sentences)
 
 
 def _convergence(result: TestResult, loop: Loop) -> Iterator[Page]:
     spec = _spec(result)
     share = min(spec.rounds.read_percents)
-    for word, metric, log in (("Average", _AVERAGE, False), ("Maximum", matrices.MAXIMUM_RESPONSE, True)):
+    for name, metric, log in (("Average", _AVERAGE, False), ("Maximum", matrices.MAXIMUM_RESPONSE, True)):
         yield from convergence_page(
             loop,
             metric,
             matrices.size_and_mix,
             {(size, share): block_size(size) for size in sorted(spec.rounds.block_sizes_bytes)},
-            title=f"{spec.title} Steady State Convergence Plot - {word} Response Time, R/W {mix(share)}",
-            name=f"convergence-{word.lower()}",
-            caption=f"{word} response time of every block size over all rounds, R/W {mix(share)}.",
+            title=f"{spec.title} Steady State Convergence Plot - {name} Response Time, R/W {mix(share)}",
+            name=f"convergence-{name.lower()}",
+            caption=f"{name} response time of every block size over all rounds, R/W {mix(share)}.",
             legend="Block size",
             log=log,
         )
@@ -111,48 +114,50 @@ def _matrix(result: TestResult, loop: Loop) -> Iterator[Page]:
     spec = _spec(result)
     sizes, mixes, window = matrices.sizes(spec.rounds), matrices.mixes(spec.rounds), spans([loop])
     name = f"{spec.title} - All RW Mix & BS"
-    wanted = _TABLES_1_1 if spec.pts == "1.1" else _TABLES
-    flows = not (matrices.fits_a_page(sizes, mixes) and len(sizes.keys) <= len(wanted))
-    blocks = tuple(_tables(result, loop, wanted, sizes, mixes, window))
+    reductions = _TABLES_1_1 if spec.pts == "1.1" else _TABLES
+    flows = not (matrices.fits_a_page(sizes, mixes) and len(sizes.keys) <= len(reductions))
+    blocks = tuple(_tables(result, loop, reductions, sizes, mixes, window))
     yield Page(title=f"{name} - Tabular Data", blocks=blocks, flows=flows)
-    for word, metric, reduce in (
+    for title, metric, reduce in (
         ("Average", _AVERAGE, matrices.average_response_ms),
         ("Maximum", matrices.MAXIMUM_RESPONSE, matrices.maximum_response_ms),
     ):
         values = {at: value for at, value in matrices.reduced([loop], reduce).items() if math.isfinite(value)}
         measured, _ = matrices.measured_sizes(sizes, matrices.reduced([loop], matrices.iops))
         limited = matrices.host_limited(result, [loop])
-        of_window = "" if word == "Average" else ", maximum of the window"
+        of_window = "" if title == "Average" else ", maximum of the window"
         figure = Figure(
-            name=f"matrix-3d-{word.lower()}",
+            name=f"matrix-3d-{title.lower()}",
             caption=f"{metric.label} over block size and R/W mix{of_window}; {window}.{matrices.shown_marks(limited)}",
             alt=f"Columns in three dimensions: {metric.heading} over block size and R/W mix, linear scale from zero.",
             draw=partial(columns.columns, values, measured, mixes, heading=metric.heading, marked=limited),
         )
-        yield Page(title=f"{name} - {word} Response Time - 3D Columns", blocks=(figure,))
+        yield Page(title=f"{name} - {title} Response Time - 3D Columns", blocks=(figure,))
 
 
 def _tables(
-    result: TestResult, loop: Loop, wanted: Reductions, sizes: Side, mixes: Side, window: str
+    result: TestResult, loop: Loop, reductions: Reductions, sizes: Side, mixes: Side, window: str
 ) -> Iterator[Block]:
     setup = _spec(result).setup
     cache = _CACHES.get(result.facts.dut.write_cache, "write cache unknown")
     conditions = f"{_CLASSES[result.facts.test_class]}, {cache}, T{setup.thread_count}/Q{setup.queue_depth}"
     yield Prose(text=conditions, kind="lead")
-    few, limited = False, matrices.host_limited(result, [loop])
-    for title, reduce in wanted:
+    too_few_ios, limited = False, matrices.host_limited(result, [loop])
+    for title, reduce in reductions:
         values = matrices.reduced([loop], reduce)
-        few = few or any(map(math.isnan, values.values()))
+        too_few_ios = too_few_ios or any(map(math.isnan, values.values()))
         heading = matrices.heading(result, title)
         yield from matrices.matrix_tables(values, sizes, mixes, title=f"{heading}, {window}", marked=limited)
-    said = ["R/W in percent of the I/Os.", matrices.measured_sizes(sizes, values)[1]]
+    sentences = ["R/W in percent of the I/Os.", matrices.measured_sizes(sizes, values)[1]]
     if not result.facts.imported:
-        said.append("Here each I/O counts alike; the determination's average is the mean of the rounds' averages.")
-    if wanted is not _TABLES_1_1:
-        said.append("Percentiles come from the merged bins of the window's rounds.")
-    if few:
-        said.append(f"A percentile is n/a where the window has too few I/Os to tell ({FIVE_NINES:g} %: 100 000).")
-    yield Prose(text=" ".join(filter(None, (*said, matrices.foot(limited)))))
+        sentences.append(
+            "Averages here are weighted by I/O count; steady state is determined from the mean of the rounds' averages."
+        )
+    if reductions is not _TABLES_1_1:
+        sentences.append("Percentiles come from the merged bins of the window's rounds.")
+    if too_few_ios:
+        sentences.append(f"A percentile is n/a if the window has too few I/Os ({FIVE_NINES:g} % needs 100 000).")
+    yield Prose(text=" ".join(filter(None, (*sentences, matrices.foot(limited)))))
 
 
 def _histogram_line(result: TestResult) -> TimeLine | None:

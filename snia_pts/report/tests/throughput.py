@@ -1,4 +1,4 @@
-"""The pages of the throughput test's report (PTS 2.0.2 chapter 8): each block size is a test of its own."""
+"""The pages of the throughput test's report (PTS 2.0.2 chapter 8): each block size is a separate test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE
 
 _METRIC = METRICS["mb_per_second"]
-#: What a pure mix is called.
+#: Names of the pure mixes by read share in percent.
 _NAMES = {0: "Write", 100: "Read"}
 
 
@@ -31,7 +31,7 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     loops = [loop for part in _parts(result) if (loop := result.loop(part)) is not None]
     measured = [page for loop in loops for page in (*_convergence(result, loop), *window_pages(result, loop))]
-    first = summary(result, omitted=_left_out(result), figures=key_figures(result, loops))
+    first = summary(result, omitted=_omitted(result), figures=key_figures(result, loops))
     predicted = predicted_throughput_page(result, loops)
     return (first, *measured, *rounds_page(result, *loops), *_matrix(result, loops), *predicted, provenance(result))
 
@@ -51,7 +51,7 @@ def parameters(result: TestResult) -> Rows:
         ("AR & Amount", range_and_amount(result)),
         ("Test Stimulus 1", f"SEQ {first}"),
         ("RW Mix", ", ".join(map(mix, spec.rounds.read_percents))),
-        ("Block Sizes", "each a test of its own"),
+        ("Block Sizes", "each a separate test"),
         ("TOIO - TC/QD", toio),
         ("Steady State", _window(result, first)),
         ("Test Stimulus 2", f"SEQ {', '.join(others)}" if others else NOT_APPLICABLE),
@@ -73,17 +73,18 @@ def _window(result: TestResult, part: str) -> str:
     return window_rounds(result, loop.window if loop else None)
 
 
-def _left_out(result: TestResult) -> str:
-    """Tell which pages there are no data for, and why; empty when all are there."""
-    said, rule = [], _spec(result).steady_state
+def _omitted(result: TestResult) -> str:
+    """Return a sentence on the pages that have no data, and why; empty if all have data."""
+    sentences, rule = [], _spec(result).steady_state
     for part in _parts(result):
         loop = result.loop(part) or Loop(part=part, rounds=(), window=None)
         if loop.window is None:
             missing = "measurement window" if loop.complete else "convergence plots, measurement window, rounds"
-            said.append(f"{too_few(loop.complete, rule, part=part)} Left out for want of data: {missing} of {part}.")
-    if len(said) == len(_parts(result)):
-        said.append("Left out besides: tabular data and 2D plot.")
-    return " ".join(said)
+            reason = too_few(loop.complete, rule, part=part)
+            sentences.append(f"{reason} {missing[0].upper()}{missing[1:]} of {part} omitted: no data.")
+    if len(sentences) == len(_parts(result)):
+        sentences.append("Tabular data and 2D plot omitted: no data.")
+    return " ".join(sentences)
 
 
 def _convergence(result: TestResult, loop: Loop) -> Iterator[Page]:
@@ -113,20 +114,20 @@ def _matrix(result: TestResult, loops: Sequence[Loop]) -> Iterator[Page]:
     name = f"{spec.title} - SEQ {' & '.join(loop.part for loop in judged)}"
     limited, heading = matrices.host_limited(result, judged), f"Throughput (MB/s, decimal), mean over {window}"
     tables = matrices.matrix_tables(values, sizes, mixes, title=heading, marked=limited)
-    how = "MB/s are 1 000 000 bytes per second; a mixed point's are reads and writes together."
-    how = f"{how} {matrices.foot(limited)}".strip()
+    explanation = "1 MB/s is 1 000 000 bytes per second. MB/s of a mixed point are reads and writes together."
+    explanation = f"{explanation} {matrices.foot(limited)}".strip()
     flows = not matrices.fits_a_page(sizes, mixes)
-    yield Page(title=f"{name} - Tabular Data", blocks=(*tables, Prose(text=how)), flows=flows)
-    turned = {(share, size): value for (size, share), value in values.items()}
+    yield Page(title=f"{name} - Tabular Data", blocks=(*tables, Prose(text=explanation)), flows=flows)
+    by_mix = {(share, size): value for (size, share), value in values.items()}
     named = replace(sizes, title="Block size", labels=tuple(map(block_size, sizes.keys)))
     yield Page(
         title=f"{name} - 2D Plot",
         blocks=(
             Figure(
                 name="matrix-2d",
-                caption=f"Throughput against R/W mix, one line a block size; mean over {window}.",
-                alt="Line plot: throughput in MB/s, linear scale from zero, against R/W mix, one line a block size.",
-                draw=partial(figures.matrix_lines, turned, mixes, named, heading=_METRIC.heading, log=False),
+                caption=f"Throughput against R/W mix, one line per block size; mean over {window}.",
+                alt="Line plot: throughput in MB/s, linear scale from zero, against R/W mix, one line per block size.",
+                draw=partial(figures.matrix_lines, by_mix, mixes, named, heading=_METRIC.heading, log=False),
             ),
         ),
     )

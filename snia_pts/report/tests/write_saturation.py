@@ -31,17 +31,17 @@ from ..sections.steady_state import rounds_page, window_pages
 from ..sections.summary import summary
 from ..tables import NOT_APPLICABLE, Column, Table, aligned, facts, thousands
 
-#: The table of data has at most so many rows.
-_MOST_ROWS = 50
+#: The maximum number of rows in the table of data.
+_MAX_ROWS = 50
 _AGAINST: dict[Along, str] = {"time": "Time", "written": "TGBW", "fills": "Normalised Capacity"}
 
 
 def pages(result: TestResult) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     line = _measured(result)
-    figures: tuple[Block, ...] = (_course(result, line), key_figures(result, line)) if line else ()
+    figures: tuple[Block, ...] = (_stimulus_table(result, line), key_figures(result, line)) if line else ()
     return (
-        summary(result, omitted=_left_out(result, line), figures=figures),
+        summary(result, omitted=_omitted(result, line), figures=figures),
         *(_plots(result, line) if line else ()),
         *(_steady(result, result.sampling) if result.sampling else ()),
         *_histogram(result),
@@ -75,8 +75,10 @@ def parameters(result: TestResult) -> Rows:
 
 
 def _ends(spec: WriteSaturationSpec) -> str:
-    told = f"{spec.saturation.capacities:g} x capacity, {duration(spec.saturation.seconds)}"
-    return f"{told}, or steady state" if spec.saturation.until_steady else told.replace(", ", " or ")
+    capacities, seconds = f"{spec.saturation.capacities:g} x capacity", duration(spec.saturation.seconds)
+    if spec.saturation.until_steady:
+        return f"{capacities}, {seconds}, or steady state"
+    return f"{capacities} or {seconds}"
 
 
 def _spec(result: TestResult) -> WriteSaturationSpec:
@@ -88,43 +90,46 @@ def _measured(result: TestResult) -> TimeLine | None:
     return line if line is not None and len(line) else None
 
 
-def _left_out(result: TestResult, line: TimeLine | None) -> str:
+def _omitted(result: TestResult, line: TimeLine | None) -> str:
     spec, missing = _spec(result), []
     if line is None:
         missing.append("all plots and tables of the stimulus")
     if result.sampling is None or result.sampling.window is None:
         rounds = spec.settling.window_rounds
-        wanted = f"{rounds} rounds in a row, {spec.settling.samples(rounds)} samples"
-        missing.append(f"measurement window (it wants {wanted}; there are {len(line) if line else 0})")
-    if spec.histogram is not None and not _counted(result):
+        required = f"{rounds} consecutive rounds, {spec.settling.samples(rounds)} samples"
+        missing.append(f"measurement window (requires {required}; {len(line) if line else 0} available)")
+    if spec.histogram is not None and not _has_histogram(result):
         missing.append("response time histogram")
-    return f"Left out for want of data: {', '.join(missing)}." if missing else ""
+    if not missing:
+        return ""
+    text = ", ".join(missing)
+    return f"{text[0].upper()}{text[1:]} omitted: no data."
 
 
-def _counted(result: TestResult) -> bool:
+def _has_histogram(result: TestResult) -> bool:
     after = result.time_line("histogram")
     return after is not None and bool(after.measurements)
 
 
-def _went_on(result: TestResult) -> str:
-    """Say what a stimulus that went on without a new purge makes of its sums; nothing of one in one piece."""
-    lost = [stop for stop in result.interruptions if stop.policy == "continue" and stop.discarded_outcomes]
-    if not lost:
+def _restart_note(result: TestResult) -> str:
+    """Return a note on totals of a stimulus that was resumed without a purge; empty if it ran uninterrupted."""
+    discarded = [stop for stop in result.interruptions if stop.policy == "continue" and stop.discarded_outcomes]
+    if not discarded:
         return ""
-    written = number(sum(stop.discarded_bytes for stop in lost) / GB)
+    written = number(sum(stop.discarded_bytes for stop in discarded) / GB)
     return (
-        f" The stimulus was interrupted and begun once more without a purge: its first sample is not FOB, and TGBW and "
-        f"drive fills count from there, so that they are lower bounds; before it at least {written} GB were written."
+        f" The stimulus was interrupted and restarted without a purge: its first sample is not FOB. TGBW and drive "
+        f"fills count from the restart and are lower bounds; at least {written} GB were written before it."
     )
 
 
-# -- the summary's share ----------------------------------------------------------------------------------------------
+# -- summary tables ---------------------------------------------------------------------------------------------------
 
 
-def _course(result: TestResult, line: TimeLine) -> Table:
-    spec, written, least = _spec(result), line.written_bytes, "at least " if _went_on(result) else ""
+def _stimulus_table(result: TestResult, line: TimeLine) -> Table:
+    spec, written, bound = _spec(result), line.written_bytes, "at least " if _restart_note(result) else ""
     pauses = [gap.idle_ms for gap in result.gaps[: max(0, line.engine_starts - 1)]]
-    longest = f"; longest time without host I/O between: at most {max(pauses):.0f} ms" if pauses else ""
+    longest = f"; longest idle gap between them: at most {max(pauses):.0f} ms" if pauses else ""
     rows = (
         ("Stimulus", f"{line.stimulus.label} ({spec.pattern.name}), {line.stimulus.demand.label}"),
         *alignment(line.stimulus),
@@ -132,32 +137,32 @@ def _course(result: TestResult, line: TimeLine) -> Table:
         ("Time", duration(line.ended_seconds[-1])),
         (
             "Written by the stimulus",
-            f"{least}{number(written / GB)} GB (TGBW), "
-            f"{least}{thousands(result.facts.dut.fills(written), 2)} drive fills",
+            f"{bound}{number(written / GB)} GB (TGBW), "
+            f"{bound}{thousands(result.facts.dut.fills(written), 2)} drive fills",
         ),
-        ("Starts of the engine", f"{line.engine_starts}{longest}"),
+        ("fio starts", f"{line.engine_starts}{longest}"),
     )
-    return facts(rows, title="The stimulus")
+    return facts(rows, title="Stimulus")
 
 
 def key_figures(result: TestResult, line: TimeLine) -> Table:
-    """Return what the stimulus came to FOB, over the measurement window, and at its end.
+    """Return the figures of the stimulus FOB, over the measurement window, and at its end.
 
-    A window that was not steady may hold the fresh drive; it has its own page, and is no figure.
+    A window that was not steady is omitted, because it may include the fresh drive; it has its own page.
     """
     end, after = end_rows(line), result.time_line("histogram")
-    first = "First sample (not FOB)" if _went_on(result) else "First sample (FOB)"
-    rows = [(first, _at(line, 0)), ("Last sample", _at(line, len(line) - 1))]
+    first = "First sample (not FOB)" if _restart_note(result) else "First sample (FOB)"
+    rows = [(first, _sample_figures(line, 0)), ("Last sample", _sample_figures(line, len(line) - 1))]
     if result.sampling is not None and result.sampling.steady:
-        rows.insert(1, ("Measurement window, mean", _over_window(result.sampling)))
-    what = "mean of its samples" if result.facts.imported else "all I/Os"
-    rows.append((f"Last {duration(sum(line.seconds[row] for row in end))}, {what}", _over(line, end)))
+        rows.insert(1, ("Measurement window, mean", _window_figures(result.sampling)))
+    method = "mean of its samples" if result.facts.imported else "all I/Os"
+    rows.append((f"Last {duration(sum(line.seconds[row] for row in end))}, {method}", _combined_figures(line, end)))
     if after is not None and after.measurements:
-        rows.append((f"Histogram after it, {after.stimulus.label}", _of(after.measurements)))
+        rows.append((f"Histogram after it, {after.stimulus.label}", _measurement_figures(after.measurements)))
     names, figures = zip(*rows, strict=True)
     headings = ("IOPS", "MB/s", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
     columns = (
-        Column(heading="When", width=35),
+        Column(heading="Period", width=35),
         *(Column(heading=heading, align="right", width=13) for heading in headings),
     )
     cells = [aligned(values) for values in zip(*figures, strict=True)]
@@ -168,50 +173,50 @@ def key_figures(result: TestResult, line: TimeLine) -> Table:
 _Figures = tuple[float | None, ...]
 
 
-def _at(line: TimeLine, row: int) -> _Figures:
-    iops, moved, average, _, maximum = _over(line, range(row, row + 1))
+def _sample_figures(line: TimeLine, row: int) -> _Figures:
+    iops, moved, average, _, maximum = _combined_figures(line, range(row, row + 1))
     return iops, moved, average, line.five_nines_us[row] / 1000, maximum
 
 
-def _over(line: TimeLine, rows: range) -> _Figures:
-    """Return the figures of samples together; a percentile of them all cannot be told from theirs."""
+def _combined_figures(line: TimeLine, rows: range) -> _Figures:
+    """Return the combined figures of samples; their percentiles cannot be combined, so there is none."""
     runtime_ms = 1000 * math.fsum(line.seconds[row] for row in rows)
     ios = [line.read_ios[row] + line.write_ios[row] for row in rows]
     moved = math.fsum(line.read_bytes[row] + line.write_bytes[row] for row in rows)
-    waited = math.fsum(each * line.average_response_us[row] for each, row in zip(ios, rows, strict=True))
+    response_us = math.fsum(count * line.average_response_us[row] for count, row in zip(ios, rows, strict=True))
     return (
         rate_per_second(math.fsum(ios), runtime_ms),
         rate_per_second(moved, runtime_ms) / MB,
-        waited / (math.fsum(ios) or math.nan) / 1000,
+        response_us / (math.fsum(ios) or math.nan) / 1000,
         None,
         max(line.maximum_response_us[row] for row in rows) / 1000,
     )
 
 
-def _over_window(sampling: Sampling) -> _Figures:
+def _window_figures(sampling: Sampling) -> _Figures:
     numbers = sampling.window.numbers if sampling.window else ()
-    samples = [each.sample for each in sampling.rounds if each.number in numbers]
-    ios = sum(each.ios for each in samples)
-    weighted = math.fsum(each.ios * each.average_response_us for each in samples) / ios if ios else math.nan
+    samples = [judged.sample for judged in sampling.rounds if judged.number in numbers]
+    ios = sum(sample.ios for sample in samples)
+    weighted = math.fsum(sample.ios * sample.average_response_us for sample in samples) / ios if ios else math.nan
     return (
-        mean(each.iops for each in samples),
-        mean(each.mb_per_second for each in samples),
+        mean(sample.iops for sample in samples),
+        mean(sample.mb_per_second for sample in samples),
         weighted / 1000,
         None,
-        max(each.maximum_response_us for each in samples) / 1000,
+        max(sample.maximum_response_us for sample in samples) / 1000,
     )
 
 
-def _of(measured: list[Measurement]) -> _Figures:
-    seconds = sum(each.runtime_ms for each in measured) / 1000 or math.nan
-    shares = [each.runtime_ms / 1000 / seconds for each in measured]
+def _measurement_figures(measured: list[Measurement]) -> _Figures:
+    seconds = sum(part.runtime_ms for part in measured) / 1000 or math.nan
+    shares = [part.runtime_ms / 1000 / seconds for part in measured]
     nines = percentile_response_us(measured, FIVE_NINES)
     return (
-        math.fsum(share * each.iops for share, each in zip(shares, measured, strict=True)),
-        math.fsum(share * each.mb_per_second for share, each in zip(shares, measured, strict=True)),
+        math.fsum(share * part.iops for share, part in zip(shares, measured, strict=True)),
+        math.fsum(share * part.mb_per_second for share, part in zip(shares, measured, strict=True)),
         average_response_us(measured) / 1000,
         None if nines is None else nines / 1000,
-        max(each.maximum_response_us for each in measured) / 1000,
+        max(part.maximum_response_us for part in measured) / 1000,
     )
 
 
@@ -219,20 +224,20 @@ def _of(measured: list[Measurement]) -> _Figures:
 
 
 def _plots(result: TestResult, line: TimeLine) -> Iterator[Page]:
-    first = _spec(result).pts.startswith("1.")
+    pts_1 = _spec(result).pts.startswith("1.")
     yield _plot(result, line, timelines.IOPS)
     yield _plot(result, line, timelines.IOPS, log=True)
     yield _plot(result, line, timelines.IOPS, along="written")
-    if first or result.facts.dut.capacity_bytes:
-        yield _plot(result, line, timelines.IOPS, along="written" if first else "fills", log=first)
+    if pts_1 or result.facts.dut.capacity_bytes:
+        yield _plot(result, line, timelines.IOPS, along="written" if pts_1 else "fills", log=pts_1)
     yield _plot(result, line, timelines.THROUGHPUT)
     yield _plot(result, line, timelines.ART)
     yield _response_times(result, line)
-    if end := consistency.page(line, title=_titled(line, "Consistency at the End")):
+    if end := consistency.page(line, title=_page_title(line, "Consistency at the End")):
         yield end
 
 
-def _titled(line: TimeLine, title: str) -> str:
+def _page_title(line: TimeLine, title: str) -> str:
     return f"WSAT - {line.stimulus.label} - {title}"
 
 
@@ -241,17 +246,17 @@ def _plot(result: TestResult, line: TimeLine, quantity: Quantity, *, along: Alon
     shown = [timelines.series(line, quantity, along=along, capacity_bytes=capacity_bytes)]
     scale = "log" if log else "linear"
     against = _AGAINST[along]
-    what = {
+    axis = {
         "time": "time",
         "written": "total host writes",
         "fills": f"total host writes in drive fills (user capacity, {number(capacity_bytes / GB)} GB)",
     }[along]
     return timeplots.page(
         shown,
-        title=_titled(line, f"{quantity.label} vs {against}{' (log)' * log}"),
+        title=_page_title(line, f"{quantity.label} vs {against}{' (log)' * log}"),
         name=f"{quantity.name}-{along}{'-log' * log}",
-        caption=f"{quantity.heading} against {what}, {scale} scale.{_went_on(result) if along != 'time' else ''}",
-        alt=f"Line plot: {quantity.heading} of {line.stimulus.label}, {scale} scale, against {what}.",
+        caption=f"{quantity.heading} against {axis}, {scale} scale.{'' if along == 'time' else _restart_note(result)}",
+        alt=f"Line plot: {quantity.heading} of {line.stimulus.label}, {scale} scale, against {axis}.",
         ylabel=quantity.heading,
         log=log,
         along=along,
@@ -259,21 +264,24 @@ def _plot(result: TestResult, line: TimeLine, quantity: Quantity, *, along: Alon
     )
 
 
-def _few(result: TestResult, who: str) -> str:
-    """Tell why there is no percentile."""
-    why = "its file does not tell it" if result.facts.imported else f"where {who} the 100 000 I/Os that it takes"
-    return f"{FIVE_NINES:g} % is n/a: {why}."
+def _no_percentile(result: TestResult, subject: str) -> str:
+    """Return a sentence on why percentiles are missing."""
+    if result.facts.imported:
+        return f"{FIVE_NINES:g} % is n/a: not in the imported file."
+    return f"{FIVE_NINES:g} % is n/a: {subject} fewer than the required 100 000 I/Os."
 
 
 def _response_times(result: TestResult, line: TimeLine) -> Page:
-    shown = timelines.known([timelines.series(line, each) for each in (timelines.ART, timelines.NINES, timelines.MRT)])
-    few = "" if any(each.quantity is timelines.NINES for each in shown) else f" {_few(result, 'no sample has')}"
-    names = ", ".join(each.label for each in shown)
+    quantities = (timelines.ART, timelines.NINES, timelines.MRT)
+    shown = timelines.known([timelines.series(line, quantity) for quantity in quantities])
+    has_nines = any(series.quantity is timelines.NINES for series in shown)
+    note = "" if has_nines else f" {_no_percentile(result, 'every sample has')}"
+    names = ", ".join(series.label for series in shown)
     return timeplots.page(
         shown,
-        title=_titled(line, f"ART, {FIVE_NINES:g} % and MRT vs Time"),
+        title=_page_title(line, f"ART, {FIVE_NINES:g} % and MRT vs Time"),
         name="response-time",
-        caption=f"Response times against time, log scale: {names}.{few}",
+        caption=f"Response times against time, log scale: {names}.{note}",
         alt=f"Line plot: response times in ms, log scale, against time: {names}.",
         ylabel="Response time (ms)",
         log=True,
@@ -299,7 +307,7 @@ def _data(result: TestResult, line: TimeLine) -> Page:
     rows = list(range(0, len(line), _stride(len(line), _spec(result).settling.stride_samples)))
     rows += [len(line) - 1] if rows[-1] != len(line) - 1 else []
     written = list(itertools.accumulate(line.write_bytes))
-    figures = [_at(line, row) for row in rows]
+    figures = [_sample_figures(line, row) for row in rows]
     cells = (
         [thousands(line.ended_seconds[row] / 60, 0 if line.ended_seconds[-1] >= 600 else 2) for row in rows],
         *(aligned(values) for values in zip(*figures, strict=True)),
@@ -318,16 +326,16 @@ def _data(result: TestResult, line: TimeLine) -> Page:
     )
     columns = tuple(Column(heading=heading, align="right", width=12) for heading in headings)
     table = Table(kind="numbers", columns=columns, rows=tuple(zip(*cells, strict=True)))
-    each = duration(_spec(result).settling.sample_seconds)
+    sample = duration(_spec(result).settling.sample_seconds)
     note = (
-        f"Single samples of {each}, by the minute they ended, {len(rows)} of {len(line)}; "
-        f"{_few(result, 'a sample has not')}{_went_on(result)}"
+        f"Single samples of {sample}, by the minute they ended, {len(rows)} of {len(line)} shown. "
+        f"{_no_percentile(result, 'the sample has')}{_restart_note(result)}"
     )
-    return Page(title=_titled(line, "Tabular Data"), blocks=(Prose(text=note), table), flows=True)
+    return Page(title=_page_title(line, "Tabular Data"), blocks=(Prose(text=note), table), flows=True)
 
 
 def _stride(samples: int, stride: int) -> int:
-    """Return the least step through the samples that hits all that stand for rounds, and is few rows enough."""
-    parts = (part for part in range(1, stride) if stride % part == 0)
-    steps = itertools.chain(parts, itertools.count(stride, stride))
-    return next(step for step in steps if samples <= step * _MOST_ROWS)
+    """Return the smallest step that includes every round's sample and gives at most ``_MAX_ROWS`` rows."""
+    divisors = (divisor for divisor in range(1, stride) if stride % divisor == 0)
+    steps = itertools.chain(divisors, itertools.count(stride, stride))
+    return next(step for step in steps if samples <= step * _MAX_ROWS)
