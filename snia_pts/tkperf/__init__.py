@@ -1,1 +1,1 @@
-"""The files of TKperf (Thomas-Krenn's SSD and HDD tests): read as a run of ours, and written of one."""
+"""Import results of TKperf (Thomas-Krenn's SSD and HDD tests) as runs, and export runs as its files."""

@@ -1,4 +1,4 @@
-"""What a file of TKperf tells of the device: its description, and the command line that named it."""
+"""Derive the device from a TKperf file: from its description and its command line."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..model.dut import CacheState, Dut
 from ..units import MAX_QUANTITY, MB
 from .document import File
 
-#: TKperf's options that have a value.
-_VALUED = {
+#: TKperf's options that take a value.
+_OPTIONS_WITH_VALUE = {
     "-nj",
     "--numjobs",
     "-iod",
@@ -38,8 +38,8 @@ _VALUED = {
     "-g",
     "--gen_report",
 }
-#: How hdparm, udevadm, nvme and sginfo write a line about each, as TKperf copies it.
-_LINES: Mapping[str, str] = {
+#: The lines of hdparm, udevadm, nvme and sginfo as TKperf copies them, by the property that they report.
+_PATTERNS: Mapping[str, str] = {
     "model": r"(?:Model Number|E: ID_MODEL|mn|Product)\s*[:=]\s*(.+)",
     "serial": r"(?:Serial Number|E: ID_SERIAL_SHORT|sn)\s*[:=']\s*([^']+)",
     "firmware": r"(?:Firmware Revision|fr|Revision Level)\s*[:=]\s*(.+)",
@@ -50,14 +50,14 @@ _LINES: Mapping[str, str] = {
     "logical": r"Device Logical Sector Size:\s*(\d{1,6})\b",
     "physical": r"Device Physical Sector Size:\s*(\d{1,6})\b",
 }
-_LEAST_BYTES = MB
-#: The first line of the description in a file that was written of a rehearsal.
+_MIN_BYTES = MB
+#: The first line of the description in a file exported from a simulated run.
 SIMULATED = "SIMULATED: no drive was tested"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What TKperf's command line asked for; an empty string, or None, where it is not told."""
+    """The settings in TKperf's command line; an empty string or None if the command line does not state them."""
 
     mode: str = ""
     path: str = ""
@@ -66,63 +66,63 @@ class Command:
 
 
 def command(text: str) -> Command:
-    """Return what a command line of TKperf asked for; of any other, nothing."""
+    """Parse a command line of TKperf; any other command line gives an empty Command."""
     try:
         words = shlex.split(text)
     except ValueError:
         words = text.split()
     if not words or not words[0].rpartition("/")[2].startswith("tkperf"):
         return Command()
-    named, given = list[str](), dict[str, str]()
-    rest = iter(words[1:])
-    for word in rest:
-        if word in _VALUED:
-            given[word] = next(rest, "")
+    arguments, options = list[str](), dict[str, str]()
+    remaining = iter(words[1:])
+    for word in remaining:
+        if word in _OPTIONS_WITH_VALUE:
+            options[word] = next(remaining, "")
         elif not word.startswith("-"):
-            named.append(word)
-    mode, _, path = (*named, "", "", "")[:3]
+            arguments.append(word)
+    mode, _, path = (*arguments, "", "", "")[:3]
     return Command(
         mode=mode if mode in ("ssd", "hdd", "raid") else "",
         path=path if path.startswith("/") else "",
-        jobs=_whole(given, "-nj", "--numjobs"),
-        depth=_whole(given, "-iod", "--iodepth"),
+        jobs=_whole_number(options, "-nj", "--numjobs"),
+        depth=_whole_number(options, "-iod", "--iodepth"),
     )
 
 
-def _whole(given: Mapping[str, str], *names: str) -> int:
-    """Return an option's number; TKperf's own is 1."""
-    text = next((given[name] for name in names if name in given), "1")
+def _whole_number(options: Mapping[str, str], *names: str) -> int:
+    """Return the number of an option; the default of TKperf is 1."""
+    text = next((options[name] for name in names if name in options), "1")
     return int(text) if re.fullmatch("[1-9][0-9]{0,2}", text) else 1
 
 
 def device(file: File, sizes: Sequence[int]) -> Dut:
-    """Return the device of a file as far as that describes it; ``sizes`` are the block sizes that it took."""
-    found = {name: _first(pattern, file.description) for name, pattern in _LINES.items()}
-    asked = command(file.command_line)
-    known = int(found["bytes"] or 0) or MB * int(found["mb"] or 0)
+    """Return the device as far as the file describes it; ``sizes`` are the measured block sizes in bytes."""
+    properties = {name: _first_match(pattern, file.description) for name, pattern in _PATTERNS.items()}
+    tkperf = command(file.command_line)
+    capacity_bytes = int(properties["bytes"] or 0) or MB * int(properties["mb"] or 0)
     caches: dict[str, CacheState] = {"1": "enabled", "0": "disabled"}
-    sector = 512 if 512 in sizes else int(found["logical"] or (4096 if sizes else 0))
-    size = known if _LEAST_BYTES <= known <= MAX_QUANTITY else 0
-    rehearsed = file.version.startswith("snia-pts") and file.description.startswith(SIMULATED) and size and sector
+    sector = 512 if 512 in sizes else int(properties["logical"] or (4096 if sizes else 0))
+    size = capacity_bytes if _MIN_BYTES <= capacity_bytes <= MAX_QUANTITY else 0
+    simulated = file.version.startswith("snia-pts") and file.description.startswith(SIMULATED) and size and sector
     return Dut(
-        path=asked.path or file.name,
-        kind="simulated" if rehearsed else "imported",
-        model=found["model"],
-        serial=found["serial"],
-        firmware=found["firmware"],
-        bus=found["bus"],
+        path=tkperf.path or file.name,
+        kind="simulated" if simulated else "imported",
+        model=properties["model"],
+        serial=properties["serial"],
+        firmware=properties["firmware"],
+        bus=properties["bus"],
         capacity_bytes=size,
         logical_sector_bytes=sector,
-        physical_sector_bytes=int(found["physical"] or 0),
-        rotational={"ssd": False, "hdd": True}.get(asked.mode),
-        write_cache=caches.get(found["cache"], "unknown"),
+        physical_sector_bytes=int(properties["physical"] or 0),
+        rotational={"ssd": False, "hdd": True}.get(tkperf.mode),
+        write_cache=caches.get(properties["cache"], "unknown"),
         discard=None,
-        write_cache_source="as its file tells" if found["cache"] else "its file does not tell",
+        write_cache_source="stated in the file" if properties["cache"] else "not stated in the file",
     )
 
 
-def _first(pattern: str, text: str) -> str:
-    """Return what the first line of that form says, in a line's length."""
+def _first_match(pattern: str, text: str) -> str:
+    """Return the value in the first line that matches ``pattern``, at most 200 characters; empty if none matches."""
     for line in text.splitlines():
         if match := re.match(rf"\s*{pattern}", line):
             return match[1].strip()[:200]

@@ -22,7 +22,7 @@ from ..units import KIB, MB, block_size
 from .device import Command, command, device
 from .document import MIXES, ZONED_MIXES, ZONED_SIZES, File, Kind, Test, Times
 from .faults import MAX_MINUTES, deviations, tool_of, warnings
-from .zones import PROFILES, tkperf_zone, zone_points, zoned
+from .zones import PROFILES, tkperf_zone, zone_points, zoned_profile
 
 #: Our test of each of TKperf's.
 VERBS: dict[Kind, str] = {"iops": "iops", "lat": "latency", "tp": "throughput", "writesat": "wsat"}
@@ -114,7 +114,7 @@ class _Reading:
             loaded += [("preconditioning.thread_count", self._jobs), ("preconditioning.queue_depth", self._depth)]
         try:
             if test.zones:
-                return zoned(PROFILES[test.kind], jobs, depth, self._seconds, test.zones)
+                return zoned_profile(PROFILES[test.kind], jobs, depth, self._seconds, test.zones)
             return read_specification(VERBS[test.kind], "1.1", "enterprise", overrides=loaded)
         except ValueError as error:
             mistakes = error.mistakes if isinstance(error, SpecError) else error

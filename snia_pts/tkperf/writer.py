@@ -21,7 +21,7 @@ from ..spec import IopsSpec, LatencySpec, ProfileSpec, RoundsSpec, SteadyStateRu
 from ..units import KIB, MB, block_size
 from .device import SIMULATED
 from .document import KINDS, MAX_ZONES, MIXES, SIZES, ZONED_MIXES, ZONED_SIZES, Kind
-from .zones import PROFILES, zone_places, zone_points
+from .zones import PROFILES, zone_keys, zone_points
 
 #: What TKperf judges steady state on: R/W mix and block size.
 _JUDGED: dict[Kind, tuple[int, int]] = {"iops": (0, 4 * KIB), "lat": (0, 4 * KIB), "tp": (0, 1024 * KIB)}
@@ -223,7 +223,7 @@ class _Writing:
             (point.stimulus.read_percent, point.stimulus.largest_block_bytes, point.zone): self._last(point.name)
             for point in zone_points(spec, self._facts.dut)
         }
-        kinds = [kind for kind in PROFILES if found.keys() == set(zone_places(kind))]
+        kinds = [kind for kind in PROFILES if found.keys() == set(zone_keys(kind))]
         if not kinds or None in found.values():
             raise _Lost("TKperf knows profiles of a hard disk in 128 zones alone: hdd-iops and hdd-throughput")
         kind, zones = kinds[0], range(1, MAX_ZONES + 1)

@@ -1,4 +1,4 @@
-"""TKperf's tests of hard disks: the profiles that measure a disk in zones, and where TKperf's own zones lie."""
+"""TKperf's tests of hard disks: the profiles that measure a disk in zones, and the location of TKperf's zones."""
 
 from __future__ import annotations
 
@@ -16,38 +16,41 @@ from .document import MAX_ZONES, ZONED_MIXES, ZONED_SIZES, Kind
 
 #: The profile of each test.
 PROFILES: dict[Kind, str] = {"iops": "hdd-iops", "tp": "hdd-throughput"}
-#: TKperf's zones are multiples of this.
+#: The size of TKperf's zones is a multiple of this.
 _ALIGNED_BYTES = 4096
 
 
-def zoned(name: str, jobs: int, depth: int, seconds: int, zones: int) -> Specification:
+def zoned_profile(name: str, jobs: int, depth: int, seconds: int, zones: int) -> Specification:
     """Return the profile as TKperf ran it."""
-    found = read_profile(name, Changes(seconds=float(seconds)))
-    spec = found.spec
+    profile = read_profile(name, Changes(seconds=float(seconds)))
+    spec = profile.spec
     if not isinstance(spec, ProfileSpec):
-        raise TypeError(f"{name} is no profile")
-    workloads = tuple(replace(each, thread_count=jobs, queue_depth=depth, zones=zones) for each in spec.workload)
-    return replace(found, spec=replace(spec, workload=workloads))
+        raise TypeError(f"{name} is not a profile")
+    workloads = tuple(
+        replace(workload, thread_count=jobs, queue_depth=depth, zones=zones) for workload in spec.workload
+    )
+    return replace(profile, spec=replace(spec, workload=workloads))
 
 
 def zone_points(spec: Spec, dut: Dut) -> tuple[Point, ...]:
-    """Return the points of such a profile; those of a disk that does not say how large it is lie nowhere in bytes."""
+    """Return the points of a zoned profile; if the disk's capacity is unknown, the points have no position in bytes."""
     if not isinstance(spec, ProfileSpec):
         raise TypeError(f"{spec.test} has no zones")
     return points(spec, dut)
 
 
-def zone_places(kind: Kind) -> Iterator[tuple[int, int, int]]:
-    """Give the R/W mix, the block size and the zone of every value that TKperf has of a hard disk."""
+def zone_keys(kind: Kind) -> Iterator[tuple[int, int, int]]:
+    """Yield the R/W mix, the block size and the zone of every value in TKperf's test of a hard disk."""
     return itertools.product(ZONED_MIXES[kind], ZONED_SIZES[kind], range(1, MAX_ZONES + 1))
 
 
 def tkperf_zone(point: Point, dut: Dut, zones: int) -> Stimulus:
-    """Return a point's stimulus where TKperf has its zones: as many multiples of 4096 bytes each, from the beginning.
+    """Return a point's stimulus at the location of TKperf's zone.
 
-    Ours divide all of the disk, and differ by less than a block.
+    TKperf's zones have equal sizes, rounded down to a multiple of 4096 bytes, and start at the beginning of the disk.
+    This suite's zones divide the whole disk and differ in size by less than a block.
     """
-    each = dut.capacity_bytes // zones // _ALIGNED_BYTES * _ALIGNED_BYTES
-    if each < point.stimulus.largest_block_bytes:
+    zone_bytes = dut.capacity_bytes // zones // _ALIGNED_BYTES * _ALIGNED_BYTES
+    if zone_bytes < point.stimulus.largest_block_bytes:
         return point.stimulus
-    return replace(point.stimulus, range_offset_bytes=each * (point.zone - 1), range_bytes=each)
+    return replace(point.stimulus, range_offset_bytes=zone_bytes * (point.zone - 1), range_bytes=zone_bytes)
