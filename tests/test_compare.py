@@ -49,7 +49,7 @@ def figure(rounds: Sequence[float]) -> KeyFigure:
 
 
 def entries(*results: TestResult) -> list[Entry]:
-    return [Entry(label="ABC"[place], place=f"runs/{place}", result=each) for place, each in enumerate(results)]
+    return [Entry(label="ABC"[place], path=f"runs/{place}", result=each) for place, each in enumerate(results)]
 
 
 def changed(result: TestResult, **facts: Any) -> TestResult:
@@ -148,10 +148,10 @@ def test_what_is_not_the_same_is_told_by_its_weight() -> None:
 
     assert found["firmware"] == ("context", ("JXTC304Q", "NEW"))
     assert found["capacity"] == (
-        "told",
+        "context",
         ("960.2 GB (960\u202f197\u202f124\u202f096 bytes)", "1 TB (1\u202f000\u202f000\u202f000\u202f000 bytes)"),
     )
-    assert found["kernel"] == ("told", ("6.1.0-28-amd64", "6.12"))
+    assert found["kernel"] == ("context", ("6.1.0-28-amd64", "6.12"))
     assert found["steady state"] == ("flagged", ("achieved", "NOT ACHIEVED"))
     assert any(what.startswith("deviation: ") for what in found)
     assert {weight for weight, _ in found.values()} == {"flagged", "context"}
@@ -196,8 +196,8 @@ def test_texts_of_devices_stay_texts_in_a_comparison() -> None:
     hostile = samples.dut(model="`x`__ |y| <script>", firmware=".. raw:: html")
     report = build_comparison(
         [
-            Entry(label="A", place="runs/`a`_", result=samples.iops_result()),
-            Entry(label="B", place="*b*", result=samples.result_of("iops", device=hostile)),
+            Entry(label="A", path="runs/`a`_", result=samples.iops_result()),
+            Entry(label="B", path="*b*", result=samples.result_of("iops", device=hostile)),
         ]
     )
     text = rst.parse(rst.render(report)).astext()
@@ -310,10 +310,10 @@ def test_the_only_recorded_difference_is_named() -> None:
     (line,) = overall_lines("AB", compare_figures(results))
 
     assert cause(both, context_differences(results)) == (
-        "The only difference in what is compared: governor (A: ondemand; B: performance)."
+        "The only difference in the compared properties: governor (A: ondemand; B: performance)."
     )
     assert "IOPS +99.9 % in the median of 2 points" in line
-    assert "2 of 2 certain at 95 %" in line
+    assert "2 of 2 significant at 95 %" in line
     mounted = [host_with(governor="x", **{"file system": kind}) for kind in ("ext4", "xfs")]
     told = entries(*(profiled(host=host) for host in mounted))
     assert "file system (A: ext4; B: xfs)" in cause(told, context_differences([entry.result for entry in told]))
@@ -323,17 +323,17 @@ def test_several_recorded_differences_accuse_none_and_none_is_chance() -> None:
     """With another kernel besides, no run tells which of both it was; of equal hosts nothing compared is to blame."""
     one = profiled(host=host_with(governor="ondemand"))
     other = profiled(host=dataclasses.replace(host_with(governor="performance"), kernel="6.12"))
-    assert cause(entries(one, other), context_differences([one, other])).startswith("2 differences in what is compared")
+    assert cause(entries(one, other), context_differences([one, other])).startswith("2 compared properties differ")
     again = changed(one, seed=2, command_line=("snia-pts", "iops"))
-    assert cause(entries(one, again), context_differences([one, again])).startswith("Nothing that is compared differs")
+    assert cause(entries(one, again), context_differences([one, again])).startswith("No compared property differs")
 
 
 def test_a_run_beside_itself_is_told() -> None:
     """One folder given twice, or its copy: no chance has a part in that; beside a third run the rest is told."""
     one, other = profiled(), profiled(host=host_with(governor="ondemand"))
-    assert cause(entries(one, profiled()), []) == "A and B are the same run. It differs in nothing from itself."
+    assert cause(entries(one, profiled()), []) == "A and B are the same run. There is no difference."
     mixed = cause(entries(one, other, profiled()), context_differences([one, other, one]))
-    assert mixed.startswith("A and C are the same run. 3 differences in what is compared;")
+    assert mixed.startswith("A and C are the same run. 3 compared properties differ;")
 
 
 def test_an_axis_is_a_cause_where_runs_stand_at_one_place_each() -> None:

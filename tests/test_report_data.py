@@ -224,7 +224,7 @@ def test_a_report_is_written_as_what_is_asked_for(tmp_path: Path, capsys: pytest
     assert {path.stem for path in (place / "tables").iterdir()} == names
 
     assert main(["report", str(place), "--to", "docx"]) == UsageError.exit_code
-    assert "no format 'docx'" in capsys.readouterr().err
+    assert "unknown format 'docx'" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -1,6 +1,6 @@
-"""A result as tables of data: what other programs calculate with.  Numbers stay numbers, each with its unit.
+"""A result as tables of data for other programs: numbers with units, not rounded.
 
-What a page shows is rounded and set for readers; this is everything, to the last bit, from the same stored result.
+The pages of a report show rounded values; these tables have all values of the stored result with full precision.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from ..analysis.window import Judged, Window
-from ..model.description import NAMES, STATED
-from ..model.description import operator_value as people
+from ..model.description import NAMES, STATED, operator_value
 from ..model.measurement import Measurement
 from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS
 from ..results.limit_checks import judgements
@@ -39,20 +38,20 @@ from .sections.steady_state import tracking
 
 Value = str | int | float | bool | None
 
-#: The units of what does not end with its unit.
+#: The units of fields whose names do not end with the unit.
 _UNITS = {"iops": "IOPS", "mb_per_second": "MB/s"}
-#: The columns that a table keeps where all their values are missing: programs read them by name.
+#: The columns that a table has even if all their values are missing: programs read them by name.
 RATES = ("iops", "mb_per_second")
 _ENDINGS = {"_us": "us", "_ms": "ms", "_seconds": "s", "_bytes": "bytes", "_percent": "%", "_ios": "I/Os"}
-#: What begins a formula in a spreadsheet.
+#: The characters that start a formula in a spreadsheet.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """A table of data: the names of its columns (as in result.xml), and rows of just as many values.
+    """A table of data: the names of its columns (as in result.xml), and rows with a value for each column.
 
-    None is a value that was not measured, or that has no meaning there.
+    None is a value that was not measured, or that does not apply.
     """
 
     name: str
@@ -65,61 +64,61 @@ class Data:
             raise ValueError(f"table {self.name}: every row has {len(self.fields)} values")
 
     def column(self, field: str) -> int:
-        """Return which column a field is, from 0; raises ValueError for one that is none."""
+        """Return the index of a field's column; raises ValueError if there is no such field."""
         return self.fields.index(field)
 
 
 def unit(field: str) -> str:
-    """Return the unit that a field's name tells of; empty where it has none."""
-    return _UNITS.get(field) or next((told for ending, told in _ENDINGS.items() if field.endswith(ending)), "")
+    """Return the unit of a field, from its name; empty if it has none."""
+    return _UNITS.get(field) or next((name for ending, name in _ENDINGS.items() if field.endswith(ending)), "")
 
 
 def tables(result: TestResult, *, max_samples: int | None = None) -> tuple[Data, ...]:
-    """Return all of a result, in a fixed order; tables without rows are left out.
+    """Return all tables of a result in a fixed order, without empty tables.
 
-    A time line with more than ``max_samples`` samples gives every n-th sample to its table, whose title says so.
+    A time line with more than ``max_samples`` samples is reduced to every n-th sample; the table's title says so.
     """
-    found = (
+    all_tables = (
         _run(result),
         _specification(result),
-        _of("features", f"Features of the device, {STATED}", map(asdict, result.facts.about.features)),
-        _of("deviations", f"Deviations from {result.facts.spec.authority}", map(asdict, result.deviations)),
-        _of("settings", "Settings that the operator may choose", map(asdict, result.facts.settings)),
-        _of("warnings", "Warnings", map(asdict, run_warnings(result))),
-        _of("limits", "Limits", (each.attributes for each in judgements(result))),
-        _of("windows", "Steady state determination", _windows(result)),
-        _of("rounds", "Tracked variables by round", _rounds(result)),
-        _of("points", "Means over the measurement window", _points(result)),
-        _of("points", "Means of all repeats", _repeated(result)),
-        _of("prepared", "Host settings as they were read back", _prepared(result)),
-        _of("measurements", "All measurements", _measurements(result)),
+        _table("features", f"Device features, {STATED}", map(asdict, result.facts.about.features)),
+        _table("deviations", f"Deviations from {result.facts.spec.authority}", map(asdict, result.deviations)),
+        _table("settings", "Operator settings", map(asdict, result.facts.settings)),
+        _table("warnings", "Warnings", map(asdict, run_warnings(result))),
+        _table("limits", "Limits", (judgement.attributes for judgement in judgements(result))),
+        _table("windows", "Steady state determination", _windows(result)),
+        _table("rounds", "Tracked variables by round", _rounds(result)),
+        _table("points", "Means over the measurement window", _points(result)),
+        _table("points", "Means of all repeats", _repeated(result)),
+        _table("prepared", "Host settings as they were read back", _prepared(result)),
+        _table("measurements", "All measurements", _measurements(result)),
         *_time_lines(result, max_samples),
     )
-    return tuple(_told_apart(each for each in found if each.rows))
+    return tuple(_unique_names(table for table in all_tables if table.rows))
 
 
-def _told_apart(found: Iterable[Data]) -> Iterator[Data]:
-    """Number the tables whose names are the same, as those of parts may be."""
+def _unique_names(unnumbered: Iterable[Data]) -> Iterator[Data]:
+    """Number the tables with equal names; those of different parts may be equal."""
     count: Counter[str] = Counter()
-    for each in found:
-        count[each.name] += 1
-        yield each if count[each.name] == 1 else replace(each, name=f"{each.name}--{count[each.name]}")
+    for table in unnumbered:
+        count[table.name] += 1
+        yield table if count[table.name] == 1 else replace(table, name=f"{table.name}--{count[table.name]}")
 
 
-def _of(name: str, title: str, rows: Iterator[Mapping[str, Value]]) -> Data:
-    """Return rows that all have the same fields as a table; a column without any value is left out, a rate's is not."""
-    listed = list(rows)
+def _table(name: str, title: str, rows: Iterator[Mapping[str, Value]]) -> Data:
+    """Return a table of rows with equal fields, without the columns that have no value, unless they are ``RATES``."""
+    all_rows = list(rows)
     fields = tuple(
         field
-        for field in (listed[0] if listed else ())
-        if field in RATES or any(row[field] is not None for row in listed)
+        for field in (all_rows[0] if all_rows else ())
+        if field in RATES or any(row[field] is not None for row in all_rows)
     )
-    return Data(name=name, title=title, fields=fields, rows=tuple(tuple(row[f] for f in fields) for row in listed))
+    return Data(name=name, title=title, fields=fields, rows=tuple(tuple(row[f] for f in fields) for row in all_rows))
 
 
 def _run(result: TestResult) -> Data:
     facts = result.facts
-    told: dict[str, Value] = {
+    values: dict[str, Value] = {
         "run": facts.run_id,
         "test": facts.spec.test,
         "title": facts.spec.title,
@@ -137,45 +136,45 @@ def _run(result: TestResult) -> Data:
         "read_bytes": whole_bytes_or_none(result.read_bytes),
         "command_line": " ".join(facts.command_line),
     }
-    told |= {"vendor": facts.about.vendor, "nand_type": facts.about.nand_type, "hba": facts.about.hba}
-    told |= {f"told.{name}": value for name in NAMES if (value := people(facts.about, name))}
-    told |= {"told.capacity": facts.about.capacity} if facts.about.capacity else {}
-    told |= {f"note.{place}": text for place, text in enumerate(facts.about.notes, start=1)}
+    values |= {"vendor": facts.about.vendor, "nand_type": facts.about.nand_type, "hba": facts.about.hba}
+    values |= {f"stated.{name}": value for name in NAMES if (value := operator_value(facts.about, name))}
+    values |= {"stated.capacity": facts.about.capacity} if facts.about.capacity else {}
+    values |= {f"note.{number}": text for number, text in enumerate(facts.about.notes, start=1)}
     owners = [("dut", dut_attributes(facts.dut)), ("platform", asdict(facts.platform))]
     owners += [("imported", asdict(facts.imported))] if facts.imported else []
-    for owner, values in owners:
-        told |= {f"{owner}.{key}": value for key, value in _plain(values).items()}
-    return Data(name="run", title="Run", fields=("key", "value"), rows=tuple(told.items()))
+    for owner, attributes in owners:
+        values |= {f"{owner}.{key}": value for key, value in _scalars(attributes).items()}
+    return Data(name="run", title="Run", fields=("key", "value"), rows=tuple(values.items()))
 
 
-def _plain(values: Mapping[str, object]) -> dict[str, Value]:
-    """Leave out what is no single value."""
+def _scalars(values: Mapping[str, object]) -> dict[str, Value]:
+    """Return the entries with a single value, without lists and other compound values."""
     return {key: value for key, value in values.items() if value is None or isinstance(value, str | int | float)}
 
 
 def _specification(result: TestResult) -> Data:
     rows = tuple(numbers(result.facts.spec))
-    return Data(name="specification", title="Numbers of the specification", fields=("key", "value"), rows=rows)
+    return Data(name="specification", title="Parameters of the specification", fields=("key", "value"), rows=rows)
 
 
 # -- steady state -----------------------------------------------------------------------------------------------------
 
 
-def judged(
+def evaluated_series(
     result: TestResult,
 ) -> Iterator[tuple[str, tuple[Judged, ...], tuple[tuple[Tracked, str], ...], Window | None]]:
-    """Give each series that steady state was judged on: its name, rounds, tracked variables with labels, window."""
-    found = [*((result.sampling,) if result.sampling else ()), *result.loops]
-    for each in found:
-        rule = loop_rule(result.facts.spec) if isinstance(each, Loop) else settling_rule(result.facts.spec)
-        finite_or_none = tracking(result, each) if rule else None
-        if rule and finite_or_none and finite_or_none.rounds and finite_or_none.stimuli:
-            labels = tuple((tracked, finite_or_none.label(tracked)) for tracked in rule.tracked)
-            yield finite_or_none.part or finite_or_none.name, finite_or_none.rounds, labels, each.window
+    """Yield each series with a steady state evaluation: its name, rounds, tracked variables with labels, window."""
+    parts = [*((result.sampling,) if result.sampling else ()), *result.loops]
+    for part in parts:
+        rule = loop_rule(result.facts.spec) if isinstance(part, Loop) else settling_rule(result.facts.spec)
+        series = tracking(result, part) if rule else None
+        if rule and series and series.rounds and series.stimuli:
+            labels = tuple((tracked, series.label(tracked)) for tracked in rule.tracked)
+            yield series.part or series.name, series.rounds, labels, part.window
 
 
 def _windows(result: TestResult) -> Iterator[Mapping[str, Value]]:
-    for name, _, labels, window in judged(result):
+    for name, _, labels, window in evaluated_series(result):
         for tracked, determination in window.determinations if window else ():
             figures = asdict(determination)
             figures.pop("values")
@@ -189,17 +188,17 @@ def _windows(result: TestResult) -> Iterator[Mapping[str, Value]]:
 
 
 def _rounds(result: TestResult) -> Iterator[Mapping[str, Value]]:
-    for name, rounds, labels, window in judged(result):
-        inside = set(window.numbers) if window else set()
-        for each in rounds:
+    for name, rounds, labels, window in evaluated_series(result):
+        window_numbers = set(window.numbers) if window else set()
+        for judged_round in rounds:
             for tracked, label in labels:
                 yield {
                     "series": name,
-                    "round": each.number,
-                    "in_window": each.number in inside,
+                    "round": judged_round.number,
+                    "in_window": judged_round.number in window_numbers,
                     "variable": label,
                     "metric": tracked.metric,
-                    "value": each.value(tracked),
+                    "value": judged_round.value(tracked),
                 }
 
 
@@ -216,19 +215,21 @@ def _points(result: TestResult) -> Iterator[Mapping[str, Value]]:
                 "last_round": window[-1],
                 "steady": loop.steady,
                 "point": stimulus.label,
-                **_plain(stimulus_attributes(stimulus)),
+                **_scalars(stimulus_attributes(stimulus)),
                 **figures,
                 "host_limited": limited[stimulus],
             }
 
 
 def _repeated(result: TestResult) -> Iterator[Mapping[str, Value]]:
-    """The points of a profile; a column for each axis, empty where a workload does not go through it."""
+    """Yield the points of a profile, with a column for each axis, empty if a workload does not use the axis."""
     spec = result.facts.spec
     axes = [axis.key for axis in spec.axis] if isinstance(spec, ProfileSpec) else []
-    for each in repeated_points(result):
-        told = {key: value for key, value in _plain(stimulus_attributes(each.stimulus)).items() if key != "name"}
-        yield {"point": each.name, **{f"axis.{key}": each.axis_values.get(key) for key in axes}, **told, **each.figures}
+    for point in repeated_points(result):
+        attributes = _scalars(stimulus_attributes(point.stimulus))
+        attributes.pop("name", None)
+        axis_values = {f"axis.{key}": point.axis_values.get(key) for key in axes}
+        yield {"point": point.name, **axis_values, **attributes, **point.figures}
 
 
 def _prepared(result: TestResult) -> Iterator[Mapping[str, Value]]:
@@ -255,23 +256,23 @@ def _measurements(result: TestResult) -> Iterator[Mapping[str, Value]]:
                 **_measured(result, measurement),
             }
     for loop in result.loops:
-        inside = [each.number for each in result.evaluated_rounds(loop)]
-        for each in loop.rounds:
-            for measurement in each.measurements:
-                where: dict[str, Value] = {
+        window_numbers = [measured_round.number for measured_round in result.evaluated_rounds(loop)]
+        for measured_round in loop.rounds:
+            for measurement in measured_round.measurements:
+                position: dict[str, Value] = {
                     "part": loop.part,
                     "phase": "round",
-                    "round": each.number,
-                    "in_window": each.number in inside,
+                    "round": measured_round.number,
+                    "in_window": measured_round.number in window_numbers,
                 }
-                yield {**where, **_measured(result, measurement)}
+                yield {**position, **_measured(result, measurement)}
 
 
 def _measured(result: TestResult, measurement: Measurement) -> dict[str, Value]:
     share, telemetry = result.host_share(measurement), measurement.telemetry
     return {
         "point": measurement.stimulus.label,
-        **_plain(stimulus_attributes(measurement.stimulus)),
+        **_scalars(stimulus_attributes(measurement.stimulus)),
         **transfers(measurement),
         "iops": finite_or_none(measurement.iops),
         "mb_per_second": finite_or_none(measurement.mb_per_second),
@@ -294,18 +295,19 @@ def _measured(result: TestResult, measurement: Measurement) -> dict[str, Value]:
 
 def _time_lines(result: TestResult, max_samples: int | None) -> Iterator[Data]:
     for line in result.time_lines:
-        words = " ".join(filter(None, (line.part, line.phase)))
+        label = " ".join(filter(None, (line.part, line.phase)))
         columns = {**{name: getattr(line, name) for name in (*COLUMNS, *TELEMETRY_COLUMNS)}, "iops": line.iops}
         columns["mb_per_second"] = line.mb_per_second
         stride = math.ceil(len(line) / max_samples) if max_samples and line else 1
-        shown = f", 1 of every {stride} of {len(line)} samples" if stride > 1 else ""
-        kept = [name for name, values in columns.items() if name in RATES or not all(map(math.isnan, values))]
-        rows = tuple(tuple(map(_known, row)) for row in zip(*(columns[name][::stride] for name in kept), strict=True))
-        name = f"samples-{re.sub('[^a-z0-9]+', '-', words.lower()).strip('-')}"
-        yield Data(name=name, title=f"Samples: {words}{shown}", fields=tuple(kept), rows=rows)
+        reduction = f", 1 of every {stride} of {len(line)} samples" if stride > 1 else ""
+        fields = [name for name, values in columns.items() if name in RATES or not all(map(math.isnan, values))]
+        samples = zip(*(columns[name][::stride] for name in fields), strict=True)
+        rows = tuple(tuple(map(_none_for_nan, sample)) for sample in samples)
+        name = f"samples-{re.sub('[^a-z0-9]+', '-', label.lower()).strip('-')}"
+        yield Data(name=name, title=f"Samples: {label}{reduction}", fields=tuple(fields), rows=rows)
 
 
-def _known(value: float) -> float | None:
+def _none_for_nan(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
@@ -313,9 +315,9 @@ def _known(value: float) -> float | None:
 
 
 def as_csv(data: Data) -> bytes:
-    """Return a table as CSV (RFC 4180, UTF-8): a line of names, then the rows; what was not measured is empty.
+    """Return a table as CSV (RFC 4180, UTF-8): a header line, then the rows; missing values are empty.
 
-    A text that a spreadsheet would take for a formula is led by an apostrophe, as spreadsheets mark text.
+    A text that a spreadsheet would read as a formula gets a leading apostrophe, the spreadsheets' mark for text.
     """
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")
@@ -335,9 +337,9 @@ def _cell(value: Value) -> str:
     return repr(value)
 
 
-def as_json(found: tuple[Data, ...]) -> bytes:
-    """Return tables as one JSON document; a number that is none is null."""
-    told = {
+def as_json(all_tables: tuple[Data, ...]) -> bytes:
+    """Return tables as one JSON document; nan and infinity are null."""
+    document = {
         "format": 1,
         "tables": [
             {
@@ -346,10 +348,10 @@ def as_json(found: tuple[Data, ...]) -> bytes:
                 "fields": [{"name": field, "unit": unit(field)} for field in data.fields],
                 "rows": [[_finite(value) for value in row] for row in data.rows],
             }
-            for data in found
+            for data in all_tables
         ],
     }
-    return (json.dumps(told, indent=None, allow_nan=False, separators=(",", ":")) + "\n").encode()
+    return (json.dumps(document, indent=None, allow_nan=False, separators=(",", ":")) + "\n").encode()
 
 
 def _finite(value: Value) -> Value:

@@ -73,7 +73,7 @@ def _read_entry(label: str, path: Path) -> Entry:
     if result.running:
         raise RecordError(path=path, reason="the run is still in progress", hint=WAIT)
     require_evidence(folder, result)
-    return Entry(label=label, place=str(path), result=result)
+    return Entry(label=label, path=str(path), result=result)
 
 
 def _require_comparable(context: Sequence[ContextDifference]) -> None:
@@ -101,7 +101,7 @@ def _lines(
     for entry in entries:
         dut = entry.result.facts.dut
         drive = " ".join(filter(None, (dut.model, dut.serial))) or dut.name
-        yield printable(f"  {entry.label}  {entry.place}: {drive}: {verdict(entry.result)}")
+        yield printable(f"  {entry.label}  {entry.path}: {drive}: {verdict(entry.result)}")
     for weight, heading in (("flagged", "Compare with care:"), ("context", "The runs differ in:")):
         listed = [difference for difference in context if difference.weight == weight]
         if listed:
@@ -165,7 +165,7 @@ def _json(
         "runs": [
             {
                 "label": entry.label,
-                "path": entry.place,
+                "path": entry.path,
                 "run": entry.result.facts.run_id,
                 "verdict": entry.result.verdict,
                 "conformant": entry.result.conformant,

@@ -23,7 +23,7 @@ from ...results.points import window_points
 from ...results.result import Loop, TestResult
 from ...spec import ProfileSpec, Tracked
 from ...text import one_line
-from ..data import judged
+from ..data import evaluated_series
 from ..figures import timelines
 from ..figures.style import COLOURS
 from ..profile.interactive import profile_plots
@@ -180,7 +180,7 @@ def _sides(points: Sequence[Stimulus]) -> tuple[Any, Any] | None:
 
 
 def _rounds(result: TestResult) -> Iterator[Plot]:
-    for name, rounds, labels, _ in judged(result):
+    for name, rounds, labels, _ in evaluated_series(result):
         traces = []
         for place, (tracked, label) in enumerate(labels):
             values = [each.value(tracked) for each in rounds]

@@ -20,7 +20,7 @@ from ...model.measurement import METRICS, SHORTEST_RATED_MS, MeasuredRound, Meas
 from ...results.result import TestResult
 from ...spec import MetricName, SteadyStateRule, Tracked, loop_rule, settling_rule
 from ...text import one_line
-from ..data import RATES, Data, Value, judged, tables, unit
+from ..data import RATES, Data, Value, evaluated_series, tables, unit
 from ..figures.style import COLOURS
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class _Book:
     def _series(self) -> Iterator[_Series]:
         """Give what was judged, each series below the one before in the sheet Rounds, three rows between them."""
         row = 2
-        for name, rounds, labels, window in judged(self._result):
+        for name, rounds, labels, window in evaluated_series(self._result):
             looped, spec = isinstance(rounds[0], MeasuredRound), self._result.facts.spec
             rule = loop_rule(spec) if looped else settling_rule(spec)
             if rule is not None:
