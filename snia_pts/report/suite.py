@@ -1,4 +1,4 @@
-"""The summary of several tests on one drive: a line a test, on one page, in the forms of every report."""
+"""The summary of several tests on one drive: one line per test, on one page, in the formats of every report."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ NOT_RUN = "NOT RUN"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestLine:
-    """What the summary says of a test; of one that was not run, that alone.
+    """A test's line in the summary; for a test that was not run, only that.
 
-    ``achieved`` tells whether it came to the end that the standard wants, ``steady`` whether to steady state.
+    ``achieved``: the test ended as the standard requires.  ``steady``: it reached steady state.
     """
 
     test: str
@@ -49,9 +49,9 @@ class TestLine:
     started: str = ""
     finished: str = ""
     written_bytes: float = 0.0
-    least: str = ""
+    lower_bound_prefix: str = ""
     report: str = UNKNOWN
-    asks_steady_state: bool = True
+    requires_steady_state: bool = True
 
     @property
     def duration(self) -> str:
@@ -60,7 +60,7 @@ class TestLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """All tests that were asked for, and the limits on them, with what became of each."""
+    """All requested tests, and the verdicts on the limits."""
 
     lines: tuple[TestLine, ...]
     header: Header
@@ -71,7 +71,7 @@ class Overview:
     limits: tuple[Judgement, ...] = ()
 
     def fills(self, written_bytes: float) -> float:
-        """Return how often so many bytes fill the device; nan where it is not known how large that is."""
+        """Return ``written_bytes`` as a multiple of the device's capacity; nan if the capacity is unknown."""
         return written_bytes / self.capacity_bytes if self.capacity_bytes else math.nan
 
     @property
@@ -85,12 +85,11 @@ class Overview:
 
     @property
     def verdict(self) -> str:
-        """What became of all, in a sentence."""
-        done = sum(line.ending == "finished" for line in self.lines)
+        """The outcome of all tests as a sentence."""
+        finished = sum(line.ending == "finished" for line in self.lines)
         stopped = [f"{line.title} {line.ending}" for line in self.lines if line.ending not in ("finished", NOT_RUN)]
-        told = f"{done} of {len(self.lines)} tests finished"
         unsteady = [line.title for line in self.lines if line.ending == "finished" and not line.achieved]
-        parts = [told, *stopped]
+        parts = [f"{finished} of {len(self.lines)} tests finished", *stopped]
         parts += [f"not steady: {', '.join(unsteady)}"] if unsteady else []
         parts += [f"{NOT_RUN}: {', '.join(self.missing)}"] if self.missing else []
         return "; ".join(parts)
@@ -99,21 +98,20 @@ class Overview:
 def overview(
     results: Iterable[tuple[str, TestResult | None]], reported: Mapping[str, str] = MappingProxyType({})
 ) -> Overview:
-    """Return what a summary says of ``results``, by the tests' verbs; None for a test that was not run.
+    """Return the overview of ``results``, by test; the result of a test that was not run is None.
 
-    Results are taken one at a time, as they can be large.  ``reported`` are the files of their
-    reports, by test, where there are such.
-    Raises ReportError when no test was run.
+    Results are read one at a time, because they can be large.  ``reported`` are the files of their reports, by test.
+    Raises ReportError if no test was run.
     """
     lines: list[TestLine] = []
     judged: list[Judgement] = []
     first: TestResult | None = None
     for test, result in results:
-        first = first or (_small(result) if result else None)
+        first = first or (_header_data(result) if result else None)
         judged += judgements(result) if result else ()
         lines.append(_line(test, result, reported.get(test)) if result else TestLine(test=test, title=""))
     if first is None:
-        raise ReportError(reason="none of the tests was run", hint="")
+        raise ReportError(reason="no test was run", hint="")
     judged += untested(first.facts.limits, [line.test for line in lines if line.title])
     lines = [line if line.title else replace(line, title=_title(line.test, first)) for line in lines]
     dut = first.facts.dut
@@ -128,16 +126,16 @@ def overview(
     )
 
 
-def _small(result: TestResult) -> TestResult:
-    """Return what the header needs of a result."""
+def _header_data(result: TestResult) -> TestResult:
+    """Return a result with only the data that the header needs."""
     return replace(result, loops=(), time_lines=(), gaps=(), sampling=None)
 
 
 def _title(test: str, first: TestResult) -> str:
-    """Return the title that a test has where that of ``first`` comes from; in the newest version if that knows none."""
+    """Return a test's title in the PTS version of ``first``, or in the newest version if that has no such test."""
     pts = first.facts.spec.pts
-    known = versions(test)
-    return read_specification(test, pts if pts in known else known[0], first.facts.test_class).spec.title
+    available = versions(test)
+    return read_specification(test, pts if pts in available else available[0], first.facts.test_class).spec.title
 
 
 def _line(test: str, result: TestResult, report: str | None) -> TestLine:
@@ -154,14 +152,14 @@ def _line(test: str, result: TestResult, report: str | None) -> TestLine:
         started=result.facts.started,
         finished=result.finished,
         written_bytes=result.written_bytes,
-        least=lower_bound_prefix(result),
+        lower_bound_prefix=lower_bound_prefix(result),
         report=f"{test}/{report}" if report else UNKNOWN,
-        asks_steady_state=not isinstance(result.facts.spec, CrossStimulusSpec),
+        requires_steady_state=not isinstance(result.facts.spec, CrossStimulusSpec),
     )
 
 
 def key_figures(result: TestResult) -> Iterator[str]:
-    """Give what a test is most asked for, a phrase each; nothing where it was not measured."""
+    """Yield the key figures of a test, a phrase for each, as far as they were measured."""
     spec = result.facts.spec
     if isinstance(spec, DemandSpec):
         loop = result.loop()
@@ -186,7 +184,7 @@ def key_figures(result: TestResult) -> Iterator[str]:
 
 
 def _at_end(result: TestResult) -> Iterator[str]:
-    """Give what a write saturation without steady state came to; its window may hold the fresh drive."""
+    """Yield the final rates of a write saturation without steady state; its window may be from the fresh drive."""
     line, after = result.time_line("stimulus"), result.time_line("histogram")
     rows = recovery.end_rows(line) if line is not None else range(0)
     if line is not None and (seconds := sum(line.seconds[row] for row in rows)):
@@ -199,7 +197,7 @@ def _at_end(result: TestResult) -> Iterator[str]:
 
 
 def _tracked(loop: Loop) -> Iterator[str]:
-    """Give what the tracked variables came to over the window; a response time is that of all its I/Os."""
+    """Yield the tracked variables' values over the window; a response time is the mean over all its I/Os."""
     for tracked, state in loop.window.determinations if loop.window else ():
         points, metric = [measured.point(tracked) for measured in loop.window_rounds], METRICS[tracked.metric]
         response = tracked.metric == "average_response_ms"
@@ -208,24 +206,25 @@ def _tracked(loop: Loop) -> Iterator[str]:
 
 
 def _recovered(result: TestResult) -> Iterator[str]:
-    found = recovery.recovery(result.lines("stimulus"))
-    if found is not None:
-        back = "not recovered" if found.time.seconds is None else f"recovered after {duration(found.time.seconds)}"
-        yield f"{found.reference}: {number(found.baseline)} MB/s; {found.group}: {back}"
+    outcome = recovery.recovery(result.lines("stimulus"))
+    if outcome is not None:
+        seconds = outcome.time.seconds
+        text = "not recovered" if seconds is None else f"recovered after {duration(seconds)}"
+        yield f"{outcome.reference}: {number(outcome.baseline)} MB/s; {outcome.group}: {text}"
 
 
 def _header(first: TestResult, lines: Sequence[TestLine]) -> Header:
-    """Return the header of the first test, told for all."""
-    made = header(first, setup=_setup(first, lines), parameters=_parameters(lines))
-    ((*names, _, revision, version, page, total),) = made.standard.rows
+    """Return the header of the first test, changed so that it applies to all."""
+    base = header(first, setup=_setup(first, lines), parameters=_parameters(lines))
+    ((*names, _, revision, version, page, total),) = base.standard.rows
     ended = max((line.finished for line in lines), default="")
-    started = (*made.dates.rows[0][:3], when(ended))
-    what = "All Tests of a File" if first.facts.imported else "All Tests, each with its own Purge"
+    started = (*base.dates.rows[0][:3], when(ended))
+    subtitle = "All Tests of a File" if first.facts.imported else "All Tests, each with its own Purge"
     return replace(
-        made,
-        test=replace(made.test, rows=((f"All Tests - Summary Page{simulated(first)}",),)),
-        dates=replace(made.dates, rows=(started,)),
-        standard=replace(made.standard, rows=((*names, what, revision, version, page, total),)),
+        base,
+        test=replace(base.test, rows=((f"All Tests - Summary Page{simulated(first)}",),)),
+        dates=replace(base.dates, rows=(started,)),
+        standard=replace(base.standard, rows=((*names, subtitle, revision, version, page, total),)),
     )
 
 
@@ -246,37 +245,37 @@ def _parameters(lines: Sequence[TestLine]) -> Rows:
 
 
 def _state(line: TestLine) -> str:
-    """What became of a test, in a word or two."""
+    """Return the outcome of a test in a word or two."""
     if line.ending != "finished":
         return NOT_RUN if line.ending == NOT_RUN else f"INCOMPLETE ({line.ending})"
-    if not line.asks_steady_state:
+    if not line.requires_steady_state:
         return "complete"
     return "achieved" if line.steady else NOT_ACHIEVED
 
 
-def build(told: Overview) -> Report:
+def build(summary: Overview) -> Report:
     """Return the summary as a report of one page."""
     return Report(
-        title=f"Summary of All Tests: {told.dut}",
-        author=told.author,
-        dated=max((line.finished for line in told.lines), default=""),
-        header=told.header,
-        pages=(Page(title="Summary of All Tests", blocks=tuple(_blocks(told)), flows=True),),
+        title=f"Summary of All Tests: {summary.dut}",
+        author=summary.author,
+        dated=max((line.finished for line in summary.lines), default=""),
+        header=summary.header,
+        pages=(Page(title="Summary of All Tests", blocks=tuple(_blocks(summary)), flows=True),),
     )
 
 
-def _blocks(told: Overview) -> Iterator[Block]:
-    if told.simulated:
+def _blocks(summary: Overview) -> Iterator[Block]:
+    if summary.simulated:
         yield SIMULATED
-    good = told.finished and all(line.achieved for line in told.lines)
-    yield Prose(text=told.verdict, kind="good" if good else "bad")
-    conformant = all(line.conformance == "yes" for line in told.lines)
+    good = summary.finished and all(line.achieved for line in summary.lines)
+    yield Prose(text=summary.verdict, kind="good" if good else "bad")
+    conformant = all(line.conformance == "yes" for line in summary.lines)
     if conformant and not good:
         yield Prose(text="No deviation in any test, but steady state was not achieved in all", kind="bad")
     else:
         text = "PTS conformant: no deviation in any test" if conformant else "NOT PTS conformant: see each test"
         yield Prose(text=text, kind="good" if conformant else "bad")
-    yield from limit_blocks(told.limits, tests=True)
+    yield from limit_blocks(summary.limits, tests=True)
     columns = (
         Column(heading="Test", width=12),
         Column(heading="Verdict", width=14),
@@ -287,43 +286,43 @@ def _blocks(told: Overview) -> Iterator[Block]:
         Column(heading="Drive fills", align="right", width=6),
         Column(heading="Report", width=18),
     )
-    yield Table(kind="texts", columns=columns, rows=tuple(_row(told, line) for line in told.lines), title="Tests")
-    written = sum(line.written_bytes for line in told.lines)
-    fills = thousands(told.fills(written), 2)
-    least = next((line.least for line in told.lines if line.least), "")
-    amount = f"{least}{number(written / GB)} GB, {fills} x user capacity"
-    known = [line.seconds for line in told.lines if line.seconds is not None]
+    yield Table(kind="texts", columns=columns, rows=tuple(_row(summary, line) for line in summary.lines), title="Tests")
+    written = sum(line.written_bytes for line in summary.lines)
+    fills = thousands(summary.fills(written), 2)
+    prefix = next((line.lower_bound_prefix for line in summary.lines if line.lower_bound_prefix), "")
+    amount = f"{prefix}{number(written / GB)} GB, {fills} x user capacity"
+    seconds = [line.seconds for line in summary.lines if line.seconds is not None]
     rows = (
-        ("Duration", duration(sum(known)) if known else UNKNOWN),
-        ("Data written, all tests", amount if math.isfinite(written) else "not told"),
-        ("User capacity", _capacity(told)),
+        ("Duration", duration(sum(seconds)) if seconds else UNKNOWN),
+        ("Data written, all tests", amount if math.isfinite(written) else "not reported"),
+        ("User capacity", _capacity(summary)),
     )
     yield facts(rows, title="All tests together")
 
 
-def _capacity(told: Overview) -> str:
-    known = told.capacity_bytes
-    return f"{capacity(known)} ({thousands(known, 0)} bytes)" if known else ""
+def _capacity(summary: Overview) -> str:
+    size = summary.capacity_bytes
+    return f"{capacity(size)} ({thousands(size, 0)} bytes)" if size else ""
 
 
-def _row(told: Overview, line: TestLine) -> tuple[str, ...]:
+def _row(summary: Overview, line: TestLine) -> tuple[str, ...]:
     written, fills = UNKNOWN, UNKNOWN
     if line.ending != NOT_RUN:
-        written = line.least + number(line.written_bytes / GB)
-        fills = thousands(told.fills(line.written_bytes), 2)
+        written = line.lower_bound_prefix + number(line.written_bytes / GB)
+        fills = thousands(summary.fills(line.written_bytes), 2)
     figures = "; ".join(line.key_figures) or NOT_APPLICABLE
     report = UNKNOWN if line.report == UNKNOWN else Link(line.report)
     return line.title, line.verdict, figures, line.conformance, line.duration, written, fills, report
 
 
-def write(told: Overview, folder: Path, formats: Sequence[str] = USUAL) -> dict[str, Path]:
-    """Write the summary into ``folder``, as summary.pdf and the like; return what was written by format.
+def write(summary: Overview, folder: Path, formats: Sequence[str] = USUAL) -> dict[str, Path]:
+    """Write the summary into ``folder`` (summary.pdf and so on); return the files by format.
 
-    Those of ``formats`` that hold no pages are left to the reports.  Raises ReportError.
+    Data formats are ignored: only the tests' own reports have them.  Raises ReportError.
     """
     from .writing import render, replace_files
 
     pages = tuple(name for name in formats if name in OUTPUTS)
-    files = render(build(told), pages, stem="summary") if pages else {}
+    files = render(build(summary), pages, stem="summary") if pages else {}
     replace_files(folder, files)
     return {name: folder / f"summary.{name}" for name in pages}

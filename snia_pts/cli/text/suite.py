@@ -33,7 +33,7 @@ def _written_cells(overview: Overview, line: TestLine) -> tuple[str, str]:
     if not math.isfinite(line.written_bytes):
         return "not reported", UNKNOWN
     fills = overview.fills(line.written_bytes)
-    return line.least + capacity(line.written_bytes), number(fills) if math.isfinite(fills) else UNKNOWN
+    return line.lower_bound_prefix + capacity(line.written_bytes), number(fills) if math.isfinite(fills) else UNKNOWN
 
 
 def overview_json(overview: Overview) -> list[dict[str, object]]:
