@@ -26,10 +26,10 @@ from snia_pts.cli.main import main
 from snia_pts.errors import HostFailed, PurgeFailed, RecordError, SpecError, TargetBusy, TargetUnfit
 from snia_pts.lab.array import ArrayPurger, AssembledArray, Drives, MemberCaches, Slots, mdadm, predicted_dut, storcli
 from snia_pts.lab.array.answers import size_bytes
-from snia_pts.lab.array.controller import MadeArray, find
+from snia_pts.lab.array.controller import ArraySetting, find
 from snia_pts.lab.array.mdadm import Mdadm
 from snia_pts.lab.array.preconditioning import Preconditioning
-from snia_pts.lab.array.programs import Unmade
+from snia_pts.lab.array.programs import ArrayError
 from snia_pts.lab.array.storcli import Storcli
 from snia_pts.lab.host import settings_list
 from snia_pts.lab.host.conditions import restore_settings
@@ -208,7 +208,7 @@ def test_mdadm_makes_what_is_asked_for(stage: Stage, changes: dict[str, Any], cl
     stage.play("mdadm", Rule(when=("--create",)), Rule(when=("--detail",), says=exported(UUID)))
     made = Mdadm(layout(device="/dev/md127", **changes), UUID, root=stage.root)
     (stage.root / "dev/md127").unlink()
-    with pytest.raises(Unmade, match="did not appear"):
+    with pytest.raises(ArrayError, match="did not appear"):
         Mdadm(layout(**changes), UUID, root=stage.root).create(THREE, stage.evidence / "array", clean=clean)
     assert made.create(THREE, stage.evidence / "array", clean=clean) == stage.root / "dev/md127"
     command = [each for each in stage.commands if "--create" in each][-1]
@@ -237,7 +237,7 @@ def test_a_name_that_is_taken_is_left_alone(stage: Stage) -> None:
     """Where something has the array's name already, nothing is made."""
     an_md(stage.root)
     stage.play("mdadm")
-    with pytest.raises(Unmade, match="is there already"):
+    with pytest.raises(ArrayError, match="is there already"):
         Mdadm(layout(device="/dev/md127"), UUID, root=stage.root).create(THREE, stage.evidence / "a", clean=True)
     assert stage.commands == []
 
@@ -297,7 +297,7 @@ def test_a_note_that_a_killed_run_left_is_followed(stage: Stage) -> None:
     (folder / "array").mkdir(parents=True)
     stage.play("mdadm", Rule(when=("--scan",), says=""))
     known = partial(settings_list.find, root=stage.root)
-    change = Change(setting=MadeArray(place=f"mdadm {UUID}", root=stage.root))
+    change = Change(setting=ArraySetting(place=f"mdadm {UUID}", root=stage.root))
     with ExitStack() as stack:
         stack.enter_context(applied((change,), folder / "array", find=known, report=print, root=stage.root))
         kept = {path: path.read_bytes() for path in stage.root.rglob("*.json")}
@@ -366,7 +366,7 @@ def test_a_sync_that_fails_ends_the_wait(
     """A member that fails, or a sync that does not move, is a failure."""
     monkeypatch.setattr(mdadm, "_STILL_SECONDS", 0.01)
     an_md(stage.root, **files)
-    with pytest.raises(Unmade, match=told):
+    with pytest.raises(ArrayError, match=told):
         Mdadm(layout(), UUID, root=stage.root).wait(Path("/dev/md127"))
 
 
@@ -568,7 +568,7 @@ def test_a_virtual_drive_is_made_as_asked_for(stage: Stage) -> None:
         ["storcli64", "/c0/v3", "set", "autobgi=off", "J"],
         ["storcli64", "/c0/v3", "start", "init", "full", "force", "J"],
     ]
-    assert ("Strip Size", "64 KB") in made.told(Path("/dev/sdb"))
+    assert ("Strip Size", "64 KB") in made.properties(Path("/dev/sdb"))
 
 
 def test_a_virtual_drive_without_redundancy_is_not_initialized(stage: Stage) -> None:
@@ -588,7 +588,7 @@ def test_other_drives_than_those_asked_for_are_not_initialized(stage: Stage) -> 
     a_disk(stage.root)
     listed = virtual(slots=("252:0", "252:1", "252:6"))
     stage.play("storcli64", Rule(when=("/c0/vall",), says=listed), Rule(when=("add",), says=ADDED))
-    with pytest.raises(Unmade, match="is made of 252:0, 252:1, 252:6, not of 252:0, 252:1, 252:2"):
+    with pytest.raises(ArrayError, match="is made of 252:0, 252:1, 252:6, not of 252:0, 252:1, 252:2"):
         Storcli(slots(), NAME, root=stage.root).create(SLOTS, stage.evidence / "array", clean=False)
     assert [each[2] for each in stage.acted("show")] == ["add"]
 
@@ -597,7 +597,7 @@ def test_another_drive_under_the_name_is_not_the_array(stage: Stage) -> None:
     """The kernel's device must have the number that the controller tells."""
     a_disk(stage.root, THEIRS)
     stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(says=ADDED))
-    with pytest.raises(Unmade, match=r"did not appear as /dev/sdb \(/dev/sdb is naa"):
+    with pytest.raises(ArrayError, match=r"did not appear as /dev/sdb \(/dev/sdb is naa"):
         Storcli(slots(), NAME, root=stage.root).create(SLOTS, stage.evidence / "array", clean=True)
 
 
@@ -615,7 +615,7 @@ def test_only_the_virtual_drive_of_that_name_is_deleted(stage: Stage) -> None:
         assert found.read() == "none"
     twice = answer({**a_virtual(0, NAME, THEIRS), **a_virtual(3, NAME, OURS)})
     stage.play("storcli64", Rule(when=("/c0/vall",), says=twice))
-    with pytest.raises(Unmade, match=f"virtual drives 0 and 3 are both {NAME}"):
+    with pytest.raises(ArrayError, match=f"virtual drives 0 and 3 are both {NAME}"):
         Storcli(slots(), NAME, root=stage.root).delete(())
 
 
@@ -631,7 +631,7 @@ def test_only_the_virtual_drive_of_that_name_is_deleted(stage: Stage) -> None:
 def test_a_list_of_virtual_drives_that_is_not_understood_is_not_taken_for_none(stage: Stage, says: str) -> None:
     """Another form, that of another controller, or nothing: whether the virtual drive is there, nobody knows."""
     stage.play("storcli64", Rule(when=("/c0/vall",), says=says))
-    with pytest.raises(Unmade):
+    with pytest.raises(ArrayError):
         Storcli(slots(), NAME, root=stage.root).delete(())
     found = find(f"storcli 0 {NAME}", stage.root)
     assert found is not None
@@ -645,7 +645,7 @@ def test_a_virtual_drive_in_use_is_not_deleted(stage: Stage, monkeypatch: pytest
     mounts = stage.root / "proc/self/mountinfo"
     mounts.write_text("30 1 8:16 / /srv rw - ext4 /dev/sdb rw\n")
     stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual()), Rule(when=("del",), says=DELETED))
-    with pytest.raises(Unmade, match=r"virtual drive 3 is not deleted: .*mounted at /srv"):
+    with pytest.raises(ArrayError, match=r"virtual drive 3 is not deleted: .*mounted at /srv"):
         Storcli(slots(), NAME, root=stage.root).delete(())
     assert stage.acted("show") == []
     mounts.write_text("")
@@ -664,8 +664,8 @@ def test_a_virtual_drive_of_no_number_is_not_deleted_in_use(
     mounts.write_text("30 1 8:16 / /srv rw - ext4 /dev/sdb rw\n")
     known = virtual().replace(OURS, told)
     stage.play("storcli64", Rule(when=("/c0/vall",), says=known), Rule(when=("del",), says=DELETED))
-    for ours in (Storcli(slots(), NAME, root=stage.root), Storcli.of("storcli", 0, NAME, root=stage.root)):
-        with pytest.raises(Unmade, match="virtual drive 3 is not deleted"):
+    for ours in (Storcli(slots(), NAME, root=stage.root), Storcli.from_record("storcli", 0, NAME, root=stage.root)):
+        with pytest.raises(ArrayError, match="virtual drive 3 is not deleted"):
             ours.delete(())
     assert stage.acted("show") == []
 
@@ -688,7 +688,7 @@ def test_a_virtual_drive_of_no_number_is_not_deleted_in_use(
 def test_what_the_controller_refuses_is_told_in_its_words(stage: Stage, says: str, told: str) -> None:
     """A failure, of the whole or of a part, is one whatever the exit code is, with description and detail."""
     stage.play("storcli64", Rule(when=("add",), says=says))
-    with pytest.raises(Unmade, match=told):
+    with pytest.raises(ArrayError, match=told):
         Storcli(slots(), NAME).create(("252:0",), stage.evidence / "array", clean=True)
 
 
@@ -708,7 +708,7 @@ def test_members_of_a_controller_are_free_or_refused(stage: Stage) -> None:
     """Unconfigured good, in no group; serial, model, firmware and size are the drive's own."""
     answers = [Rule(when=(f"/c0/e252/s{slot}",), says=a_drive(f"252:{slot}")) for slot in range(3)]
     stage.play("storcli64", *answers)
-    found = Slots(slots(), root=stage.root).look()
+    found = Slots(slots(), root=stage.root).read()
     assert [each.serial for each in found] == ["SN00", "SN01", "SN02"]
     assert (found[0].path, found[0].firmware, found[0].capacity_bytes) == ("252:0", "FW01", 0x6FC81AB0 * 512)
     assert (found[0].model, found[0].rotational) == ("EXAMPLE 960", False)
@@ -724,10 +724,10 @@ def test_members_of_a_controller_are_free_or_refused(stage: Stage) -> None:
     for says in (*(a_drive("252:0", **each) for each in taken), a_drive("252:0").replace('"DG": "-", ', "")):
         stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=says))
         with pytest.raises(TargetBusy, match="the drive in slot 252:0 is not free"):
-            Slots(slots(), root=stage.root).look()
+            Slots(slots(), root=stage.root).read()
     stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=a_drive("252:0", None, **{"EID:Slt": "252:3"})))
     with pytest.raises(TargetBusy, match="does not tell what is in slot 252:0"):
-        Slots(slots(), root=stage.root).look()
+        Slots(slots(), root=stage.root).read()
 
 
 @pytest.mark.parametrize("files", [{"device__vpd_pg80": "\0\x80\0\x04SN00"}, {"device__wwid": "naa.5000c500a1b2c300"}])
@@ -736,7 +736,7 @@ def test_a_drive_that_the_kernel_sees_too_is_refused(stage: Stage, files: dict[s
     a_disk(stage.root, **files)
     stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=a_drive("252:0")))
     with pytest.raises(TargetBusy, match=r"slot 252:0 is not free \(it is .*/dev/sdb too"):
-        Slots(slots(), root=stage.root).look()
+        Slots(slots(), root=stage.root).read()
 
 
 @pytest.mark.parametrize(
@@ -760,7 +760,7 @@ def test_a_drive_without_a_serial_number_has_none(stage: Stage) -> None:
         "storcli64",
         *(Rule(when=(f"/c0/s{slot}",), says=a_drive(f" :{slot}", {"SN": "N/A", "WWN": "NA"})) for slot in range(2)),
     )
-    found = Slots(slots(level=0, members=(":0", ":1")), root=stage.root).look()
+    found = Slots(slots(level=0, members=(":0", ":1")), root=stage.root).read()
     assert [(each.serial, each.identity) for each in found] == [("", ":0"), ("", ":1")]
 
 
@@ -769,12 +769,12 @@ def test_members_of_a_controller_stay_the_same(stage: Stage) -> None:
     answers = [Rule(when=(f"/c0/e252/s{slot}",), says=a_drive(f"252:{slot}")) for slot in range(3)]
     stage.play("storcli64", *answers)
     members = Slots(slots(), root=stage.root)
-    with members.free(confirmed=False):
+    with members.claimed(confirmed=False):
         pass
-    with members.free(confirmed=True):
+    with members.claimed(confirmed=True):
         pass
     stage.play("storcli64", *answers[:2], Rule(when=("/c0/e252/s2",), says=a_drive("252:2", {"SN": "SN09"})))
-    with pytest.raises(HostFailed, match="other drives"), members.free(confirmed=True):
+    with pytest.raises(HostFailed, match="other drives"), members.claimed(confirmed=True):
         pass
 
 
@@ -796,11 +796,11 @@ def test_an_initialization_is_waited_for(stage: Stage, monkeypatch: pytest.Monke
     Storcli(slots(), NAME).wait(Path("/dev/sdb"), lambda seconds, _: ticks.append(seconds))
     assert len(ticks) == 3
     stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual(State="Dgrd")), *idle)
-    with pytest.raises(Unmade, match="is Dgrd, not optimal"):
+    with pytest.raises(ArrayError, match="is Dgrd, not optimal"):
         Storcli(slots(), NAME).wait(Path("/dev/sdb"))
     monkeypatch.setattr(storcli, "_STARTING_SECONDS", 0.01)
     stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual(Consist="No")), *idle)
-    with pytest.raises(Unmade, match="is not consistent, and nothing goes on"):
+    with pytest.raises(ArrayError, match="is not consistent, and nothing goes on"):
         Storcli(slots(), NAME).wait(Path("/dev/sdb"))
 
 
@@ -842,7 +842,7 @@ class Playing:
         del device, tick
         self.did.append("wait")
 
-    def told(self, device: Path) -> tuple[tuple[str, str], ...]:
+    def properties(self, device: Path) -> tuple[tuple[str, str], ...]:
         del device
         return (("Layout", "2"),)
 
@@ -876,14 +876,14 @@ def standing(folder: Path, **how: Any) -> Iterator[tuple[ArrayPurger, Playing]]:
     with loops(folder, 4 * MIB, 4 * MIB, 4 * MIB, 8 * MIB) as (*members, device):
         asked = layout(members=tuple(map(str, members)))
         drives, made = Drives(asked, discard_data=False), Playing(device)
-        with drives.free(confirmed=False) as held:
+        with drives.claimed(confirmed=False) as held:
             assert len(held) == 3
         known = AssembledArray(asked, made)
-        known.make(drives.look(), folder / "evidence/00000-array", clean=True)
+        known.create(drives.read(), folder / "evidence/00000-array", clean=True)
         wipc = Preconditioning(passes=2, thread_count=1, queue_depth=4, io_engines=("libaio",))
         each = Purger(requested=how.pop("wanted", "blkdiscard"), **how)
         try:
-            yield ArrayPurger(standing=known, members=drives, each=each, preconditioning=wipc), made
+            yield ArrayPurger(array=known, members=drives, member_purger=each, preconditioning=wipc), made
         finally:
             known.close()
 
@@ -892,7 +892,7 @@ def test_each_member_is_purged_proven_and_written_over(tmp_path: Path) -> None:
     """The array is let go, each member purged with its own proof, written twice over, and the array made again."""
     evidence = tmp_path / "evidence"
     with standing(tmp_path) as (purger, made):
-        target = purger.standing.target
+        target = purger.array.target
         purged = purger.purge(target, 7, evidence / "00000-purge")
         assert purged.method == "blkdiscard, each of 3 members, then 2 x SEQ writes"
         assert (purged.samples, purged.survivors) == (3 * 64, 0)
@@ -917,10 +917,10 @@ def test_a_member_that_is_not_purged_is_told(tmp_path: Path, allowed: bool) -> N
         evidence = tmp_path / "evidence/00000-purge"
         if not allowed:
             with pytest.raises(PurgeFailed, match="reported success, but"):
-                purger.purge(purger.standing.target, 7, evidence)
+                purger.purge(purger.array.target, 7, evidence)
             assert made.did[-1] == "delete"
             return
-        purged = purger.purge(purger.standing.target, 7, evidence)
+        purged = purger.purge(purger.array.target, 7, evidence)
         assert purged.survivors
         assert all("NOT PROVEN" in each.actual for each in purged.deviations)
         assert "not proven" in purged.label
@@ -930,9 +930,9 @@ def test_an_array_that_comes_back_as_another_one_ends_the_run(tmp_path: Path) ->
     """Another size or name of the array voids all that was planned for it."""
     with standing(tmp_path) as (purger, made), loop_device(filled(tmp_path / "other.img", 6 * MIB)) as other:
         made.device = other
-        purger.standing.let_go()
-        with pytest.raises(HostFailed, match="made again, its path is"):
-            purger.standing.make(purger.members.look(), tmp_path / "evidence/00001-array", clean=True)
+        purger.array.release()
+        with pytest.raises(HostFailed, match="the recreated array's path was"):
+            purger.array.create(purger.members.read(), tmp_path / "evidence/00001-array", clean=True)
 
 
 def test_the_write_caches_of_all_members_are_one(tmp_path: Path) -> None:

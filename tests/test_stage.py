@@ -113,7 +113,7 @@ def test_what_cannot_be_set_is_refused(host: Host) -> None:
     stage.require((("scheduler", "bfq"), ("governor", "powersave")), cold=True)
     for name, value, why in (
         ("scheduler", "cfq", "cannot be cfq; this host supports none, bfq"),
-        ("governor", "ondemand", "cannot be ondemand; here it is one of performance, powersave"),
+        ("governor", "ondemand", "cannot be ondemand; this host supports performance, powersave"),
     ):
         with pytest.raises(TargetUnfit, match=why):
             stage.require(((name, value),), cold=False)

@@ -13,7 +13,7 @@ from ..errors import NotConfirmed, NotResumable, TargetUnfit, UsageError
 from ..files import make_folder
 from ..lab.array import ArrayPurger, AssembledArray, Drives, MemberCaches, Members, Slots, controller_of, predicted_dut
 from ..lab.array.assembled import identities
-from ..lab.array.controller import MadeArray
+from ..lab.array.controller import ArraySetting
 from ..lab.array.mdadm import require_driver
 from ..lab.array.preconditioning import Preconditioning
 from ..lab.device.safety import Target
@@ -74,7 +74,7 @@ class ArraySetup(DeviceSetup):
     @property
     def subject(self) -> str:
         """The array's level, and the number and model of its members."""
-        models = dict.fromkeys(member.model for member in self._members.look() if member.model)
+        models = dict.fromkeys(member.model for member in self._members.read() if member.model)
         return f"raid{self._layout.level}-{len(self._layout.members)}x-{next(iter(models), 'drive')}"
 
     def dut(self, spec: Spec) -> Dut:
@@ -82,7 +82,7 @@ class ArraySetup(DeviceSetup):
         if self._assembled is not None:
             return super().dut(spec)
         sector = max((dut.logical_sector_bytes for dut in self._duts()), default=512)
-        return predicted_dut(self._layout, self._members.look(), sector_bytes=sector, speeds=self._speeds)
+        return predicted_dut(self._layout, self._members.read(), sector_bytes=sector, speeds=self._speeds)
 
     def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
         """See TargetSetup."""
@@ -104,7 +104,7 @@ class ArraySetup(DeviceSetup):
 
     def preflight(self, spec: Spec) -> None:
         """See TargetSetup."""
-        self._members.require_free()
+        self._members.require_claimable()
         with TemporaryDirectory(prefix="snia-pts-") as folder:
             self._io_engines(spec, self.dut(spec), Path(folder))
         if self._options.serial is not None:
@@ -116,15 +116,15 @@ class ArraySetup(DeviceSetup):
         for line in restore_settings():
             self._tell(line)
         with ExitStack() as self._claims:
-            self._targets = self._claims.enter_context(self._members.free(confirmed=False))
+            self._targets = self._claims.enter_context(self._members.claimed(confirmed=False))
             yield
 
     def confirm(self, evidence: Path, ask: Confirm) -> None:
         """See TargetSetup; the confirmation covers every member."""
         typed = self._options.serial
         if typed is None:
-            members = self._members.look()
-            contents = self._members.on_it(self._targets, evidence)
+            members = self._members.read()
+            contents = self._members.contents(self._targets, evidence)
             drives = tuple(
                 ThreatenedDrive(
                     path=member.path,
@@ -142,7 +142,7 @@ class ArraySetup(DeviceSetup):
         self._require_confirmed(typed)
 
     def _require_confirmed(self, typed: str) -> None:
-        expected = identities(self._members.look())
+        expected = identities(self._members.read())
         if typed != expected:
             reason = f"{typed!r} are not the serial numbers or names of its members"
             raise NotConfirmed(path=self._layout.device, reason=reason, confirmation=expected)
@@ -153,7 +153,7 @@ class ArraySetup(DeviceSetup):
         for line in restore_settings(folder.path):
             self._tell(line)
         note, controller = folder.path / RESTORE_FOLDER, controller_of(self._layout)
-        change = Change(setting=MadeArray(place=controller.place))
+        change = Change(setting=ArraySetting(place=controller.place))
         with ExitStack() as stack:
             make_folder(note)
             stack.callback(_remove_empty, note)
@@ -161,9 +161,9 @@ class ArraySetup(DeviceSetup):
             assembled = AssembledArray(self._layout, controller, speeds=self._speeds)
             stack.callback(self._forget, assembled)
             self._claims.close()  # from here on the members are read again each time
-            with self._members.free(confirmed=True):
-                members = self._members.look()
-            assembled.make(
+            with self._members.claimed(confirmed=True):
+                members = self._members.read()
+            assembled.create(
                 members,
                 pre_run_path(folder.evidence, "array"),
                 clean=self._assume_synced(spec, resumed=folder.journal.exists()),
@@ -206,9 +206,9 @@ class ArraySetup(DeviceSetup):
             self._layout, controller_of(self._layout)
         )  # used for predictions only
         return ArrayPurger(
-            standing=assembled,
+            array=assembled,
             members=self._members,
-            each=member_purger,
+            member_purger=member_purger,
             preconditioning=self._preconditioning(),
             tick=tick,
         )

@@ -10,10 +10,11 @@ from .assembled import AssembledArray, predicted_dut
 from .caches import MemberCaches
 from .controller import Controller, controller_of
 from .members import Drives, Members, Slots
-from .programs import Unmade
+from .programs import ArrayError
 from .purger import ArrayPurger
 
 __all__ = [
+    "ArrayError",
     "ArrayPurger",
     "AssembledArray",
     "Controller",
@@ -21,7 +22,6 @@ __all__ = [
     "MemberCaches",
     "Members",
     "Slots",
-    "Unmade",
     "controller_of",
     "predicted_dut",
 ]

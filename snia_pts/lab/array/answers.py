@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...units import KIB
-from .programs import Unmade
+from .programs import ArrayError
 
 #: ``16.371 TB [0x82f800000 Sectors]``: a figure in powers of 1024, and sectors of a size that it alone tells.
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ([KMGTP])i?B \[0x([0-9a-f]{1,12}) Sectors\]", re.IGNORECASE)
@@ -19,7 +19,7 @@ _NOTHING = ("", "-", "N/A", "NA", "None")
 _OPTIMAL = "Optl"
 
 
-class CommandRejected(Unmade):
+class CommandRejected(ArrayError):
     """The controller says that it failed; ``description`` is its word for that."""
 
     def __init__(self, why: str, description: str) -> None:
@@ -47,17 +47,17 @@ class Virtual:
         return tuple(filter(None, [word(self.properties.get("Active Operations", ""))]))
 
     def settled(self, *, patient: bool) -> bool:
-        """Whether it is as it is to be, now that nothing goes on; raises Unmade where it will not be.
+        """Whether it is as it is to be, now that nothing goes on; raises ArrayError where it will not be.
 
         What was started shows a moment later: so long the caller is ``patient``.
         """
         if self.row.get("State") != _OPTIMAL:
-            raise Unmade(f"virtual drive {self.number} is {self.row.get('State')}, not optimal")
+            raise ArrayError(f"virtual drive {self.number} is {self.row.get('State')}, not optimal")
         if self.row.get("Consist", "Yes") == "Yes":
             return True
         if patient:
             return False
-        raise Unmade(f"virtual drive {self.number} is not consistent, and nothing goes on that would make it so")
+        raise ArrayError(f"virtual drive {self.number} is not consistent, and nothing goes on that would make it so")
 
 
 def decoded(said: str) -> Any:

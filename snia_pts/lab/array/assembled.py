@@ -1,4 +1,4 @@
-"""An array while a run needs it: made, held as any target is, let go, and made again in its place."""
+"""The array of a run: created, claimed like any target, released, and created again in its place."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..device.identity import ROOT
 from ..device.safety import Target, claim_target
 from ..process.program import Tick
 from .controller import Controller
-from .programs import Unmade
+from .programs import ArrayError
 
-_HOLDING_SECONDS = 10.0
+_CLAIM_SECONDS = 10.0
 _PAUSE_SECONDS = 0.2
 
 
 class AssembledArray:
-    """The array of a run; ``target`` is the same from its first making to its end, but while it is let go."""
+    """The array of a run; ``target`` is the same object for all creations, and unusable while the array is released."""
 
     def __init__(
         self, layout: Layout, controller: Controller, *, speeds: Speeds | None = None, root: Path = ROOT
@@ -34,83 +34,82 @@ class AssembledArray:
 
     @property
     def target(self) -> Target:
-        """The array, which was made."""
+        """The array; it must have been created."""
         if self._target is None:
-            raise RuntimeError("the array was not made")
+            raise RuntimeError("the array was not created")
         return self._target
 
-    def make(self, members: Sequence[Member], evidence: Path, *, clean: bool, tick: Tick | None = None) -> None:
-        """Make the array of free members, and hold it; unless ``clean``, its redundancy is made consistent first.
+    def create(self, members: Sequence[Member], evidence: Path, *, clean: bool, tick: Tick | None = None) -> None:
+        """Create the array from unused members and claim it; unless ``clean``, synchronise its redundancy first.
 
-        Raises HostFailed, also where it is not what it was when it is made again.
+        Raises HostFailed, also if the array differs from the one created before.
         """
         layout = self.layout
         try:
-            device = self._controller.create([each.path for each in members], evidence, clean=clean)
+            device = self._controller.create([member.path for member in members], evidence, clean=clean)
             if layout.redundant and not clean:
                 self._controller.wait(device, tick)
-            told = (*self._controller.told(device), ("First sync", _sync_words(layout)))
+            properties = (*self._controller.properties(device), ("First sync", _sync_text(layout)))
             built = BuiltArray(
                 layout=layout,
                 version=self._controller.version(),
                 members=tuple(members),
-                properties=told,
+                properties=properties,
                 speeds=self._speeds,
             )
-        except Unmade as why:
-            raise _failed(layout, str(why)) from None
-        self._hold(device, built)
+        except ArrayError as error:
+            raise _failed(layout, str(error)) from None
+        self._claim(device, built)
 
-    def take_apart(self, members: Sequence[Member], evidence: Path | None = None) -> None:
-        """Let the array go, and take it apart; raises HostFailed."""
-        self.let_go()
+    def delete(self, members: Sequence[Member], evidence: Path | None = None) -> None:
+        """Release and delete the array; raises HostFailed."""
+        self.release()
         try:
-            self._controller.delete([each.path for each in members], evidence)
-        except Unmade as why:
-            raise _failed(self.layout, str(why)) from None
+            self._controller.delete([member.path for member in members], evidence)
+        except ArrayError as error:
+            raise _failed(self.layout, str(error)) from None
 
-    def let_go(self) -> None:
-        """Hold the array no longer; the descriptor's number stays."""
+    def release(self) -> None:
+        """Release the array; its descriptor keeps its number, but refers to /dev/null."""
         if self._target is not None:
-            nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-            os.dup2(nothing, self._target.descriptor, inheritable=False)
-            os.close(nothing)
+            null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            os.dup2(null, self._target.descriptor, inheritable=False)
+            os.close(null)
 
     def close(self) -> None:
-        """Give the descriptor up, at the end."""
+        """Close the descriptor at the end."""
         if self._target is not None:
             os.close(self._target.descriptor)
             self._target = None
 
-    def _hold(self, device: Path, built: BuiltArray) -> None:
-        """Hold what was made, in the place of what was held before."""
-        until = time.monotonic() + _HOLDING_SECONDS
+    def _claim(self, device: Path, built: BuiltArray) -> None:
+        """Claim the created array, under the descriptor number of the former one."""
+        deadline = time.monotonic() + _CLAIM_SECONDS
         while True:
             try:
                 with claim_target(
                     device, size_bytes=None, overwrite=False, discard_data=True, root=self._root
-                ) as fresh:
-                    self._take(fresh, built)
+                ) as target:
+                    self._adopt(target, built)
                 return
-            except TargetBusy:  # udev looks into what is new
-                if time.monotonic() > until:
+            except TargetBusy:  # udev opens new devices
+                if time.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE_SECONDS)
 
-    def _take(self, fresh: Target, built: BuiltArray) -> None:
+    def _adopt(self, target: Target, built: BuiltArray) -> None:
         if self._target is None:
-            self._target = replace(fresh, dut=array_dut(fresh.dut, built), descriptor=os.dup(fresh.descriptor))
+            self._target = replace(target, dut=array_dut(target.dut, built), descriptor=os.dup(target.descriptor))
             return
-        was = self._target.dut
-        for what in ("path", "capacity_bytes", "logical_sector_bytes"):
-            if (now := getattr(fresh.dut, what)) != (before := getattr(was, what)):
-                raise _failed(self.layout, f"made again, its {what} is {now}, and was {before}")
-        os.dup2(fresh.descriptor, self._target.descriptor, inheritable=False)
+        for field in ("path", "capacity_bytes", "logical_sector_bytes"):
+            if (now := getattr(target.dut, field)) != (before := getattr(self._target.dut, field)):
+                raise _failed(self.layout, f"the recreated array's {field} was {before}, and is now {now}")
+        os.dup2(target.descriptor, self._target.descriptor, inheritable=False)
 
 
 def array_dut(dut: Dut, built: BuiltArray) -> Dut:
-    """Return the device of an array as the device under test, told by its members."""
-    serials = [each.serial for each in built.members]
+    """Return an array's device as the device under test, described by its members."""
+    serials = [member.serial for member in built.members]
     return replace(
         dut,
         kind="virtual device",
@@ -118,7 +117,7 @@ def array_dut(dut: Dut, built: BuiltArray) -> Dut:
         array=built,
         instance=None,
         serial=",".join(serials) if all(serials) else "",
-        firmware=", ".join(dict.fromkeys(each.firmware for each in built.members if each.firmware)),
+        firmware=", ".join(dict.fromkeys(member.firmware for member in built.members if member.firmware)),
         bus=_interface(built.layout),
         rotational=built.rotational,
     )
@@ -127,8 +126,8 @@ def array_dut(dut: Dut, built: BuiltArray) -> Dut:
 def predicted_dut(
     layout: Layout, members: Sequence[Member], *, sector_bytes: int, version: str = "", speeds: Speeds | None = None
 ) -> Dut:
-    """Return an array that is not made yet as the device under test: a little larger than it will be."""
-    smallest = min(each.capacity_bytes for each in members)
+    """Return the device under test for an array not created yet: slightly larger than it will be."""
+    smallest = min(member.capacity_bytes for member in members)
     dut = Dut(
         path=layout.device,
         kind="virtual device",
@@ -147,26 +146,26 @@ def predicted_dut(
 
 
 def identities(members: Sequence[Member]) -> str:
-    """Return what the operator types: serial numbers, or names, in the members' order."""
-    return ",".join(each.identity for each in members)
+    """Return the confirmation that the operator types: the members' serial numbers or names, in order."""
+    return ",".join(member.identity for member in members)
 
 
 def _model(layout: Layout, members: Sequence[Member]) -> str:
-    models = dict.fromkeys(each.model or "unknown model" for each in members)
+    models = dict.fromkeys(member.model or "unknown model" for member in members)
     return f"RAID {layout.level} of {len(members)} x {' / '.join(models)}"
 
 
 def _interface(layout: Layout) -> str:
-    """``mdadm, chunk 64 KiB``."""
+    """Return a text such as ``mdadm, chunk 64 KiB``."""
     return f"{layout.controller}, chunk {block_size(layout.chunk_bytes)}" if layout.chunk_bytes else layout.controller
 
 
-def _sync_words(layout: Layout) -> str:
+def _sync_text(layout: Layout) -> str:
     if not layout.redundant:
         return "none: the level has no redundancy"
-    return "waited for" if layout.sync == "wait" else "left out: redundancy is not consistent"
+    return "completed" if layout.sync == "wait" else "skipped: redundancy is not consistent"
 
 
 def _failed(layout: Layout, reason: str) -> HostFailed:
-    hint = "Look at dmesg; docs/array.rst tells how an array that is left is taken apart."
+    hint = "Check dmesg; docs/array.rst describes how to delete an array that was left."
     return HostFailed(step="array", what=f"{layout.label}, {layout.controller}", reason=reason, hint=hint)

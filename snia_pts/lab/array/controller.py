@@ -16,7 +16,7 @@ from ..process.program import Tick
 from ..settings.settings import Setting
 from . import mdadm, storcli
 from .mdadm import Mdadm
-from .programs import Unmade
+from .programs import ArrayError
 from .storcli import Storcli
 
 KIND = "array"
@@ -24,7 +24,7 @@ _MADE, _NONE = "made", "none"
 
 
 class Controller(Protocol):
-    """Makes one array, and takes it apart; ``place`` is what finds it again, on this host.  All raise Unmade."""
+    """Makes one array, and takes it apart; ``place`` is what finds it again, on this host.  All raise ArrayError."""
 
     @property
     def place(self) -> str: ...
@@ -41,7 +41,7 @@ class Controller(Protocol):
         """Wait until all redundancy is there; ``tick`` is called meanwhile."""
         ...
 
-    def told(self, device: Path) -> tuple[tuple[str, str], ...]:
+    def properties(self, device: Path) -> tuple[tuple[str, str], ...]:
         """Return what the controller says of the array."""
         ...
 
@@ -64,7 +64,7 @@ def controller_of(layout: Layout, *, root: Path = ROOT) -> Controller:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MadeArray:
+class ArraySetting:
     """The array of a run as a Setting: before it is none, and none again when it is put back."""
 
     place: str
@@ -90,7 +90,7 @@ class MadeArray:
         found = _known(self.place, self.root)
         try:
             return None if found is None else _MADE if found.exists() else _NONE
-        except (Unmade, ToolMissing):
+        except (ArrayError, ToolMissing):
             return None
 
     def write(self, value: str) -> None:
@@ -100,13 +100,13 @@ class MadeArray:
             raise OSError(errno.EINVAL, "the suite takes its own arrays apart, and nothing else")
         try:
             found.clean_up()
-        except (Unmade, ToolMissing) as failed:
+        except (ArrayError, ToolMissing) as failed:
             raise OSError(errno.EIO, str(failed)) from None
 
 
-def find(place: str, root: Path = ROOT) -> MadeArray | None:
+def find(place: str, root: Path = ROOT) -> ArraySetting | None:
     """Return the array that a note tells of; None where it is none of the suite's."""
-    return None if _known(place, root) is None else MadeArray(place=place, root=root)
+    return None if _known(place, root) is None else ArraySetting(place=place, root=root)
 
 
 def _known(place: str, root: Path) -> Controller | None:
@@ -114,7 +114,7 @@ def _known(place: str, root: Path) -> Controller | None:
     if found := re.fullmatch(rf"{mdadm.KIND} ({mdadm.IDENTITY})", place):
         return Mdadm(_ANY, found[1], root=root)
     if found := re.fullmatch(rf"(storcli|perccli) ([0-9]{{1,3}}) ({storcli.IDENTITY})", place):
-        return Storcli.of(found[1], int(found[2]), found[3], root=root)
+        return Storcli.from_record(found[1], int(found[2]), found[3], root=root)
     return None
 
 

@@ -20,7 +20,7 @@ from ...units import KIB
 from ..device.identity import ROOT, attribute, block_directory
 from ..device.storage import device_path
 from ..process.program import Tick
-from .programs import Programs, Unmade
+from .programs import ArrayError, Programs
 
 KIND = "mdadm"
 IDENTITY = r"[0-9a-f]{8}(:[0-9a-f]{8}){3}"
@@ -70,15 +70,15 @@ class Mdadm:
     def create(self, members: Sequence[str], evidence: Path, *, clean: bool) -> Path:
         """Make the array of free drives, and return its device; ``clean`` takes its redundancy for consistent.
 
-        Raises Unmade.
+        Raises ArrayError.
         """
         name = self._root / self._device.lstrip("/")
         if name.exists() and not self._stale(name):
-            raise Unmade(f"{self._device} is there already, and is another array's")
+            raise ArrayError(f"{self._device} is there already, and is another array's")
         programs, new = Programs(evidence), not os.path.lexists(name)
         try:
             programs.act("create", *self._creation(members, clean=clean))
-        except Unmade:
+        except ArrayError:
             if new:
                 self._remove_names(name)
             raise
@@ -94,7 +94,7 @@ class Mdadm:
                 (self._root / "dev/md").rmdir()
 
     def wait(self, device: Path, tick: Tick | None = None) -> None:
-        """Wait until all redundancy is there; raises Unmade when the sync stands still, or a member fails."""
+        """Wait until all redundancy is there; raises ArrayError when the sync stands still, or a member fails."""
         md = self._root / "sys/class/block" / device.name / "md"
         for name in ("sync_speed_max", "sync_speed_min"):
             with suppress(OSError):
@@ -106,21 +106,21 @@ class Mdadm:
             if now != done:
                 moved, done = time.monotonic(), now
             if time.monotonic() - moved > _STILL_SECONDS:
-                raise Unmade(f"its first sync stands still ({attribute(md / 'sync_action')}, {done})")
+                raise ArrayError(f"its first sync stands still ({attribute(md / 'sync_action')}, {done})")
             if tick is not None:
                 tick(time.monotonic() - began, 0)
             time.sleep(pause)
             pause = min(1.5 * pause, _PAUSE_SECONDS[1])
 
     def _synced(self, md: Path) -> bool:
-        """Whether nothing is to be synced any more; raises Unmade when a member was lost."""
+        """Whether nothing is to be synced any more; raises ArrayError when a member was lost."""
         failed = [each.parent.name for each in sorted(md.glob("dev-*/state")) if "faulty" in attribute(each)]
         if failed:
-            raise Unmade(f"during its first sync {', '.join(failed)} failed")
+            raise ArrayError(f"during its first sync {', '.join(failed)} failed")
         idle = attribute(md / "sync_action") == "idle"
         return idle and attribute(md / "degraded") == "0" and attribute(md / "resync_start") == "none"
 
-    def told(self, device: Path) -> tuple[tuple[str, str], ...]:
+    def properties(self, device: Path) -> tuple[tuple[str, str], ...]:
         """Return what the kernel says of the array."""
         md = self._root / "sys/class/block" / device.name / "md"
         names = {"level": "Level", "layout": "Layout", "chunk_size": "Chunk (bytes)", "metadata_version": "Metadata"}
@@ -130,7 +130,7 @@ class Mdadm:
         return tuple((name, value) for name, value in rows if value)
 
     def delete(self, members: Sequence[str], evidence: Path | None = None) -> None:
-        """Stop the array, and zero its superblocks on ``members``; raises Unmade.  What is not ours stays."""
+        """Stop the array, and zero its superblocks on ``members``; raises ArrayError.  What is not ours stays."""
         programs = Programs(evidence)
         self._stop(programs)
         for number, member in enumerate(members, start=1):
@@ -142,7 +142,7 @@ class Mdadm:
         return any(self._standing(programs)) or any(self._marked(programs))
 
     def clean_up(self) -> None:
-        """Stop the array and zero its superblocks, wherever they are; raises Unmade."""
+        """Stop the array and zero its superblocks, wherever they are; raises ArrayError."""
         programs = Programs()
         self._stop(programs)
         for number, device in enumerate(self._marked(programs), start=1):
@@ -172,7 +172,7 @@ class Mdadm:
                 self._device = f"/{device.relative_to(self._root)}"
                 return device
             if time.monotonic() > until:
-                raise Unmade(f"{self._device} did not appear")
+                raise ArrayError(f"{self._device} did not appear")
             time.sleep(_PAUSE_SECONDS[0])
 
     def _stale(self, name: Path) -> bool:
@@ -204,7 +204,7 @@ class Mdadm:
                 try:
                     programs.act("stop", "mdadm", "--stop", str(device_path(block, self._root)))
                     break
-                except Unmade:
+                except ArrayError:
                     if time.monotonic() > until:
                         raise
                     time.sleep(_PAUSE_SECONDS[0])

@@ -1,4 +1,4 @@
-"""The members of an array before it is made: looked at, held by the suite's own guard, and found again."""
+"""The members of an array before it is created: read, checked and claimed like any target."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from ...model.array import Layout, Member
 from ...model.dut import Dut
 from ..device.identity import ROOT, read_dut
 from ..device.safety import Target, claim_target, contents, require_claimable
-from .programs import Unmade
+from .programs import ArrayError
 from .storcli import Storcli
 
 
 class Members(Protocol):
     """The members of an array."""
 
-    def look(self) -> tuple[Member, ...]:
-        """Return what each is, in order; holds nothing.  Raises TargetMissing, TargetUnfit, TargetBusy."""
+    def read(self) -> tuple[Member, ...]:
+        """Return the members in order, without claiming them; raises TargetMissing, TargetUnfit or TargetBusy."""
         ...
 
-    def free(self, *, confirmed: bool) -> AbstractContextManager[tuple[Target, ...]]:
-        """Hold all of them against everybody else, or refuse; ``confirmed`` are those that the operator gave up.
+    def claimed(self, *, confirmed: bool) -> AbstractContextManager[tuple[Target, ...]]:
+        """Claim all members exclusively, or raise; ``confirmed`` means that the operator confirmed their erasure.
 
-        Gives nothing where the kernel does not see them.
+        Yields () if the kernel does not see the members.
         """
         ...
 
-    def require_free(self) -> None:
-        """Raise what ``free`` would, as far as that can be told by reading alone."""
+    def require_claimable(self) -> None:
+        """Raise what ``claimed`` would raise, as far as that is known without opening the members for writing."""
         ...
 
-    def on_it(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
-        """Return what is recognised on each, for the operator to see."""
+    def contents(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
+        """Return descriptions of each member's contents, for the operator."""
         ...
 
 
@@ -46,99 +46,101 @@ class Drives:
     def __init__(self, layout: Layout, *, discard_data: bool, root: Path = ROOT) -> None:
         self._paths = tuple(Path(name) for name in layout.members)
         self._discard_data, self._root = discard_data, root
-        self._known: tuple[Dut, ...] = ()
+        self._duts: tuple[Dut, ...] = ()
 
     @property
     def duts(self) -> tuple[Dut, ...]:
-        """What each drive says of itself."""
-        return self._known or tuple(self._look(path) for path in self._paths)
+        """The drives as devices under test."""
+        return self._duts or tuple(self._read_dut(path) for path in self._paths)
 
-    def look(self) -> tuple[Member, ...]:
+    def read(self) -> tuple[Member, ...]:
         """See Members."""
         return tuple(map(member_of, self.duts))
 
     @contextmanager
-    def free(self, *, confirmed: bool) -> Iterator[tuple[Target, ...]]:
-        """See Members; once they are held they have to stay the same drives."""
+    def claimed(self, *, confirmed: bool) -> Iterator[tuple[Target, ...]]:
+        """See Members; later claims must find the same drives as the first one."""
         self._require_distinct()
         with ExitStack() as stack:
-            held = [stack.enter_context(self._held(path, confirmed=confirmed)) for path in self._paths]
-            for was, target in zip(self._known, held, strict=bool(self._known)):
-                if _self(was) != _self(target.dut):
-                    reason = f"{was.path} is another drive than the one that was confirmed"
-                    raise HostFailed(step="array", what=was.path, reason=reason)
-            self._known = self._known or tuple(target.dut for target in held)
-            yield tuple(held)
+            targets = [stack.enter_context(self._claim(path, confirmed=confirmed)) for path in self._paths]
+            for dut, target in zip(self._duts, targets, strict=bool(self._duts)):
+                if _identity(dut) != _identity(target.dut):
+                    reason = f"{dut.path} is not the drive that was confirmed"
+                    raise HostFailed(step="array", what=dut.path, reason=reason)
+            self._duts = self._duts or tuple(target.dut for target in targets)
+            yield tuple(targets)
 
-    def require_free(self) -> None:
+    def require_claimable(self) -> None:
         """See Members."""
         self._require_distinct()
         for path in self._paths:
-            self._look(path)
+            self._read_dut(path)
             require_claimable(path, size_bytes=None, overwrite=False, discard_data=self._discard_data, root=self._root)
 
-    def on_it(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
+    def contents(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
         """See Members."""
         return tuple(contents(target, evidence) for target in targets)
 
-    def _held(self, path: Path, *, confirmed: bool) -> AbstractContextManager[Target]:
-        self._look(path)
-        # what a test wrote over them may look like anything
+    def _claim(self, path: Path, *, confirmed: bool) -> AbstractContextManager[Target]:
+        self._read_dut(path)
+        # data that a test has written may resemble any signature
         discard = self._discard_data or confirmed
         return claim_target(path, size_bytes=None, overwrite=False, discard_data=discard, root=self._root)
 
-    def _look(self, path: Path) -> Dut:
+    def _read_dut(self, path: Path) -> Dut:
         dut = read_dut(path, root=self._root)
         if dut.kind == "file":
-            raise TargetUnfit(path=path, reason="it is a file, and an array is made of drives", hint="Name a drive.")
+            raise TargetUnfit(
+                path=path, reason="it is a file; the members of an array are drives", hint="Name a drive."
+            )
         return dut
 
     def _require_distinct(self) -> None:
-        known: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         for path in self._paths:
-            if (other := known.setdefault(os.path.realpath(path), path)) is not path:
+            if (other := paths.setdefault(os.path.realpath(path), path)) is not path:
                 raise UsageError(detail=f"{other} and {path} are the same drive.", hint="Name each member once.")
 
 
 class Slots:
-    """Drives behind a hardware controller, which the kernel does not see; the controller alone tells of them."""
+    """Drives behind a hardware controller, which only the controller sees, not the kernel."""
 
     def __init__(self, layout: Layout, *, root: Path = ROOT) -> None:
-        self._asked = Storcli(layout, root=root)
+        self._controller = Storcli(layout, root=root)
         self._layout = layout
-        self._known: tuple[Member, ...] = ()
+        self._members: tuple[Member, ...] = ()
 
-    def look(self) -> tuple[Member, ...]:
-        """See Members; asks the controller."""
-        if not self._known:
-            self._known = self._looked()
-        return self._known
+    def read(self) -> tuple[Member, ...]:
+        """See Members; queries the controller."""
+        if not self._members:
+            self._members = self._query()
+        return self._members
 
     @contextmanager
-    def free(self, *, confirmed: bool) -> Iterator[tuple[Target, ...]]:
-        """See Members: nobody can hold them, but only free ones are taken."""
-        now = self._looked()
-        if confirmed and now != self._known:
-            reason = "in its slots are other drives than those that were confirmed"
+    def claimed(self, *, confirmed: bool) -> Iterator[tuple[Target, ...]]:
+        """See Members: they cannot be claimed, but only unused drives are accepted."""
+        members = self._query()
+        if confirmed and members != self._members:
+            reason = "its slots have other drives than those that were confirmed"
             raise HostFailed(step="array", what=self._layout.controller, reason=reason)
-        self._known = now
+        self._members = members
         yield ()
 
-    def require_free(self) -> None:
+    def require_claimable(self) -> None:
         """See Members."""
-        self._looked()
+        self._query()
 
-    def on_it(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
-        """See Members: the controller does not tell."""
+    def contents(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
+        """See Members: the controller does not report them."""
         del targets, evidence
-        return tuple(("what is on it cannot be told",) for _ in self._layout.members)
+        return tuple(("contents unknown",) for _ in self._layout.members)
 
-    def _looked(self) -> tuple[Member, ...]:
+    def _query(self) -> tuple[Member, ...]:
         try:
-            return self._asked.members()
-        except Unmade as why:
-            where = f"controller {self._layout.index} ({self._layout.controller})"
-            raise TargetBusy(path=where, reason=str(why), hint="Choose other slots.") from None
+            return self._controller.members()
+        except ArrayError as error:
+            path = f"controller {self._layout.index} ({self._layout.controller})"
+            raise TargetBusy(path=path, reason=str(error), hint="Choose other slots.") from None
 
 
 def member_of(dut: Dut) -> Member:
@@ -153,5 +155,5 @@ def member_of(dut: Dut) -> Member:
     )
 
 
-def _self(dut: Dut) -> tuple[object, ...]:
+def _identity(dut: Dut) -> tuple[object, ...]:
     return dut.path, dut.model, dut.serial, dut.capacity_bytes, dut.logical_sector_bytes

@@ -12,7 +12,7 @@ from ..process import program as process
 _ANSWER_SECONDS = 120.0
 
 
-class Unmade(Exception):
+class ArrayError(Exception):
     """An array could not be made, looked at, or taken apart; why."""
 
 
@@ -28,12 +28,12 @@ class Programs:
             return process.run(argv, evidence=evidence, timeout_seconds=_ANSWER_SECONDS)
 
     def act(self, name: str, *argv: str) -> process.Finished:
-        """Run a program that has to succeed; raises Unmade."""
+        """Run a program that has to succeed; raises ArrayError."""
         done = self.ask(name, *argv)
         if done.timed_out:
-            raise Unmade(f"{argv[0]} was not done after {_ANSWER_SECONDS:.0f} s")
+            raise ArrayError(f"{argv[0]} was not done after {_ANSWER_SECONDS:.0f} s")
         if done.exit_code:
-            raise Unmade(f"{' '.join(argv[:2])} failed: {done.error_summary}")
+            raise ArrayError(f"{' '.join(argv[:2])} failed: {done.error_summary}")
         return done
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""A purge of an array: it is taken apart, each member is purged and preconditioned, and it is made again."""
+"""Purge an array: delete it, purge and precondition each member, and create it again."""
 
 from __future__ import annotations
 
@@ -21,89 +21,91 @@ from .preconditioning import Preconditioning
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayPurger:
-    """How the array of a run is purged: each member by ``each``; see Purger.
+    """Purges the array of a run, each member by ``member_purger``; see Purger.
 
-    Without ``preconditioning`` the members stay as their purge leaves them.
+    Without ``preconditioning``, the members are not written after their purge.
     """
 
-    standing: AssembledArray
+    array: AssembledArray
     members: Members
-    each: Purger
+    member_purger: Purger
     preconditioning: Preconditioning | None = None
     tick: Tick | None = None
 
     @property
     def requested(self) -> str:
         """See Purger."""
-        return self.each.requested
+        return self.member_purger.requested
 
     def expected_deviations(self, dut: Dut) -> tuple[Deviation, ...]:
         """Return how the purges of the members will differ from the standard; see Purger."""
         del dut
         duts = self.members.duts if isinstance(self.members, Drives) else ()
-        found = (deviation for each in duts for deviation in self.each.expected_deviations(each))
-        return tuple(dict.fromkeys(found))
+        deviations = (deviation for member in duts for deviation in self.member_purger.expected_deviations(member))
+        return tuple(dict.fromkeys(deviations))
 
     def purge(self, target: Target, seed: int, evidence: Path) -> PurgeOutcome:
-        """Take the array apart, purge each member, and make the array again; see Purger."""
-        if target is not self.standing.target:
-            raise RuntimeError("another target than the array")
+        """Delete the array, purge each member, and create the array again; see Purger."""
+        if target is not self.array.target:
+            raise RuntimeError("the target is not the array")
         started = datetime.now().astimezone().isoformat(timespec="milliseconds")
-        known = self.members.look()
-        self.standing.take_apart(known, evidence.with_name(f"{evidence.name}-before"))
+        members = self.members.read()
+        self.array.delete(members, evidence.with_name(f"{evidence.name}-before"))
         with ExitStack() as stack:
-            held = stack.enter_context(self.members.free(confirmed=True))
-            purged = [
-                self.each.purge(each, seed + number, evidence.with_name(f"{evidence.name}-member{number}"))
-                for number, each in enumerate(held, start=1)
+            targets = stack.enter_context(self.members.claimed(confirmed=True))
+            outcomes = [
+                self.member_purger.purge(member, seed + number, evidence.with_name(f"{evidence.name}-member{number}"))
+                for number, member in enumerate(targets, start=1)
             ]
-            if self.preconditioning is not None and held:
-                self.preconditioning.write(held, seed, evidence, self.tick)
-        clean = not self.standing.layout.redundant or self.standing.layout.sync == "skip"
-        self.standing.make(known, evidence.with_name(f"{evidence.name}-after"), clean=clean, tick=self.tick)
-        if not purged:
+            if self.preconditioning is not None and targets:
+                self.preconditioning.write(targets, seed, evidence, self.tick)
+        clean = not self.array.layout.redundant or self.array.layout.sync == "skip"
+        self.array.create(members, evidence.with_name(f"{evidence.name}-after"), clean=clean, tick=self.tick)
+        if not outcomes:
             return _unpurged(started)
         return replace(
-            purged[0],
-            method=self._method(purged),
-            samples=_samples(purged),
-            survivors=sum(each.survivors for each in purged),
+            outcomes[0],
+            method=self._method(outcomes),
+            samples=_samples(outcomes),
+            survivors=sum(outcome.survivors for outcome in outcomes),
             started=started,
-            seconds=sum(each.seconds for each in purged),
+            seconds=sum(outcome.seconds for outcome in outcomes),
             evidence=evidence.name,
-            deviations=tuple(dict.fromkeys(_deviations(held, purged))),
+            deviations=tuple(dict.fromkeys(_deviations(targets, outcomes))),
             remarks=tuple(
-                f"{each.dut.path}: {line}" for each, one in zip(held, purged, strict=True) for line in one.remarks
+                f"{target.dut.path}: {remark}"
+                for target, outcome in zip(targets, outcomes, strict=True)
+                for remark in outcome.remarks
             ),
         )
 
-    def _method(self, purged: Sequence[PurgeOutcome]) -> str:
-        """Tell what was done to all members; what was done to none is told as for a single drive."""
-        methods = dict.fromkeys(each.method for each in purged)
+    def _method(self, outcomes: Sequence[PurgeOutcome]) -> str:
+        """Return the method used for all members; ``none``, as for a single drive, if none was purged or written."""
+        methods = dict.fromkeys(outcome.method for outcome in outcomes)
         if methods.keys() == {NONE} and self.preconditioning is None:
             return NONE
-        how = f"{' / '.join(methods)}, each of {len(purged)} members"
-        return f"{how}, then {self.preconditioning.passes} x SEQ writes" if self.preconditioning else how
+        method = f"{' / '.join(methods)}, each of {len(outcomes)} members"
+        return f"{method}, then {self.preconditioning.passes} x SEQ writes" if self.preconditioning else method
 
 
-def _deviations(held: Sequence[Target], purged: Sequence[PurgeOutcome]) -> Iterator[Deviation]:
-    """Give what was otherwise than the standard wants; of what was not so for all members, for which."""
-    for target, one in zip(held, purged, strict=True):
-        for deviation in one.deviations:
-            if all(deviation in each.deviations for each in purged):
+def _deviations(targets: Sequence[Target], outcomes: Sequence[PurgeOutcome]) -> Iterator[Deviation]:
+    """Yield the deviations; one that does not apply to all members names the member."""
+    for target, outcome in zip(targets, outcomes, strict=True):
+        for deviation in outcome.deviations:
+            if all(deviation in other.deviations for other in outcomes):
                 yield deviation
             else:
                 yield replace(deviation, actual=f"{target.dut.path}: {deviation.actual}")
 
 
-def _samples(purged: Sequence[PurgeOutcome]) -> int:
-    """Return the blocks of all proofs; none where one is missing, as then the whole is not proven."""
-    each = [one.samples for one in purged]
-    return sum(each) if all(each) else 0
+def _samples(outcomes: Sequence[PurgeOutcome]) -> int:
+    """Return the number of sample blocks; 0 if a member has none, because then the purge is not proven."""
+    counts = [outcome.samples for outcome in outcomes]
+    return sum(counts) if all(counts) else 0
 
 
 def _unpurged(started: str) -> PurgeOutcome:
-    """What came of a purge where nobody reaches the members."""
+    """Return the outcome if the members are not accessible."""
     deviation = Deviation(
         what="purge",
         standard="each drive purged",

@@ -23,7 +23,7 @@ from ..device.usage import read_usage
 from ..process import program as process
 from ..process.program import Tick
 from .answers import CommandRejected, Virtual, decoded, details, failed, reasons, rows, size_bytes, virtual, word
-from .programs import Programs, Unmade
+from .programs import ArrayError, Programs
 
 IDENTITY = r"pts[0-9a-f]{12}"
 #: The names that the programs go by.
@@ -57,7 +57,7 @@ class Storcli:
         self.identity = identity or f"pts{secrets.token_hex(6)}"
 
     @classmethod
-    def of(cls, kind: str, index: int, identity: str, *, root: Path = ROOT) -> Storcli:
+    def from_record(cls, kind: str, index: int, identity: str, *, root: Path = ROOT) -> Storcli:
         """Return a virtual drive that a note tells of: enough to find it, and to delete it."""
         layout = Layout(
             format=1,
@@ -86,18 +86,20 @@ class Storcli:
         return f"{self._kind} {tool}; {word(said.get('Product Name')) or 'unknown controller'}, firmware {firmware}"
 
     def members(self, evidence: Path | None = None) -> tuple[Member, ...]:
-        """Return the physical drives of the layout; raises Unmade for one that is not free, or not there."""
+        """Return the physical drives of the layout; raises ArrayError for one that is not free, or not there."""
         return tuple(self._member(slot, evidence) for slot in self._layout.members)
 
     def create(self, members: Sequence[str], evidence: Path, *, clean: bool) -> Path:
-        """Make the virtual drive of free slots, and return its device; raises Unmade.
+        """Make the virtual drive of free slots, and return its device; raises ArrayError.
 
         It is made consistent by a full initialization, which ``clean`` leaves out.
         """
         self._ask("add", "add", "vd", *self._creation(members), evidence=evidence)
         made = self._found(evidence)
         if sorted(made.slots) != sorted(members):
-            raise Unmade(f"virtual drive {made.number} is made of {', '.join(made.slots)}, not of {', '.join(members)}")
+            raise ArrayError(
+                f"virtual drive {made.number} is made of {', '.join(made.slots)}, not of {', '.join(members)}"
+            )
         if self._layout.redundant:
             self._ask("autobgi", "set", "autobgi=off", place=f"/v{made.number}", evidence=evidence)
             if not clean:
@@ -105,7 +107,7 @@ class Storcli:
         return self._appeared(evidence)
 
     def wait(self, device: Path, tick: Tick | None = None) -> None:
-        """Wait until no operation goes on, and the virtual drive is optimal and consistent; raises Unmade."""
+        """Wait until no operation goes on, and the virtual drive is optimal and consistent; raises ArrayError."""
         del device
         began = moved = time.monotonic()
         pause, before = _PAUSE_SECONDS[0], ""
@@ -117,13 +119,13 @@ class Storcli:
             if not going and found.settled(patient=time.monotonic() - moved < _STARTING_SECONDS):
                 return
             if time.monotonic() - moved > _STILL_SECONDS:
-                raise Unmade(f"its initialization stands still ({before})")
+                raise ArrayError(f"its initialization stands still ({before})")
             if tick is not None:
                 tick(time.monotonic() - began, 0)
             time.sleep(pause)
             pause = min(1.5 * pause, _PAUSE_SECONDS[1])
 
-    def told(self, device: Path) -> tuple[tuple[str, str], ...]:
+    def properties(self, device: Path) -> tuple[tuple[str, str], ...]:
         """Return what the controller says of the virtual drive."""
         del device
         found = self._found(None)
@@ -135,7 +137,7 @@ class Storcli:
         return tuple((name, str(value)) for name, value in rows if value)
 
     def delete(self, members: Sequence[str], evidence: Path | None = None) -> None:
-        """Delete the virtual drive, if it is there and nobody uses it; raises Unmade."""
+        """Delete the virtual drive, if it is there and nobody uses it; raises ArrayError."""
         del members
         if (found := self._find(evidence)) is not None:
             self._require_unused(found)
@@ -146,7 +148,7 @@ class Storcli:
         return self._find(None) is not None
 
     def clean_up(self) -> None:
-        """Delete it; raises Unmade."""
+        """Delete it; raises ArrayError."""
         self.delete(())
 
     def _creation(self, members: Sequence[str]) -> Iterator[str]:
@@ -161,7 +163,7 @@ class Storcli:
             yield f"strip={layout.chunk_bytes // KIB}"
 
     def _ask(self, name: str, *words: str, place: str = "", evidence: Path | None = None) -> dict[str, Any]:
-        """Return the answer of the controller; raises Unmade where it says that it failed."""
+        """Return the answer of the controller; raises ArrayError where it says that it failed."""
         argv = (_program(self._kind), f"/c{self._index}{place}", *words, "J")
         done = Programs(evidence).ask(name, *argv)
         said = " ".join(argv[1:-1])
@@ -170,11 +172,11 @@ class Storcli:
             status = answer["Command Status"]
             succeeded, which = status["Status"] == "Success", status.get("Controller", self._index)
         except (ValueError, LookupError, TypeError, AttributeError):
-            raise Unmade(f"{self._kind} {said} gave no answer that can be read: {done.error_summary}") from None
+            raise ArrayError(f"{self._kind} {said} gave no answer that can be read: {done.error_summary}") from None
         if not succeeded or any(failed(each) for each in details(status)):
             raise CommandRejected(f"{self._kind} {said} failed: {reasons(status)}", str(status.get("Description", "")))
         if str(which) != str(self._index):
-            raise Unmade(f"{self._kind} {said} was answered by controller {which}")
+            raise ArrayError(f"{self._kind} {said} was answered by controller {which}")
         return {"Response Data": {}, **answer}
 
     def _member(self, slot: str, evidence: Path | None) -> Member:
@@ -188,15 +190,15 @@ class Storcli:
         except (LookupError, TypeError, ValueError):
             where = ""
         if where != slot:
-            raise Unmade(f"{self._kind} does not tell what is in slot {slot}")
+            raise ArrayError(f"{self._kind} does not tell what is in slot {slot}")
         if listed.get("State") != _FREE or listed.get("DG") != "-":
             state = f"{listed.get('State')}, drive group {listed.get('DG')}"
-            raise Unmade(f"the drive in slot {slot} is not free ({state}; only {_FREE} without a group is)")
+            raise ArrayError(f"the drive in slot {slot} is not free ({state}; only {_FREE} without a group is)")
         if (size := size_bytes(str(told.get("Raw size", "")))) is None:
-            raise Unmade(f"the drive in slot {slot} does not tell its size")
+            raise ArrayError(f"the drive in slot {slot} does not tell its size")
         serial = word(told.get("SN"))
         if seen := self._seen(serial, word(told.get("WWN")).lower()):
-            raise Unmade(f"the drive in slot {slot} is not free (it is {seen} too, where anybody may use it)")
+            raise ArrayError(f"the drive in slot {slot} is not free (it is {seen} too, where anybody may use it)")
         return Member(
             path=slot,
             model=word(told.get("Model Number")) or word(listed.get("Model")),
@@ -219,10 +221,10 @@ class Storcli:
         return ""
 
     def _require_unused(self, found: Virtual) -> None:
-        """Refuse to delete what the host uses by now, whoever it was that began to; raises Unmade."""
+        """Refuse to delete what the host uses by now, whoever it was that began to; raises ArrayError."""
         until = time.monotonic() + _PASSING_SECONDS
         if not found.naa:
-            raise Unmade(f"virtual drive {found.number} is not deleted: the controller does not tell its number")
+            raise ArrayError(f"virtual drive {found.number} is not deleted: the controller does not tell its number")
         blocks = sorted((self._root / "sys/block").glob("*"))
         # where the kernel has no such number, the device that the layout or the controller names may be it by another
         told = (self._layout.device, word(found.properties.get("OS Drive Name")))
@@ -236,11 +238,11 @@ class Storcli:
                     break
                 except (TargetBusy, TargetUnfit) as why:
                     if time.monotonic() > until:
-                        raise Unmade(f"virtual drive {found.number} is not deleted: {why}") from None
+                        raise ArrayError(f"virtual drive {found.number} is not deleted: {why}") from None
                     time.sleep(_PAUSE_SECONDS[0])
 
     def _find(self, evidence: Path | None) -> Virtual | None:
-        """Return the virtual drive of our name, None where there is none; raises Unmade where that cannot be told."""
+        """Return the virtual drive with our name, or None; raises ArrayError if the answer is unclear."""
         try:
             answer = self._ask("drives", "show", "all", place="/vall", evidence=evidence)
         except CommandRejected as none:
@@ -252,16 +254,18 @@ class Storcli:
         except (LookupError, TypeError, ValueError, AttributeError):
             known = []
         if not known and not _NO_DRIVES.fullmatch(str(answer["Command Status"].get("Description"))):
-            raise Unmade(f"{self._kind} does not tell what virtual drives controller {self._index} has")
+            raise ArrayError(f"{self._kind} does not tell what virtual drives controller {self._index} has")
         ours = [each for each in known if each.row.get("Name") == self.identity]
         if len(ours) > 1:
-            raise Unmade(f"virtual drives {' and '.join(str(each.number) for each in ours)} are both {self.identity}")
+            raise ArrayError(
+                f"virtual drives {' and '.join(str(each.number) for each in ours)} are both {self.identity}"
+            )
         return ours[0] if ours else None
 
     def _found(self, evidence: Path | None) -> Virtual:
         found = self._find(evidence)
         if found is None:
-            raise Unmade(f"there is no virtual drive {self.identity}")
+            raise ArrayError(f"there is no virtual drive {self.identity}")
         return found
 
     def _going(self, number: int, what: str) -> list[str]:
@@ -281,7 +285,7 @@ class Storcli:
                 return real
             if time.monotonic() > until:
                 there = f"{device} is naa.{number}" if number else f"there is no {device}"
-                raise Unmade(f"the virtual drive naa.{wanted} did not appear as {device} ({there})")
+                raise ArrayError(f"the virtual drive naa.{wanted} did not appear as {device} ({there})")
             time.sleep(_PAUSE_SECONDS[0])
 
 
