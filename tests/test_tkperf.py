@@ -56,7 +56,7 @@ def made(document: bytes) -> dict[str, Run]:
 
 def result_of(run: Run) -> TestResult:
     """Return what a run comes to, as the journal folds it; without what ended write saturation."""
-    return fold(run.facts, run.course, ending="finished", ending_detail="", finished="")
+    return fold(run.facts, run.steps, ending="finished", ending_detail="", finished="")
 
 
 @cache
@@ -168,7 +168,7 @@ def test_old_files_have_their_own_demand_and_time() -> None:
 
 def test_a_demand_that_nobody_tells_is_none() -> None:
     """A write saturation of version 1 alone, without a command line, does not tell how much was outstanding."""
-    with pytest.raises(RecordError, match="how many jobs"):
+    with pytest.raises(RecordError, match="number of jobs"):
         made(ssd("writesat", version="1.1", command=""))
 
 
@@ -198,7 +198,7 @@ def test_a_hard_disks_file_is_a_run_of_its_profile(kind: str, name: str) -> None
         assert points["random, 50/50, 16 KiB, zone 7"].iops == 100 + 6 + 1
     else:
         assert points["sequential, 0/100, 4 KiB, zone 128"].mb_per_second == (200_000 - 127) * 1024 / 1e6
-    assert any("where its zones lie" in each.detail for each in run_warnings(result))
+    assert any("capacity of the disk" in each.detail for each in run_warnings(result))
     assert etree.fromstring(result_xml(result)).find(".//measurement[@range_bytes]") is None
 
 
@@ -206,7 +206,7 @@ def test_zones_lie_where_tkperf_has_them() -> None:
     """Of a disk that tells its size, a zone is a whole number of 4096 bytes, and they follow each other."""
     document = tkperf_files.hdd().replace(b'<devinfo>""', b'<devinfo>"Device Size (bytes): 4000787030016"')
     (run,) = made(document).values()
-    stimuli = [step.stimuli[0] for step, _ in run.course]
+    stimuli = [step.stimuli[0] for step, _ in run.steps]
     each = 4000787030016 // 128 // 4096 * 4096
 
     assert {stimulus.range_bytes for stimulus in stimuli} == {each}
@@ -261,10 +261,10 @@ def test_a_command_line_is_understood() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (("iops/reachstdystate", False), "says not steady, by the rule it is steady"),
+        (("iops/reachstdystate", False), "says not steady, but by the rule it is steady"),
         (("iops/stdyavg", 1.0), "its average is 1"),
-        (("iops/stdyrounds", [0, 1, 2, 3, 4]), "judged here are rounds 2 - 6"),
-        (("iops/stdyvalues", [1, 2, 3, 4, 5]), "not those of these rounds"),
+        (("iops/stdyrounds", [0, 1, 2, 3, 4]), "the window here is rounds 2 - 6"),
+        (("iops/stdyvalues", [1, 2, 3, 4, 5]), "differ from those of these rounds"),
         (("iops/stdyslope", [900.0, 0.0]), "its best fit has the slope"),
     ],
 )
@@ -284,7 +284,7 @@ def test_known_faults_are_deviations() -> None:
     assert "same blocks in every round" in whats["iops"]["random offsets"]
     assert "writes 4 x user capacity" in whats["iops"]["preconditioning"]
     assert "writes 4 x user capacity" in whats["latency"]["preconditioning"]
-    assert "0.65 of the reads'" in whats["latency"]["response times of R/W 65/35"]
+    assert "0.65 x that of reads" in whats["latency"]["response times of R/W 65/35"]
     assert "only purges" in whats["throughput"]["preconditioning"]
     assert {"end of the rounds", "sequential streams"} <= whats["throughput"].keys()
     assert "continuous stimulus" in whats["wsat"]
@@ -599,7 +599,7 @@ def test_several_tests_are_a_folder_as_all_leaves(tmp_path: Path, capsys: pytest
     assert json.loads((place / "suite.json").read_text())["tests"] == ["iops", "wsat"]
     assert (place / "summary.rst").is_file()
     said = capsys.readouterr().out
-    assert re.search(r"\n  IOPS +NO, \d deviations +\S +not told +\S\n", said)
+    assert re.search(r"\n  IOPS +NO, \d deviations +\S +not reported +\S\n", said)
     assert "nan" not in said.split("run folder:")[-1]
     assert main(["assess", str(place), "--json"]) == 0
     assert main(["export", str(place), "--to", "tkperf", "--out", str(out)]) == 0

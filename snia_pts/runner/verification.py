@@ -224,7 +224,7 @@ def _imported_differences(folder: RunFolder, recorded: JournalReader, imported: 
     name = f"evidence/{imported.file}"
     document = read(read_regular(folder.evidence / imported.file, MAX_BYTES), name)
     imported_runs = runs(document, imported, recorded.facts.command_line, name)
-    course = next((run.course for run in imported_runs if run.facts.spec == recorded.facts.spec), ())
+    course = next((run.steps for run in imported_runs if run.facts.spec == recorded.facts.spec), ())
     for journaled, reread in zip_longest(recorded.steps(), course):
         if journaled is None or reread is None or journaled[0] != reread[0]:
             yield f"{name}: the steps differ from those in the journal"

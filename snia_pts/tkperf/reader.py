@@ -1,4 +1,4 @@
-"""Makes a run of ours of each test in a file of TKperf: its facts, its steps, and what came of them."""
+"""Convert every test in a TKperf file to a run: its facts, its steps and their outcomes."""
 
 from __future__ import annotations
 
@@ -21,50 +21,51 @@ from ..spec.reader import Specification, read_specification
 from ..units import KIB, MB, block_size
 from .device import Command, command, device
 from .document import MIXES, ZONED_MIXES, ZONED_SIZES, File, Kind, Test, Times
-from .faults import MAX_MINUTES, deviations, tool_of, warnings
+from .faults import MAX_MINUTES, deviations, tool_and_version, warnings
 from .zones import PROFILES, tkperf_zone, zone_points, zoned_profile
 
-#: Our test of each of TKperf's.
+#: The suite's test for every test of TKperf.
 VERBS: dict[Kind, str] = {"iops": "iops", "lat": "latency", "tp": "throughput", "writesat": "wsat"}
-#: Seconds of a point before there was an option for it.
+#: Duration of a point in versions without an option for it.
 _SECONDS = 60
-#: What turns a value that TKperf judged into one of the variable that is tracked here.
+#: Factors from the values that TKperf judges to the suite's tracked variables.
 _FACTORS: dict[Kind, float] = {"iops": 1.0, "lat": 1e-3, "tp": KIB / MB}
 _UNTIMED = Timing(started="", started_monotonic_ns=0, ended_monotonic_ns=0, suite_gap_us=None, idle_gap_ms=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One test of a file as a run: ``course`` are its steps, each with what came of it."""
+    """One test of a file as a run: ``steps`` are its steps with their outcomes."""
 
     test: str
     facts: RunFacts
-    course: tuple[tuple[Step, tuple[Outcome, ...]], ...]
+    steps: tuple[tuple[Step, tuple[Outcome, ...]], ...]
 
 
 def runs(file: File, imported: Imported, command_line: tuple[str, ...], name: str) -> tuple[Run, ...]:
-    """Return a run for each test of ``file``; ``imported`` tells where it comes from, ``name`` what messages call it.
+    """Return a run for every test of ``file``; ``imported`` is the file's origin, and messages call it ``name``.
 
-    Raises RecordError for what no specification can hold.
+    Raises RecordError if a value is invalid in a specification.
     """
-    return tuple(_Reading(file, test, imported, name).run(command_line) for test in file.tests)
+    return tuple(_Converter(file, test, imported, name).run(command_line) for test in file.tests)
 
 
-class _Reading:
-    """Reads one test."""
+class _Converter:
+    """Converter of one test to a run."""
 
     def __init__(self, file: File, test: Test, imported: Imported, name: str) -> None:
         self._file, self._test, self._imported, self._name = file, test, imported, name
-        self._asked = command(file.command_line)
-        self._jobs, self._depth = _demand(file, self._asked)
-        self._seconds = test.seconds or _SECONDS  # whole, as TKperf has them
-        every = {size for each in file.tests if each.kind != "writesat" and not each.zones for size in each.sizes}
-        self._dut = device(file, tuple(every))
-        if test.zones and self._dut.capacity_bytes < test.zones * (self._stimulated()[0] << 20):  # no disk is so small
+        self._command = command(file.command_line)
+        self._jobs, self._depth = _demand(file, self._command)
+        self._seconds = test.seconds or _SECONDS  # whole seconds, as in TKperf
+        matrices = (other.sizes for other in file.tests if other.kind != "writesat" and not other.zones)
+        self._dut = device(file, tuple({size for sizes in matrices for size in sizes}))
+        # No disk is this small, so the stated capacity is wrong.
+        if test.zones and self._dut.capacity_bytes < test.zones * (self._threads_and_depth()[0] << 20):
             self._dut = replace(self._dut, capacity_bytes=0)
 
     def run(self, command_line: tuple[str, ...]) -> Run:
-        found, (tool, version) = self._specification(), tool_of(self._file)
+        specification, (tool, version) = self._specification(), tool_and_version(self._file)
         imported = replace(
             self._imported,
             tool=tool,
@@ -82,54 +83,62 @@ class _Reading:
             started=self._file.date[:10],
             command_line=command_line,
             seed=None,
-            test_class=found.test_class,
-            spec=found.spec,
+            test_class=specification.test_class,
+            spec=specification.spec,
             dut=self._dut,
             platform=self._platform(tool),
-            deviations=(*found.deviations, *deviations(self._file, self._test, self._dut, self._asked, self._jobs)),
+            deviations=(
+                *specification.deviations,
+                *deviations(self._file, self._test, self._dut, self._command, self._jobs),
+            ),
             warnings=tuple(warnings(self._file, self._test, self._dut, self._seconds)),
             imported=imported,
         )
-        course = {"writesat": self._saturation, "tp": self._streams}.get(self._test.kind, self._rounds)
-        course = self._zones if self._test.zones else course
+        steps = {"writesat": self._saturation, "tp": self._streams}.get(self._test.kind, self._rounds)
+        steps = self._zones if self._test.zones else steps
         name = PROFILES[self._test.kind] if self._test.zones else VERBS[self._test.kind]
-        return Run(test=name, facts=facts, course=tuple(course()))
+        return Run(test=name, facts=facts, steps=tuple(steps()))
 
     # -- facts --------------------------------------------------------------------------------------------------------
 
     def _specification(self) -> Specification:
-        """Return the standard's test as TKperf ran it: it follows 1.1 of the enterprise class."""
-        test, (jobs, depth) = self._test, self._stimulated()
-        loaded: list[tuple[str, Any]] = [("setup.thread_count", jobs), ("setup.queue_depth", depth)]
-        if test.kind == "lat":  # one outstanding I/O, whatever its file says
-            loaded = []
+        """Return the standard's test as TKperf ran it; TKperf follows PTS-E 1.1."""
+        test, (jobs, depth) = self._test, self._threads_and_depth()
+        overrides: list[tuple[str, Any]] = [("setup.thread_count", jobs), ("setup.queue_depth", depth)]
+        if test.kind == "lat":  # TKperf uses one outstanding I/O, even if its file states more
+            overrides = []
         if test.kind == "writesat":
-            loaded += [("settling.minimum_fills", 0.0)]  # its file does not tell what was written
-            loaded += [("settling.sample_seconds", self._seconds), ("saturation.seconds", MAX_MINUTES * self._seconds)]
+            overrides += [("settling.minimum_fills", 0.0)]  # the file does not state the amount written
+            overrides += [
+                ("settling.sample_seconds", self._seconds),
+                ("saturation.seconds", MAX_MINUTES * self._seconds),
+            ]
         else:
-            loaded += [("rounds.point_seconds", self._seconds), ("rounds.maximum", max(25, len(self._rates())))]
+            overrides += [("rounds.point_seconds", self._seconds), ("rounds.maximum", max(25, len(self._rates())))]
         if test.kind == "tp":
-            loaded.append(("rounds.block_sizes_kib", [_kib(size) for size in test.sizes]))
+            overrides.append(("rounds.block_sizes_kib", [_kib(size) for size in test.sizes]))
         if test.kind == "lat" and self._jobs and self._depth:
-            loaded += [("preconditioning.thread_count", self._jobs), ("preconditioning.queue_depth", self._depth)]
+            overrides += [("preconditioning.thread_count", self._jobs), ("preconditioning.queue_depth", self._depth)]
         try:
             if test.zones:
                 return zoned_profile(PROFILES[test.kind], jobs, depth, self._seconds, test.zones)
-            return read_specification(VERBS[test.kind], "1.1", "enterprise", overrides=loaded)
+            return read_specification(VERBS[test.kind], "1.1", "enterprise", overrides=overrides)
         except ValueError as error:
             mistakes = error.mistakes if isinstance(error, SpecError) else error
-            reason = f"{test.kind}: its numbers are none of a test: {mistakes}"
+            reason = f"{test.kind}: invalid numbers of a test: {mistakes}"
             raise RecordError(path=self._name, reason=reason, hint="") from None
 
-    def _stimulated(self) -> tuple[int, int]:
+    def _threads_and_depth(self) -> tuple[int, int]:
         """Return Thread Count and Queue Depth of the test."""
         if self._test.kind == "lat":
             return 1, 1
         jobs, depth = self._test.jobs or self._jobs, self._test.depth or self._depth
         if jobs is None or depth is None:
-            reason = f"{self._test.kind}: it does not tell how many jobs, and how many I/Os each, there were"
+            reason = f"{self._test.kind}: missing number of jobs or of outstanding I/Os per job"
             raise RecordError(
-                path=self._name, reason=reason, hint="Nobody can tell what such a number is the number of."
+                path=self._name,
+                reason=reason,
+                hint="Without the demand, the results have no meaning; import another file.",
             )
         return jobs, depth
 
@@ -137,7 +146,7 @@ class _Reading:
         return self._test.rates or self._test.times
 
     def _platform(self, tool: str) -> TestPlatform:
-        told = self._file.distribution.removeprefix("Description:").strip()
+        distribution = self._file.distribution.removeprefix("Description:").strip()
         version = self._test.fio.removeprefix("fio").lstrip("- ")
         return TestPlatform(
             hostname="",
@@ -145,7 +154,7 @@ class _Reading:
             cpu="",
             cpus=0,
             memory_bytes=0,
-            operating_system=told,
+            operating_system=distribution,
             kernel=self._file.kernel,
             python="",
             suite_version=__version__,
@@ -161,17 +170,17 @@ class _Reading:
         factor = _FACTORS[self._test.kind]
         return Claim(
             steady=steady.reached,
-            rounds=tuple(each + 1 for each in steady.rounds),
-            values=tuple(factor * each for each in steady.values),
+            rounds=tuple(index + 1 for index in steady.rounds),
+            values=tuple(factor * value for value in steady.values),
             average=factor * steady.average,
             slope=factor * steady.slope[0],
             intercept=factor * steady.slope[1],
         )
 
-    # -- course -------------------------------------------------------------------------------------------------------
+    # -- steps --------------------------------------------------------------------------------------------------------
 
     def _stimulus(self, access: Any, read_percent: int, size_bytes: int) -> Stimulus:
-        jobs, depth = self._stimulated()
+        jobs, depth = self._threads_and_depth()
         return Stimulus(
             access=access,
             read_percent=read_percent,
@@ -184,34 +193,36 @@ class _Reading:
         )
 
     def _rounds(self) -> Iterator[tuple[Step, tuple[Outcome, ...]]]:
-        """Give rounds of R/W mixes and block sizes, in the order in which TKperf ran them."""
-        places = itertools.product(MIXES[self._test.kind], self._test.sizes)
-        stimuli = tuple(self._stimulus("RND", *place) for place in places)
-        for number, found in enumerate(self._rates(), start=1):
-            cells = itertools.chain.from_iterable(found)
-            tell = _timed if self._test.kind == "lat" else _counted
-            outcomes = tuple(_measured(each, tell(cell)) for each, cell in zip(stimuli, cells, strict=True))
+        """Yield rounds of R/W mixes and block sizes, in the order in which TKperf ran them."""
+        keys = itertools.product(MIXES[self._test.kind], self._test.sizes)
+        stimuli = tuple(self._stimulus("RND", *key) for key in keys)
+        for number, matrix in enumerate(self._rates(), start=1):
+            cells = itertools.chain.from_iterable(matrix)
+            figures = _response_times if self._test.kind == "lat" else _iops
+            outcomes = tuple(
+                _measurement(stimulus, figures(cell)) for stimulus, cell in zip(stimuli, cells, strict=True)
+            )
             yield Round(number=number, stimuli=stimuli), outcomes
 
     def _streams(self) -> Iterator[tuple[Step, tuple[Outcome, ...]]]:
-        """Give the rounds of each block size, one size after the other."""
-        for place, size in enumerate(self._test.sizes):
+        """Yield the rounds of every block size, one size after the other."""
+        for column, size in enumerate(self._test.sizes):
             stimuli = tuple(self._stimulus("SEQ", share, size) for share in MIXES["tp"])
-            for number, found in enumerate(self._test.rates, start=1):
-                told = (ReportedFigures(kib_per_second=found[mix][place]) for mix in (0, 1))
-                outcomes = tuple(map(_measured, stimuli, told))
+            for number, matrix in enumerate(self._test.rates, start=1):
+                figures = (ReportedFigures(kib_per_second=matrix[mix][column]) for mix in (0, 1))
+                outcomes = tuple(map(_measurement, stimuli, figures))
                 yield Round(part=block_size(size), number=number, stimuli=stimuli), outcomes
 
     def _zones(self) -> Iterator[tuple[Step, tuple[Outcome, ...]]]:
-        """Give a round for each point of a hard disk's profile, in the order of the profile."""
+        """Yield a round for every point of a hard disk's profile, in the order of the profile."""
         for point in zone_points(self._specification().spec, self._dut):
             rate = _cell(self._test, point)
-            told = ReportedFigures(iops=rate) if self._test.kind == "iops" else ReportedFigures(kib_per_second=rate)
+            figures = ReportedFigures(iops=rate) if self._test.kind == "iops" else ReportedFigures(kib_per_second=rate)
             stimulus = tkperf_zone(point, self._dut, self._test.zones)
-            yield Round(part=point.name, number=1, stimuli=(stimulus,)), (_measured(stimulus, told),)
+            yield Round(part=point.name, number=1, stimuli=(stimulus,)), (_measurement(stimulus, figures),)
 
     def _saturation(self) -> Iterator[tuple[Step, tuple[Outcome, ...]]]:
-        """Give a stretch for each sample, for which fio was started anew."""
+        """Yield a continuous stimulus for every sample, because TKperf restarted fio for every sample."""
         stimulus = self._stimulus("RND", 0, 4 * KIB)
         seconds = float(self._seconds)
         step = ContinuousStimulus(phase="stimulus", stimulus=stimulus, sample_seconds=seconds)
@@ -231,19 +242,19 @@ class _Reading:
                 four_nines_us=None,
                 five_nines_us=None,
             )
-            yield step, (sample, _measured(stimulus, replace(_timed(times), iops=iops)))
+            yield step, (sample, _measurement(stimulus, replace(_response_times(times), iops=iops)))
 
 
-def _demand(file: File, asked: Command) -> tuple[int | None, int | None]:
-    """Return how many jobs a run was asked for, and how many I/Os each; of old files not every test tells."""
+def _demand(file: File, tkperf: Command) -> tuple[int | None, int | None]:
+    """Return the requested jobs and I/Os per job of a run; in old files, only some tests state them."""
     for test in file.tests:
         if test.kind != "lat" and test.jobs and test.depth:
             return test.jobs, test.depth
-    return asked.jobs, asked.depth
+    return tkperf.jobs, tkperf.depth
 
 
 def _cell(test: Test, point: Point) -> float:
-    """Return what was measured at a point of a hard disk's profile."""
+    """Return the rate at a point of a hard disk's profile."""
     mix = ZONED_MIXES[test.kind].index(point.stimulus.read_percent)
     return test.rates[point.zone - 1][mix][ZONED_SIZES[test.kind].index(point.stimulus.largest_block_bytes)]
 
@@ -252,16 +263,16 @@ def _kib(size_bytes: int) -> float:
     return size_bytes // KIB if size_bytes >= KIB else size_bytes / KIB
 
 
-def _counted(iops: float) -> ReportedFigures:
+def _iops(iops: float) -> ReportedFigures:
     return ReportedFigures(iops=iops)
 
 
-def _timed(times: Times) -> ReportedFigures:
-    least, most, mean = times
-    return ReportedFigures(response_us=(None if math.isnan(least) else least, most, mean))
+def _response_times(times: Times) -> ReportedFigures:
+    minimum, maximum, mean = times
+    return ReportedFigures(response_us=(None if math.isnan(minimum) else minimum, maximum, mean))
 
 
-def _measured(stimulus: Stimulus, told: ReportedFigures) -> Measurement:
+def _measurement(stimulus: Stimulus, figures: ReportedFigures) -> Measurement:
     return Measurement(
         stimulus=stimulus,
         seed=0,
@@ -270,5 +281,5 @@ def _measured(stimulus: Stimulus, told: ReportedFigures) -> Measurement:
         timing=_UNTIMED,
         evidence="",
         evidence_sha256="",
-        reported=told,
+        reported=figures,
     )

@@ -272,14 +272,14 @@ def tkperf(data: bytes, folder: Path) -> None:
     imported = Imported(tool="", version="", file="f.xml", sha256="0" * 64, imported_at="", name="")
     results = list[TestResult]()
     for run in runs(read_tkperf(data, "f.xml"), imported, (), "f.xml"):
-        _written(run.facts, *run.course)
-        results.append(fold(run.facts, run.course, ending="finished", ending_detail="", finished=""))
+        _written(run.facts, *run.steps)
+        results.append(fold(run.facts, run.steps, ending="finished", ending_detail="", finished=""))
     if zlib.crc32(data) % 4 == 0:
         list(key_figures(results[0]))
         tables(results[0])
     document, _, lost = written_tkperf(results, "f.xml")
     again = runs(read_tkperf(document, "again"), imported, (), "again")
-    folded = [fold(run.facts, run.course, ending="finished", ending_detail="", finished="") for run in again]
+    folded = [fold(run.facts, run.steps, ending="finished", ending_detail="", finished="") for run in again]
     if not lost and [(each.loops, each.time_lines) for each in folded] != [(r.loops, r.time_lines) for r in results]:
         raise AssertionError("what was exported is something else")
 

@@ -89,7 +89,7 @@ def _import_run(run: Run, folder: RunFolder, document: bytes, formats: Sequence[
             journal.append(
                 StartEntry(facts=facts, evidence=EvidenceLedger(folder.evidence, durable=False).digest_remaining())
             )
-            for step, outcomes in run.course:
+            for step, outcomes in run.steps:
                 journal.append(StepEntry(step=step))
                 for outcome in outcomes:
                     journal.append(OutcomeEntry(outcome=outcome))
