@@ -60,7 +60,7 @@ def test_a_free_drive_may_be_tested(host: FakeHost) -> None:
         "/dev/disk/by-id/nvme-SAMSUNG_MZQL2960HCJR-00A07_S64HNE0R500001",
         "/dev/disk/by-id/nvme-eui.36",
     )
-    assert found.purge_methods == purge.offers(found.dut, host.root)
+    assert found.purge_methods == purge.available_methods(found.dut, host.root)
     assert found.purge_methods
 
 

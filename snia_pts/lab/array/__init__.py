@@ -1,7 +1,7 @@
-"""Arrays that the suite makes of drives, tests, and takes apart again: by the kernel's md, or by a hardware controller.
+"""Arrays that the suite creates, tests and deletes: by the kernel's md driver, or by a hardware controller.
 
-An array stands only while a test needs it.  A purge takes it apart, purges its members one by one, and makes it again;
-at the end nothing is left of it.  What a killed run leaves is found by a name of its own (docs/array.rst).
+An array exists only while a test needs it.  A purge deletes it, purges its members one by one, and creates it again; at
+the end it is deleted.  If a run was killed, its array is found by a unique name (docs/array.rst).
 """
 
 from __future__ import annotations

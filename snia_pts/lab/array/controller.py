@@ -1,4 +1,4 @@
-"""What makes an array, whichever it is; and the array as a setting that is put back when a run was killed."""
+"""The interface of array controllers, and the array as a setting that is restored if a run was killed."""
 
 from __future__ import annotations
 
@@ -20,52 +20,52 @@ from .programs import ArrayError
 from .storcli import Storcli
 
 KIND = "array"
-_MADE, _NONE = "made", "none"
+_CREATED, _NONE = "made", "none"
 
 
 class Controller(Protocol):
-    """Makes one array, and takes it apart; ``place`` is what finds it again, on this host.  All raise ArrayError."""
+    """Creates and deletes one array; ``place`` identifies it on this host.  All methods raise ArrayError."""
 
     @property
     def place(self) -> str: ...
 
     def version(self) -> str:
-        """Return what the controller is, and its version."""
+        """Return the controller's name and version."""
         ...
 
     def create(self, members: Sequence[str], evidence: Path, *, clean: bool) -> Path:
-        """Make the array of free members, and return its device; ``clean`` takes its redundancy for consistent."""
+        """Create the array from unused members and return its device; ``clean`` assumes consistent redundancy."""
         ...
 
     def wait(self, device: Path, tick: Tick | None = None) -> None:
-        """Wait until all redundancy is there; ``tick`` is called meanwhile."""
+        """Wait until the redundancy is complete, calling ``tick``."""
         ...
 
     def properties(self, device: Path) -> tuple[tuple[str, str], ...]:
-        """Return what the controller says of the array."""
+        """Return the array's properties as reported by the controller."""
         ...
 
     def delete(self, members: Sequence[str], evidence: Path | None = None) -> None:
-        """Take the array apart, if it is there, so that nothing of it is left on its members."""
+        """Delete the array, if it exists, and its metadata on the members."""
         ...
 
     def exists(self) -> bool:
-        """Whether there is anything of the array."""
+        """Return whether the array or any of its metadata exists."""
         ...
 
     def clean_up(self) -> None:
-        """Take apart what there is of the array, wherever its members are by now."""
+        """Delete the array and its metadata, wherever its members are now."""
         ...
 
 
 def controller_of(layout: Layout, *, root: Path = ROOT) -> Controller:
-    """Return what makes an array of this layout, as a new one."""
+    """Return the controller for a new array with this layout."""
     return Mdadm(layout, root=root) if layout.software else Storcli(layout, root=root)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArraySetting:
-    """The array of a run as a Setting: before it is none, and none again when it is put back."""
+    """The array of a run as a Setting: ``none`` before the run, and ``none`` again when it is restored."""
 
     place: str
     root: Path = ROOT
@@ -78,45 +78,45 @@ class ArraySetting:
         return f"array {self.place.rpartition(' ')[2]}"
 
     def accepts(self, value: str) -> bool:
-        """See Setting; without a value it is only put back."""
-        return value in ("", _MADE, _NONE)
+        """See Setting; without a value it is only restored."""
+        return value in ("", _CREATED, _NONE)
 
     def candidates(self) -> Iterator[Setting]:
-        """See Setting: it is found wherever it is."""
+        """See Setting: an array is found at any place."""
         yield from ()
 
     def read(self) -> str | None:
         """See Setting."""
-        found = _known(self.place, self.root)
+        controller = _controller(self.place, self.root)
         try:
-            return None if found is None else _MADE if found.exists() else _NONE
+            return None if controller is None else _CREATED if controller.exists() else _NONE
         except (ArrayError, ToolMissing):
             return None
 
     def write(self, value: str) -> None:
-        """See Setting; an array is only taken apart."""
-        found = _known(self.place, self.root)
-        if found is None or value != _NONE:
-            raise OSError(errno.EINVAL, "the suite takes its own arrays apart, and nothing else")
+        """See Setting; the only possible change is to delete the array."""
+        controller = _controller(self.place, self.root)
+        if controller is None or value != _NONE:
+            raise OSError(errno.EINVAL, "the suite deletes only its own arrays")
         try:
-            found.clean_up()
-        except (ArrayError, ToolMissing) as failed:
-            raise OSError(errno.EIO, str(failed)) from None
+            controller.clean_up()
+        except (ArrayError, ToolMissing) as error:
+            raise OSError(errno.EIO, str(error)) from None
 
 
 def find(place: str, root: Path = ROOT) -> ArraySetting | None:
-    """Return the array that a note tells of; None where it is none of the suite's."""
-    return None if _known(place, root) is None else ArraySetting(place=place, root=root)
+    """Return the array at the place that a restore file records; None if it is not one of the suite's."""
+    return None if _controller(place, root) is None else ArraySetting(place=place, root=root)
 
 
-def _known(place: str, root: Path) -> Controller | None:
-    """Return what takes an array apart, by the words of a note."""
-    if found := re.fullmatch(rf"{mdadm.KIND} ({mdadm.IDENTITY})", place):
-        return Mdadm(_ANY, found[1], root=root)
-    if found := re.fullmatch(rf"(storcli|perccli) ([0-9]{{1,3}}) ({storcli.IDENTITY})", place):
-        return Storcli.from_record(found[1], int(found[2]), found[3], root=root)
+def _controller(place: str, root: Path) -> Controller | None:
+    """Return the controller of the array at a place, with which it can be deleted."""
+    if match := re.fullmatch(rf"{mdadm.KIND} ({mdadm.IDENTITY})", place):
+        return Mdadm(_ANY, match[1], root=root)
+    if match := re.fullmatch(rf"(storcli|perccli) ([0-9]{{1,3}}) ({storcli.IDENTITY})", place):
+        return Storcli.from_record(match[1], int(match[2]), match[3], root=root)
     return None
 
 
-#: What is taken apart is known by its identity alone.
+#: Deleting an array needs only its identity, so any layout will do.
 _ANY = Layout(format=1, controller="mdadm", level=0, members=("/dev/a", "/dev/b"), chunk="64 KiB")

@@ -1,4 +1,4 @@
-"""Preconditions the members of an array: sequential writes over each, all of them side by side."""
+"""Precondition the members of an array with sequential writes over each, all members concurrently."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BLOCK_BYTES = 128 * KIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preconditioning:
-    """How each member is written over, ``passes`` times, and by which of fio's engines."""
+    """Overwrites each member ``passes`` times, with the first usable one of ``io_engines``."""
 
     passes: int
     thread_count: int
@@ -30,9 +30,9 @@ class Preconditioning:
     refill: bool = False
 
     def write(self, members: Sequence[Target], seed: int, evidence: Path, tick: Tick | None) -> None:
-        """Write over all members at once; each one's evidence is in a folder beside the base name ``evidence``.
+        """Overwrite all members concurrently; each has an evidence folder named after the base name ``evidence``.
 
-        Raises DeviceFailed or HostFailed where fio's answer is not believed.
+        Raises DeviceFailed or HostFailed if fio's result is rejected.
         """
         engines, stimuli = [], []
         for number, target in enumerate(members, start=1):
@@ -51,12 +51,12 @@ class Preconditioning:
             )
             engines.append(engine)
             stimuli.append(self._stimulus(target))
-        what = ", ".join(target.dut.path for target in members)
+        paths = ", ".join(target.dut.path for target in members)
         try:
             side_by_side(engines, stimuli)
-        except fio.AnswerRejected as refusal:
-            failed = DeviceFailed if refusal.blame == "device" else HostFailed
-            raise failed(step="preconditioning of the members", what=what, reason=refusal.reason) from refusal
+        except fio.AnswerRejected as error:
+            error_class = DeviceFailed if error.blame == "device" else HostFailed
+            raise error_class(step="preconditioning of the members", what=paths, reason=error.reason) from error
 
     def _stimulus(self, target: Target) -> Stimulus:
         return Stimulus(

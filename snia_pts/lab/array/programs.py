@@ -1,4 +1,4 @@
-"""The programs that make arrays, run as all programs of the suite: each leaves its evidence."""
+"""Run the programs that manage arrays; each leaves evidence, as all programs of the suite."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ _ANSWER_SECONDS = 120.0
 
 
 class ArrayError(Exception):
-    """An array could not be made, looked at, or taken apart; why."""
+    """An array could not be created, queried or deleted."""
 
 
 class Programs:
-    """Programs whose evidence lies beside a base name; without one it is not kept."""
+    """Runs programs; ``evidence`` is the base name of their evidence files, without which none is kept."""
 
     def __init__(self, evidence: Path | None = None) -> None:
         self._evidence = evidence
 
     def ask(self, name: str, *argv: str) -> process.Finished:
-        """Run a program, and return what came of it."""
+        """Run a program and return its outcome."""
         with self._place(name) as evidence:
             return process.run(argv, evidence=evidence, timeout_seconds=_ANSWER_SECONDS)
 
     def act(self, name: str, *argv: str) -> process.Finished:
-        """Run a program that has to succeed; raises ArrayError."""
-        done = self.ask(name, *argv)
-        if done.timed_out:
-            raise ArrayError(f"{argv[0]} was not done after {_ANSWER_SECONDS:.0f} s")
-        if done.exit_code:
-            raise ArrayError(f"{' '.join(argv[:2])} failed: {done.error_summary}")
-        return done
+        """Run a program; raises ArrayError if it fails or times out."""
+        finished = self.ask(name, *argv)
+        if finished.timed_out:
+            raise ArrayError(f"{argv[0]} timed out after {_ANSWER_SECONDS:.0f} s")
+        if finished.exit_code:
+            raise ArrayError(f"{' '.join(argv[:2])} failed: {finished.error_summary}")
+        return finished
 
     @contextmanager
     def _place(self, name: str) -> Iterator[Path]:
