@@ -245,7 +245,7 @@ def test_a_run_is_held_against_its_limits(tmp_path: Path, capsys: pytest.Capture
 
     capsys.readouterr()
     assert main(["assess", str(place)]) == LimitsMissed.exit_code
-    assert "The test itself is done" in capsys.readouterr().err
+    assert "The test is finished" in capsys.readouterr().err
     assert main(["assess", str(place), "--limits", str(good)]) == 0
     other = tmp_path / "other.toml"
     other.write_text(FILE.partition('[[limit]]\ntest = "latency"')[0])

@@ -310,7 +310,7 @@ def test_the_summary_leads_to_the_reports(tmp_path: Path) -> None:
 )
 def test_a_link_is_a_plain_place(place: str) -> None:
     """Nothing but a plain relative path becomes a link."""
-    with pytest.raises(ValueError, match="no plain relative path"):
+    with pytest.raises(ValueError, match="not a simple relative path"):
         Link(place)
 
 

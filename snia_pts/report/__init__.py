@@ -1,6 +1,6 @@
-"""The report room: a function of a stored result.  Tables, figures, RST, PDF and HTML; no device, no run, no clock.
+"""Reports: tables, figures, RST, PDF and HTML from a stored result alone, without device, run or clock.
 
-Importing it is cheap; what draws and typesets is imported when a report is written.
+Importing this package is cheap; the libraries that draw and typeset are imported when a report is written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A report as a value: a header that stands on every page, and pages of blocks."""
+"""A report as a value: a header for every page, and pages of blocks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .tables import Table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-#: The room that a figure may take on a page, in inches.
+#: The default size of a figure, in inches.
 FIGURE_WIDTH = 6.9
 FIGURE_HEIGHT = 4.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A figure with the caption that belongs to it.  ``name`` is its file's stem, ``alt`` what it shows in words.
+    """A figure with its caption.  ``name`` is the stem of its file, ``alt`` describes its content.
 
-    ``draw`` makes it, ``width`` x ``height`` inches large.
+    ``draw`` returns it, ``width`` x ``height`` inches large.
     """
 
     form: ClassVar[str] = "figure"
@@ -46,7 +46,7 @@ Block = Figure | Table | Prose
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One page of a report; ``flows`` says that it may go on to a next one."""
+    """A page of a report; ``flows``: it may continue on the next page."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -55,7 +55,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What stands on top of every page (PTS 2.0.2 chapter 5).
+    """The header of every page (PTS 2.0.2 chapter 5).
 
     ``dates``, ``test``, ``standard`` and ``names`` are the banner's rows, ``heads`` and ``blocks`` the four
     blocks of facts.
@@ -71,7 +71,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A whole report.  ``dated`` is when its run ended, as the result says it."""
+    """A report.  ``dated`` is the end of its run, as text of the result."""
 
     title: str
     author: str
@@ -83,7 +83,7 @@ class Report:
         names = [figure.name for figure in self.figures]
         titles = [page.title for page in self.pages]
         if len(set(names)) != len(names) or len(set(titles)) != len(titles):
-            raise ValueError(f"figures and pages are told apart by their names: {names}, {titles}")
+            raise ValueError(f"names of figures and titles of pages must be unique: {names}, {titles}")
 
     @property
     def figures(self) -> Iterator[Figure]:

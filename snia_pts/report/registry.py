@@ -1,4 +1,4 @@
-"""Which module makes the pages of a test's report: a dict in the open, one module a test."""
+"""The registry of report modules: one for each test."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .tests import (
 
 
 class TestPages(Protocol):
-    """What a test's module gives: its pages, and its two blocks of the header."""
+    """A test's report module: its pages, and its two blocks of the header."""
 
     def pages(self, result: TestResult, /) -> tuple[Page, ...]:
-        """Return all pages that there are data for, the summary first, the provenance last."""
+        """Return all pages that have data, the summary first, the provenance last."""
         ...
 
     def setup(self, result: TestResult, /) -> Rows:
@@ -37,7 +37,7 @@ class TestPages(Protocol):
         ...
 
 
-#: The module of every test, by the test's verb, and of profiles.
+#: The module of each test, by its command, and of profiles.
 TESTS: Mapping[str, TestPages] = {
     "iops": iops,
     "throughput": throughput,

@@ -1,4 +1,4 @@
-"""Tables of a report as values: headings with units, cells as text, numbers aligned on their decimals."""
+"""Tables of a report as values: headings with units, cells as text, numbers aligned at the decimal point."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..units import NARROW_NBSP
 
 Align = Literal["left", "center", "right"]
 
-#: What a table is for; the style sheets in ``reports/`` know these names.
+#: The kinds of tables; the style sheets in ``reports/`` use these names.
 Kind = Literal["facts", "texts", "numbers", "banner", "test", "standard", "names", "blocks"]
 
 NOT_APPLICABLE = "n/a"
@@ -22,22 +22,22 @@ _PLACE = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*\.[a-z]+")
 
 
 class Link(str):
-    """A cell that names a PDF by its place, seen from the report, and leads there.
+    """A cell with a link to a PDF, by its path relative to the report.
 
-    Raises ValueError for what is no plain relative path: nobody but the suite itself can make a link.
+    Raises ValueError if it is not a simple relative path, so that no text from outside of the suite becomes a link.
     """
 
     __slots__ = ()
 
     def __new__(cls, place: str) -> Link:
         if not _PLACE.fullmatch(place):
-            raise ValueError(f"no plain relative path: {place!r}")
+            raise ValueError(f"not a simple relative path: {place!r}")
         return super().__new__(cls, place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: its heading (with the unit), which way its cells lean, its share of the table's width."""
+    """A column: its heading (with the unit), the alignment of its cells, its percentage of the table's width."""
 
     heading: str = ""
     align: Align = "left"
@@ -46,7 +46,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table of text cells; ``headed`` says whether the columns' headings are shown."""
+    """A table of text cells; ``headed``: it shows the columns' headings."""
 
     form: ClassVar[str] = "table"
     kind: Kind
@@ -61,7 +61,7 @@ class Table:
 
     @property
     def classes(self) -> str:
-        """The table's style and the lean of its columns, as RST class names: ``numbers align-lrr``."""
+        """The table's kind and the alignment of its columns, as RST class names: ``numbers align-lrr``."""
         return f"{self.kind} align-{''.join(column.align[0] for column in self.columns)}"
 
 
@@ -73,20 +73,20 @@ def facts(rows: Iterable[tuple[str, str]], *, title: str = "", label_width: int 
 
 
 def thousands(value: float, decimals: int) -> str:
-    """Return ``value`` with ``decimals`` places and its thousands separated; ``n/a`` for what is no number."""
+    """Return ``value`` with ``decimals`` places and thousands separators; ``n/a`` for nan and infinity."""
     if not math.isfinite(value):
         return NOT_APPLICABLE
     return f"{value:,.{decimals}f}".replace(",", NARROW_NBSP)
 
 
 def extremes(values: Iterable[float]) -> tuple[float, float, float]:
-    """Return the least, the median and the greatest of the finite ``values``; nan of none."""
+    """Return the minimum, the median and the maximum of the finite ``values``; nan if there are none."""
     finite = [value for value in values if math.isfinite(value)] or [math.nan]
     return min(finite), statistics.median(finite), max(finite)
 
 
 def decimals_for(values: Iterable[float], *, digits: int = 3, most: int = 4) -> int:
-    """Return how many decimals show the smallest of ``values`` with ``digits`` digits, ``most`` at most."""
+    """Return the number of decimals, at most ``most``, that shows the smallest of ``values`` with ``digits`` digits."""
     sizes = [abs(value) for value in values if math.isfinite(value) and value]
     if not sizes:
         return 0
@@ -94,9 +94,9 @@ def decimals_for(values: Iterable[float], *, digits: int = 3, most: int = 4) -> 
 
 
 def aligned(values: Sequence[float | None], *, digits: int = 3, most: int = 4) -> tuple[str, ...]:
-    """Return ``values`` with the same number of decimals each, so that right-aligned they stand on their decimals.
+    """Return ``values`` with the same number of decimals, so that they align at the decimal point.
 
-    None and what is no number is ``n/a``.
+    None, nan and infinity are ``n/a``.
     """
     numbers = [math.nan if value is None else value for value in values]
     decimals = decimals_for(numbers, digits=digits, most=most)

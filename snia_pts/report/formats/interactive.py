@@ -1,6 +1,6 @@
-"""The figures of a result as a page on which they can be turned and zoomed: one file that opens offline.
+"""The figures of a result as an interactive HTML page with zoomable figures: one file that opens offline.
 
-It is an extra beside the report, which needs no script: plotly's library, some 5 MB, is inside.
+It supplements the report, which needs no script.  The file includes plotly's library, about 5 MB.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..profile.interactive import profile_plots
 from ..sections.summary import SIMULATED, shortcomings, verdict
 from .rst import TEMPLATES
 
-#: What is drawn of each point: its name in result.xml, its heading, what it is divided by.
+#: The metrics drawn for each point: name in result.xml, heading, divisor.
 _HEIGHTS = (
     ("iops", "IOPS", 1.0),
     ("mb_per_second", "Throughput (MB/s)", 1.0),
@@ -42,7 +42,7 @@ _MARGIN = {"l": 70, "r": 20, "t": 20, "b": 60}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """A figure: its title, and traces and layout in plotly's words."""
+    """A figure: its title, and plotly's traces and layout."""
 
     title: str
     data: list[dict[str, Any]]
@@ -50,7 +50,7 @@ class Plot:
 
 
 def make(result: TestResult) -> bytes:
-    """Return the page; raises ReportError where plotly is not installed."""
+    """Return the page; raises ReportError if plotly is not installed."""
     import jinja2
     from markupsafe import Markup
 
@@ -75,23 +75,23 @@ def make(result: TestResult) -> bytes:
 
 
 def require_plotly() -> None:
-    """Raise ReportError where plotly is not installed."""
+    """Raise ReportError if plotly is not installed."""
     try:
-        found = _place().is_file()
+        installed = _library_path().is_file()
     except ImportError:
-        found = False
-    if not found:
-        hint = f"Install it: {shlex.quote(sys.executable)} -m pip install 'plotly>=6'."
-        raise ReportError(reason="figures to turn and zoom need plotly", hint=hint)
+        installed = False
+    if not installed:
+        hint = f"Install plotly: {shlex.quote(sys.executable)} -m pip install 'plotly>=6'."
+        raise ReportError(reason="interactive figures require plotly", hint=hint)
 
 
 def _library() -> str:
     require_plotly()
-    return _place().read_text(encoding="utf-8")
+    return _library_path().read_text(encoding="utf-8")
 
 
-def _place() -> Traversable:
-    """Where plotly keeps its library for browsers."""
+def _library_path() -> Traversable:
+    """Return the path of plotly's library for browsers."""
     return files("plotly") / "package_data" / "plotly.min.js"
 
 
@@ -102,8 +102,8 @@ def _lines(result: TestResult) -> Iterator[dict[str, str]]:
     if not result.conformant:
         yield {"kind": "bad", "text": one_line(f"NOT PTS conformant: {shortcomings(result)}")}
     facts = result.facts
-    told = (facts.spec.revision, facts.dut.model, facts.dut.serial, facts.dut.firmware, facts.started)
-    yield {"kind": "note", "text": one_line(", ".join(filter(None, told)))}
+    details = (facts.spec.revision, facts.dut.model, facts.dut.serial, facts.dut.firmware, facts.started)
+    yield {"kind": "note", "text": one_line(", ".join(filter(None, details)))}
 
 
 def _plots(result: TestResult) -> Iterator[Plot]:
@@ -122,7 +122,7 @@ def _plots(result: TestResult) -> Iterator[Plot]:
 
 
 def _surfaces(loop: Loop) -> Iterator[Plot]:
-    """Give a surface for each height over the two sides along which a loop's points differ."""
+    """Yield a surface for each metric over the two parameters in which a loop's points differ."""
     points = dict(window_points(loop))
     sides = _sides(list(points))
     if sides is None:
@@ -152,7 +152,7 @@ def _surfaces(loop: Loop) -> Iterator[Plot]:
 
 
 def _sides(points: Sequence[Stimulus]) -> tuple[Any, Any] | None:
-    """Return what points differ in, if these are two things: block size and R/W mix, or threads and queue depth."""
+    """Return the two parameters that vary: block size and R/W mix, or threads and queue depth; None if not two."""
 
     def size(stimulus: Stimulus) -> str:
         return f"{stimulus.largest_block_bytes / 1024:g}"
@@ -194,7 +194,7 @@ def _rounds(result: TestResult) -> Iterator[Plot]:
 
 
 def _unit(labels: Sequence[tuple[Tracked, str]]) -> str:
-    """Return the unit that tracked variables share; nothing where they share none."""
+    """Return the common unit of the tracked variables; empty if their units differ."""
     units = {METRICS[tracked.metric].unit for tracked, _ in labels}
     return units.pop() if len(units) == 1 else ""
 
@@ -215,7 +215,7 @@ def _over_time(line: TimeLine) -> Iterator[Plot]:
 
 
 def _line(x: Sequence[float], y: Sequence[float], name: str, colour: str, mode: str) -> dict[str, Any]:
-    known = [value if abs(value) < float("inf") else None for value in y]  # nan is not less
+    known = [value if abs(value) < float("inf") else None for value in y]  # false for nan
     return {
         "type": "scatter",
         "mode": mode,
@@ -229,7 +229,7 @@ def _line(x: Sequence[float], y: Sequence[float], name: str, colour: str, mode: 
 def _layout(
     traces: Sequence[dict[str, Any]], xlabel: str, ylabel: str, *, log: bool, each: bool = False
 ) -> dict[str, Any]:
-    """Return axes for traces: ``each`` round has its number, and of several decades 1, 2 and 5 have labels."""
+    """Return axes for traces: ``each`` labels every round; log axes over several decades have labels at 1, 2 and 5."""
     values = [value for trace in traces for value in trace["y"] if value]
     decades = log and values and max(values) > 10 * min(values)
     scale = {"type": "log", **({"dtick": "D2"} if decades else {})} if log else {"rangemode": "tozero"}

@@ -1,4 +1,4 @@
-"""The verdict as JUnit XML, for programs that run tests: the end of the run, steady state, and each limit."""
+"""The verdict as JUnit XML for CI systems: the end of the run, steady state, and each limit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..sections.summary import elapsed_seconds, limit_text, shortcomings, value_
 
 
 def make(result: TestResult) -> bytes:
-    """Return ``result`` as JUnit XML; whether it is PTS conformant is a property, as no run on a file is."""
+    """Return ``result`` as JUnit XML; PTS conformance is a property: as a test case, every run on a file would fail."""
     facts, cases = result.facts, list(_cases(result))
-    failures = str(sum(bool(why) for _, why in cases))
+    failures = str(sum(bool(failure) for _, failure in cases))
     seconds = elapsed_seconds(result)
     suites = etree.Element("testsuites", tests=str(len(cases)), failures=failures)
     name = one_line(f"{facts.spec.title} {facts.dut.model or facts.dut.name}")
@@ -28,10 +28,10 @@ def make(result: TestResult) -> bytes:
     properties = etree.SubElement(suite, "properties")
     for name, value in _properties(result):
         etree.SubElement(properties, "property", name=name, value=one_line(value))
-    for name, why in cases:
+    for name, failure in cases:
         case = etree.SubElement(suite, "testcase", name=one_line(name), classname=f"snia_pts.{facts.spec.test}")
-        if why:
-            etree.SubElement(case, "failure", message=one_line(why))
+        if failure:
+            etree.SubElement(case, "failure", message=one_line(failure))
     return bytes(etree.tostring(suites, pretty_print=True, xml_declaration=True, encoding="UTF-8"))
 
 
@@ -48,11 +48,12 @@ def _properties(result: TestResult) -> Iterator[tuple[str, str]]:
 
 
 def _cases(result: TestResult) -> Iterator[tuple[str, str]]:
-    """Give each test case, and why it fails; nothing where it does not."""
-    ended = result.ending == "finished"
-    yield "the run finishes", "" if ended else f"{result.ending}: {result.ending_detail}"
-    if not isinstance(result.facts.spec, ProfileSpec):  # of which no steady state is asked
+    """Yield each test case with the reason of its failure, empty if it passed."""
+    finished = result.ending == "finished"
+    yield "the run finishes", "" if finished else f"{result.ending}: {result.ending_detail}"
+    if not isinstance(result.facts.spec, ProfileSpec):  # profiles have no steady state rule
         yield "steady state is achieved", "" if result.achieved else verdict(result)
-    for each in judgements(result):
-        measured = "" if each.value is None else f", measured {value_text(each.limit, each.value)}"
-        yield f"{each.limit.name}: {limit_text(each.limit, each.value)}", "" if each.met else f"{each.reason}{measured}"
+    for judgement in judgements(result):
+        limit, value = judgement.limit, judgement.value
+        measured = "" if value is None else f", measured {value_text(limit, value)}"
+        yield f"{limit.name}: {limit_text(limit, value)}", "" if judgement.met else f"{judgement.reason}{measured}"

@@ -1,7 +1,7 @@
-"""The result as JSON lines of OCP Test & Validation, version 2.0, for programs that collect what hardware tests find.
+"""The result as JSON lines of OCP Test & Validation, version 2.0, for programs that collect hardware test results.
 
-The form is that of the Open Compute Project's ``ocp-diag-core``.  A step is a purge, a continuous stimulus, a loop of
-rounds, or what all came to; deviations from the standard and warnings are log lines.
+The format is that of the Open Compute Project's ``ocp-diag-core``.  A step is a purge, a continuous stimulus, a loop of
+rounds, or the result; deviations from the standard and warnings are log lines.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from ...text import one_line
 from ..sections.summary import limit_text, shortcomings, verdict
 
 _DRIVE = "drive"
-#: What stands where a record tells no time that can be read.
-_UNTOLD = "1970-01-01T00:00:00+00:00"
+#: The timestamp of a record whose time is missing or invalid.
+_UNKNOWN_TIME = "1970-01-01T00:00:00+00:00"
 
 Artifact = tuple[str, Mapping[str, object]]
 
 
 @dataclass(slots=True, kw_only=True)
 class _Lines:
-    """The lines so far; each has the time of what it tells, or of the one before."""
+    """The lines so far; each has the time of its content, or of the line before."""
 
-    timestamp: str = _UNTOLD
+    timestamp: str = _UNKNOWN_TIME
     written: list[str] = field(default_factory=list)
     steps: int = 0
 
@@ -45,13 +45,15 @@ class _Lines:
         line = {kind: content, "sequenceNumber": len(self.written), "timestamp": self.timestamp}
         self.written.append(json.dumps(_clean(line), ensure_ascii=False, allow_nan=False))
 
-    def step(self, name: str, artifacts: Iterable[tuple[Artifact, str]], when: str = "", *, whole: bool = True) -> None:
-        """Write a step, with the artifacts in it and the time of each; ``whole`` tells whether it came to its end."""
+    def step(
+        self, name: str, artifacts: Iterable[tuple[Artifact, str]], when: str = "", *, complete: bool = True
+    ) -> None:
+        """Write a step with its artifacts and their times; ``complete`` is its status."""
         step, self.steps = str(self.steps), self.steps + 1
         self.add("testStepArtifact", {"testStepId": step, "testStepStart": {"name": name}}, when)
         for (kind, content), at in artifacts:
             self.add("testStepArtifact", {"testStepId": step, kind: content}, at)
-        status = "COMPLETE" if whole else "ERROR"
+        status = "COMPLETE" if complete else "ERROR"
         self.add("testStepArtifact", {"testStepId": step, "testStepEnd": {"status": status}})
 
 
@@ -66,12 +68,12 @@ def make(result: TestResult) -> bytes:
     for part, purged in result.purges:
         lines.step(f"purge {part}".strip(), _purge(purged), purged.started)
     for line in result.separate_lines:
-        lines.step(f"{line.phase} {line.part}".strip(), _stimulus(line), whole=line.complete)
+        lines.step(f"{line.phase} {line.part}".strip(), _stimulus(line), complete=line.complete)
     for loop in result.loops:
-        whole = all(each.complete for each in loop.rounds)
+        complete = all(measured_round.complete for measured_round in loop.rounds)
         kind = "repeats of" if profile else "rounds"
         judged = _judged(loop, ended or loop.steady) if not profile else ()
-        lines.step(f"{kind} {loop.part}".strip(), (*_rounds(loop), *judged), whole=whole)
+        lines.step(f"{kind} {loop.part}".strip(), (*_rounds(loop), *judged), complete=complete)
     lines.step("result", _outcome(result, found), result.finished)
     passed = result.achieved and all(each.met for each in found)
     if not ended:
@@ -130,11 +132,11 @@ def _start(result: TestResult) -> dict[str, object]:
 def _logs(result: TestResult) -> Iterator[tuple[str, str]]:
     authority = result.facts.spec.authority
     for each in result.deviations:
-        asked = f"{default_of(each, authority)}: {each.standard}"
-        yield "WARNING", f"deviation: {each.what}: {each.actual}; {asked} ({each.clause})"
+        required = f"{default_of(each, authority)}: {each.standard}"
+        yield "WARNING", f"deviation: {each.what}: {each.actual}; {required} ({each.clause})"
     for setting in result.facts.settings:
-        asked = f"{default_of(setting, authority)}: {setting.standard}"
-        yield "INFO", f"setting: {setting.what}: {setting.actual}; {asked} ({setting.clause})"
+        default = f"{default_of(setting, authority)}: {setting.standard}"
+        yield "INFO", f"setting: {setting.what}: {setting.actual}; {default} ({setting.clause})"
     for warning in run_warnings(result):
         yield "WARNING", f"{warning.what}: {warning.detail}"
     for note in result.facts.about.notes:
@@ -143,27 +145,27 @@ def _logs(result: TestResult) -> Iterator[tuple[str, str]]:
 
 def _purge(purged: PurgeOutcome) -> Iterator[tuple[Artifact, str]]:
     proven = purged.samples > 0 and not purged.survivors
-    message = f"of {purged.samples} blocks written before, {purged.survivors} were still there after"
+    message = f"{purged.survivors} of {purged.samples} sample blocks survived"
     kind = "PASS" if proven else "FAIL" if purged.samples else "UNKNOWN"
     yield ("log", {"severity": "INFO", "message": purged.label}), ""
     yield (("diagnosis", {"verdict": "purged", "type": kind, "message": message, "hardwareInfoId": _DRIVE}), "")
 
 
 def _stimulus(line: TimeLine) -> Iterator[tuple[Artifact, str]]:
-    """Each uninterrupted stretch of a continuous stimulus as a whole."""
+    """Yield the measurements of a continuous stimulus, one for each start of the engine."""
     for measured in line.measurements:
         for name, unit, value in _figures(measured):
             yield ("measurement", _measurement(name, _place(measured.stimulus), unit, value)), measured.timing.started
 
 
 def _rounds(loop: Loop) -> Iterator[tuple[Artifact, str]]:
-    """A series of IOPS, and of the others, for every point, by the number of the round."""
+    """Yield a series for each metric of every point, indexed by the number of the round."""
     series: dict[str, int] = {}
     for measured_round in loop.rounds:
         for measured in measured_round.measurements:
             at = measured.timing.started
             for name, unit, value in _figures(measured):
-                at_part = "" if measured.stimulus.name else loop.part  # whose name it is then
+                at_part = "" if measured.stimulus.name else loop.part  # a name contains the part
                 identity = f"{name} at {at_part} {_place(measured.stimulus)}".replace("  ", " ")
                 if identity not in series:
                     series[identity] = 0
@@ -173,7 +175,7 @@ def _rounds(loop: Loop) -> Iterator[tuple[Artifact, str]]:
                     "index": measured_round.number,
                     "value": value,
                     "measurementSeriesId": identity,
-                    "timestamp": _moment(at) or _UNTOLD,
+                    "timestamp": _moment(at) or _UNKNOWN_TIME,
                 }
                 yield ("measurementSeriesElement", element), at
                 series[identity] += 1
@@ -182,7 +184,7 @@ def _rounds(loop: Loop) -> Iterator[tuple[Artifact, str]]:
 
 
 def _judged(loop: Loop, judged: bool) -> Iterator[tuple[Artifact, str]]:
-    """The window's verdict."""
+    """Yield the window's verdict."""
     window = loop.window
     numbers = f"rounds {window.numbers[0]} - {window.numbers[-1]}" if window else "no window"
     kind = _passed(loop.steady) if judged else "UNKNOWN"
@@ -190,7 +192,7 @@ def _judged(loop: Loop, judged: bool) -> Iterator[tuple[Artifact, str]]:
 
 
 def _outcome(result: TestResult, found: Sequence[Judgement]) -> Iterator[tuple[Artifact, str]]:
-    """The key figures, held against the limits on them; the verdict on the test, and on each limit."""
+    """Yield the key figures with their limits, the verdict on the test, and the verdict on each limit."""
     for figure in key_figures(result):
         validators = [
             {"type": kind, "value": value}
@@ -202,8 +204,8 @@ def _outcome(result: TestResult, found: Sequence[Judgement]) -> Iterator[tuple[A
             )
             if math.isfinite(value)
         ]
-        told = _measurement(figure.metric, figure.at, figure.unit, figure.value)
-        yield ("measurement", {**told, "validators": validators} if validators else told), ""
+        content = _measurement(figure.metric, figure.at, figure.unit, figure.value)
+        yield ("measurement", {**content, "validators": validators} if validators else content), ""
     kind = _passed(result.achieved) if result.ending == "finished" else "UNKNOWN"
     yield ("diagnosis", {"verdict": "test", "type": kind, "message": verdict(result)}), ""
     conformance = "yes" if result.conformant else f"NO, {shortcomings(result)}"
@@ -234,7 +236,7 @@ def _passed(good: bool) -> str:
 
 
 def _moment(text: str) -> str:
-    """Return a time as RFC 3339 has it; nothing for what is none."""
+    """Return a time in RFC 3339 format; empty if it is invalid or has no time zone."""
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
@@ -243,7 +245,7 @@ def _moment(text: str) -> str:
 
 
 def _clean(value: object) -> object:
-    """Return a value whose texts are such as people can read: no device puts anything else into a line."""
+    """Return a value with all strings as printable single lines, because a device may report anything."""
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, Mapping):
