@@ -312,7 +312,7 @@ def test_the_only_recorded_difference_is_named() -> None:
     assert cause(both, context_differences(results)) == (
         "The only difference in the compared properties: governor (A: ondemand; B: performance)."
     )
-    assert "IOPS +99.9 % in the median of 2 points" in line
+    assert "median IOPS difference +99.9 % over 2 points" in line
     assert "2 of 2 significant at 95 %" in line
     mounted = [host_with(governor="x", **{"file system": kind}) for kind in ("ext4", "xfs")]
     told = entries(*(profiled(host=host) for host in mounted))

@@ -87,7 +87,7 @@ def test_the_first_page_marks_what_the_host_set(test: str, limited: bool) -> Non
 
     assert {row[0].startswith(f"{matrices.MARK} ") for row in table.rows} == {limited}
     assert any(isinstance(each, Prose) and "\N{DAGGER} The host" in each.text for each in page.blocks) is limited
-    assert any(line.startswith("  \N{DAGGER} The host set this number") for line in result_lines(result)) is limited
+    assert any(line.startswith("  \N{DAGGER} Limited by the host") for line in result_lines(result)) is limited
 
 
 def test_a_figure_marks_what_the_host_set() -> None:

@@ -127,15 +127,15 @@ def test_a_curve_that_runs_back_is_blamed_on_who_did_it(limited: bool | None, ho
         return next(block.caption for block in each.blocks if isinstance(block, Figure))
 
     back = caption(lambda point, number: 10_000 / point.stimulus.total_oio)
-    assert ("the host set the number" in back, "in another state" in back) == (host, state)
-    assert "runs back" not in caption(lambda point, number: 1000 * point.stimulus.total_oio)
+    assert ("the host limited the IOPS" in back, "state had changed" in back) == (host, state)
+    assert "IOPS fall" not in caption(lambda point, number: 1000 * point.stimulus.total_oio)
 
 
 def test_the_host_is_asked_of_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """A profile's pages ask the result itself whether the host set a point."""
     made = profiles.result(profiles.shipped("queue-depth"), lambda point, number: 10_000 / point.stimulus.total_oio)
     monkeypatch.setattr(TestResult, "host_limited", lambda result, measured: True)
-    assert "the host set the number." in figures(made)["response-1-1"].caption
+    assert "the host limited the IOPS." in figures(made)["response-1-1"].caption
 
 
 def test_what_is_a_quantity() -> None:

@@ -306,7 +306,7 @@ def test_latency_of_blocks_that_the_sectors_cannot_hold_is_not_applicable() -> N
     found = tables(result, "Tabular Data")
     assert all(rows["0.5"] == ("n/a",) * 3 and "n/a" not in rows["4"] for rows in found.values())
     page = next(page for page in build(result).pages if "Tabular Data" in page.title)
-    assert "sectors cannot hold 0.5 KiB" in said(page)
+    assert "smaller than the device's sectors: 0.5 KiB" in said(page)
 
 
 def test_a_latency_run_stopped_before_its_histogram_says_so() -> None:

@@ -213,7 +213,7 @@ def test_blocks_that_the_sectors_cannot_hold_are_not_applicable() -> None:
     rows = cells_of(page, "IOPS")
     assert rows[0] == ("0.5", *["n/a"] * 7)
     assert not any("n/a" in row for row in rows[1:])
-    assert "sectors cannot hold 0.5 KiB" in words(page)
+    assert "smaller than the device's sectors: 0.5 KiB" in words(page)
 
 
 def test_the_matrix_is_the_mean_of_the_window_in_the_standards_order() -> None:

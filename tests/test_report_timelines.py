@@ -21,7 +21,7 @@ from snia_pts.model.steps import Phase
 from snia_pts.model.time_series import TimeLine
 from snia_pts.report.figures import render as drawing
 from snia_pts.report.figures import timelines, timeplots
-from snia_pts.report.figures.timelines import ART, IOPS, MOST_COLUMNS, MRT, NINES, THROUGHPUT
+from snia_pts.report.figures.timelines import ART, IOPS, MAX_COLUMNS, MRT, NINES, THROUGHPUT
 from snia_pts.report.formats import rst
 from snia_pts.report.pages import Figure, Page
 from snia_pts.report.registry import TESTS, build
@@ -121,9 +121,9 @@ def test_a_column_is_all_its_samples_together(ios: list[int], times: int) -> Non
     line = repeated(line_of(ios), times)
     drawn = timelines.series(line, IOPS).curve
 
-    assert drawn.x.size <= MOST_COLUMNS
-    assert drawn.banded == (len(line) > MOST_COLUMNS)
-    step = math.ceil(len(line) / MOST_COLUMNS)
+    assert drawn.x.size <= MAX_COLUMNS
+    assert drawn.banded == (len(line) > MAX_COLUMNS)
+    step = math.ceil(len(line) / MAX_COLUMNS)
     groups = [line.iops[at : at + step] for at in range(0, len(line), step)]
     assert drawn.values.tolist() == pytest.approx([sum(group) / len(group) for group in groups])
     assert drawn.low.tolist() == [min(group) for group in groups]
@@ -136,9 +136,9 @@ def test_response_times_are_weighted_by_their_ios() -> None:
     """The ART of samples taken together is that of all their I/Os, not the mean of their ARTs."""
     line = line_of([1, 999])
     line.average_response_us[:] = array("d", [1000.0, 2000.0])
-    repeated(line, MOST_COLUMNS)
+    repeated(line, MAX_COLUMNS)
 
-    assert timelines.series(line, ART).curve.values.tolist() == pytest.approx([1.999] * MOST_COLUMNS)
+    assert timelines.series(line, ART).curve.values.tolist() == pytest.approx([1.999] * MAX_COLUMNS)
     assert timelines.mean(line, ART) == pytest.approx(1.999)
 
 
@@ -147,35 +147,35 @@ def test_of_percentiles_the_highest_is_drawn(quantity: timelines.Quantity, name:
     """A mean of percentiles is no percentile: of samples taken together the highest counts, unknown ones do not."""
     line = line_of([1, 1, 1])
     getattr(line, name)[:] = array("d", [1000.0, math.nan, 3000.0])
-    drawn = timelines.series(repeated(line, MOST_COLUMNS), quantity).curve
+    drawn = timelines.series(repeated(line, MAX_COLUMNS), quantity).curve
 
-    assert drawn.values.tolist() == [3.0] * MOST_COLUMNS
-    assert drawn.low.tolist() == [1.0] * MOST_COLUMNS
+    assert drawn.values.tolist() == [3.0] * MAX_COLUMNS
+    assert drawn.low.tolist() == [1.0] * MAX_COLUMNS
 
 
 def test_the_caption_says_when_samples_are_taken_together() -> None:
     """Every sample is shown, or the caption says that it is not."""
-    few, many = (timelines.series(repeated(line_of([5]), count), IOPS) for count in (MOST_COLUMNS, 86_400))
+    few, many = (timelines.series(repeated(line_of([5]), count), IOPS) for count in (MAX_COLUMNS, 86_400))
 
     assert timelines.reduction([few]) == ""
-    assert "Up to 58 samples are drawn as one: the line is their mean, the band" in timelines.reduction([few, many])
+    assert "Up to 58 samples are combined into one point: the line is their mean, the band" in timelines.reduction([few, many])
     assert "percentiles" in timelines.reduction([timelines.series(repeated(line_of([5]), 86_400), MRT)])
 
 
 def test_the_caption_says_so_of_a_line_with_breaks_too() -> None:
     """A long piece is drawn in columns, whatever number of single samples stands beside it, each with two ends."""
-    line = repeated(line_of([5]), 5 * MOST_COLUMNS)
-    for row in range(2 * MOST_COLUMNS, len(line)):
-        line.ended_seconds[row] += 9.0 * (row - 2 * MOST_COLUMNS + 1)
+    line = repeated(line_of([5]), 5 * MAX_COLUMNS)
+    for row in range(2 * MAX_COLUMNS, len(line)):
+        line.ended_seconds[row] += 9.0 * (row - 2 * MAX_COLUMNS + 1)
 
-    assert "Up to 2 samples are drawn as one" in timelines.reduction([timelines.broken(line, IOPS)])
+    assert "Up to 2 samples are combined into one point" in timelines.reduction([timelines.broken(line, IOPS)])
 
 
 def test_a_log_axis_says_what_it_cannot_show() -> None:
     """Samples in which nothing was done have no place on a log axis, and the caption says so."""
     shown = [timelines.series(line_of([5, 0, 5]), IOPS)]
 
-    assert "no place on a log axis" in timelines.reduction(shown, log=True)
+    assert "cannot be shown on a log axis" in timelines.reduction(shown, log=True)
     assert timelines.reduction(shown) == ""
 
 
@@ -185,9 +185,9 @@ def test_a_week_of_seconds_is_a_small_figure() -> None:
     with drawing.settings():
         axes = timeplots.drawing(shown, ylabel="IOPS").axes[0]
 
-    assert numpy.size(axes.lines[0].get_xdata()) <= MOST_COLUMNS
+    assert numpy.size(axes.lines[0].get_xdata()) <= MAX_COLUMNS
     (band,) = (each for each in axes.collections if isinstance(each, PolyCollection))
-    assert numpy.shape(band.get_paths()[0].vertices)[0] <= 2 * MOST_COLUMNS + 3
+    assert numpy.shape(band.get_paths()[0].vertices)[0] <= 2 * MAX_COLUMNS + 3
 
 
 # -- axes -------------------------------------------------------------------------------------------------------------

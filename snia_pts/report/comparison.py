@@ -27,7 +27,7 @@ from .figures import figure as figures
 from .figures import matrices, overlays
 from .header import simulated, when
 from .pages import Block, Figure, Header, Page, Prose, Report
-from .profile.comparing import MOST_POINTS, overall_lines, points_compared, profile_figures
+from .profile.comparing import MAX_POINTS, overall_lines, points_compared, profile_figures
 from .registry import build
 from .sections.steady_state import slug, tracking
 from .sections.summary import SIMULATED, shortcomings, verdict
@@ -239,7 +239,7 @@ def _numbers(entries: Sequence[Entry]) -> Iterator[Page]:
     """
     results = [entry.result for entry in entries]
     figures, points = compare_figures(results), points_compared(results)
-    if points is not None and points > MOST_POINTS:
+    if points is not None and points > MAX_POINTS:
         return
     redundant = "iops" if entries[0].result.facts.spec.test == "throughput" else "mb_per_second"
     for metric, heading in _METRICS.items():

@@ -15,7 +15,7 @@ from ...record.journal import WAIT
 from ...record.replay import assess
 from ...record.suite import SuiteFolder
 from ...report.comparison import Entry, build_comparison, cause
-from ...report.profile.comparing import MOST_POINTS, overall_lines, points_compared
+from ...report.profile.comparing import MAX_POINTS, overall_lines, points_compared
 from ...report.sections.summary import verdict
 from ...results.comparison import (
     ComparedFigure,
@@ -117,7 +117,7 @@ def _lines(
     points = points_compared(results)
     if points is not None:
         yield from overall_lines([entry.label for entry in entries], metrics)
-    if points is not None and points > MOST_POINTS:
+    if points is not None and points > MAX_POINTS:
         yield f"Each of the {points} points: --json; figures and matrices: --out DIR."
         return
     for metric in _METRICS:

@@ -25,17 +25,17 @@ from ...units import KIB, block_size
 from ..tables import Column, Table, aligned
 from .figure import Grid, Side
 
-#: So many columns stand abreast in a table, and so many rows below each other leave room for three tables.
-ABREAST = 8
+#: The most columns in a table; also the most rows that leave room for three tables on a page.
+MAX_TABLE_COLUMNS = 8
 
-#: What stands before a number that the host set.
+#: Precedes a host-limited number.
 MARK = "\N{DAGGER}"
 
-#: Where a stimulus stands in a matrix: the keys of its two sides.
+#: Returns the place of a stimulus in a matrix: the keys of its two sides.
 Place = Callable[[Stimulus], tuple[int, int]]
-#: The places of a matrix whose numbers the host set, not the drive.
+#: The places of a matrix whose numbers are limited by the host, not the drive.
 Marked = frozenset[tuple[int, int]]
-#: What all rounds' measurements of one place come to.
+#: Reduces all rounds' measurements of one place to one value.
 Reduction = Callable[[Sequence[Measurement]], float]
 
 WEIGHTED = "Average response time (ms), weighted by I/O count"
@@ -46,7 +46,7 @@ MAXIMUM_RESPONSE = Metric(
 
 
 def heading(result: TestResult, title: str) -> str:
-    """Return a table's title; another tool's file has no counts of I/Os that could weigh."""
+    """Return a table's title; imported results have no I/O counts to weight by."""
     return title.replace("weighted by I/O count", "mean of the rounds' averages") if result.facts.imported else title
 
 
@@ -74,102 +74,104 @@ def mixes(rounds: Rounds) -> Side:
 
 
 def measured_sizes(side: Side, values: Grid) -> tuple[Side, str]:
-    """Return the sizes that have values, and a sentence about the others; empty when all have."""
-    known = [
+    """Return the sizes that have values, and a sentence about the others; empty if all have values."""
+    measured = [
         (key, label) for key, label in zip(side.keys, side.labels, strict=True) if any(key == at for at, _ in values)
     ]
-    missing = [block_size(key) for key in side.keys if key not in dict(known)]
-    note = f"n/a: the device's sectors cannot hold {', '.join(missing)}." if missing else ""
-    return Side(title=side.title, keys=tuple(k for k, _ in known), labels=tuple(t for _, t in known), log=True), note
+    missing = [block_size(key) for key in side.keys if key not in dict(measured)]
+    note = f"n/a: smaller than the device's sectors: {', '.join(missing)}." if missing else ""
+    return Side(
+        title=side.title, keys=tuple(k for k, _ in measured), labels=tuple(t for _, t in measured), log=True
+    ), note
 
 
 def over(rounds: Iterable[MeasuredRound], at: tuple[int, int], place: Place = size_and_mix) -> tuple[Measurement, ...]:
-    """Return what was measured at one place of a matrix in ``rounds``."""
+    """Return the measurements of one place of a matrix in ``rounds``."""
     return tuple(each for measured in rounds for each in measured.measurements if place(each.stimulus) == at)
 
 
 def reduced(loops: Iterable[Loop], reduce: Reduction, place: Place = size_and_mix) -> Grid:
-    """Return ``reduce`` of every place's measurements in the loops' last windows; empty while there are none."""
-    found: dict[tuple[int, int], list[Measurement]] = {}
+    """Return ``reduce`` of every place's measurements in the loops' last windows; empty without a window."""
+    grouped: dict[tuple[int, int], list[Measurement]] = {}
     for loop in loops:
         for measured in loop.window_rounds:
             for measurement in measured.measurements:
-                found.setdefault(place(measurement.stimulus), []).append(measurement)
-    return {at: reduce(measurements) for at, measurements in found.items()}
+                grouped.setdefault(place(measurement.stimulus), []).append(measurement)
+    return {at: reduce(measurements) for at, measurements in grouped.items()}
 
 
 def host_limited(result: TestResult, loops: Iterable[Loop], place: Place = size_and_mix) -> Marked:
-    """Return the places whose numbers the host set in the loops' last windows."""
-    points = (each for loop in loops for each in result.host_limited_points(loop).items())
+    """Return the places that were host-limited in the loops' last windows."""
+    points = (item for loop in loops for item in result.host_limited_points(loop).items())
     return frozenset(place(stimulus) for stimulus, limited in points if limited)
 
 
 def foot(marked: Collection[object]) -> str:
-    """Return what explains the marks of a page's tables; empty where there are none."""
-    return f"{MARK} The host set this number; the drive may be faster." if marked else ""
+    """Return the footnote for the marks in a page's tables; empty if nothing is marked."""
+    return f"{MARK} Limited by the host; the drive may be faster." if marked else ""
 
 
 def shown_marks(marked: Marked) -> str:
-    """Return what explains the columns or places that a figure marks; empty where there are none."""
-    return f" Marked {MARK}: set by the host; the drive may be faster." if marked else ""
+    """Return the caption note for the marks in a figure; empty if nothing is marked."""
+    return f" {MARK}: limited by the host; the drive may be faster." if marked else ""
 
 
 def iops(measurements: Sequence[Measurement]) -> float:
-    """Return the mean IOPS of ``measurements``; nan of none."""
+    """Return the mean IOPS of ``measurements``; nan if there are none."""
     return mean(map(METRICS["iops"].read, measurements))
 
 
 def mb_per_second(measurements: Sequence[Measurement]) -> float:
-    """Return the mean throughput of ``measurements`` in decimal MB/s; nan of none."""
+    """Return the mean throughput of ``measurements`` in decimal MB/s; nan if there are none."""
     return mean(map(METRICS["mb_per_second"].read, measurements))
 
 
 def average_response_ms(measurements: Sequence[Measurement]) -> float:
-    """Return the ART of all ``measurements`` together in ms, weighted by I/O count; nan of none."""
+    """Return the ART of all ``measurements`` together in ms, weighted by I/O count; nan if there are none."""
     return average_response_us(measurements) / 1000
 
 
 def maximum_response_ms(measurements: Sequence[Measurement]) -> float:
-    """Return the greatest response time of all ``measurements`` in ms; nan when no I/O was done."""
+    """Return the greatest response time of all ``measurements`` in ms; nan without any I/O."""
     return max((MAXIMUM_RESPONSE.read(each) for each in measurements if each.timed), default=math.nan)
 
 
 def mean_of_maxima_ms(measurements: Sequence[Measurement]) -> float:
-    """Return the mean of the ``measurements``' greatest response times in ms; nan when no I/O was done."""
+    """Return the mean of the ``measurements``' greatest response times in ms; nan without any I/O."""
     return mean(MAXIMUM_RESPONSE.read(each) for each in measurements if each.timed)
 
 
 def percentile_response_ms(measurements: Sequence[Measurement], percent: float) -> float:
-    """Return a percentile of the response times of all ``measurements`` in ms; nan when there are too few I/Os."""
-    found = percentile_response_us(measurements, percent)
-    return math.nan if found is None else found / 1000
+    """Return a percentile of the response times of all ``measurements`` in ms; nan if there are too few I/Os."""
+    response_us = percentile_response_us(measurements, percent)
+    return math.nan if response_us is None else response_us / 1000
 
 
 def matrix_tables(
     values: Grid, down: Side, across: Side, *, title: str, digits: int = 3, most: int = 4, marked: Marked = frozenset()
 ) -> tuple[Table, ...]:
-    """Return a matrix as the standard prints it, ``down`` the rows; ``n/a`` where nothing was measured.
+    """Return a matrix as the standard prints it, with ``down`` as rows; ``n/a`` for places without measurements.
 
-    What is ``marked``, by row and column, has the mark of what the host set.  More columns than stand abreast go into
+    Places in ``marked``, by row and column, get the host-limited mark.  Columns beyond ``MAX_TABLE_COLUMNS`` go into
     further tables.
     """
     columns = list(zip(across.keys, across.labels, strict=True))
-    groups = [columns[at : at + ABREAST] for at in range(0, len(columns), ABREAST)]
+    groups = [columns[at : at + MAX_TABLE_COLUMNS] for at in range(0, len(columns), MAX_TABLE_COLUMNS)]
     cells = (_cells(values, marked, down, group, digits, most) for group in groups)
     return tuple(
-        _matrix_table(its, down, across.prefix, group, title) for its, group in zip(cells, groups, strict=True)
+        _matrix_table(texts, down, across.prefix, group, title) for texts, group in zip(cells, groups, strict=True)
     )
 
 
 def fits_a_page(down: Side, across: Side) -> bool:
-    """Tell whether a matrix is no larger than the standard's."""
-    return len(down.keys) <= ABREAST and len(across.keys) <= ABREAST
+    """Return whether a matrix is no larger than the standard's."""
+    return len(down.keys) <= MAX_TABLE_COLUMNS and len(across.keys) <= MAX_TABLE_COLUMNS
 
 
 def _cells(
     values: Grid, marked: Marked, down: Side, group: Sequence[tuple[int, str]], digits: int, most: int
 ) -> Iterator[str]:
-    """Give the cells of a table, row by row; a mark stands before the number, so that digits stay below digits."""
+    """Yield the cells of a table, row by row; a mark precedes the number, so that digits stay aligned."""
     places = [(row, column) for row in down.keys for column, _ in group]
     texts = aligned([values.get(place) for place in places], digits=digits, most=most)
     for place, text in zip(places, texts, strict=True):

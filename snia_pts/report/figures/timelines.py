@@ -1,7 +1,7 @@
-"""A continuous stimulus over time, over what was written, over drive fills: what figures of time lines draw.
+"""Curves of a continuous stimulus over time, bytes written or drive fills, for the figures of time lines.
 
-A time line may have a value a second over a week.  What is drawn has no more than ``MOST_COLUMNS`` columns: samples are
-taken together, a rate over all their time (or I/Os), with a light band from their lowest to their highest.
+A time line may have one value per second for a week.  A curve has at most ``MAX_COLUMNS`` columns: samples are
+combined into a rate over all their time (or I/Os), with a light band from the lowest to the highest.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
     Numbers = numpy.ndarray[Any, numpy.dtype[numpy.float64]]
 
-#: A figure on paper is about so many dots wide.
-MOST_COLUMNS = 1500
+#: About the width of a printed figure in dots.
+MAX_COLUMNS = 1500
 
 Along = Literal["time", "written", "fills"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity:
-    """What is drawn of a time line: its name in file names and in labels, its unit, its colour everywhere.
+    """A quantity of a time line: its name in file names, its label, its unit, its colour in every figure.
 
-    ``amounts`` and ``weights`` are per sample, the value amount by weight.  Without weights an amount is the value, and
-    of samples taken together the highest is drawn: a mean of percentiles is no percentile.  There is no value where the
-    weight is less than ``least_weight``.
+    ``amounts`` and ``weights`` are per sample; the value is amount / weight.  Without weights the amount is the value,
+    and of combined samples the highest is drawn, because a mean of percentiles is not a percentile.  If the weight is
+    less than ``min_weight``, there is no value.
     """
 
     name: str
@@ -43,17 +43,17 @@ class Quantity:
     colour: str
     amounts: Callable[[TimeLine], Numbers]
     weights: Callable[[TimeLine], Numbers] | None = None
-    least_weight: float = 0.0
+    min_weight: float = 0.0
 
     @property
     def heading(self) -> str:
-        """Name and unit: ``ART (ms)``, and just ``IOPS`` for what is its own unit."""
+        """Return name and unit, ``ART (ms)``; the name alone if it is the unit, ``IOPS``."""
         return self.label if self.label == self.unit else f"{self.label} ({self.unit})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """A quantity as it is drawn: a value for every column, of ``together`` samples at most, and the band of these."""
+    """The drawn values of a quantity: one per column of at most ``together`` samples, and the band of these samples."""
 
     x: Numbers
     values: Numbers
@@ -63,13 +63,13 @@ class Curve:
 
     @property
     def banded(self) -> bool:
-        """Whether samples were taken together."""
+        """Return whether samples were combined."""
         return self.together > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """A curve with its name in the legend and its look."""
+    """A curve with its legend label and its style."""
 
     curve: Curve
     label: str
@@ -96,7 +96,7 @@ IOPS = Quantity(
     colour="#0072b2",
     amounts=_ios,
     weights=lambda line: column(line, "seconds"),
-    least_weight=SHORTEST_RATED_MS / 1000,
+    min_weight=SHORTEST_RATED_MS / 1000,
 )
 THROUGHPUT = Quantity(
     name="throughput",
@@ -105,7 +105,7 @@ THROUGHPUT = Quantity(
     colour="#009e73",
     amounts=lambda line: (column(line, "read_bytes") + column(line, "write_bytes")) / MB,
     weights=lambda line: column(line, "seconds"),
-    least_weight=SHORTEST_RATED_MS / 1000,
+    min_weight=SHORTEST_RATED_MS / 1000,
 )
 ART = Quantity(
     name="art",
@@ -139,7 +139,7 @@ CELSIUS = Quantity(
 
 
 def _by_time(name: str, label: str, unit: str, colour: str) -> Quantity:
-    """Return a column that is a mean over time, and may lack values."""
+    """Return the quantity of a column that is a mean over time, and may have missing values."""
 
     def amounts(line: TimeLine) -> Numbers:
         import numpy
@@ -160,7 +160,7 @@ BUSIEST = _by_time("busiest_cpu_percent", "busiest CPU", "%", "#e69f00")
 
 
 def places(line: TimeLine, along: Along, capacity_bytes: int = 0) -> Numbers:
-    """Return where every sample's end lies: in seconds, in GB written, or in drive fills."""
+    """Return the x position of every sample's end: in seconds, GB written or drive fills."""
     import numpy
 
     if along == "time":
@@ -170,25 +170,25 @@ def places(line: TimeLine, along: Along, capacity_bytes: int = 0) -> Numbers:
 
 
 def rates(line: TimeLine, quantity: Quantity) -> Numbers:
-    """Return ``quantity`` of every sample; nan where it has none."""
+    """Return ``quantity`` of every sample; nan if a sample has none."""
     amounts, weights = _columns(line, quantity)
-    return _by(amounts, weights, quantity.least_weight)
+    return _divide(amounts, weights, quantity.min_weight)
 
 
 def mean(line: TimeLine, quantity: Quantity) -> float:
-    """Return ``quantity`` of all samples together: all amounts by all weights; nan of nothing."""
+    """Return ``quantity`` of all samples together: total amount / total weight; nan if there are none."""
     amounts, weights = _columns(line, quantity)
     total = math.fsum(weights)
-    return math.fsum(amounts) / total if total > 0 and total >= quantity.least_weight else math.nan
+    return math.fsum(amounts) / total if total > 0 and total >= quantity.min_weight else math.nan
 
 
 def highest(line: TimeLine, quantity: Quantity) -> float:
-    """Return ``quantity`` of the sample that has the highest; nan of nothing."""
+    """Return the highest ``quantity`` of any sample; nan if there are none."""
     return max(ax.finite(rates(line, quantity)), default=math.nan)
 
 
 def lowest(line: TimeLine, quantity: Quantity) -> float:
-    """Return ``quantity`` of the sample that has the lowest; nan of nothing."""
+    """Return the lowest ``quantity`` of any sample; nan if there are none."""
     return min(ax.finite(rates(line, quantity)), default=math.nan)
 
 
@@ -197,8 +197,8 @@ def curve(x: Numbers, line: TimeLine, quantity: Quantity, rows: slice = slice(No
     import numpy
 
     amounts, weights = (each[rows] for each in _columns(line, quantity))
-    x, single = x[rows], _by(amounts, weights, quantity.least_weight)
-    together = max(1, math.ceil(len(x) / MOST_COLUMNS))
+    x, single = x[rows], _divide(amounts, weights, quantity.min_weight)
+    together = max(1, math.ceil(len(x) / MAX_COLUMNS))
     if together == 1:
         return Curve(x=x, values=single, low=single, high=single)
     starts = numpy.arange(0, len(x), together)
@@ -206,7 +206,7 @@ def curve(x: Numbers, line: TimeLine, quantity: Quantity, rows: slice = slice(No
     values = high
     if quantity.weights is not None:
         sums = numpy.add.reduceat(amounts, starts), numpy.add.reduceat(weights, starts)
-        values = _by(*sums, quantity.least_weight)
+        values = _divide(*sums, quantity.min_weight)
     middle = numpy.add.reduceat(x, starts) / numpy.diff([*starts, len(x)])
     return Curve(x=middle, values=values, low=low, high=high, together=together)
 
@@ -218,16 +218,16 @@ def _columns(line: TimeLine, quantity: Quantity) -> tuple[Numbers, Numbers]:
     return amounts, numpy.ones(len(amounts)) if quantity.weights is None else quantity.weights(line)
 
 
-def _by(amounts: Numbers, weights: Numbers, least_weight: float) -> Numbers:
+def _divide(amounts: Numbers, weights: Numbers, min_weight: float) -> Numbers:
     import numpy
 
     values: Numbers = numpy.full(len(amounts), math.nan)
-    numpy.divide(amounts, weights, out=values, where=(weights > 0) & (weights >= least_weight))
+    numpy.divide(amounts, weights, out=values, where=(weights > 0) & (weights >= min_weight))
     return values
 
 
 def points(x: Sequence[float], values: Sequence[float], quantity: Quantity) -> Series:
-    """Return single values of a quantity, drawn as points in its look."""
+    """Return single values of a quantity as points, in its style."""
     import numpy
 
     y = numpy.array(values, dtype=float)
@@ -236,19 +236,19 @@ def points(x: Sequence[float], values: Sequence[float], quantity: Quantity) -> S
 
 
 def broken(line: TimeLine, quantity: Quantity, *, shift: float = 0.0) -> Series:
-    """Return a line's samples, moved by ``shift``, with a break where something else ran between two.
+    """Return a line's samples, shifted by ``shift`` seconds, with a break between samples that are not consecutive.
 
-    A sample by itself is drawn from its beginning to its end.
+    An isolated sample is drawn from its start to its end.
     """
     import numpy
 
     ends = places(line, "time") + shift
-    pieces = [_piece(ends, line, quantity, rows) for rows in _unbroken(ends, column(line, "seconds"))]
+    pieces = [_piece(ends, line, quantity, rows) for rows in _consecutive_rows(ends, column(line, "seconds"))]
 
     def joined(name: str) -> Numbers:
         parts = [numpy.append(getattr(each, name), each.x[-1] if name == "x" else math.nan) for each in pieces]
-        whole: Numbers = numpy.concatenate(parts)[:-1]
-        return whole
+        values: Numbers = numpy.concatenate(parts)[:-1]
+        return values
 
     x, values, low, high = map(joined, ("x", "values", "low", "high"))
     drawn = Curve(x=x, values=values, low=low, high=high, together=max(each.together for each in pieces))
@@ -261,13 +261,13 @@ def _piece(ends: Numbers, line: TimeLine, quantity: Quantity, rows: slice) -> Cu
     drawn = curve(ends, line, quantity, rows)
     if len(drawn.x) > 1:
         return drawn
-    begin = drawn.x - line.seconds[rows.start]
+    start = drawn.x - line.seconds[rows.start]
     values, low, high = (numpy.repeat(each, 2) for each in (drawn.values, drawn.low, drawn.high))
-    return Curve(x=numpy.append(begin, drawn.x), values=values, low=low, high=high)
+    return Curve(x=numpy.append(start, drawn.x), values=values, low=low, high=high)
 
 
-def _unbroken(ends: Numbers, seconds: Numbers) -> list[slice]:
-    """Return the rows of the samples that followed each other, each within half of its time."""
+def _consecutive_rows(ends: Numbers, seconds: Numbers) -> list[slice]:
+    """Return the rows of each run of consecutive samples; a gap of more than half a sample's time ends a run."""
     import numpy
 
     gaps = ends[1:] - seconds[1:] - ends[:-1]
@@ -287,7 +287,7 @@ def series(
     colour: str = "",
     points: bool = False,
 ) -> Series:
-    """Return the samples of ``line``, moved by ``shift``, that lie in ``span``; by default in the quantity's look."""
+    """Return the samples of ``line`` within ``span``, shifted by ``shift``; by default in the quantity's style."""
     import numpy
 
     x = places(line, along, capacity_bytes) + shift
@@ -299,31 +299,34 @@ def series(
 
 
 def known(shown: Sequence[Series]) -> list[Series]:
-    """Return the series that have a value anywhere; percentiles of samples with too few I/Os have none."""
+    """Return the series that have any value; percentiles of samples with too few I/Os have none."""
     import numpy
 
     return [each for each in shown if len(each.curve.x) and numpy.isfinite(each.curve.values).any()]
 
 
 def reduction(shown: Sequence[Series], *, log: bool = False) -> str:
-    """Tell how samples were taken together, and what a log axis cannot show; empty where every sample is shown."""
+    """Return a caption note on combined samples and on those missing on a log axis; empty if all are shown."""
     import numpy
 
-    told = ""
-    banded = [each for each in shown if each.curve.banded]
+    note = ""
+    banded = [series for series in shown if series.curve.banded]
     if banded:
-        most = max(each.curve.together for each in banded)
-        peaks = any(each.quantity.weights is None for each in banded)
-        means = any(each.quantity.weights is not None for each in banded)
+        largest = max(series.curve.together for series in banded)
+        peaks = any(series.quantity.weights is None for series in banded)
+        means = any(series.quantity.weights is not None for series in banded)
         kinds = " ".join(
             text
             for text, used in (
-                ("the line is their mean, the band goes from the lowest to the highest.", means),
-                ("Of percentiles and MRT the line is the highest, the band goes down to the lowest.", peaks),
+                ("the line is their mean, the band their range from lowest to highest.", means),
+                (
+                    "For percentiles and MRT, the line is the highest value and the band extends down to the lowest.",
+                    peaks,
+                ),
             )
             if used
         )
-        told = f" Up to {most} samples are drawn as one: {kinds}"
-    if log and any((each.curve.values <= 0).any() for each in shown if numpy.isfinite(each.curve.low).any()):
-        told += " Samples without any I/O have no place on a log axis."
-    return told
+        note = f" Up to {largest} samples are combined into one point: {kinds}"
+    if log and any((series.curve.values <= 0).any() for series in shown if numpy.isfinite(series.curve.low).any()):
+        note += " Samples without I/O cannot be shown on a log axis."
+    return note

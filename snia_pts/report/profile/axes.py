@@ -1,4 +1,4 @@
-"""Pages of a profile's report over axes of quantities: lines over one, surfaces over two, response time over IOPS."""
+"""Pages of a profile's report over quantity axes: lines over one axis, surfaces over two, response time over IOPS."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ from .points import DEMANDS, Family, Series, along, axis_name, grid, part, side
 from .reductions import IOPS, MB_PER_SECOND, Measure, two_nines_ms
 from .tables import matrices_of
 
-#: Tells of a point's measurements whether the host set its number; None where nobody knows.
+#: Returns whether a point's measurements are host-limited; None if undetermined.
 Limited = Callable[[Sequence[Measurement]], bool | None]
-#: So many series have a colour and a marker of their own in one figure.
-_SERIES = 8
-#: A surface, with its matrices below on the same page.
+#: The number of series with distinct colours and markers in one figure.
+_MAX_SERIES = 8
+#: Leaves room for the matrices below a surface on the same page.
 _SURFACE_HEIGHT = 3.05
 
 
 def axis_pages(
     family: Family, measure: Measure, alike: Sequence[Family], limited: Limited, *, prefix: str, slug: str
 ) -> Iterator[Page]:
-    """Give the pages of a family over its axes of quantities, ``measure`` being what tells most of it.
+    """Yield the pages of a family over its quantity axes; ``measure`` is its main quantity.
 
-    Surfaces are on one scale with those of the families ``alike``.  ``limited`` tells whether the host set the number
-    of a point.
+    Surfaces share one scale with those of the families ``alike``.  ``limited`` returns whether a point is host-limited.
     """
     if len(family.sides) == 2:
         grids = [each for one in alike if len(one.sides) == 2 for each in surfaces(one, measure).values()]
@@ -46,7 +45,7 @@ def axis_pages(
 
 
 def _split(found: Sequence[Series]) -> list[Sequence[Series]]:
-    return [found[at : at + _SERIES] for at in range(0, len(found), _SERIES)]
+    return [found[at : at + _MAX_SERIES] for at in range(0, len(found), _MAX_SERIES)]
 
 
 def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
@@ -54,7 +53,7 @@ def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
     across, found = side(axis, family.spots), family.series([axis.key])
     name = axis_name(axis)
     several = any(len(spot.measured) > 1 for spot in family.spots)
-    whiskers = "; whiskers from the least to the greatest repeat" if several else ""
+    whiskers = "; whiskers span the repeats from minimum to maximum" if several else ""
     groups = _split(found)
     for number, group in enumerate(groups, start=1):
         panels = {
@@ -66,8 +65,8 @@ def _lines(family: Family, prefix: str, slug: str) -> Iterator[Page]:
         }
         figure = Figure(
             name=f"lines-{slug}-{number}",
-            caption=f"IOPS and throughput over {name.lower()}, one line a series{whiskers}.",
-            alt=f"Line plots above one another: IOPS, and MB/s, against {name.lower()}.",
+            caption=f"IOPS and throughput over {name.lower()}, one line per series{whiskers}.",
+            alt=f"Stacked line plots: IOPS and MB/s against {name.lower()}.",
             draw=partial(lines, panels, across, legend="Series"),
         )
         yield Page(title=f"{prefix}IOPS and Throughput over {_title(name)}{part(number, groups)}", blocks=(figure,))
@@ -78,7 +77,7 @@ def _title(name: str) -> str:
 
 
 def surfaces(family: Family, measure: Measure) -> Mapping[str, Grid]:
-    """Return the matrices of a family over its two axes, by series: the last axis to the right."""
+    """Return the matrices of a family over its two axes, by series; the last axis is horizontal."""
     deep, across = family.sides
     found = family.series([deep.key, across.key])
     return {series.label: grid(series.spots, across, deep, measure.of) for series in found}
@@ -94,32 +93,32 @@ def surface_figure(
     *,
     before: str = "",
 ) -> Figure:
-    """Return one matrix of a family in three dimensions, on the scale of all of ``alike``."""
+    """Return a 3D figure of one matrix of a family, on the common scale of ``alike``."""
     deep, across = family.sides
     sides = side(across, family.spots), side(deep, family.spots)
-    whole = all(has_surface(values, *sides) for values in grids.values())
-    form = surface if whole else columns.columns
+    complete = all(has_surface(values, *sides) for values in grids.values())
+    draw = surface if complete else columns.columns
     what = f"{measure.heading} over {axis_name(across).lower()} and {axis_name(deep).lower()}"
     return Figure(
         name=name,
         caption=f"{before}{label}: {what}. The scale is the same in all such figures of this report.",
-        alt=f"{'Surface' if whole else 'Columns'} in three dimensions: {what}, linear scale from zero.",
-        draw=partial(form, grids[label], *sides, heading=measure.heading, height=_SURFACE_HEIGHT, alike=tuple(alike)),
+        alt=f"{'Surface' if complete else 'Columns'} in three dimensions: {what}, linear scale from zero.",
+        draw=partial(draw, grids[label], *sides, heading=measure.heading, height=_SURFACE_HEIGHT, alike=tuple(alike)),
         height=_SURFACE_HEIGHT,
     )
 
 
 def _surfaces(family: Family, measure: Measure, alike: Sequence[Grid], prefix: str, slug: str) -> Iterator[Page]:
-    """Give a page for each series: its surface on the scale that all have, and the matrices below."""
+    """Yield a page for each series: its surface on the common scale, and its matrices below."""
     deep, across = family.sides
     grids = surfaces(family, measure)
     for number, series in enumerate(family.series([deep.key, across.key]), start=1):
         blocks: tuple[Block, ...] = tuple(matrices_of(series.spots, deep, across, _column(measure)))
         if min(len(side(axis, series.spots).keys) for axis in (deep, across)) > 1:
-            drawn = surface_figure(family, series.label, grids, measure, f"matrix-{slug}-{number}", alike)
-            blocks = (drawn, *blocks)
-        alone = f"{_title(axis_name(deep))} x {_title(axis_name(across))}"
-        title = series.label if len(grids) > 1 or prefix else alone
+            figure = surface_figure(family, series.label, grids, measure, f"matrix-{slug}-{number}", alike)
+            blocks = (figure, *blocks)
+        axis_names = f"{_title(axis_name(deep))} x {_title(axis_name(across))}"
+        title = series.label if len(grids) > 1 or prefix else axis_names
         yield Page(title=f"Matrix: {title}", blocks=blocks, flows=True)
 
 
@@ -128,7 +127,7 @@ def _column(measure: Measure) -> str:
 
 
 def first_matrices(family: Family, measure: Measure) -> Iterator[Table]:
-    """Give the matrix of each series of a family, in what tells most of it."""
+    """Yield the matrix of each series of a family in its main quantity."""
     deep, across = family.sides
     for series in family.series([deep.key, across.key]):
         table, *_ = matrices_of(series.spots, deep, across, _column(measure))
@@ -136,7 +135,7 @@ def first_matrices(family: Family, measure: Measure) -> Iterator[Table]:
 
 
 def _responses(family: Family, limited: Limited, prefix: str, slug: str) -> Iterator[Page]:
-    """Give response time over IOPS along the outstanding I/Os, where an axis goes through these."""
+    """Yield response time over IOPS for increasing outstanding I/Os, if an axis varies these."""
     axis = next((each for key in DEMANDS for each in family.axes if each.key == key), None)
     if axis is None:
         return
@@ -148,30 +147,30 @@ def _responses(family: Family, limited: Limited, prefix: str, slug: str) -> Iter
             return
         figure = Figure(
             name=f"response-{slug}-{number}",
-            caption=f"Average and 99 % response time over IOPS; beside each point its {axis_name(axis).lower()}. Where "
-            f"a curve turns up, more outstanding I/Os make no more IOPS{_running_back(group, axis, limited)}.",
-            alt="Line plot: average and 99 % response time in ms against IOPS, one colour a series.",
+            caption=f"Average and 99 % response time over IOPS; labels give the {axis_name(axis).lower()}. Where a "
+            f"curve turns up, more outstanding I/Os do not increase IOPS{_falling_iops(group, axis, limited)}.",
+            alt="Line plot: average and 99 % response time in ms against IOPS, one colour per series.",
             draw=partial(response_over_iops, shown, legend="Series"),
         )
         yield Page(title=f"{prefix}Response Time over IOPS{part(number, groups)}", blocks=(figure,))
 
 
-def _running_back(found: Sequence[Series], axis: Axis, limited: Limited) -> str:
-    """Tell why curves run back, as far as it is known who set those points: the host, or the drive in its state."""
+def _falling_iops(found: Sequence[Series], axis: Axis, limited: Limited) -> str:
+    """Return a caption note on why IOPS fall along a curve: the host, the drive's state, or undetermined."""
     spots = [list(along(series.spots, axis).values()) for series in found]
     pairs = [pair for each in spots for pair in itertools.pairwise(each)]
     causes = {limited(spot.measured) for before, spot in pairs if IOPS.of(spot.measured) < IOPS.of(before.measured)}
-    host = "the host set the number"
-    state = "the drive was in another state than at the point before, as a profile waits for no steady state"
+    host = "the host limited the IOPS"
+    state = "the drive's state had changed since the previous point (a profile does not wait for steady state)"
     if not causes:
         return ""
     if len(causes) > 1 or None in causes:
-        return f"; where it runs back, {host}, or {state}"
-    return f"; where it runs back, {host if True in causes else state}"
+        return f"; where IOPS fall, {host} or {state}"
+    return f"; where IOPS fall, {host if True in causes else state}"
 
 
 def steps(series: Series, key: str, family: Family) -> list[Step]:
-    """Return a series as the steps of a curve of response time over IOPS."""
+    """Return the steps of a series' curve of response time over IOPS."""
     axis = next(each for each in family.axes if each.key == key)
     return [
         Step(

@@ -1,4 +1,4 @@
-"""Runs of one profile beside each other: every figure on one scale, and how points differ from those of the first."""
+"""Comparison of runs of one profile: figures on a common scale, and differences of points from the first run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .points import Family, PlacedPoint, Series, along, axis_name, grid, group_b
 from .reductions import IOPS, MB_PER_SECOND, Measure
 from .zones import over_position, zone_curves, zone_tables
 
-#: Beyond so many points, a comparison tells of matrices and zones, and leaves the points to the data.
-MOST_POINTS = 60
-#: Two such figures stand on a page.
-_ZONES_HIGH = 3.4
+#: With more points, a comparison shows matrices and zones only; single points are in the data.
+MAX_POINTS = 60
+#: Lets two figures fit on a page.
+_ZONES_HEIGHT = 3.4
 _RESPONSE = Measure(
     heading="Average response (ms)", of=average_response_ms, each=lambda measured: measured.average_response_us / 1000
 )
@@ -31,7 +31,7 @@ Runs = Mapping[str, TestResult]
 
 
 def points_compared(results: Sequence[TestResult]) -> int | None:
-    """Return how many points runs of a profile have that are compared; None of runs of another test."""
+    """Return the number of points that all runs of a profile have; None for runs of another test."""
     if not all(isinstance(result.facts.spec, ProfileSpec) for result in results):
         return None
     names = [{loop.part for loop in result.loops} for result in results]
@@ -39,7 +39,7 @@ def points_compared(results: Sequence[TestResult]) -> int | None:
 
 
 def overall_lines(labels: Sequence[str], numbers: Sequence[ComparedFigure]) -> Iterator[str]:
-    """Give a sentence for each further run: how its IOPS differ from the first one's over all points."""
+    """Yield a sentence for each further run: how its IOPS differ from the first run's over all points."""
     rows = [each for each in numbers if each.metric == "iops"]
     for place, label in enumerate(labels[1:], start=1):
         found = overall_difference(rows, place)
@@ -47,16 +47,16 @@ def overall_lines(labels: Sequence[str], numbers: Sequence[ComparedFigure]) -> I
             sure = (
                 f", {found.significant} of {found.judged} significant at {CONFIDENCE_PERCENT:g} %"
                 if found.judged
-                else ", without repeats to judge by"
+                else ", significance unknown without repeats"
             )
             yield (
-                f"{label} against {labels[0]}: IOPS {found.median:+.1f} % in the median of "
+                f"{label} against {labels[0]}: median IOPS difference {found.median:+.1f} % over "
                 f"{counted(found.count, 'point')} ({found.minimum:+.1f} .. {found.maximum:+.1f} %{sure})"
             )
 
 
 def profile_figures(runs: Runs) -> Iterator[Page]:
-    """Give the pages of figures; families are those of the first run, with the points that all runs have."""
+    """Yield the pages of figures: the families of the first run, with the points that all runs have."""
     found = {label: {spot.point.name: spot for spot in placed_points(result)} for label, result in runs.items()}
     common = set.intersection(*(set(each) for each in found.values()))
     first = next(iter(runs.values()))
@@ -76,13 +76,13 @@ def profile_figures(runs: Runs) -> Iterator[Page]:
 
 
 def _of_run(family: Family, found: Mapping[str, PlacedPoint], common: set[str]) -> Family:
-    """Return a family with what a run measured of its points."""
+    """Return a family with one run's measurements of its common points."""
     kept = tuple(found[spot.point.name] for spot in family.spots if spot.point.name in common)
     return Family(workloads=family.workloads, axes=family.axes, zoned=family.zoned, spots=kept)
 
 
 def _alike(own: Mapping[str, Family], over: Sequence[str]) -> Iterator[tuple[str, dict[str, Series]]]:
-    """Give the series of all runs that have one label."""
+    """Yield each label with the series of all runs that have it."""
     by_run = {label: {each.label: each for each in family.series(over)} for label, family in own.items()}
     for name in next(iter(by_run.values())):
         yield name, {label: its[name] for label, its in by_run.items() if name in its}
@@ -102,12 +102,12 @@ def _lines(own: Mapping[str, Family], number: int) -> Iterator[Page]:
             }
             for measure in (IOPS, _RESPONSE)
         }
-        what = f"IOPS and average response time over {axis_name(axis).lower()}, one line a run"
+        what = f"IOPS and average response time over {axis_name(axis).lower()}, one line per run"
         blocks.append(
             Figure(
                 name=f"profile-{number}-lines-{place}",
-                caption=f"{name}: {what}; whiskers span the repeats, the scale of IOPS is the same for all series.",
-                alt=f"Line plots above one another: {what}.",
+                caption=f"{name}: {what}; whiskers span the repeats. All series have the same IOPS scale.",
+                alt=f"Stacked line plots: {what}.",
                 draw=partial(drawn.lines, panels, across, legend="Run", scales=every),
             )
         )
@@ -119,7 +119,7 @@ def _of(family: Family) -> str:
 
 
 def _matrices(own: Mapping[str, Family], measure: Measure, number: int) -> Iterator[Page]:
-    """Give a page for each series: the surfaces of all runs on the scale of all, and the differences in percent."""
+    """Yield a page for each series: the surfaces of all runs on a common scale, and the differences in percent."""
     family = next(iter(own.values()))
     deep, across = family.sides
     keys = [deep.key, across.key]
@@ -165,12 +165,12 @@ def _zones(own: Mapping[str, Family], measure: Measure, number: int) -> Iterator
         blocks.append(
             Figure(
                 name=f"profile-{number}-zones-{place}",
-                caption=f"{name}: {measure.heading} of each zone over its place, one line a run, all on one scale.",
-                alt=f"Line plot: {measure.heading} from zero against the position, one line a run.",
+                caption=f"{name}: {measure.heading} of each zone by position, one line per run, on a common scale.",
+                alt=f"Line plot: {measure.heading} from zero against the position, one line per run.",
                 draw=partial(
-                    over_position, curves, heading=measure.heading, scales=every, legend="Run", high=_ZONES_HIGH
+                    over_position, curves, heading=measure.heading, scales=every, legend="Run", high=_ZONES_HEIGHT
                 ),
-                height=_ZONES_HIGH,
+                height=_ZONES_HEIGHT,
             )
         )
     named = {f"{name}, run {label}": its[name] for name in next(iter(found.values())) for label, its in found.items()}
@@ -179,7 +179,7 @@ def _zones(own: Mapping[str, Family], measure: Measure, number: int) -> Iterator
 
 
 def _bars(own: Mapping[str, Family], number: int) -> Iterator[Page]:
-    """Give the points as bars, those of all runs below one another."""
+    """Yield the points as bars, with all runs of a point in adjacent rows."""
     rows = [
         (f"{one.point.name} - {label}", order, spot)
         for at, one in enumerate(next(iter(own.values())).spots)
@@ -197,8 +197,8 @@ def _bars(own: Mapping[str, Family], number: int) -> Iterator[Page]:
         blocks.append(
             Figure(
                 name=f"profile-{number}-bars-{place}",
-                caption="IOPS and throughput of each point, a colour for each run; whiskers span the repeats.",
-                alt="Bars: IOPS and MB/s from zero, a row for each point and run.",
+                caption="IOPS and throughput of each point, one colour per run; whiskers span the repeats.",
+                alt="Bars: IOPS and MB/s from zero, one row per point and run.",
                 draw=partial(drawn.bars, panels, colours, scale),
                 height=drawn.height(len(group)),
             )

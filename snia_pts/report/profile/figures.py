@@ -1,4 +1,4 @@
-"""The figures of a workload profile's report: lines and bars with what the repeats span, response time over IOPS."""
+"""The figures of a workload profile's report: lines and bars with the range of the repeats, response time over IOPS."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: A scale is logarithmic from this ratio of its values on.
+#: From this ratio of maximum to minimum, a scale is logarithmic.
 _LOG_RATIO = 30.0
-#: Letters of a legend's line, and lines of an entry; a legend of more lines has smaller letters.
+#: Characters per line of a legend, lines per entry, and the number of lines above which the font is smaller.
 _LEGEND_LETTERS, _LEGEND_LINES, _LEGEND_ROOM = 19, 4, 22
-#: Letters of a bar's label, and inches that a bar, or a box, takes.
+#: Characters of a bar's label, and the height of a bar or box in inches.
 _LABEL_LETTERS, _ROW = 34, 0.33
-#: So many bars, or boxes, stand in one figure.
+#: The most bars or boxes in one figure.
 MOST_ROWS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A mean, and the least and the greatest of the values it is the mean of."""
+    """The mean, minimum and maximum of some values."""
 
     mean: float
     least: float
@@ -49,21 +49,21 @@ class Step:
 
 
 def entry(label: str) -> str:
-    """Return a label broken into the lines that a legend has room for."""
+    """Return a label wrapped to the lines that a legend has room for."""
     lines = textwrap.wrap(label, _LEGEND_LETTERS) or [label]
-    if len(lines) > _LEGEND_LINES:  # what tells series apart stands at the end
+    if len(lines) > _LEGEND_LINES:  # the end of the label distinguishes the series
         lines = [f"{lines[0]} \N{HORIZONTAL ELLIPSIS}", *lines[1 - _LEGEND_LINES :]]
     return "\n".join(lines)
 
 
 def is_log(values: Sequence[float]) -> bool:
-    """Tell whether values lie so far apart that a linear scale would hide the small ones."""
+    """Return whether the range of values is so large that a linear scale would hide the small ones."""
     positive = [value for value in ax.finite(values) if value > 0]
     return bool(positive) and max(positive) > _LOG_RATIO * min(positive)
 
 
 def legend_of_lines(axes: Axes, title: str) -> None:
-    """Put a legend beside axes whose entries are broken into lines."""
+    """Put a legend with wrapped entries beside axes."""
     handles, labels = axes.get_legend_handles_labels()
     texts = [entry(label) for label in labels]
     legend_beside(axes, handles, texts, title)
@@ -76,9 +76,9 @@ def legend_of_lines(axes: Axes, title: str) -> None:
 def lines(
     panels: Mapping[str, Mapping[str, Mapping[int, Span]]], across: Side, *, legend: str, scales: Sequence[float] = ()
 ) -> Figure:
-    """Plot quantities over one axis above one another, a line for each series, whiskers from the least to the greatest.
+    """Plot stacked panels over one axis, a line for each series, with whiskers from minimum to maximum.
 
-    ``panels`` are values by heading, label and key.  ``scales`` are values that the first panel has room for too.
+    ``panels`` are values by heading, label and key.  The scale of the first panel includes ``scales``.
     """
     figure = canvas()
     room = (FIGURE_HEIGHT - 0.75) / len(panels)
@@ -129,9 +129,9 @@ def _across(axes: Axes, across: Side, *, labelled: bool) -> None:
 
 
 def response_over_iops(series: Mapping[str, Sequence[Step]], *, legend: str, scales: Sequence[Step] = ()) -> Figure:
-    """Plot average and 99 % response time over IOPS, a colour for each series; points have their demand beside them.
+    """Plot average and 99 % response time over IOPS, one colour per series; points are labelled with their demand.
 
-    ``scales`` are steps that the axes have room for too.
+    The scales of the axes include the steps ``scales``.
     """
     figure = canvas()
     axes = plot(figure, left=0.85, right=1.75, bottom=0.55, top=0.2)
@@ -155,7 +155,7 @@ def response_over_iops(series: Mapping[str, Sequence[Step]], *, legend: str, sca
 
 
 def _name_steps(axes: Axes, series: Mapping[str, Sequence[Step]], colours: Mapping[str, str]) -> None:
-    """Put each step's demand beside it, where it meets no other point and no other label: at the ends first."""
+    """Label each step with its demand if the label overlaps no point or other label; the ends of curves go first."""
     from matplotlib.patheffects import withStroke
 
     halo = [withStroke(linewidth=1.6, foreground="white")]
@@ -191,7 +191,7 @@ def _name_steps(axes: Axes, series: Mapping[str, Sequence[Step]], colours: Mappi
 
 
 def _printed(axes: Axes, x: float, y: float) -> tuple[float, float]:
-    """Return where a place of the axes is on paper, in points; nowhere, what is no number."""
+    """Return the printed position of a data point, in points; off the page if ``y`` is not a positive number."""
     if not (math.isfinite(y) and y > 0):
         return -1e6, -1e6
     right, up = axes.transData.transform((x, y))
@@ -202,18 +202,18 @@ _Box = tuple[float, float, float, float]
 
 
 def _free(x: float, y: float, wide: float, taken: Sequence[_Box]) -> Iterator[tuple[_Box, tuple[float, float]]]:
-    """Give the places around a point, in points of print, where a label of this width meets nothing that is taken."""
+    """Yield the free boxes around a point, in points of print, for a label of this width, with their offsets."""
     for right, above in ((-wide - 3.0, 3.0), (3.0, -12.0), (3.0, 3.0), (-wide - 3.0, -12.0)):
         box = (x + right, y + above, x + right + wide, y + above + 9.0)
         if not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken):
             yield box, (right, above)
 
 
-# -- bars and boxes, a row each ---------------------------------------------------------------------------------------
+# -- bars and boxes, one per row --------------------------------------------------------------------------------------
 
 
 def height(rows: int) -> float:
-    """Return how high a figure of so many rows is."""
+    """Return the height in inches of a figure with this many rows."""
     return 0.75 + _ROW * max(rows, 2)
 
 
@@ -223,7 +223,7 @@ def _row_label(text: str) -> str:
 
 
 def row_labels(axes: Axes, labels: Sequence[str]) -> None:
-    """Name the rows of axes, the first on top."""
+    """Label the rows of axes, the first on top."""
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.set_yticks(range(len(labels)), [_row_label(label) for label in labels], fontsize=7)
     axes.tick_params(axis="y", length=0)
@@ -233,9 +233,9 @@ def row_labels(axes: Axes, labels: Sequence[str]) -> None:
 def bars(
     panels: Mapping[str, Mapping[str, Span]], colours: Mapping[str, int], scale: Mapping[str, Sequence[float]]
 ) -> Figure:
-    """Draw quantities as bars from zero beside one another, a row for each label; whiskers as ``lines`` has them.
+    """Draw quantities as bars from zero in adjacent panels, one row per label, with whiskers as in ``lines``.
 
-    ``colours`` number the labels' colours, ``scale`` are values that the panels have room for, by their headings.
+    ``colours`` are the colour numbers of the labels; the scale of each panel includes ``scale``, by heading.
     """
     labels = list(next(iter(panels.values())))
     figure = canvas(height=height(len(labels)))
@@ -270,7 +270,7 @@ def _few_x(axes: Axes, values: Sequence[float], heading: str) -> None:
 
 
 def _value(axes: Axes, row: int, value: float, most: float) -> None:
-    """Write a bar's value: in it where it is long, else behind it."""
+    """Write a bar's value: inside a long bar, else after it."""
     inside = value > 0.55 * most
     text = thousands(value, decimals_for([value], digits=3, most=3))
     axes.annotate(
@@ -291,7 +291,7 @@ def _value(axes: Axes, row: int, value: float, most: float) -> None:
 def percentiles(
     series: Mapping[str, Mapping[str, float]], limits: Sequence[tuple[str, float, str]], *, heading: str, legend: str
 ) -> Figure:
-    """Plot times by percentile, a line for each series; ``limits`` are the place, value and name of what is asked."""
+    """Plot times by percentile, one line per series; ``limits`` are percentile, value and label of each limit."""
     figure = canvas()
     axes = plot(figure, left=0.85, right=1.75, bottom=0.55, top=0.2)
     ax.dress(axes)

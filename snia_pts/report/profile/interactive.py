@@ -1,4 +1,4 @@
-"""A profile's figures as pages on which they can be turned and zoomed have them: in plotly's words."""
+"""A profile's figures for the interactive HTML page, as plotly traces and layouts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MARGIN = {"l": 70, "r": 20, "t": 20, "b": 60}
 
 
 def profile_plots(result: TestResult) -> Iterator[Plotted]:
-    """Give the figures of a profile's run: surfaces over two axes, lines over one or over zones, bars over none."""
+    """Yield the figures of a profile's run: surfaces over two axes, lines over one or over zones, bars over none."""
     for family in group_by_workload(result):
         measure = MB_PER_SECOND if family.sequential else IOPS
         named = f" - {', '.join(family.workloads)}"
@@ -84,7 +84,7 @@ def _lines(family: Family, named: str) -> Plotted:
 
 
 def _surfaces(family: Family, measure: Measure) -> Iterator[Plotted]:
-    """Give a surface for each series, all on one scale."""
+    """Yield a surface for each series, all on one scale."""
     deep, across = family.sides
     right, back = side(across, family.spots), side(deep, family.spots)
     grids = surfaces(family, measure)

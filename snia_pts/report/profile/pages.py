@@ -1,7 +1,7 @@
-"""The pages of a workload profile's report: each point with its repeats, and what the axes make of them.
+"""The pages of a workload profile's report: each point with its repeats, and the effect of the axes.
 
-What is drawn comes from the axes: lines over one quantity, surfaces over two, curves and boxes over zones, bars where
-there is none, and a table of what each setting makes.
+The axes decide the figures: lines over one quantity, surfaces over two, curves and boxes over zones, bars without a
+quantity axis, and a table of the effect of each setting.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from .tables import (
 )
 from .zones import zone_curves, zone_pages, zone_tables
 
-#: So many points have a row each on the first page.
-_MOST_ROWS = 24
-#: So many curves over time stand in one figure.
-_CURVES = 6
-_SPREAD = "Spread: greatest less smallest IOPS of the repeats, in percent of their mean. "
-_TIMES = "Response times are of all I/Os of the repeats together."
+#: The most points that the first page lists one by one.
+_MAX_LISTED_POINTS = 24
+#: The most curves over time in one figure.
+_MAX_CURVES = 6
+_SPREAD = "Spread: maximum minus minimum IOPS of the repeats, in percent of their mean. "
+_TIMES = "Response times cover all I/Os of all repeats."
 
 
 def pages(result: TestResult) -> tuple[Page, ...]:
@@ -50,11 +50,15 @@ def pages(result: TestResult) -> tuple[Page, ...]:
     found = group_by_workload(result, every)
     measured = (*_results(result, found), *_pictures(result, found), *_over_time(result, every), *_effects(found))
     measured = (*measured, *_sync(result, every), *_host(result))
-    return (summary(result, figures=(*_told(result), *_key_tables(result, every))), *measured, provenance(result))
+    return (
+        summary(result, figures=(*_profile_table(result), *_key_tables(result, every))),
+        *measured,
+        provenance(result),
+    )
 
 
 def overview(result: TestResult) -> Iterator[Table]:
-    """Give the tables that tell a run in short, for a terminal: of many points a row, of matrices one figure."""
+    """Yield the tables that summarise a run on a terminal: a row per point, and one figure of each matrix."""
     every = placed_points(result)
     found = group_by_workload(result, every)
     for family in found:
@@ -80,9 +84,9 @@ def setup(result: TestResult) -> Rows:
     return (
         ("Data Pattern", pattern(spec)),
         ("Purge", _purges(spec)),
-        ("Fill", "once over, sequential" if spec.fill else "none"),
-        ("Host settings", ", ".join(host_setting_names(spec)) or "as they are"),
-        ("Page cache", "emptied before cold workloads" if any(each.cold for each in spec.workload) else "as it is"),
+        ("Fill", "once, sequential" if spec.fill else "none"),
+        ("Host settings", ", ".join(host_setting_names(spec)) or "unchanged"),
+        ("Page cache", "dropped before cold workloads" if any(load.cold for load in spec.workload) else "unchanged"),
         ("Write cache", spec.write_cache),
         ("Repeats", str(spec.repeats)),
         ("Order", "repeats, axes, workloads"),
@@ -93,34 +97,38 @@ def setup(result: TestResult) -> Rows:
 
 def _purges(spec: ProfileSpec) -> str:
     if spec.purge:
-        return "once, before all"
-    return "before fresh workloads" if any(each.fresh for each in spec.workload) else "none"
+        return "once, before all workloads"
+    return "before fresh workloads" if any(load.fresh for load in spec.workload) else "none"
 
 
 def parameters(result: TestResult) -> Rows:
-    """Return the Test Parameters: how much of everything, what all points have alike, and the axes."""
+    """Return the Test Parameters: counts, the axes, and the parameters that all points share."""
     spec = profile_spec(result)
     stimuli = [loop.rounds[0].measurements[0].stimulus for loop in result.loops if loop.rounds[0].measurements]
-    alike = [(name, value) for name, value in _alike(stimuli) if name not in {axis_name(axis) for axis in spec.axis}]
+    common = [
+        (name, value)
+        for name, value in _common_parameters(stimuli)
+        if name not in {axis_name(axis) for axis in spec.axis}
+    ]
     axes = [(axis_name(axis), ", ".join(map(str, axis.values))) for axis in spec.axis]
     rows = [("Profile", spec.name), ("Workloads", str(len(spec.workload))), ("Points", str(len(result.loops)))]
-    goes = {each.range_bytes or result.facts.dut.capacity_bytes for each in spec.workload}
-    if len(goes) == 1 and "range" not in {axis.key for axis in spec.axis}:
-        alike.append(("Range", capacity(goes.pop())))
-    rows += [*axes, *alike][: 10 - len(rows)]
+    ranges = {load.range_bytes or result.facts.dut.capacity_bytes for load in spec.workload}
+    if len(ranges) == 1 and "range" not in {axis.key for axis in spec.axis}:
+        common.append(("Range", capacity(ranges.pop())))
+    rows += [*axes, *common][: 10 - len(rows)]
     return tuple((rows + [("", NOT_APPLICABLE)] * 10)[:10])
 
 
-def _alike(stimuli: Sequence[Stimulus]) -> Iterator[tuple[str, str]]:
-    """Give what all stimuli have alike."""
-    told: Mapping[str, list[str]] = {
+def _common_parameters(stimuli: Sequence[Stimulus]) -> Iterator[tuple[str, str]]:
+    """Yield the parameters that all stimuli share."""
+    parameters: Mapping[str, list[str]] = {
         "Block size": [block_size(each.largest_block_bytes) for each in stimuli],
         "Thread count": [str(each.thread_count) for each in stimuli],
         "Queue depth": [str(each.queue_depth) for each in stimuli],
-        "Duration": [duration(each.seconds) if each.seconds else "once over the range" for each in stimuli],
+        "Duration": [duration(each.seconds) if each.seconds else "one pass over the range" for each in stimuli],
         "Ramp": [duration(each.ramp_seconds) if each.ramp_seconds else "none" for each in stimuli],
     }
-    for name, values in told.items():
+    for name, values in parameters.items():
         if len(set(values)) == 1:
             yield name, values[0]
 
@@ -128,10 +136,10 @@ def _alike(stimuli: Sequence[Stimulus]) -> Iterator[tuple[str, str]]:
 # -- pages ------------------------------------------------------------------------------------------------------------
 
 
-def _told(result: TestResult) -> Iterator[Table]:
+def _profile_table(result: TestResult) -> Iterator[Table]:
     spec = profile_spec(result)
     rows = (("Profile", f"{spec.name}: {spec.description}"), ("Source", spec.source))
-    yield facts(rows, title="The profile", label_width=20)
+    yield facts(rows, title="Profile", label_width=20)
 
 
 def _means(result: TestResult) -> str:
@@ -140,8 +148,8 @@ def _means(result: TestResult) -> str:
 
 
 def _key_tables(result: TestResult, found: Sequence[PlacedPoint]) -> Iterator[Block]:
-    """Give the points themselves where they are few, else each workload's range."""
-    if len(found) <= _MOST_ROWS and found:
+    """Yield the points if they are few, else each workload's range."""
+    if len(found) <= _MAX_LISTED_POINTS and found:
         yield points_table(found, _means(result))
         yield Prose(text=f"{_SPREAD if profile_spec(result).repeats > 1 else ''}{_TIMES}")
     elif found:
@@ -149,11 +157,11 @@ def _key_tables(result: TestResult, found: Sequence[PlacedPoint]) -> Iterator[Bl
 
 
 def _results(result: TestResult, found: Sequence[Family]) -> Iterator[Page]:
-    """Give the table of all points that no matrix or zone table tells, their repeats, the sides of mixed points."""
+    """Yield the tables of points without a matrix or zone table, of their repeats, and of mixed points."""
     plain = [spot for family in found if not family.zoned and len(family.sides) < 2 for spot in family.spots]
     every = [spot for family in found if not family.zoned for spot in family.spots]
     blocks: list[Block] = []
-    if sum(len(family.spots) for family in found) > _MOST_ROWS and plain:
+    if sum(len(family.spots) for family in found) > _MAX_LISTED_POINTS and plain:
         blocks += [points_table(plain, _means(result)), Prose(text=_SPREAD + _TIMES)]
     blocks += [*sides_table(every), *repeats_table(plain)]
     if blocks:
@@ -165,7 +173,7 @@ def _measure(family: Family) -> Measure:
 
 
 def _pictures(result: TestResult, found: Sequence[Family]) -> Iterator[Page]:
-    """Give the figures of each family; those of several are told apart by their workloads."""
+    """Yield the figures of each family; if there are several, titles name their workloads."""
     for number, family in enumerate(found, start=1):
         prefix, measure = f"{', '.join(family.workloads)}: " if len(found) > 1 else "", _measure(family)
         alike = [each for each in found if _measure(each) is measure]
@@ -177,7 +185,7 @@ def _pictures(result: TestResult, found: Sequence[Family]) -> Iterator[Page]:
 
 
 def _bars(found: Sequence[PlacedPoint]) -> Iterator[Page]:
-    """Give the points that lie on no axis of quantities as bars, with the same scale on all pages."""
+    """Yield the points without a quantity axis as bars, on the same scale on all pages."""
     if len(found) < 2:
         return
     measures = (IOPS, MB_PER_SECOND)
@@ -192,9 +200,9 @@ def _bars(found: Sequence[PlacedPoint]) -> Iterator[Page]:
         figures.append(
             Figure(
                 name=f"bars-{number}",
-                caption=f"IOPS and throughput of each point, a colour for each workload"
-                f"{'; whiskers from the least to the greatest repeat' if several else ''}.",
-                alt="Bars: IOPS and MB/s from zero, a row for each point.",
+                caption=f"IOPS and throughput of each point, one colour per workload"
+                f"{'; whiskers span the repeats from minimum to maximum' if several else ''}.",
+                alt="Bars: IOPS and MB/s from zero, one row per point.",
                 draw=partial(drawn.bars, panels, colours, scale),
                 height=drawn.height(len(group)),
             )
@@ -203,7 +211,7 @@ def _bars(found: Sequence[PlacedPoint]) -> Iterator[Page]:
 
 
 def _over_time(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
-    """Give what was sampled while it ran: a figure for each workload, its points on one scale, repeats end to end."""
+    """Yield the samples over time: a figure for each workload, its points on one scale, repeats end to end."""
     names = {spot.point.name: spot.point.workload.name for spot in every}
     blocks = []
     for number, workload in enumerate(profile_spec(result).workload, start=1):
@@ -212,12 +220,12 @@ def _over_time(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Pag
         rates = {line.part: line.mb_per_second if workload.access == "SEQ" else line.iops for line in lines}
         series = {line.part: (line.ended_seconds, rates[line.part]) for line in lines}
         heading = MB_PER_SECOND.heading if workload.access == "SEQ" else IOPS.heading
-        for at in range(0, len(series), _CURVES):
-            shown = dict(list(series.items())[at : at + _CURVES])
+        for at in range(0, len(series), _MAX_CURVES):
+            shown = dict(list(series.items())[at : at + _MAX_CURVES])
             blocks.append(
                 Figure(
-                    name=f"time-{number}-{at // _CURVES + 1}",
-                    caption=f"{workload.name}: {heading} of each sample over its time; repeats end to end.",
+                    name=f"time-{number}-{at // _MAX_CURVES + 1}",
+                    caption=f"{workload.name}: {heading} of each sample over time; repeats are placed end to end.",
                     alt=f"Line plot: {heading} from zero against time.",
                     draw=partial(over_time, shown, heading=heading, legend="Point", labelled=drawn.legend_of_lines),
                 )
@@ -227,7 +235,7 @@ def _over_time(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Pag
 
 
 def _effects(found: Sequence[Family]) -> Iterator[Page]:
-    """Give what each setting, engine or switch makes of the points, a page for each such axis."""
+    """Yield the effect of each setting, engine or switch on the points, a page for each such axis."""
     axes = dict.fromkeys(axis for family in found for axis in family.choices)
     for axis in axes:
         tables = [table for family in found if axis in family.choices for table in effect_tables(family, axis)]
@@ -240,7 +248,7 @@ def _synced(every: Sequence[PlacedPoint]) -> list[PlacedPoint]:
 
 
 def _sync(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
-    """Give table and figure of the synchronizing calls, where there were some, with what is asked of them."""
+    """Yield table and figure of the synchronizing calls, if there were any, with their limits."""
     found = _synced(every)
     if not found:
         return
@@ -254,14 +262,14 @@ def _sync(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
     series = {
         spot.point.name: {
             **{f"{percent:g} %": sync_ms(spot.measured, percent) for percent in SYNC_PERCENTS},
-            "most": longest_sync_ms(spot.measured),
+            "max.": longest_sync_ms(spot.measured),
         }
         for spot in shown
     }
-    rest = f" The first {len(shown)} of {len(found)} points." if len(found) > len(shown) else ""
+    note = f" First {len(shown)} of {len(found)} points." if len(found) > len(shown) else ""
     figure = Figure(
         name="sync",
-        caption=f"Time of fsync and fdatasync by percentile, all repeats together.{rest}",
+        caption=f"Time of fsync and fdatasync by percentile, all repeats combined.{note}",
         alt="Line plot: milliseconds by percentile of the synchronizing calls; limits as short red lines.",
         draw=partial(drawn.percentiles, series, limits, heading="Synchronizing call (ms)", legend="Point"),
     )

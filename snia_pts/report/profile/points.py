@@ -1,4 +1,4 @@
-"""A profile's points as its pages show them: families of workloads that go through the same axes, series of points."""
+"""A profile's points, grouped for its pages: families of workloads with the same axes, and series of points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...spec.fio_options import fio_value
 from ...units import GIB, KIB, MIB, parse_size
 from ..figures.figure import Grid, Side
 
-#: The keys of axes whose values are quantities, and what each is called.
+#: The keys of axes whose values are quantities, and their display names.
 _QUANTITIES = {
     "block_size": "Block size",
     "range": "Range",
@@ -25,18 +25,18 @@ _QUANTITIES = {
     "seconds": "Duration",
 }
 _HOST = {"governor": "CPU governor", "scheduler": "I/O scheduler"}
-#: An axis of these may be logarithmic: its values are above zero, and grow by factors.
+#: Axes that may be logarithmic, because their values are above zero and grow by factors.
 _GROWING = ("block_size", "range", "thread_count", "queue_depth")
-#: The axes of outstanding I/Os: along them response time is drawn over IOPS.
+#: The axes of outstanding I/Os, for curves of response time over IOPS.
 DEMANDS = {"queue_depth": "Q", "thread_count": "T"}
 
-#: What the measurements of a point, one a repeat, come to.
+#: Reduces the measurements of a point, one per repeat, to one value.
 Reduction = Callable[[Sequence[Measurement]], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedPoint:
-    """A point, and what was measured of it in all complete repeats."""
+    """A point with its measurements in all complete repeats."""
 
     point: Point
     measured: tuple[Measurement, ...]
@@ -44,7 +44,7 @@ class PlacedPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Spots that differ along the drawn axes only: what tells them from other series of their family."""
+    """Points that differ only along the drawn axes; the label has the values of the other axes."""
 
     label: str
     spots: tuple[PlacedPoint, ...]
@@ -52,7 +52,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Workloads that go through the same axes of several values, in zones or not, and their spots in order."""
+    """Workloads that vary the same axes, in zones or not, and their points in order."""
 
     workloads: tuple[str, ...]
     axes: tuple[Axis, ...]
@@ -61,21 +61,21 @@ class Family:
 
     @property
     def sequential(self) -> bool:
-        """Whether a workload is sequential: MB/s tells more of it than IOPS."""
+        """Return whether a workload is sequential, so that its main quantity is MB/s rather than IOPS."""
         return any(spot.point.workload.access == "SEQ" for spot in self.spots)
 
     @property
     def sides(self) -> tuple[Axis, ...]:
-        """The axes that figures are drawn over: of those of quantities the last two; none over zones."""
+        """Return the axes of the figures: the last two quantity axes; none for zones."""
         return () if self.zoned else tuple(filter(is_quantity, self.axes))[-2:]
 
     @property
     def choices(self) -> tuple[Axis, ...]:
-        """The axes whose values are no quantities: settings, engines, switches."""
+        """Return the axes whose values are not quantities: settings, engines, switches."""
         return tuple(axis for axis in self.axes if not is_quantity(axis))
 
     def series(self, over: Iterable[str]) -> tuple[Series, ...]:
-        """Return the spots in series over the axes of these keys."""
+        """Return the points in series over the axes with these keys."""
         others = [axis.key for axis in self.axes if axis.key not in tuple(over)]
         found: dict[str, list[PlacedPoint]] = {}
         for spot in self.spots:
@@ -86,17 +86,17 @@ class Family:
 
 
 def part(number: int, parts: Sequence[object]) -> str:
-    """Return what a page's title has behind it where there are several such pages."""
+    """Return the suffix of a page's title if there are several such pages, else an empty string."""
     return f" ({number} of {len(parts)})" if len(parts) > 1 else ""
 
 
 def profile_spec(result: TestResult) -> ProfileSpec:
-    """Return the profile that a result is of."""
+    """Return the profile of a result."""
     return cast("ProfileSpec", result.facts.spec)
 
 
 def placed_points(result: TestResult) -> tuple[PlacedPoint, ...]:
-    """Return the points that were measured to the end of a repeat once at least, workload by workload."""
+    """Return the points with at least one complete repeat, grouped by workload."""
     loops = {loop.part: loop for loop in result.loops}
     found = []
     for point in points(profile_spec(result), result.facts.dut):
@@ -108,7 +108,7 @@ def placed_points(result: TestResult) -> tuple[PlacedPoint, ...]:
 
 
 def group_by_workload(result: TestResult, every: Iterable[PlacedPoint] | None = None) -> tuple[Family, ...]:
-    """Return the families of a profile's workloads, in the order of these; ``every`` are the spots, if at hand."""
+    """Return the families of a profile's workloads, in their order; ``every`` are the points, read if not given."""
     several = tuple(axis for axis in profile_spec(result).axis if len(axis.values) > 1)
     grouped: dict[tuple[tuple[Axis, ...], bool], list[PlacedPoint]] = {}
     for spot in placed_points(result) if every is None else every:
@@ -126,25 +126,25 @@ def group_by_workload(result: TestResult, every: Iterable[PlacedPoint] | None = 
 
 
 def is_quantity(axis: Axis) -> bool:
-    """Tell whether an axis' values are quantities, rather than choices: an option that is just 0 or 1 is a switch."""
+    """Return whether an axis' values are quantities rather than choices; an option with values 0 and 1 is a switch."""
     numbers = [value for value in axis.values if isinstance(value, int | float) and not isinstance(value, bool)]
     return axis.key in _QUANTITIES or (len(numbers) == len(axis.values) and max(numbers) > 1)
 
 
 def axis_name(axis: Axis) -> str:
-    """Return what an axis is called: ``Queue depth``, ``CPU governor``, ``option ioengine``."""
+    """Return the display name of an axis: ``Queue depth``, ``CPU governor``, ``option ioengine``."""
     if axis.setting:
         return _HOST.get(axis.setting, axis.setting)
     return _QUANTITIES.get(axis.key) or f"option {axis.key.removeprefix('fio.')}"
 
 
 def spoken_at(key: str, value: Scalar) -> str:
-    """Return a place on an axis, as the names of points have it."""
+    """Return the label of a value on an axis, as in the names of points."""
     return f"{key.removeprefix('host.')} {value}" if key.startswith("host.") else axis_label(key, value)
 
 
 def key_of(axis: Axis, value: Scalar) -> int:
-    """Return the place of a value on its axis: a size in bytes, a whole number, or else its number from 0."""
+    """Return the numeric key of a value on its axis: a size in bytes, an integer, or else its index from 0."""
     if axis.key in ("block_size", "range"):
         return parse_size(str(value))
     whole = all(isinstance(each, int) for each in axis.values)
@@ -152,7 +152,7 @@ def key_of(axis: Axis, value: Scalar) -> int:
 
 
 def side(axis: Axis, found: Iterable[PlacedPoint]) -> Side:
-    """Return an axis as a side of a figure: the values that ``found`` has, ascending where it is one of amounts."""
+    """Return an axis as a side of a figure: the values in ``found``, ascending if they are amounts."""
     known = {spot.point.axis_values[axis.key] for spot in found}
     values = [value for value in axis.values if value in known]
     if axis.key in _GROWING or axis.key == "read_percent":
@@ -178,7 +178,7 @@ def _labels(axis: Axis, values: Sequence[Scalar], keys: Sequence[int]) -> tuple[
 
 
 def grid(found: Iterable[PlacedPoint], across: Axis, deep: Axis, reduce: Reduction) -> Grid:
-    """Return a value for every place that spots have on two axes."""
+    """Return the reduced value of every point, by its keys on two axes."""
     return {
         (key_of(across, spot.point.axis_values[across.key]), key_of(deep, spot.point.axis_values[deep.key])): reduce(
             spot.measured
@@ -188,14 +188,14 @@ def grid(found: Iterable[PlacedPoint], across: Axis, deep: Axis, reduce: Reducti
 
 
 def along(found: Iterable[PlacedPoint], axis: Axis) -> Mapping[int, PlacedPoint]:
-    """Return the spots of a series by their places on an axis, ascending."""
+    """Return the points of a series by their keys on an axis, ascending."""
     return dict(sorted((key_of(axis, spot.point.axis_values[axis.key]), spot) for spot in found))
 
 
 def zones(series: Series) -> Iterator[tuple[float, float, PlacedPoint]]:
-    """Give the spots of a zoned series with where each begins and ends, in bytes of the target.
+    """Yield the points of a zoned series with the start and end of each, in bytes of the target.
 
-    Zones are alike: of a disk that does not say how large it is, they are counted.
+    If the size of the target is not known, start and end are zone numbers; all zones have the same size.
     """
     for spot in sorted(series.spots, key=lambda spot: spot.point.zone):
         stimulus = spot.point.stimulus

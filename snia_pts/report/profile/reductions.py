@@ -1,4 +1,4 @@
-"""What a profile's points come to: each measure by its heading, over all complete repeats."""
+"""The measures of a profile's points: each with its heading, over all complete repeats."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NS_PER_MS = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """A quantity: its heading with the unit, what a point's repeats come to, and what each is by itself."""
+    """A quantity: its heading with the unit, its value over a point's repeats, and its value for one repeat."""
 
     heading: str
     of: Reduction
     each: Callable[[Measurement], float]
 
     def span(self, measured: Sequence[Measurement]) -> Span:
-        """Return a point's mean, and the least and the greatest of its repeats."""
+        """Return a point's mean, and the minimum and maximum of its repeats."""
         least, _, greatest = extremes(self.each(one) for one in measured)
         return Span(mean=self.of(measured), least=least, greatest=greatest)
 
@@ -36,14 +36,14 @@ MB_PER_SECOND = Measure(heading="Throughput (MB/s)", of=mb_per_second, each=lamb
 
 
 def two_nines_ms(measured: Sequence[Measurement]) -> float:
-    """Return what 99 % of all I/Os of a point took at most, in ms."""
+    """Return the 99 % response time of a point in ms."""
     return percentile_response_ms(measured, 99.0)
 
 
 def spread(measured: Sequence[Measurement]) -> float:
-    """Return the way from the slowest to the fastest repeat, in percent of the mean IOPS; nan where it is not known."""
-    found = spread_percent(measured)
-    return math.nan if found is None else found
+    """Return the spread from the slowest to the fastest repeat, in percent of the mean IOPS; nan if unknown."""
+    percent = spread_percent(measured)
+    return math.nan if percent is None else percent
 
 
 #: The columns of a table of points.
@@ -60,7 +60,7 @@ def _side(name: str, value: Callable[[Measurement], float]) -> tuple[str, Reduct
     return name, lambda measured: mean(map(value, measured))
 
 
-#: The columns of the table of mixed points: reads and writes apart.
+#: The columns of the table of mixed points: reads and writes separately.
 SIDES: tuple[tuple[str, Reduction], ...] = (
     _side("Read IOPS", lambda each: each.read.iops),
     _side("Write IOPS", lambda each: each.write.iops),
@@ -70,9 +70,9 @@ SIDES: tuple[tuple[str, Reduction], ...] = (
 
 
 def sync_ms(measured: Sequence[Measurement], percent: float) -> float:
-    """Return a percentile of the synchronizing calls of a point in ms; nan where they are too few."""
-    found = sync_percentile_us(measured, percent)
-    return math.nan if found is None else found / 1000
+    """Return a percentile of the synchronizing calls of a point in ms; nan if there are too few."""
+    sync_us = sync_percentile_us(measured, percent)
+    return math.nan if sync_us is None else sync_us / 1000
 
 
 def longest_sync_ms(measured: Sequence[Measurement]) -> float:

@@ -1,4 +1,4 @@
-"""The tables of a profile's report: points, repeats, matrices, synchronizing calls, what settings make of points."""
+"""The tables of a profile's report: points, repeats, matrices, synchronizing calls, effects of settings."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .points import Family, PlacedPoint, Reduction, axis_name, grid, profile_spe
 from .reductions import FIGURES, SIDES, SYNCS, side_response_ms, spread
 
 _NAME_WIDTH = 34
-#: So many repeats have a column each.
-_MOST_REPEATS = 6
-#: A table of what a setting makes of each point has so many rows at most; of more, the middle is told.
-_MOST_EFFECTS = 40
+#: The most repeats with a column each.
+_MAX_REPEATS = 6
+#: The most rows in a table of a setting's effect on each point; beyond that, only the medians are shown.
+_MAX_EFFECTS = 40
 
 
 def points_table(found: Sequence[PlacedPoint], title: str) -> Table:
-    """Return the table of points: a row each, with the spread of the repeats where there are several."""
+    """Return the table of points, one per row, with the spread of the repeats if there are several."""
     several = any(len(spot.measured) > 1 for spot in found)
     columns = (*FIGURES[:1], *((("Spread (%)", spread),) if several else ()), *FIGURES[1:])
     return _table(found, columns, title)
 
 
 def sides_table(found: Sequence[PlacedPoint]) -> Iterator[Table]:
-    """Give the table of mixed points, reads and writes apart."""
+    """Yield the table of mixed points, with reads and writes in separate columns."""
     mixed = [spot for spot in found if 0 < spot.point.workload.read_percent < 100]
     if mixed:
         times: tuple[tuple[str, Reduction], ...] = (
@@ -44,63 +44,63 @@ def sides_table(found: Sequence[PlacedPoint]) -> Iterator[Table]:
 
 def sync_table(found: Sequence[PlacedPoint]) -> Table:
     """Return the table of synchronizing calls."""
-    return _table(found, SYNCS, "Time of fsync and fdatasync, all repeats together")
+    return _table(found, SYNCS, "Time of fsync and fdatasync, all repeats combined")
 
 
-def _table(found: Sequence[PlacedPoint], told: Sequence[tuple[str, Reduction]], title: str) -> Table:
+def _table(found: Sequence[PlacedPoint], figures: Sequence[tuple[str, Reduction]], title: str) -> Table:
     """Return a table with a row for each point and a column for each figure."""
-    cells = [aligned([figure(spot.measured) for spot in found]) for _, figure in told]
+    cells = [aligned([figure(spot.measured) for spot in found]) for _, figure in figures]
     rows = tuple((spot.point.name, *row) for spot, *row in zip(found, *cells, strict=True))
-    width = (100 - _NAME_WIDTH) // len(told)
+    width = (100 - _NAME_WIDTH) // len(figures)
     columns = (
         Column(heading="Point", width=_NAME_WIDTH),
-        *(Column(heading=heading, align="right", width=width) for heading, _ in told),
+        *(Column(heading=heading, align="right", width=width) for heading, _ in figures),
     )
     return Table(kind="numbers", columns=columns, rows=rows, title=title)
 
 
 def repeats_table(found: Sequence[PlacedPoint]) -> Iterator[Table]:
-    """Give the table of what each repeat came to, where there are several."""
-    most = max((len(spot.measured) for spot in found), default=0)
-    if most < 2:
+    """Yield the table of each repeat's IOPS, if there are several repeats."""
+    repeats = max((len(spot.measured) for spot in found), default=0)
+    if repeats < 2:
         return
-    each = [[measured.iops for measured in spot.measured] for spot in found]
-    if most <= _MOST_REPEATS:
-        heads = [f"Repeat {number}" for number in range(1, most + 1)]
-        shown = [values + [math.nan] * (most - len(values)) for values in each]
+    iops_of_points = [[measured.iops for measured in spot.measured] for spot in found]
+    if repeats <= _MAX_REPEATS:
+        headings = [f"Repeat {number}" for number in range(1, repeats + 1)]
+        shown = [values + [math.nan] * (repeats - len(values)) for values in iops_of_points]
     else:
-        heads = ["Least", "Median", "Greatest"]
-        shown = [list(extremes(values)) for values in each]
-    heads += ["Mean", "Std. deviation"]
-    apart = [spread(spot.measured) for spot in found]
+        headings = ["Minimum", "Median", "Maximum"]
+        shown = [list(extremes(values)) for values in iops_of_points]
+    headings += ["Mean", "Std. deviation"]
+    spreads = [spread(spot.measured) for spot in found]
     shown = [
-        [*row, mean(values), statistics.stdev(values) if math.isfinite(lies_apart) else math.nan]
-        for row, values, lies_apart in zip(shown, each, apart, strict=True)
+        [*row, mean(values), statistics.stdev(values) if math.isfinite(percent) else math.nan]
+        for row, values, percent in zip(shown, iops_of_points, spreads, strict=True)
     ]
-    texts, spreads = aligned([value for row in shown for value in row]), aligned(apart, digits=2)
-    wide = len(heads)
+    texts, spread_texts = aligned([value for row in shown for value in row]), aligned(spreads, digits=2)
+    count = len(headings)
     rows = tuple(
-        (spot.point.name, *texts[wide * number : wide * number + wide], spreads[number])
+        (spot.point.name, *texts[count * number : count * number + count], spread_texts[number])
         for number, spot in enumerate(found)
     )
-    width = (100 - _NAME_WIDTH) // (wide + 1)
+    width = (100 - _NAME_WIDTH) // (count + 1)
     columns = (
         Column(heading="Point", width=_NAME_WIDTH),
-        *(Column(heading=heading, align="right", width=width) for heading in (*heads, "Spread (%)")),
+        *(Column(heading=heading, align="right", width=width) for heading in (*headings, "Spread (%)")),
     )
     yield Table(kind="numbers", columns=columns, rows=rows, title="IOPS of each repeat")
 
 
 def matrices_of(found: Sequence[PlacedPoint], down: Axis, across: Axis, first: str) -> Iterator[Table]:
-    """Give the tables of a series over two axes: a matrix for each figure, that with the heading ``first`` before."""
+    """Yield a matrix of a series over two axes for each figure; the figure with the heading ``first`` comes first."""
     several = any(len(spot.measured) > 1 for spot in found)
-    told = [*FIGURES[:3], *([("Spread of IOPS (%)", spread)] if several else [])]
-    told.sort(key=lambda each: each[0] != first)
-    for heading, figure in told:
+    figures = [*FIGURES[:3], *([("Spread of IOPS (%)", spread)] if several else [])]
+    figures.sort(key=lambda figure: figure[0] != first)
+    for heading, figure in figures:
         values = grid(found, down, across, figure)
         if any(map(math.isfinite, values.values())):
             right = side(across, found)
-            title = f"{heading} (to the right: {right.title[:1].lower()}{right.title[1:]})"
+            title = f"{heading} (columns: {right.title[:1].lower()}{right.title[1:]})"
             yield from matrix_tables(values, side(down, found), right, title=title)
 
 
@@ -112,11 +112,11 @@ def extremes_table(found: Sequence[PlacedPoint]) -> Table:
             Column(heading=heading, align="right", width=width)
             for heading, width in (
                 ("Points", 8),
-                ("IOPS, least", 12),
-                ("IOPS, most", 12),
-                ("MB/s, least", 12),
-                ("MB/s, most", 12),
-                ("Average (ms), least", 14),
+                ("IOPS, min.", 12),
+                ("IOPS, max.", 12),
+                ("MB/s, min.", 12),
+                ("MB/s, max.", 12),
+                ("Average (ms), min.", 14),
             )
         ),
     )
@@ -124,21 +124,21 @@ def extremes_table(found: Sequence[PlacedPoint]) -> Table:
     for spot in found:
         grouped.setdefault(spot.point.workload.name, []).append(spot)
     (_, rate), (_, moved), (_, average) = FIGURES[:3]
-    told = [
-        (*extremes(map(rate, its))[::2], *extremes(map(moved, its))[::2], extremes(map(average, its))[0])
-        for its in ([spot.measured for spot in group] for group in grouped.values())
+    ranges = [
+        (*extremes(map(rate, points))[::2], *extremes(map(moved, points))[::2], extremes(map(average, points))[0])
+        for points in ([spot.measured for spot in group] for group in grouped.values())
     ]
-    cells = list(zip(*(aligned(column) for column in zip(*told, strict=True)), strict=True))
+    cells = list(zip(*(aligned(column) for column in zip(*ranges, strict=True)), strict=True))
     rows = tuple((name, str(len(group)), *row) for (name, group), row in zip(grouped.items(), cells, strict=True))
-    return Table(kind="numbers", columns=columns, rows=rows, title="Workloads, over all their points")
+    return Table(kind="numbers", columns=columns, rows=rows, title="Workloads: range over all points")
 
 
-# -- what a setting makes ---------------------------------------------------------------------------------------------
+# -- effects of settings ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What one value of a choice makes of a point, all else being equal: against the choice's first value."""
+    """The effect of one value of an axis on a point, compared with the axis' first value, all else equal."""
 
     at: str
     value: str
@@ -147,18 +147,19 @@ class Effect:
 
     @property
     def factor(self) -> float:
-        """The IOPS with it by the IOPS with the first value."""
+        """Return the IOPS with the value divided by the IOPS with the first value."""
         before = iops(self.base.measured)
         return iops(self.other.measured) / before if before else math.nan
 
     def cells(self) -> tuple[str, str, str]:
         """Return factor, difference and its interval, as texts."""
-        found = difference(_figure(self.base), _figure(self.other))
-        if found is None or not math.isfinite(found.percent):
+        change = difference(_figure(self.base), _figure(self.other))
+        if change is None or not math.isfinite(change.percent):
             return (NOT_APPLICABLE,) * 3
-        sure = f"{found.low:+.1f} .. {found.high:+.1f}" if found.low is not None and found.high is not None else ""
-        percent = f"{'* ' if found.significant else ''}{found.percent:+.1f}"
-        return thousands(self.factor, 3), percent, sure or NOT_APPLICABLE
+        has_interval = change.low is not None and change.high is not None
+        interval = f"{change.low:+.1f} .. {change.high:+.1f}" if has_interval else NOT_APPLICABLE
+        percent = f"{'* ' if change.significant else ''}{change.percent:+.1f}"
+        return thousands(self.factor, 3), percent, interval
 
 
 def _figure(spot: PlacedPoint) -> KeyFigure:
@@ -167,7 +168,7 @@ def _figure(spot: PlacedPoint) -> KeyFigure:
 
 
 def effects(family: Family, axis: Axis) -> Iterator[Effect]:
-    """Give what each further value of an axis makes of each point of a family, all other axes being equal."""
+    """Yield the effect of each further value of an axis on each point of a family, all other axes being equal."""
     grouped: dict[tuple[object, ...], dict[Scalar, PlacedPoint]] = {}
     others = [each.key for each in family.axes if each.key != axis.key]
     for spot in family.spots:
@@ -185,13 +186,13 @@ def effects(family: Family, axis: Axis) -> Iterator[Effect]:
 
 
 def effect_tables(family: Family, axis: Axis) -> Iterator[Table]:
-    """Give the tables of what an axis makes: of each point, or where these are many, of all together."""
+    """Yield the tables of an axis' effect: on each point, or if these are many, on all together."""
     found = list(effects(family, axis))
     if not found:
         return
     base = spoken_at(axis.key, axis.values[0])
-    if len(found) <= _MOST_EFFECTS:
-        yield _each_effect(found, f"{axis_name(axis)}: each point, against {base}")
+    if len(found) <= _MAX_EFFECTS:
+        yield _each_effect(found, f"{axis_name(axis)}: each point, compared with {base}")
     grouped: dict[str, list[float]] = {}
     for each in found:
         grouped.setdefault(each.value, []).append(each.factor)
@@ -201,7 +202,7 @@ def effect_tables(family: Family, axis: Axis) -> Iterator[Table]:
             Column(heading="Points", align="right", width=10),
             *(
                 Column(heading=heading, align="right", width=14)
-                for heading in ("Median factor", "Least", "Greatest", "Points with more IOPS")
+                for heading in ("Median factor", "Minimum", "Maximum", "Points with more IOPS")
             ),
         )
         rows = tuple(
@@ -213,7 +214,7 @@ def effect_tables(family: Family, axis: Axis) -> Iterator[Table]:
             )
             for value, factors in grouped.items()
         )
-        yield Table(kind="numbers", columns=columns, rows=rows, title=f"{axis_name(axis)}: IOPS by those of {base}")
+        yield Table(kind="numbers", columns=columns, rows=rows, title=f"{axis_name(axis)}: IOPS relative to {base}")
 
 
 def _each_effect(found: Sequence[Effect], title: str) -> Table:
@@ -224,12 +225,12 @@ def _each_effect(found: Sequence[Effect], title: str) -> Table:
             Column(heading=heading, align="right", width=width)
             for heading, width in (
                 ("IOPS before", 10),
-                ("IOPS with it", 10),
+                ("IOPS after", 10),
                 ("Factor", 9),
                 ("Diff. (%)", 10),
                 ("Interval (%)", 15),
                 ("Avg. before (ms)", 10),
-                ("Avg. with it (ms)", 10),
+                ("Avg. after (ms)", 10),
             )
         ),
     )
@@ -243,9 +244,9 @@ def _each_effect(found: Sequence[Effect], title: str) -> Table:
 
 
 EXPLAINED = (
-    "Factor: IOPS with the value by IOPS with the axis' first value, all else being equal. The interval is the "
+    "Factor: IOPS with the value divided by IOPS with the axis' first value, all else being equal. The interval is the "
     f"{CONFIDENCE_PERCENT:g} % confidence interval of the difference of two means, from the repeats (Welch), in "
-    "percent; an asterisk: it leaves 0 out. Each point is judged by itself."
+    "percent; an asterisk marks intervals that exclude 0. Each point is evaluated separately."
 )
 
 
@@ -253,33 +254,33 @@ EXPLAINED = (
 
 
 def host_table(result: TestResult) -> Iterator[Table]:
-    """Give the table of the host's settings that the profile went through: as asked, as read back, as found before."""
-    asked = {point: dict(settings) for point, settings in _asked(result).items()}
-    found: dict[tuple[str, str, str], list[str]] = {}
-    first: dict[str, str] = {}
+    """Yield the table of the host settings that the profile varied: requested, read back, and original values."""
+    requested = {point: dict(settings) for point, settings in _requested_settings(result).items()}
+    parts_by_setting: dict[tuple[str, str, str], list[str]] = {}
+    original: dict[str, str] = {}
     for part, prepared in result.prepared:
         for name, before in prepared.before:
-            first.setdefault(name, before)
+            original.setdefault(name, before)
         for name, value in prepared.settings:
-            found.setdefault((name, asked.get(part, {}).get(name, value), value), []).append(part)
-    if not found:
+            parts_by_setting.setdefault((name, requested.get(part, {}).get(name, value), value), []).append(part)
+    if not parts_by_setting:
         return
     columns = (
         Column(heading="Setting", width=16),
-        Column(heading="Asked", width=16),
+        Column(heading="Requested", width=16),
         Column(heading="Read back", width=18),
-        Column(heading="Found before the first point", width=20),
+        Column(heading="Before the first point", width=20),
         Column(heading="Times set", align="right", width=10),
         Column(heading="Points", align="right", width=10),
     )
     rows = tuple(
-        (name, wanted, value, first.get(name, ""), str(len(parts)), str(len(set(parts))))
-        for (name, wanted, value), parts in found.items()
+        (name, setpoint, value, original.get(name, ""), str(len(parts)), str(len(set(parts))))
+        for (name, setpoint, value), parts in parts_by_setting.items()
     )
-    yield Table(kind="numbers", columns=columns, rows=rows, title="The host, as it was read back before each point")
+    yield Table(kind="numbers", columns=columns, rows=rows, title="Host settings, read back before each point")
 
 
-def _asked(result: TestResult) -> Mapping[str, tuple[tuple[str, str], ...]]:
+def _requested_settings(result: TestResult) -> Mapping[str, tuple[tuple[str, str], ...]]:
     from ...procedures.profile import points
 
     return {point.name: point.settings for point in points(profile_spec(result), result.facts.dut)}

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-#: Beyond so many times the way between the quartiles a value is drawn by itself (J. W. Tukey, 1977).
+#: Values beyond this multiple of the interquartile range are drawn as dots (J. W. Tukey, 1977).
 _WHISKER = 1.5
-#: A curve of more zones has no markers.
-_MARKED = 40
-#: So many curves stand in one figure.
-_CURVES = 6
+#: A curve with more zones has no markers.
+_MAX_MARKED = 40
+#: The most curves in one figure.
+_MAX_CURVES = 6
 
-#: Where zones begin and end, and what they come to, by series.
+#: Start, end and value of each zone, by series.
 Curves = Mapping[str, Sequence[tuple[float, float, float]]]
 
 
 def zone_pages(family: Family, measure: Measure, alike: Sequence[Family], *, prefix: str, slug: str) -> Iterator[Page]:
-    """Give the pages of a family that was measured in zones, on one scale with the families ``alike``."""
+    """Yield the pages of a family that was measured in zones, on one scale with the families ``alike``."""
     curves = zone_curves(family, measure)
     others = (zone_curves(each, measure) for each in alike if each.zoned)
     every = [value for found in others for line in found.values() for _, _, value in line]
@@ -45,11 +45,11 @@ def zone_pages(family: Family, measure: Measure, alike: Sequence[Family], *, pre
     for number, at in enumerate(range(0, len(curves), MOST_ROWS), start=1):
         shown = dict(list(curves.items())[at : at + MOST_ROWS])
         blocks += [_boxes(shown, every, measure, f"boxes-{slug}-{number}"), *zone_tables(shown, measure)]
-    yield Page(title=f"{prefix}{measure.heading} by Zone", blocks=(*blocks, _how(family)), flows=True)
+    yield Page(title=f"{prefix}{measure.heading} by Zone", blocks=(*blocks, _explanation(family)), flows=True)
 
 
 def zone_curves(family: Family, measure: Measure) -> Curves:
-    """Return beginning, end and value of each zone of a family, by series."""
+    """Return start, end and value of each zone of a family, by series."""
     return {
         series.label: [(first, last, measure.of(spot.measured)) for first, last, spot in zones(series)]
         for series in family.series(())
@@ -57,33 +57,32 @@ def zone_curves(family: Family, measure: Measure) -> Curves:
 
 
 def _groups(labels: Sequence[str]) -> list[list[str]]:
-    """Return the curves of each figure: those that begin alike together, where they are many."""
-    if len(labels) <= _CURVES:
+    """Return the labels of the curves of each figure; many curves are grouped by the start of their labels."""
+    if len(labels) <= _MAX_CURVES:
         return [list(labels)]
     grouped: dict[str, list[str]] = {}
     for label in labels:
         grouped.setdefault(label.rpartition(", ")[0], []).append(label)
     groups: list[list[str]] = []
     for together in grouped.values():
-        groups += [together[at : at + _CURVES] for at in range(0, len(together), _CURVES)]
+        groups += [together[at : at + _MAX_CURVES] for at in range(0, len(together), _MAX_CURVES)]
     return groups
 
 
-def _how(family: Family) -> Prose:
+def _explanation(family: Family) -> Prose:
     stimuli = [spot.point.stimulus for spot in family.spots]
-    last, several = max(each.range_offset_bytes + each.range_bytes for each in stimuli), family.spots[0]
-    count = several.point.workload.zones
-    each = capacity(last / count) if last else "a size that is not known"
+    end = max(stimulus.range_offset_bytes + stimulus.range_bytes for stimulus in stimuli)
+    count = family.spots[0].point.workload.zones
+    size = capacity(end / count) if end else "unknown size"
     return Prose(
-        text=f"{counted(count, 'zone')} of {each}, from the beginning of the target on. The box is "
-        "from the first to the third quartile, interpolated between the values beside it (Hyndman and Fan's type 7), "
-        f"the line in it is the median; whiskers reach to the last values within {_WHISKER} times the way between the "
-        "quartiles, and what lies beyond is a dot."
+        text=f"{counted(count, 'zone')} of {size}, from the start of the target. The box spans the first to the third "
+        "quartile, interpolated between neighbouring values (Hyndman and Fan's type 7); the line in it is the median. "
+        f"Whiskers reach to the outermost values within {_WHISKER} times the interquartile range; outliers are dots."
     )
 
 
 def zone_tables(curves: Curves, measure: Measure) -> Iterator[Table]:
-    """Give the table of the first, the middle and the last zone of each series."""
+    """Yield the table of the first, the median and the last zone of each series."""
     columns = (
         Column(heading="Point", width=34),
         Column(heading="Zones", align="right", width=8),
@@ -94,8 +93,8 @@ def zone_tables(curves: Curves, measure: Measure) -> Iterator[Table]:
                 ("Median", 12),
                 ("Last zone", 12),
                 ("Last / first (%)", 10),
-                ("Least", 12),
-                ("Greatest", 12),
+                ("Minimum", 12),
+                ("Maximum", 12),
             )
         ),
     )
@@ -122,20 +121,20 @@ def zone_tables(curves: Curves, measure: Measure) -> Iterator[Table]:
 def over_position(
     curves: Curves, *, heading: str, scales: Sequence[float] = (), legend: str = "Point", high: float = FIGURE_HEIGHT
 ) -> Drawing:
-    """Plot values, from zero, over the position in percent of the whole range, all of which is on the axis."""
+    """Plot values from zero over the position in percent of the range; the axis shows the whole range."""
     figure = canvas(height=high)
     axes = plot(figure, left=0.85, right=1.75, bottom=0.55, top=0.2)
     ax.dress(axes)
     whole = max(last for line in curves.values() for _, last, _ in line)
     for label, look in looks(list(curves)).items():
         line = curves[label]
-        style = look.line() | ({"marker": "", "linewidth": 1.1} if len(line) > _MARKED else {})
+        style = look.line() | ({"marker": "", "linewidth": 1.1} if len(line) > _MAX_MARKED else {})
         places = [50 * (first + last) / whole for first, last, _ in line]
         axes.plot(places, [value for _, _, value in line], label=label, **style)
     ticks = list(range(0, 101, 10))
     axes.set_xlim(0, 100)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
-    counted_alone = whole <= max(map(len, curves.values()))  # nobody told how large the range is
+    counted_alone = whole <= max(map(len, curves.values()))  # the size of the range is unknown
     size = "the range" if counted_alone else capacity(whole)
     axes.set_xlabel(f"Position (% of {size})")
     ax.set_y(axes, [*scales, *(value for line in curves.values() for _, _, value in line)], heading, log=False)
@@ -146,7 +145,7 @@ def over_position(
 def _curves(curves: Curves, every: Sequence[float], measure: Measure, name: str) -> Block:
     return Figure(
         name=name,
-        caption=f"{measure.heading} of each zone over its place; all such figures have one scale.",
+        caption=f"{measure.heading} of each zone by position; all such figures have the same scale.",
         alt=f"Line plot: {measure.heading} from zero against the position in percent of the range.",
         draw=partial(over_position, curves, heading=measure.heading, scales=every),
     )
@@ -156,7 +155,7 @@ def _boxes(curves: Curves, every: Sequence[float], measure: Measure, name: str) 
     values = {label: [value for _, _, value in line] for label, line in curves.items()}
     return Figure(
         name=name,
-        caption=f"{measure.heading} of all zones, a row for each point of the profile.",
+        caption=f"{measure.heading} of all zones, one row per point of the profile.",
         alt=f"Box plots: {measure.heading} of all zones, from zero.",
         draw=partial(boxes, values, heading=measure.heading, scales=every),
         height=height(len(values)),
@@ -164,7 +163,7 @@ def _boxes(curves: Curves, every: Sequence[float], measure: Measure, name: str) 
 
 
 def boxes(values: Mapping[str, Sequence[float]], *, heading: str, scales: Sequence[float] = ()) -> Drawing:
-    """Draw a box plot a row: quartiles, median, whiskers, and outliers as dots; the scale begins at zero."""
+    """Draw one box plot per row: quartiles, median, whiskers, and outliers as dots; the scale starts at zero."""
     figure = canvas(height=height(len(values)))
     axes = plot(figure, left=2.05, right=0.3, bottom=0.5, top=0.15)
     ax.dress(axes)
@@ -192,7 +191,7 @@ def _draw_box(axes: Axes, row: int, values: Sequence[float], colour: str) -> Non
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the quartiles, interpolated between neighbours (Hyndman and Fan's type 7); of one value that."""
+    """Return the quartiles, interpolated between neighbours (Hyndman and Fan's type 7); a single value is all three."""
     known = ax.finite(values) or [math.nan]
     if len(known) == 1:
         return known[0], known[0], known[0]
