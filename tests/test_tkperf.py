@@ -604,7 +604,7 @@ def test_several_tests_are_a_folder_as_all_leaves(tmp_path: Path, capsys: pytest
     assert main(["assess", str(place), "--json"]) == 0
     assert main(["export", str(place), "--to", "tkperf", "--out", str(out)]) == 0
     assert matrices(out.read_bytes()) == matrices(path.read_bytes())
-    assert "an end that its file does not tell" in assess(RunFolder.existing(place / "wsat")).verdict
+    assert "end not stated in its file" in assess(RunFolder.existing(place / "wsat")).verdict
     assert "not in the file" not in capsys.readouterr().err
 
 

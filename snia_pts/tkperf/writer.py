@@ -1,4 +1,4 @@
-"""Writes results as a file that TKperf's own loader reads back and plots, and tells what that cannot hold."""
+"""Export results as a file that TKperf's own loader reads and plots, and list what the format cannot store."""
 
 from __future__ import annotations
 
@@ -23,52 +23,52 @@ from .device import SIMULATED
 from .document import KINDS, MAX_ZONES, MIXES, SIZES, ZONED_MIXES, ZONED_SIZES, Kind
 from .zones import PROFILES, zone_keys, zone_points
 
-#: What TKperf judges steady state on: R/W mix and block size.
+#: The R/W mix and block size on which TKperf judges steady state.
 _JUDGED: dict[Kind, tuple[int, int]] = {"iops": (0, 4 * KIB), "lat": (0, 4 * KIB), "tp": (0, 1024 * KIB)}
 _SATURATING = (0, 4 * KIB)
-#: TKperf wants a line about the device.
+#: TKperf requires a line about the device.
 _NO_DEVICE = "\n"
 
 
-class _Lost(Exception):
-    """A test, or a part of it, has no place in the file."""
+class _NotStorable(Exception):
+    """The format cannot store a test or a part of it."""
 
 
 def written(results: Sequence[TestResult], name: str) -> tuple[bytes, str, tuple[str, ...]]:
-    """Return the file of all ``results``, what TKperf calls it, and a sentence for all that it cannot hold.
+    """Return the file of all ``results``, its name in TKperf, and a sentence for everything that it cannot store.
 
-    Raises NotExportable where it can hold none of them; ``name`` is what the message calls them.
+    Raises NotExportable if it can store none of the results; the message calls them ``name``.
     """
-    lost, found = list[str](), dict[Kind, etree._Element]()
+    omissions, elements = list[str](), dict[Kind, etree._Element]()
     for result in results:
         try:
-            kind, element = _Writing(result, lost).element()
-            if kind in found:
-                raise _Lost("the file holds such a test already")
-            found[kind] = element
-        except _Lost as reason:
-            lost.append(f"{result.facts.spec.title}: {reason}")
-    if not found:
-        raise NotExportable(path=name, reason="; ".join(lost))
+            kind, element = _Exporter(result, omissions).element()
+            if kind in elements:
+                raise _NotStorable("the file already contains a test of this kind")
+            elements[kind] = element
+        except _NotStorable as reason:
+            omissions.append(f"{result.facts.spec.title}: {reason}")
+    if not elements:
+        raise NotExportable(path=name, reason="; ".join(omissions))
     facts = results[0].facts
     imported = facts.imported
     stem = re.sub("[^A-Za-z0-9._-]+", "-", imported.name if imported else facts.dut.model or facts.dut.name)
     root = etree.Element(stem if re.match("[A-Za-z_]", stem) else f"_{stem}")
     _header(root, results[0])
-    root.extend(found[kind] for kind in KINDS if kind in found)
+    root.extend(elements[kind] for kind in KINDS if kind in elements)
     if imported is None:
-        lost.append("purge, preconditioning, deviations, warnings, counts of I/Os, percentiles and evidence")
-    return etree.tostring(root), str(root.tag), tuple(dict.fromkeys(lost))
+        omissions.append("purge, preconditioning, deviations, warnings, counts of I/Os, percentiles and evidence")
+    return etree.tostring(root), str(root.tag), tuple(dict.fromkeys(omissions))
 
 
 def _header(root: etree._Element, result: TestResult) -> None:
-    """Write what is known of device, host and tool, as TKperf orders it; its loader wants a device in any case."""
+    """Write device, host and tool in TKperf's order; its loader always requires a device."""
     facts, imported, platform = result.facts, result.facts.imported, result.facts.platform
     distribution = f"Description:\t{platform.operating_system}\n" if platform.operating_system else ""
     version = f"snia-pts {platform.suite_version}"
     if imported is not None:
         version = imported.version if imported.tool == "TKperf" else imported.label
-    told = {
+    texts = {
         "testdate": imported.date if imported else facts.started[:10],
         "devinfo": imported.description if imported else _described(facts.dut),
         "featmatrix": imported.features if imported else "",
@@ -77,13 +77,13 @@ def _header(root: etree._Element, result: TestResult) -> None:
         "ioperfversion": version,
         "cmdline": imported.command_line if imported else shlex.join(facts.command_line),
     }
-    for tag, text in told.items():
+    for tag, text in texts.items():
         if text or tag == "devinfo":
             _put(root, tag, text or _NO_DEVICE)
 
 
 def _described(dut: Dut) -> str:
-    """Describe a device in the lines in which TKperf copies them from other programs."""
+    """Describe a device in the lines that TKperf copies from other programs."""
     lines = {
         "Model Number": dut.model,
         "Serial Number": dut.serial,
@@ -101,21 +101,21 @@ def _put(parent: etree._Element, tag: str, value: Any) -> None:
     etree.SubElement(parent, tag).text = json.dumps(value)
 
 
-class _Writing:
-    """Writes one test; what it leaves out goes to ``lost``."""
+class _Exporter:
+    """Exporter of one test; appends a sentence for everything it omits to ``omissions``."""
 
-    def __init__(self, result: TestResult, lost: list[str]) -> None:
-        self._result, self._facts, self._lost = result, result.facts, lost
+    def __init__(self, result: TestResult, omissions: list[str]) -> None:
+        self._result, self._facts, self._omissions = result, result.facts, omissions
 
     def element(self) -> tuple[Kind, etree._Element]:
-        """Return the element of the test; raises _Lost."""
+        """Return the element of the test; raises _NotStorable."""
         spec = self._facts.spec
         match spec:
             case IopsSpec():
                 return "iops", self._looped("iops", spec, self._matrix("iops", _iops))
             case LatencySpec():
                 if self._facts.imported is None:
-                    self._leave("mixed points have their true response times; TKperf's own weights them by the mix")
+                    self._omit("response times of mixed points are the true ones; TKperf weights them by the mix")
                 return "lat", self._looped("lat", spec, self._matrix("lat", _times))
             case ThroughputSpec():
                 return "tp", self._looped("tp", spec, self._streams())
@@ -123,18 +123,18 @@ class _Writing:
                 return "writesat", self._saturated(spec)
             case ProfileSpec():
                 return self._zoned(spec)
-        raise _Lost("TKperf has no such test")
+        raise _NotStorable("TKperf has no such test")
 
-    def _leave(self, what: str) -> None:
-        self._lost.append(f"{self._facts.spec.title}: {what}")
+    def _omit(self, omission: str) -> None:
+        self._omissions.append(f"{self._facts.spec.title}: {omission}")
 
-    def _asked(self, kind: Kind, jobs: int, depth: int, seconds: float) -> etree._Element:
+    def _test_element(self, kind: Kind, jobs: int, depth: int, seconds: float) -> etree._Element:
         root, platform, imported = etree.Element(kind), self._facts.platform, self._facts.imported
         _put(root, "fioversion", f"fio-{platform.engine_version}\n" if platform.engine_version else "n.a.")
         _put(root, "numjobs", jobs)
         _put(root, "iodepth", depth)
         if seconds != round(seconds):
-            self._leave(f"the time of a point, {seconds:g} s: TKperf counts whole seconds")
+            self._omit(f"duration of a point, {seconds:g} s: TKperf stores whole seconds")
         _put(root, "runtime", max(1, round(seconds)))
         options = (
             imported.options
@@ -147,41 +147,45 @@ class _Writing:
 
     # -- rounds -------------------------------------------------------------------------------------------------------
 
-    def _looped(self, kind: Kind, spec: RoundsSpec, found: tuple[Loop, list[Any]]) -> etree._Element:
-        (loop, matrix), rule, setup = found, spec.steady_state, spec.setup
+    def _looped(self, kind: Kind, spec: RoundsSpec, rounds: tuple[Loop, list[Any]]) -> etree._Element:
+        (loop, matrix), rule, setup = rounds, spec.steady_state, spec.setup
         if any(stimulus.demand != loop.rounds[0].measurements[0].stimulus.demand for stimulus in _stimuli(loop)):
-            raise _Lost("its points have not the same demand")
-        root = self._asked(kind, setup.thread_count, setup.queue_depth, spec.rounds.point_seconds)
+            raise _NotStorable("its points have different demands")
+        root = self._test_element(kind, setup.thread_count, setup.queue_depth, spec.rounds.point_seconds)
         _put(root, "roundmat", matrix)
         if len(rule.tracked) > 1:
-            self._leave("TKperf names one tracked variable; whether the window is steady is said of all")
+            self._omit("TKperf stores one tracked variable; the verdict on the window applies to all of them")
         self._steady(root, kind, loop, rule)
         return root
 
     def _loop(self, part: str = "") -> Loop:
-        """Return a loop that TKperf can plot; raises _Lost."""
+        """Return a loop that TKperf can plot; raises _NotStorable."""
         loop = self._result.loop(part)
         if loop is None or loop.window is None:
-            raise _Lost(f"{f'{part}: ' if part else ''}TKperf plots no test of fewer than five rounds")
+            raise _NotStorable(f"{f'{part}: ' if part else ''}TKperf cannot plot a test of fewer than five rounds")
         if len(loop.complete) < len(loop.rounds):
-            self._leave(f"{part + ': ' if part else ''}rounds that are not complete")
+            self._omit(f"{part + ': ' if part else ''}incomplete rounds")
         return loop
 
     def _matrix(self, kind: Kind, cell: Callable[[Measurement], Any]) -> tuple[Loop, list[Any]]:
-        """Return rounds of R/W mixes of block sizes, as TKperf orders them."""
+        """Return the loop and its values by round, R/W mix and block size, in TKperf's order."""
         loop = self._loop()
-        held = {_place(each) for measured in loop.complete for each in measured.measurements}
+        measured = {_key(measurement) for round_ in loop.complete for measurement in round_.measurements}
         sizes = SIZES[kind] if self._facts.dut.logical_sector_bytes != 4 * KIB else SIZES[kind][:-1]
-        wanted = [(share, size) for share in MIXES[kind] for size in sizes]
-        if missing := [place for place in wanted if place not in held]:
-            raise _Lost(f"TKperf's matrix has {_words(missing[0])} and {len(missing) - 1} more that were not measured")
-        if extra := sorted(held - set(wanted)):
-            self._leave(f"{', '.join(map(_words, extra[:4]))}{' and more' * (len(extra) > 4)}: not in TKperf's matrix")
-        rounds = [{_place(each): cell(each) for each in measured.measurements} for measured in loop.complete]
-        return loop, [[[each[share, size] for size in sizes] for share in MIXES[kind]] for each in rounds]
+        expected = [(share, size) for share in MIXES[kind] for size in sizes]
+        if missing := [key for key in expected if key not in measured]:
+            more = f"{_label(missing[0])} and {len(missing) - 1} more"
+            raise _NotStorable(f"TKperf's matrix has {more} that were not measured")
+        if extra := sorted(measured - set(expected)):
+            self._omit(f"{', '.join(map(_label, extra[:4]))}{' and more' * (len(extra) > 4)}: not in TKperf's matrix")
+        rounds = [{_key(point): cell(point) for point in round_.measurements} for round_ in loop.complete]
+        return loop, [[[cells[share, size] for size in sizes] for share in MIXES[kind]] for cells in rounds]
 
     def _streams(self) -> tuple[Loop, list[Any]]:
-        """Return block sizes of reads and writes of rounds; NaN where a size was not measured."""
+        """Return the first loop, and throughput by block size, read or write, and round.
+
+        A block size that was not measured has NaN.
+        """
         first = self._loop(block_size(_JUDGED["tp"][1]))
         sizes = SIZES["tp"] if self._facts.dut.logical_sector_bytes != 4 * KIB else SIZES["tp"][:-1]
         rounds = len(first.complete)
@@ -190,60 +194,60 @@ class _Writing:
             loop = self._result.loop(block_size(size))
             columns = [[math.nan] * rounds, [math.nan] * rounds]
             if loop is not None and len(loop.complete) == rounds:
-                keyed = [{_place(each): _kib(each) for each in measured.measurements} for measured in loop.complete]
-                if {place for each in keyed for place in each} != {(share, size) for share in MIXES["tp"]}:
-                    raise _Lost(f"{block_size(size)}: TKperf has reads and writes, and no mix of them")
-                columns = [[each[share, size] for each in keyed] for share in MIXES["tp"]]
+                cells = [{_key(point): _kib(point) for point in round_.measurements} for round_ in loop.complete]
+                if {key for keys in cells for key in keys} != {(share, size) for share in MIXES["tp"]}:
+                    raise _NotStorable(f"{block_size(size)}: TKperf stores only pure reads and pure writes")
+                columns = [[values[share, size] for values in cells] for share in MIXES["tp"]]
             elif loop is not None:
-                self._leave(f"{loop.part}: it has not as many rounds as {first.part}")
+                self._omit(f"{loop.part}: number of rounds differs from that of {first.part}")
             matrix.append(columns)
         if others := [loop.part for loop in self._result.loops if loop.part not in map(block_size, sizes)]:
-            self._leave(f"{', '.join(others)}: not among TKperf's block sizes")
+            self._omit(f"{', '.join(others)}: not among TKperf's block sizes")
         return first, matrix
 
     def _steady(self, root: etree._Element, kind: Kind, loop: Loop, rule: SteadyStateRule) -> None:
-        """Write the window, of TKperf's tracked variable, and our verdict on it; rounds are counted from 0."""
+        """Write the window of TKperf's tracked variable and the suite's verdict on it; rounds are counted from 0."""
         numbers = [measured.number for measured in loop.complete]
-        places = [numbers.index(number) for number in (loop.window.numbers if loop.window else ())]
+        indices = [numbers.index(number) for number in (loop.window.numbers if loop.window else ())]
         cell = {"iops": _iops, "lat": _mean, "tp": _kib}[kind]
-        values = [cell(_point(loop.complete[place], _JUDGED[kind])) for place in places]
-        found = determine(values, rule, first_round=places[0])
-        _put(root, "stdyrounds", places)
+        values = [cell(_point(loop.complete[index], _JUDGED[kind])) for index in indices]
+        state = determine(values, rule, first_round=indices[0])
+        _put(root, "stdyrounds", indices)
         _put(root, "stdyvalues", values)
-        _put(root, "stdyslope", [found.slope, found.intercept] if found.evaluable else [0.0, 0.0])
-        _put(root, "stdyavg", found.average if found.evaluable else 0.0)
+        _put(root, "stdyslope", [state.slope, state.intercept] if state.evaluable else [0.0, 0.0])
+        _put(root, "stdyavg", state.average if state.evaluable else 0.0)
         _put(root, "reachstdystate", loop.steady)
         _put(root, "rndnr", len(numbers) - 1)
 
     # -- hard disks ---------------------------------------------------------------------------------------------------
 
     def _zoned(self, spec: ProfileSpec) -> tuple[Kind, etree._Element]:
-        """Write a profile that measures zones as one of TKperf's tests of hard disks does."""
-        found = {
+        """Return a zoned profile as one of TKperf's tests of hard disks."""
+        measurements = {
             (point.stimulus.read_percent, point.stimulus.largest_block_bytes, point.zone): self._last(point.name)
             for point in zone_points(spec, self._facts.dut)
         }
-        kinds = [kind for kind in PROFILES if found.keys() == set(zone_keys(kind))]
-        if not kinds or None in found.values():
-            raise _Lost("TKperf knows profiles of a hard disk in 128 zones alone: hdd-iops and hdd-throughput")
+        kinds = [kind for kind in PROFILES if measurements.keys() == set(zone_keys(kind))]
+        if not kinds or None in measurements.values():
+            raise _NotStorable("TKperf supports only complete hdd-iops and hdd-throughput profiles in 128 zones")
         kind, zones = kinds[0], range(1, MAX_ZONES + 1)
-        cells = {place: _cell_of(kind, each) for place, each in found.items() if each is not None}
+        cells = {key: _cell(kind, measurement) for key, measurement in measurements.items() if measurement is not None}
         mixes, sizes = ZONED_MIXES[kind], ZONED_SIZES[kind]
         if kind == "iops":
             matrix = [[[cells[mix, size, zone] for size in sizes] for mix in mixes] for zone in zones]
         else:
             matrix = [[[cells[mix, size, zone] for zone in zones] for mix in mixes] for size in sizes]
         workload = spec.workload[0]
-        root = self._asked(kind, workload.thread_count, workload.queue_depth, workload.seconds or 0)
+        root = self._test_element(kind, workload.thread_count, workload.queue_depth, workload.seconds or 0)
         _put(root, "roundmat", matrix)
         if kind == "iops":
             _put(root, "rndnr", MAX_ZONES)
         if spec.repeats > 1:
-            self._leave("all repeats but the last")
+            self._omit("all repeats except the last")
         return kind, root
 
     def _last(self, part: str) -> Measurement | None:
-        """Return what was measured at a point the last time."""
+        """Return the last measurement of a point."""
         loop = self._result.loop(part)
         return loop.complete[-1].measurements[0] if loop is not None and loop.complete else None
 
@@ -252,59 +256,59 @@ class _Writing:
     def _saturated(self, spec: WriteSaturationSpec) -> etree._Element:
         line = self._result.time_line("stimulus")
         if line is None or not len(line):
-            raise _Lost("it has no samples")
+            raise _NotStorable("no samples")
         stimulus = line.stimulus
         if stimulus.block_shares or (stimulus.read_percent, stimulus.block_size_bytes) != _SATURATING:
-            raise _Lost(f"TKperf writes RND {block_size(_SATURATING[1])} alone, not {stimulus.label}")
-        told = [each for each in line.measurements if each.reported is not None]
-        if len(told) == len(line):
-            iops, times = [_iops(each) for each in told], [_times(each) for each in told]
+            raise _NotStorable(f"TKperf writes only RND {block_size(_SATURATING[1])}, not {stimulus.label}")
+        reported = [measurement for measurement in line.measurements if measurement.reported is not None]
+        if len(reported) == len(line):
+            iops, times = [_iops(sample) for sample in reported], [_times(sample) for sample in reported]
         else:
-            iops = [_plain(each) for each in line.iops]
+            iops = [_whole_or_float(rate) for rate in line.iops]
             pairs = zip(line.maximum_response_us, line.average_response_us, strict=True)
-            times = [[math.nan, most, mean] for most, mean in pairs]
-            self._leave("the least response time of a sample, which is not kept")
+            times = [[math.nan, maximum, mean] for maximum, mean in pairs]
+            self._omit("minimum response time of a sample, which is not recorded")
         setup = spec.setup
-        root = self._asked("writesat", setup.thread_count, setup.queue_depth, spec.settling.sample_seconds)
+        root = self._test_element("writesat", setup.thread_count, setup.queue_depth, spec.settling.sample_seconds)
         _put(root, "roundmat", [iops, times])
         _put(root, "rndnr", len(line) - 1)
         return root
 
 
 def _stimuli(loop: Loop) -> Iterator[Any]:
-    return (each.stimulus for measured in loop.rounds for each in measured.measurements)
+    return (measurement.stimulus for round_ in loop.rounds for measurement in round_.measurements)
 
 
-def _cell_of(kind: Kind, measurement: Measurement) -> int | float:
+def _cell(kind: Kind, measurement: Measurement) -> int | float:
     return _iops(measurement) if kind == "iops" else _kib(measurement)
 
 
-def _place(measurement: Measurement) -> tuple[int, int]:
-    """Return where a measurement stands: its share of reads, its block size; 0 bytes for a mix of sizes."""
+def _key(measurement: Measurement) -> tuple[int, int]:
+    """Return the share of reads in percent and the block size in bytes of a measurement; 0 bytes for mixed sizes."""
     size = measurement.stimulus.block_size_bytes
     return measurement.stimulus.read_percent, size if isinstance(size, int) else 0
 
 
-def _point(measured: MeasuredRound, place: tuple[int, int]) -> Measurement:
-    return next(each for each in measured.measurements if _place(each) == place)
+def _point(measured: MeasuredRound, key: tuple[int, int]) -> Measurement:
+    return next(measurement for measurement in measured.measurements if _key(measurement) == key)
 
 
-def _words(place: tuple[int, int]) -> str:
-    return f"{block_size(place[1])} {mix(place[0])}"
+def _label(key: tuple[int, int]) -> str:
+    return f"{block_size(key[1])} {mix(key[0])}"
 
 
-def _plain(value: float) -> int | float:
-    """Return a whole number as one, as TKperf writes IOPS and KiB/s."""
+def _whole_or_float(value: float) -> int | float:
+    """Return a whole number as int, as TKperf writes IOPS and KiB/s."""
     return int(value) if value == int(value) else value
 
 
 def _iops(measurement: Measurement) -> int | float:
-    return _plain(measurement.iops)
+    return _whole_or_float(measurement.iops)
 
 
 def _kib(measurement: Measurement) -> int | float:
-    told = measurement.reported.kib_per_second if measurement.reported else None
-    return _plain(measurement.mb_per_second * MB / KIB if told is None else told)
+    reported = measurement.reported.kib_per_second if measurement.reported else None
+    return _whole_or_float(measurement.mb_per_second * MB / KIB if reported is None else reported)
 
 
 def _mean(measurement: Measurement) -> float:
@@ -312,9 +316,9 @@ def _mean(measurement: Measurement) -> float:
 
 
 def _times(measurement: Measurement) -> list[float]:
-    """Return the least, the greatest and the mean response time in us."""
+    """Return the minimum, maximum and mean response time in us."""
     if measurement.reported is not None:
-        return [math.nan if each is None else each for each in measurement.reported.response_us]
+        return [math.nan if time is None else time for time in measurement.reported.response_us]
     sides = [side for side in (measurement.read, measurement.write) if side.ios]
-    least = min((side.response_min_ns / 1000 for side in sides), default=math.nan)
-    return [least, measurement.maximum_response_us, measurement.average_response_us]
+    minimum = min((side.response_min_ns / 1000 for side in sides), default=math.nan)
+    return [minimum, measurement.maximum_response_us, measurement.average_response_us]
