@@ -1,4 +1,4 @@
-"""Axes with few, round, readable ticks: computed, so that labels never meet."""
+"""Axes with few, round, readable ticks, computed so that labels never overlap."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .style import GRID, QUIET
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: A log axis shows at most so many labels.
-_MOST_LABELS = 9
-#: Larger numbers would be wider than an axis has room for.
+#: The most labels on a log axis.
+_MAX_LABELS = 9
+#: Units that keep the labels of large numbers short.
 _UNITS = ((1e9, "G"), (1e6, "M"))
 
 
 def finite(values: Iterable[float]) -> list[float]:
-    """Return those of ``values`` that are numbers."""
+    """Return the finite ones of ``values``."""
     return [value for value in values if math.isfinite(value)]
 
 
@@ -35,7 +35,7 @@ def tick_label(value: float) -> str:
 
 
 def tick_labels(ticks: Sequence[float]) -> list[str]:
-    """Return the evenly spaced ``ticks`` of an axis, all in one unit and with the decimals that tell them apart."""
+    """Return the evenly spaced ``ticks`` of an axis, all in one unit and with enough decimals to differ."""
     highest, step = max(map(abs, ticks)), ticks[1] - ticks[0]
     size, unit = next(((size, f" {unit}") for size, unit in _UNITS if highest >= size), (1.0, ""))
     decimals = decimals_for([step / size], digits=2, most=6)
@@ -45,16 +45,16 @@ def tick_labels(ticks: Sequence[float]) -> list[str]:
 def log_ticks(low: float, high: float) -> list[float]:
     """Return ticks for a log axis that enclose ``low`` .. ``high``: 1-2-5 steps, decades, or every n-th decade.
 
-    Where two of them would do, there are evenly spaced ones between these: a scale is not read off two labels.
+    If only two such ticks are needed, return evenly spaced ticks instead: two labels are too few to read a scale.
     """
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     steps = (1, 2, 5) if last - first <= 3 else (1,)
-    stride = 1 + (last - first) // _MOST_LABELS
+    stride = 1 + (last - first) // _MAX_LABELS
     ticks = [step * 10.0**decade for decade in range(first, last + stride, stride) for step in steps]
     below = max(tick for tick in ticks if tick <= low * (1 + 1e-9))
     above = min((tick for tick in ticks if tick >= high * (1 - 1e-9) and tick > below), default=ticks[-1])
-    kept = [tick for tick in ticks if below <= tick <= above]
-    return kept if len(kept) > 2 else linear_ticks(below, above)
+    enclosing = [tick for tick in ticks if below <= tick <= above]
+    return enclosing if len(enclosing) > 2 else linear_ticks(below, above)
 
 
 def linear_ticks(low: float, high: float) -> list[float]:
@@ -80,13 +80,13 @@ def round_ticks(first: int, last: int, *, most: int = 25) -> list[int]:
 
 
 def spread(places: Sequence[float], least: float) -> list[bool]:
-    """Tell which of ascending ``places`` may be labelled with ``least`` between neighbours; the first always is."""
-    kept: list[bool] = []
+    """Return which of ascending ``places`` to label so that labels are ``least`` apart; the first always is."""
+    labelled: list[bool] = []
     latest = -math.inf
     for place in places:
-        kept.append(place - latest >= least)
-        latest = place if kept[-1] else latest
-    return kept
+        labelled.append(place - latest >= least)
+        latest = place if labelled[-1] else latest
+    return labelled
 
 
 def set_log_y(axes: Axes, values: Iterable[float]) -> None:
@@ -108,7 +108,7 @@ def set_linear_y(axes: Axes, values: Iterable[float]) -> None:
 
 
 def set_few_y(axes: Axes, values: Iterable[float]) -> None:
-    """Give ``axes`` a linear y axis with round ends around ``values``, for a plot that has room for three labels."""
+    """Give ``axes`` a linear y axis with round ends around ``values``, for a plot with room for three labels."""
     shown = finite(values) or [0.0, 1.0]
     ticks = linear_ticks(min(shown), max(shown))
     ends = [ticks[0], ticks[-1]]
@@ -118,7 +118,7 @@ def set_few_y(axes: Axes, values: Iterable[float]) -> None:
 
 
 def set_y(axes: Axes, values: Iterable[float], heading: str, *, log: bool) -> None:
-    """Give ``axes`` a y axis around ``values``: a log one, or a linear one from zero; ``heading`` names it."""
+    """Give ``axes`` a y axis around ``values``: log, or linear from zero; ``heading`` is its label."""
     if log:
         set_log_y(axes, values)
     else:
@@ -135,12 +135,12 @@ def set_linear_x(axes: Axes, values: Iterable[float]) -> None:
 
 
 def logarithmic(heading: str) -> str:
-    """Return the name of a log axis: ``Block size (KiB, log)``, ``IOPS (log)``."""
+    """Return the label of a log axis: ``Block size (KiB, log)``, ``IOPS (log)``."""
     return f"{heading[:-1]}, log)" if heading.endswith(")") else f"{heading} (log)"
 
 
 def set_rounds(axes: Axes, first: int, last: int, minutes: Sequence[float] = ()) -> None:
-    """Give ``axes`` an x axis of whole rounds, or of the ``minutes`` of the samples that stand for them."""
+    """Give ``axes`` an x axis of whole rounds, or of the ``minutes`` of their samples."""
     ticks = round_ticks(first, last)
     axes.set_xlim(first - 0.4, last + 0.4)
     axes.set_xticks(ticks, [f"{minutes[tick - first]:g}" if minutes else str(tick) for tick in ticks])
@@ -148,7 +148,7 @@ def set_rounds(axes: Axes, first: int, last: int, minutes: Sequence[float] = ())
 
 
 def dress(axes: Axes) -> None:
-    """Give ``axes`` a quiet grid and no frame on top and right."""
+    """Give ``axes`` a light grid and no frame on top and right."""
     axes.grid(True, which="major", color=GRID, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(color=QUIET, length=3)

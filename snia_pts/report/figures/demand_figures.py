@@ -21,15 +21,15 @@ _RINGS = {"Max IOPS": "o", "Mid IOPS": "s", "Min IOPS": "D"}
 
 
 def intensity(means: Sequence[DemandMean], points: Sequence[OperatingPoint], maximum_art_ms: float) -> Figure:
-    """Plot ART (ms, log) against IOPS, one line a Thread Count over its Queue Depths.
+    """Plot ART (ms, log) against IOPS, one line per Thread Count over its Queue Depths.
 
-    A line shows the ART that the Max IOPS point must be below, rings the operating points.
+    A horizontal line shows the ART limit of the Max IOPS point, rings the operating points.
     """
     figure = canvas()
     axes = plot(figure, left=0.85, right=1.45, bottom=0.55, top=0.2)
     ax.dress(axes)
     _lines(axes, means, x=lambda mean: mean.iops, y=lambda mean: mean.art_ms)
-    _ceiling(axes, maximum_art_ms)
+    _draw_art_limit(axes, maximum_art_ms)
     for point in points:
         axes.plot(
             [point.iops],
@@ -51,7 +51,7 @@ def intensity(means: Sequence[DemandMean], points: Sequence[OperatingPoint], max
 
 
 def by_total_oio(means: Sequence[DemandMean], maximum_art_ms: float) -> Figure:
-    """Plot IOPS, and below it ART (ms, log), against Total OIO (log), one line a Thread Count."""
+    """Plot IOPS, and below it ART (ms, log), against Total OIO (log), one line per Thread Count."""
     figure = canvas()
     above = plot(figure, left=0.85, right=1.45, bottom=2.45, top=0.2)
     below = plot(figure, left=0.85, right=1.45, bottom=0.55, top=2.15)
@@ -60,7 +60,7 @@ def by_total_oio(means: Sequence[DemandMean], maximum_art_ms: float) -> Figure:
         _oio_axis(axes, means)
     _lines(above, means, x=_oio, y=lambda mean: mean.iops)
     _lines(below, means, x=_oio, y=lambda mean: mean.art_ms)
-    _ceiling(below, maximum_art_ms)
+    _draw_art_limit(below, maximum_art_ms)
     ax.set_y(above, [mean.iops for mean in means], "IOPS", log=False)
     ax.set_y(below, [maximum_art_ms, *(mean.art_ms for mean in means)], "ART (ms)", log=True)
     above.tick_params(labelbottom=False)
@@ -80,7 +80,7 @@ def _lines(
     x: Callable[[DemandMean], float],
     y: Callable[[DemandMean], float],
 ) -> None:
-    """Draw one line a Thread Count, highest first in the legend, in the looks that Thread Counts have everywhere."""
+    """Draw one line per Thread Count, highest first in the legend, in its style in all figures."""
     threads = sorted({mean.demand.thread_count for mean in means})
     shown = looks(threads)
     for count in reversed(threads):
@@ -88,12 +88,12 @@ def _lines(
         axes.plot([x(mean) for mean in line], [y(mean) for mean in line], label=f"TC {count}", **shown[count].line())
 
 
-def _ceiling(axes: Axes, maximum_art_ms: float) -> None:
+def _draw_art_limit(axes: Axes, maximum_art_ms: float) -> None:
     axes.axhline(maximum_art_ms, color=BAD, linewidth=1.1, label=f"{maximum_art_ms:g} ms", zorder=1.5)
 
 
 def _oio_axis(axes: Axes, means: Sequence[DemandMean]) -> None:
-    """Show Total OIO by doublings, as far apart as its labels are wide."""
+    """Show Total OIO on a log 2 axis, with ticks far enough apart for their labels."""
     totals = [mean.demand.total_oio for mean in means]
     first, last = math.floor(math.log2(min(totals))), math.ceil(math.log2(max(totals)))
     ticks = [2**power for power in range(first, max(last, first + 1) + 1, 1 + (last - first) // 11)]

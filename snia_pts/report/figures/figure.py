@@ -1,4 +1,4 @@
-"""The figures of a report: matplotlib Figures made of plain series, without pyplot and without global state."""
+"""The figures of a report: matplotlib Figures built from plain series, without pyplot or global state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Lower than the others: the determination data stand below it.
+#: Lower than other figures, because the determination data follow below it.
 WINDOW_HEIGHT = 3.4
 
 #: Values by round number.
@@ -29,10 +29,10 @@ Grid = Mapping[tuple[int, int], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One side of a matrix: its name, its keys in order, and what each is called.
+    """One side of a matrix: its title, its keys in order, and their labels.
 
-    ``prefix`` goes before a label that stands without the name (``R/W 0/100``); ``log`` says that an axis of the keys
-    is logarithmic, else they stand evenly.
+    ``prefix`` precedes a label that is shown without the title (``R/W 0/100``).  If ``log`` is set, an axis of the keys
+    is logarithmic; otherwise they are evenly spaced.
     """
 
     title: str
@@ -43,7 +43,7 @@ class Side:
 
     @property
     def places(self) -> tuple[float, ...]:
-        """Where the keys stand on an axis."""
+        """Return the positions of the keys on an axis."""
         return tuple(math.log2(key) if self.log else place for place, key in enumerate(self.keys))
 
 
@@ -74,7 +74,7 @@ def convergence(
 ) -> Figure:
     """Plot ``metric`` against rounds, one line for each of ``series`` by label, the rounds of ``window`` shaded.
 
-    A line stands at each of ``interruptions``, the places among the rounds where the run was interrupted.
+    A vertical line marks each of ``interruptions``, the positions among the rounds where the run was interrupted.
     """
     figure = canvas(height=height)
     axes = plot(figure, left=0.85, right=1.45, bottom=0.55, top=0.2)
@@ -86,16 +86,16 @@ def convergence(
     for place in interruptions:
         axes.axvline(place, color=BAD, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1.5, label="interruption")
     shown = looks(list(series))
-    for name in _as_they_end(series):
+    for name in _sorted_by_last_value(series):
         numbers = sorted(series[name])
         values = [series[name][number] or math.nan for number in numbers] if log else _values(series[name])
         axes.plot(numbers, values, label=name, **shown[name].line())
     ax.set_rounds(axes, rounds[0], rounds[-1])
     ax.set_y(axes, [value for line in series.values() for value in line.values()], metric.heading, log=log)
     handles, labels = axes.get_legend_handles_labels()
-    known = dict(zip(labels, handles, strict=True))  # of several interruptions one
-    order = sorted(known, key=lambda label: label not in series)
-    legend_beside(axes, [known[label] for label in order], order, legend)
+    by_label = dict(zip(labels, handles, strict=True))  # one entry for several interruptions
+    order = sorted(by_label, key=lambda label: label not in series)
+    legend_beside(axes, [by_label[label] for label in order], order, legend)
     return figure
 
 
@@ -103,13 +103,13 @@ def _values(line: Series) -> list[float]:
     return [line[number] for number in sorted(line)]
 
 
-def _as_they_end(series: Mapping[str, Series]) -> list[str]:
-    """Return the lines as they stand above one another in the last round, highest first."""
+def _sorted_by_last_value(series: Mapping[str, Series]) -> list[str]:
+    """Return the labels of the lines by their values in the last round, highest first."""
     return sorted(series, key=lambda name: -series[name][max(series[name])])
 
 
 def legend_beside(axes: Axes, handles: Sequence[Artist], labels: Sequence[str], title: str) -> None:
-    """Put a legend to the right of ``axes``, in smaller letters where it is long."""
+    """Put a legend to the right of ``axes``, in a smaller font if it is long."""
     size = 8 if len(labels) <= 16 else max(3.5, 8 * 16 / len(labels))
     axes.legend(
         handles,
@@ -130,8 +130,8 @@ def measurement_window(
 ) -> Figure:
     """Plot one tracked variable over its window: points, average, the allowed band around it, and the best fit.
 
-    The band is as wide as the allowed data excursion (20 %: 90 % to 110 % of the average).  ``minutes`` are when the
-    samples ended that stand for the rounds; the axis then shows them.
+    The band is as wide as the allowed data excursion (20 %: 90 % to 110 % of the average).  If ``minutes``, the ends of
+    the rounds' samples, are given, the axis shows them instead of round numbers.
     """
     figure = canvas(height=WINDOW_HEIGHT)
     axes = plot(figure, left=0.85, right=0.75, bottom=0.95, top=0.3)
@@ -184,7 +184,7 @@ def _padded(values: Sequence[float]) -> list[float]:
 
 
 def _percent_axis(axes: Axes, average: float) -> None:
-    """Show on the right what share of the average a height is."""
+    """Add an axis on the right in percent of the average."""
     beside = axes.twinx()
     low, high = (100 * limit / average for limit in axes.get_ylim())
     ticks = [tick for tick in ax.linear_ticks(low, high) if low - 1e-9 <= tick <= high + 1e-9]
@@ -198,9 +198,9 @@ def _percent_axis(axes: Axes, average: float) -> None:
 def matrix_lines(
     values: Grid, across: Side, lines: Side, *, heading: str, log: bool = True, scale: Sequence[float] = ()
 ) -> Figure:
-    """Plot a matrix: ``across`` to the right, one line for each key of ``lines``; ``heading`` names the values.
+    """Plot a matrix: ``across`` horizontally, one line for each key of ``lines``; ``heading`` names the values.
 
-    The axis has room for the values of ``scale`` too, so that several figures are on one scale.
+    The axis includes the values of ``scale``, so that several figures share one scale.
     """
     figure = canvas()
     axes = plot(figure, left=0.85, right=1.3, bottom=0.55, top=0.2)

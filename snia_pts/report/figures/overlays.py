@@ -1,4 +1,4 @@
-"""Figures that lay several runs over one another."""
+"""Figures that overlay several series."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Seconds and hours that an axis of minutes begins and ends at.
+#: An axis is in minutes between these durations in seconds; shorter ones are in seconds, longer ones in hours.
 _SHORT_SECONDS, _LONG_SECONDS = 600.0, 60_000.0
 
 
@@ -24,7 +24,7 @@ def over_time(
     legend: str,
     labelled: Callable[[Axes, str], None] | None = None,
 ) -> Figure:
-    """Plot values over seconds, one line for each of ``series`` by label; both scales begin at zero.
+    """Plot values over seconds, one line for each of ``series`` by label; both scales start at zero.
 
     ``labelled`` puts a legend of long names beside the axes.
     """
@@ -36,7 +36,7 @@ def over_time(
     for label, look in looks(list(series)).items():
         seconds, values = series[label]
         line = {**look.line(), "marker": "", "linewidth": 1.0}
-        axes.plot([each / size for each in seconds], values, label=label, **line)
+        axes.plot([second / size for second in seconds], values, label=label, **line)
     ax.set_linear_x(axes, (0.0, longest / size))
     axes.set_xlabel(f"Time ({unit})")
     ax.set_y(axes, [value for _, values in series.values() for value in values], heading, log=False)

@@ -1,4 +1,4 @@
-"""Turns a report's figures into files' contents."""
+"""Renders a report's figures to SVG and PDF."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from ..pages import Report
 from .style import SETTINGS
 
-#: No clock and no version in the files.
+#: Omits dates and versions, so that equal figures give equal files.
 _METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -17,21 +17,21 @@ _METADATA: dict[str, dict[str, None]] = {
 
 
 def draw(report: Report, forms: Sequence[str]) -> dict[str, dict[str, bytes]]:
-    """Return every figure in each of ``forms``, by form and name; matplotlib's settings stay as they were."""
+    """Return every figure in each of ``forms``, by form and name; matplotlib's settings are restored."""
     drawn: dict[str, dict[str, bytes]] = {form: {} for form in forms}
     with settings():
         for figure in report.figures:
-            made = figure.draw()
+            canvas = figure.draw()
             for form in forms:
                 output = io.BytesIO()
-                made.savefig(output, format=form, metadata=_METADATA[form])
+                canvas.savefig(output, format=form, metadata=_METADATA[form])
                 drawn[form][figure.name] = output.getvalue()
     return drawn
 
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Draw with the report's settings alone, whatever the user's matplotlibrc says; put back what was set before."""
+    """Use only the report's settings, ignoring the user's matplotlibrc; restore the previous settings on exit."""
     import matplotlib
 
     with matplotlib.rc_context():

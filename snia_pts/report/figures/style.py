@@ -1,7 +1,7 @@
-"""How lines and columns look: the same block size, and the same mix, alike in every figure of a report.
+"""Styles of lines and columns: a block size or mix has the same style in every figure of a report.
 
-Colours are Okabe and Ito's, told apart by colour-blind readers too (yellow darkened for white paper); markers and
-dashes tell them apart in grey print.
+Colours are Okabe and Ito's, which colour-blind readers can distinguish (yellow is darkened for white paper); markers
+and dashes distinguish lines in grey print.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 _DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1.5, 1.5)))
 
-#: matplotlib settings of every figure, on top of its own defaults (whatever the user's matplotlibrc says).
+#: matplotlib settings of every figure, applied to its defaults; the user's matplotlibrc is ignored.
 SETTINGS: Mapping[Any, Any] = {
     "font.family": "DejaVu Sans",
-    "text.parse_math": False,  # a name may hold dollars
+    "text.parse_math": False,  # names may contain "$"
     "font.size": 8,
     "axes.labelsize": 8.5,
     "axes.edgecolor": QUIET,
@@ -51,19 +51,19 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """How one series looks."""
+    """The style of one series."""
 
     colour: str
     marker: str
     dash: Any
 
     def line(self) -> dict[str, Any]:
-        """Return the look as matplotlib's keywords for a line."""
+        """Return the style as matplotlib's keyword arguments for a line."""
         return {"color": self.colour, "marker": self.marker, "linestyle": self.dash, "markeredgewidth": 0}
 
 
 def looks(keys: Sequence[Key]) -> dict[Key, Look]:
-    """Return a look for each of ``keys``, by its place: give all keys of a report in the same order each time."""
+    """Return the style of each key by its position; pass all keys of a report in the same order each time."""
     return {
         key: Look(
             colour=COLOURS[place % len(COLOURS)],

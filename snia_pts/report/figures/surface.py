@@ -1,4 +1,4 @@
-"""A surface in three dimensions over a matrix of two sides, in the projection of ``columns``."""
+"""A 3D surface over a matrix, in the projection of ``columns``."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .style import BAND, INK, QUIET
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Readable by colour-blind readers and in grey: its lightness rises with the value.
+#: Readable for colour-blind readers and in grey print: lightness increases with the value.
 _COLOURS = "cividis"
 
 
 def has_surface(values: Grid, across: Side, deep: Side) -> bool:
-    """Tell whether a surface can be drawn: two places or more each way, and a value at every one."""
-    every = itertools.product(across.keys, deep.keys)
+    """Return whether a surface can be drawn: at least two keys on each side, and a value at every place."""
+    places = itertools.product(across.keys, deep.keys)
     return min(len(across.keys), len(deep.keys)) > 1 and all(
-        math.isfinite(values.get(place, math.nan)) for place in every
+        math.isfinite(values.get(place, math.nan)) for place in places
     )
 
 
@@ -37,11 +37,10 @@ def surface(
     marked: Collection[tuple[int, int]] = (),
     alike: Collection[Grid] = (),
 ) -> Figure:
-    """Draw a matrix as a surface on a linear scale from zero: ``across`` to the right, ``deep`` into the depth.
+    """Draw a matrix as a surface on a linear scale from zero: ``across`` to the right, ``deep`` along the depth axis.
 
-    It is made of one four-sided patch between every four neighbours, in the colour of their mean, and stands on walls
-    at its front and its right.  Corners at ``marked`` places bear the mark of what the host set.  Scale, colours and
-    view are those that fit all matrices of ``alike`` too.
+    Every four neighbours span a patch in the colour of their mean; walls close the front and right edges.  Corners at
+    ``marked`` places get the host-limited mark.  Scale, colours and view also fit all matrices of ``alike``.
     """
     from matplotlib import colormaps
 
