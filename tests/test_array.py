@@ -237,7 +237,7 @@ def test_a_name_that_is_taken_is_left_alone(stage: Stage) -> None:
     """Where something has the array's name already, nothing is made."""
     an_md(stage.root)
     stage.play("mdadm")
-    with pytest.raises(ArrayError, match="is there already"):
+    with pytest.raises(ArrayError, match="already exists"):
         Mdadm(layout(device="/dev/md127"), UUID, root=stage.root).create(THREE, stage.evidence / "a", clean=True)
     assert stage.commands == []
 
@@ -358,13 +358,13 @@ def test_the_first_sync_is_waited_for(stage: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("files", "told"),
-    [({"dev-sdb__state": "faulty"}, "dev-sdb failed"), ({"sync_action": "recover"}, "stands still")],
+    [({"dev-sdb__state": "faulty"}, "dev-sdb failed"), ({"sync_action": "recover"}, "has stalled")],
 )
 def test_a_sync_that_fails_ends_the_wait(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], told: str
 ) -> None:
     """A member that fails, or a sync that does not move, is a failure."""
-    monkeypatch.setattr(mdadm, "_STILL_SECONDS", 0.01)
+    monkeypatch.setattr(mdadm, "_STALLED_SECONDS", 0.01)
     an_md(stage.root, **files)
     with pytest.raises(ArrayError, match=told):
         Mdadm(layout(), UUID, root=stage.root).wait(Path("/dev/md127"))

@@ -269,7 +269,7 @@ def test_a_surface_is_painted_from_the_back_to_the_front() -> None:
     assert len(patches) == 9
     order = [patch.get_zorder() for patch in patches]
     assert order == sorted(order)
-    room = columns.Room(columns=4, rows=4, top=10.0)
+    projection = columns.Projection(columns=4, rows=4, top=10.0)
     nearest: Any = patches[-1]
     corners = [place for corner in nearest.get_xy()[:4] for place in corner]
     wanted = room.strip((2.5, 0.5, 0), (3.5, 0.5, 0), (3.5, 1.5, 3), (2.5, 1.5, 2))

@@ -405,7 +405,7 @@ def test_files_are_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     paths = write(result, tmp_path, ("rst", "html"))
     assert {name: path.name for name, path in paths.items()} == {"rst": "report.rst", "html": "report.html"}
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(ReportError, match="no output doc"):
+    with pytest.raises(ReportError, match="unknown format doc"):
         write(result, tmp_path, ("rst", "doc"))
 
     def full(*_: object, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""Writes a report's files: each is the old one or the new one, never a half."""
+"""Writes a report's files; each is replaced atomically."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from .pages import Report
 
-#: Every figure is kept in these forms, both vector.
+#: The formats of every figure, both vector.
 FIGURE_FORMS = ("svg", "pdf")
 
 
 @dataclass(slots=True, kw_only=True)
 class RenderContext:
-    """What outputs are made of: the report, its RST, its figures by form and name; parsed once."""
+    """The input of all page formats: the report, its RST, its figures by format and name; parsed once."""
 
     report: Report
     text: str
@@ -35,7 +35,7 @@ class RenderContext:
 
     @property
     def document(self) -> nodes.document:
-        """The parsed RST; raises ReportError when docutils has anything to say about it."""
+        """The parsed RST; raises ReportError for any docutils message."""
         from .formats import rst
 
         if self.parsed is None:
@@ -43,20 +43,20 @@ class RenderContext:
         return self.parsed
 
 
-def _rst(material: RenderContext) -> bytes:
-    return material.text.encode("utf-8")
+def _rst(context: RenderContext) -> bytes:
+    return context.text.encode("utf-8")
 
 
-def _pdf(material: RenderContext) -> bytes:
+def _pdf(context: RenderContext) -> bytes:
     from .formats import pdf
 
-    return pdf.make(material.report, material.document, material.figures["pdf"])
+    return pdf.make(context.report, context.document, context.figures["pdf"])
 
 
-def _html(material: RenderContext) -> bytes:
+def _html(context: RenderContext) -> bytes:
     from .formats import html
 
-    return html.make(material.report, material.document, material.figures["svg"])
+    return html.make(context.report, context.document, context.figures["svg"])
 
 
 def _xlsx(result: TestResult) -> dict[str, bytes]:
@@ -80,24 +80,24 @@ def _json(result: TestResult) -> dict[str, bytes]:
 def _junit(result: TestResult) -> dict[str, bytes]:
     from .formats import junit
 
-    return {_PLACES["junit"]: junit.make(result)}
+    return {_PATHS["junit"]: junit.make(result)}
 
 
 def _ocp(result: TestResult) -> dict[str, bytes]:
     from .formats import ocp
 
-    return {_PLACES["ocp"]: ocp.make(result)}
+    return {_PATHS["ocp"]: ocp.make(result)}
 
 
 def _interactive(result: TestResult) -> dict[str, bytes]:
     from .formats import interactive
 
-    return {_PLACES["interactive"]: interactive.make(result)}
+    return {_PATHS["interactive"]: interactive.make(result)}
 
 
-#: How each output of pages is made, by the name of its form; the file is ``report.`` with that name.
+#: The function for each page format, by name; the file is ``report.`` with that name.
 OUTPUTS: Mapping[str, Callable[[RenderContext], bytes]] = {"rst": _rst, "pdf": _pdf, "html": _html}
-#: How each output of data is made: files by their places in the run folder.
+#: The function for each data format; it returns files by their paths in the run folder.
 DATA_OUTPUTS: Mapping[str, Callable[[TestResult], Mapping[str, bytes]]] = {
     "xlsx": _xlsx,
     "csv": _csv,
@@ -106,32 +106,32 @@ DATA_OUTPUTS: Mapping[str, Callable[[TestResult], Mapping[str, bytes]]] = {
     "ocp": _ocp,
     "interactive": _interactive,
 }
-#: What a table of data may be called.
+#: The names that data tables may have.
 TABLE_NAMES = re.compile(
     r"(run|specification|deviations|settings|warnings|limits|windows|rounds|points|prepared|measurements|samples-[a-z0-9-]+)"
 )
-#: Where an output is that is not a file of its name.
-_PLACES = {
+#: The paths of formats whose file is not ``report.`` with their name.
+_PATHS = {
     "csv": "tables",
     "junit": "report.junit.xml",
     "ocp": "report.ocp.jsonl",
     "interactive": "report.interactive.html",
 }
-#: What a report is written as where nothing else is asked for.
+#: The default formats of a report.
 USUAL = ("rst", "pdf", "html", "xlsx")
 
 
 def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> dict[str, Path]:
-    """Write the report on ``result`` into ``folder``; return what was written by format: a file, or a folder of tables.
+    """Write the report on ``result`` into ``folder``; return the files (or the folder of tables) by format.
 
-    Pages bring their figures, in ``figures/``.  The same result gives the same bytes.  Raises ReportError when a format
-    is unknown, a file cannot be written, or a page would not look as planned; files that were there before are then as
-    they were.
+    Page formats include their figures, in ``figures/``.  The same result gives the same bytes.  Raises ReportError if a
+    format is unknown, a file cannot be written, or a page differs from its planned layout; existing files are then
+    unchanged.
     """
     unknown = [name for name in formats if name not in OUTPUTS and name not in DATA_OUTPUTS]
     if unknown:
-        known = ", ".join((*OUTPUTS, *DATA_OUTPUTS))
-        raise ReportError(reason=f"no output {', '.join(unknown)}; there are {known}")
+        available = ", ".join((*OUTPUTS, *DATA_OUTPUTS))
+        raise ReportError(reason=f"unknown format {', '.join(unknown)}; formats: {available}")
     from .registry import build
 
     files: dict[str, bytes] = {}
@@ -149,12 +149,12 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
 
 
 def places(folder: Path, formats: Sequence[str]) -> dict[str, Path]:
-    """Return where a report lies in ``folder``, by format: a file, or a folder of tables."""
-    return {name: folder / _PLACES.get(name, f"report.{name}") for name in formats}
+    """Return the path of a report in ``folder`` by format: a file, or a folder of tables."""
+    return {name: folder / _PATHS.get(name, f"report.{name}") for name in formats}
 
 
 def forget(folder: Path) -> None:
-    """Remove every file of an earlier report: what it tells is no longer so.  Raises ReportError."""
+    """Remove every file of an earlier report, because it is out of date.  Raises ReportError."""
     _remove(
         *places(folder, (*OUTPUTS, *DATA_OUTPUTS)).values(),
         folder / CHECKSUMS_FILE,
@@ -164,14 +164,14 @@ def forget(folder: Path) -> None:
 
 
 def _tidy(folder: Path, kept: Collection[str]) -> None:
-    """Remove figures and tables that an earlier report had and this one, of the same kind, has not."""
-    for found in (_figures(folder), _tables(folder)):
-        if any(f"{path.parent.name}/{path.name}" in kept for path in found):
-            _remove(*(path for path in found if f"{path.parent.name}/{path.name}" not in kept))
+    """Remove figures and tables of an earlier report that this one does not have, if it has any of the same kind."""
+    for paths in (_figures(folder), _tables(folder)):
+        if any(f"{path.parent.name}/{path.name}" in kept for path in paths):
+            _remove(*(path for path in paths if f"{path.parent.name}/{path.name}" not in kept))
 
 
 def _figures(folder: Path) -> list[Path]:
-    """Return the figures in a run folder: what is there in all forms, and nothing that somebody put beside them."""
+    """Return the figures in a run folder: files that exist in all formats, and no files of the user."""
     place = folder / "figures"
     names = [] if place.is_symlink() else [path.with_suffix("") for path in place.glob(f"*.{FIGURE_FORMS[0]}")]
     forms = ([name.with_name(f"{name.name}.{form}") for form in FIGURE_FORMS] for name in names)
@@ -179,7 +179,7 @@ def _figures(folder: Path) -> list[Path]:
 
 
 def _tables(folder: Path) -> list[Path]:
-    """Return the tables in a run folder, by the names that they have, and nothing that somebody put beside them."""
+    """Return the tables in a run folder, by their known names, and no files of the user."""
     place = folder / "tables"
     return [] if place.is_symlink() else [path for path in place.glob("*.csv") if TABLE_NAMES.fullmatch(path.stem)]
 
@@ -194,7 +194,7 @@ def _remove(*paths: Path) -> None:
 
 
 def render(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str = "report") -> dict[str, bytes]:
-    """Return a report's files by their places: pages in ``formats``, and the figures.  Raises ReportError."""
+    """Return a report's files by path: pages in ``formats``, and the figures.  Raises ReportError."""
     from .figures.render import draw
 
     with isolated():
@@ -207,10 +207,10 @@ def render(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str
 
 
 def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files by their places in ``folder``, each the old one or the new one.
+    """Write files by their paths in ``folder``, each atomically.
 
-    Raises ReportError, also for a folder that is a symlink: that leads who knows where; and RunFolderError where others
-    may change the folder and root asks.
+    Raises ReportError, also if a subfolder is a symlink; and RunFolderError if root runs this and others may change the
+    folder.
     """
     require_private(folder)
     try:
@@ -220,7 +220,7 @@ def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
             for inside in {(folder / place).parent for place in files} - {folder}:
                 make_folder(inside)
             for place, data in files.items():
-                replace_file(folder / place, data, durable=False)  # it can be made again
+                replace_file(folder / place, data, durable=False)  # it can be written again
     except (OSError, RunFolderError) as error:
         raise _failed(error) from error
 
@@ -233,7 +233,7 @@ def _failed(error: OSError | RunFolderError) -> ReportError:
 
 
 def prepare(report: Report, figures: Mapping[str, Mapping[str, bytes]]) -> RenderContext:
-    """Return what every output of ``report`` is made of; ``figures`` are those by form and name."""
+    """Return the context for all page formats of ``report``; ``figures`` are by format and name."""
     from .formats import rst
 
     return RenderContext(report=report, text=rst.render(report), figures=figures)

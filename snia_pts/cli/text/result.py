@@ -1,4 +1,4 @@
-"""What a result says, as lines of text and as JSON.  Nothing here prints."""
+"""Format a result as lines of text and as JSON; nothing here prints."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ...text import printable
 from ...units import MB, block_size, counted, number
 from .formatting import deviation_lines, format_tracked, setting_lines, table
 
-_NARROWEST_HEADING = 9
-#: Letters of a line, and those that a broken text has at least.
-_WIDEST, _LEAST_TEXT = 100, 20
+_MIN_HEADING_WIDTH = 9
+#: Maximum width of a line, and minimum width of a wrapped text, in characters.
+_MAX_WIDTH, _MIN_TEXT_WIDTH = 100, 20
 
 
 def result_lines(result: TestResult) -> Iterator[str]:
-    """The verdict, the figures of the report's first page, determinations and matrices, and every deviation."""
+    """Yield the verdict, determinations, matrices, tables of the report's first page, limits, warnings and deviations."""
     facts = result.facts
     virtual = "; all times are virtual" if facts.dut.simulated else ""
     yield f"{facts.spec.caption}, {facts.spec.revision}, on {facts.dut.path}: {facts.dut.summary}{virtual}"
@@ -48,10 +48,11 @@ def result_lines(result: TestResult) -> Iterator[str]:
             yield from _judged_lines(loop.part or "Test loop", loop)
             yield from _matrix_lines(result, loop)
     yield from _summary_lines(result)
-    for each in judgements(result):
-        value = "not measured" if each.value is None else value_text(each.limit, each.value)
-        told = "met" if each.met else f"NOT MET, {each.reason}"
-        yield f"Limit: {each.limit.name}: {limit_text(each.limit, each.value)}: {value}: {told}"
+    for judgement in judgements(result):
+        limit, value = judgement.limit, judgement.value
+        measured = "not measured" if value is None else value_text(limit, value)
+        verdict = "met" if judgement.met else f"NOT MET, {judgement.reason}"
+        yield f"Limit: {limit.name}: {limit_text(limit, value)}: {measured}: {verdict}"
     for warning in run_warnings(result):
         yield f"Warning: {warning.what}: {warning.detail}"
     yield from deviation_lines(result.deviations, facts.spec.authority)
@@ -59,21 +60,21 @@ def result_lines(result: TestResult) -> Iterator[str]:
 
 
 def _judged_lines(name: str, judged: Loop | Sampling) -> Iterator[str]:
-    done = counted(sum(measured.complete for measured in judged.rounds), "complete round")
+    rounds = counted(sum(measured.complete for measured in judged.rounds), "complete round")
     if isinstance(judged, Sampling):
-        done = f"{counted(len(judged.rounds), 'sample')} judged as rounds"
+        rounds = f"{counted(len(judged.rounds), 'sample')} judged as rounds"
     yield ""
     if judged.window is None:
         since = (
             " since the run was interrupted" if judged.rounds and max(judged.rounds[-1].interruptions or {0}) else ""
         )
-        yield f"{name}: {done}, too few in a row{since} for a window"
+        yield f"{name}: {rounds}, too few in a row{since} for a window"
         return
     first, last = judged.window.numbers[0], judged.window.numbers[-1]
     kind = "measurement window" if judged.steady else "last window, NOT STEADY"
-    minutes = {each.number: each.minute for each in judged.rounds if isinstance(each, SampledRound)}
+    minutes = {sampled.number: sampled.minute for sampled in judged.rounds if isinstance(sampled, SampledRound)}
     when = f" (minutes {minutes[first]:.4g} - {minutes[last]:.4g})" if minutes else ""
-    yield f"{name}: {done}; {kind}: rounds {first} - {last}{when}"
+    yield f"{name}: {rounds}; {kind}: rounds {first} - {last}{when}"
     for tracked, determination in judged.window.determinations:
         yield from _determination_lines(tracked, determination)
 
@@ -93,7 +94,7 @@ def _determination_lines(tracked: Tracked, state: SteadyState) -> Iterator[str]:
 
 
 def _matrix_lines(result: TestResult, loop: Loop) -> Iterator[str]:
-    """The window's points: block size by R/W mix, or TC by QD, in the unit of what the test tracks."""
+    """Yield the window's points: block size by R/W mix, or TC by QD, in the unit of the tracked variable."""
     rule = loop_rule(result.facts.spec)
     if loop.window is None or rule is None:
         return
@@ -102,23 +103,23 @@ def _matrix_lines(result: TestResult, loop: Loop) -> Iterator[str]:
     demands = isinstance(result.facts.spec, DemandSpec)
     down, across = (sorted({key[axis] for key in values}) for axis in (0, 1))
     yield ""
-    what = "TC down, QD across" if demands else "block size down, R/W mix across"
+    axes = "TC down, QD across" if demands else "block size down, R/W mix across"
     response = rule.tracked[0].metric == "average_response_ms"
-    yield f"{heading(result, WEIGHTED) if response else metric.heading}, over the window; {what}"
+    yield f"{heading(result, WEIGHTED) if response else metric.heading}, over the window; {axes}"
     yield from table(
-        ("", *(f"QD {each}" if demands else mix(each) for each in across)),
+        ("", *(f"QD {column}" if demands else mix(column) for column in across)),
         (
             (
-                f"TC {each}" if demands else block_size(each),
-                *(number(values.get((each, one), math.nan)) for one in across),
+                f"TC {row}" if demands else block_size(row),
+                *(number(values.get((row, column), math.nan)) for column in across),
             )
-            for each in down
+            for row in down
         ),
     )
 
 
 def place(result: TestResult, stimulus: Stimulus) -> tuple[int, int]:
-    """Return row and column of a point: TC and QD where these vary, else block size and share of reads."""
+    """Return the row and column of a point: TC and QD if the test varies these, else block size and share of reads."""
     if isinstance(result.facts.spec, DemandSpec):
         return stimulus.thread_count, stimulus.queue_depth
     return stimulus.largest_block_bytes, stimulus.read_percent
@@ -135,54 +136,54 @@ def _figure(label: str, figures: Mapping[str, float | None]) -> float:
 
 
 def _summary_lines(result: TestResult) -> Iterator[str]:
-    """The tables of numbers and facts on the report's first page; of a profile's points all, or what comes to them."""
-    blocks = [each for each in TESTS[result.facts.spec.test].pages(result)[0].blocks if isinstance(each, Table)]
+    """Yield the tables of numbers and facts on the report's first page; for a profile, the facts and the overview."""
+    blocks = [block for block in TESTS[result.facts.spec.test].pages(result)[0].blocks if isinstance(block, Table)]
     if isinstance(result.facts.spec, ProfileSpec):
-        blocks = [*(each for each in blocks if each.kind == "facts"), *overview(result)]
+        blocks = [*(block for block in blocks if block.kind == "facts"), *overview(result)]
     for block in blocks:
         if block.kind in ("numbers", "facts"):
             yield from ("", *_table_lines(block))
-            if explained := foot([cell for row in block.rows for cell in row if cell.startswith(MARK)]):
-                yield f"  {explained}"
+            if footnote := foot([cell for row in block.rows for cell in row if cell.startswith(MARK)]):
+                yield f"  {footnote}"
 
 
-def _table_lines(shown: Table) -> Iterator[str]:
-    """A table of the report as text; long headings are broken, and the longest texts of a table that is too wide."""
-    if shown.title:
-        yield shown.title
-    columns = list(zip(*shown.rows, strict=True)) or [()] * len(shown.columns)
-    widths = [max([_NARROWEST_HEADING, *map(len, cells)]) for cells in columns]
-    heads = [textwrap.wrap(column.heading, width) for column, width in zip(shown.columns, widths, strict=True)]
-    depth = max(map(len, heads)) if shown.headed else 0
+def _table_lines(block: Table) -> Iterator[str]:
+    """Yield a table of the report as text; wrap long headings, and the widest texts if the table is too wide."""
+    if block.title:
+        yield block.title
+    columns = list(zip(*block.rows, strict=True)) or [()] * len(block.columns)
+    widths = [max([_MIN_HEADING_WIDTH, *map(len, cells)]) for cells in columns]
+    heads = [textwrap.wrap(column.heading, width) for column, width in zip(block.columns, widths, strict=True)]
+    depth = max(map(len, heads)) if block.headed else 0
     lines = [tuple([""] * (depth - len(head)) + head) for head in heads]
-    rows = [*(list(zip_longest(*lines, fillvalue="")) if depth else []), *_broken(shown, widths)]
+    rows = [*(list(zip_longest(*lines, fillvalue="")) if depth else []), *_wrapped_rows(block, widths)]
     widths = [max(map(len, cells), default=0) for cells in zip(*rows, strict=True)]
     for row in rows:
         cells = (
             cell.rjust(width) if column.align == "right" else cell.ljust(width)
-            for cell, width, column in zip(row, widths, shown.columns, strict=True)
+            for cell, width, column in zip(row, widths, block.columns, strict=True)
         )
         yield f"  {'  '.join(cells)}".rstrip()
 
 
-def _broken(shown: Table, widths: Sequence[int]) -> Iterator[Sequence[str]]:
-    """Give the rows of a table, the widest column of texts broken where it is wider than a terminal."""
-    over = 2 + sum(widths) + 2 * (len(widths) - 1) - _WIDEST
-    texts = [place for place, column in enumerate(shown.columns) if column.align == "left"]
-    if over <= 0 or not texts:
-        yield from shown.rows
+def _wrapped_rows(block: Table, widths: Sequence[int]) -> Iterator[Sequence[str]]:
+    """Yield the rows of a table; if the table exceeds the maximum width, wrap its widest column of texts."""
+    excess = 2 + sum(widths) + 2 * (len(widths) - 1) - _MAX_WIDTH
+    texts = [index for index, column in enumerate(block.columns) if column.align == "left"]
+    if excess <= 0 or not texts:
+        yield from block.rows
         return
-    place = max(texts, key=lambda at: widths[at])
-    for row in shown.rows:
-        for at, line in enumerate(textwrap.wrap(row[place], max(_LEAST_TEXT, widths[place] - over)) or [""]):
-            others = row if at == 0 else [""] * len(row)
-            yield [*others[:place], line, *others[place + 1 :]]
+    widest = max(texts, key=lambda index: widths[index])
+    for row in block.rows:
+        for index, line in enumerate(textwrap.wrap(row[widest], max(_MIN_TEXT_WIDTH, widths[widest] - excess)) or [""]):
+            others = row if index == 0 else [""] * len(row)
+            yield [*others[:widest], line, *others[widest + 1 :]]
 
 
 def result_json(result: TestResult, disagreements: Sequence[str], unjournaled: Sequence[str] = ()) -> dict[str, Any]:
-    """The assessment for programs; a figure that is not to be had is null."""
+    """Return the assessment as JSON values; an unavailable figure is null."""
     facts, repeated = result.facts, tuple(repeated_points(result))
-    found = {
+    assessment = {
         "format": 1,
         "run": facts.run_id,
         "test": facts.spec.test,
@@ -202,17 +203,18 @@ def result_json(result: TestResult, disagreements: Sequence[str], unjournaled: S
         "deviations": [asdict(deviation) for deviation in result.deviations],
         "settings": [asdict(setting) for setting in facts.settings],
         "warnings": [asdict(warning) for warning in run_warnings(result)],
-        "limits": [each.attributes for each in judgements(result)],
+        "limits": [judgement.attributes for judgement in judgements(result)],
         "differs_from_journal": list(disagreements),
         "unjournaled_evidence": list(unjournaled),
     }
-    return _finite(found)  # type: ignore[no-any-return]  # it is a dict as before
+    return _finite(assessment)  # type: ignore[no-any-return]  # a dict, because the argument is one
 
 
 def _loop_json(result: TestResult, loop: Loop, repeated: Sequence[RepeatedPoint]) -> dict[str, Any]:
     limited = result.host_limited_points(loop)
     if isinstance(result.facts.spec, ProfileSpec):
-        points = [{**stimulus_attributes(each.stimulus), **each.figures} for each in repeated if each.name == loop.part]
+        named = (point for point in repeated if point.name == loop.part)
+        points = [{**stimulus_attributes(point.stimulus), **point.figures} for point in named]
         return {"part": loop.part, **_judged_json(loop), "points": points}
     points = [
         {**stimulus_attributes(stimulus), **figures, "host_limited": limited[stimulus]}
@@ -240,7 +242,7 @@ def _round_json(measured: MeasuredRound | SampledRound) -> dict[str, Any]:
 
 
 def _line_json(line: TimeLine) -> dict[str, Any]:
-    """A time line without its samples, which stand in result.xml."""
+    """Return a time line without its samples, which are in result.xml."""
     seconds, ios = math.fsum(line.seconds), math.fsum(line.read_ios) + math.fsum(line.write_ios)
     moved = math.fsum(line.read_bytes) + line.written_bytes
     return {
@@ -259,7 +261,7 @@ def _line_json(line: TimeLine) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Return ``value`` with null for every number that is none, and texts as they may be shown."""
+    """Return ``value`` with null for every NaN and infinity, and with texts made printable."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):

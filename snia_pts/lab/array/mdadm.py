@@ -1,7 +1,7 @@
 """Arrays of the kernel's md driver, by mdadm.
 
-Every array has a UUID that the suite drew for it: by this, and by nothing else, an array and its superblocks are
-known as the suite's own.
+Every array has a random UUID chosen by the suite.  The UUID alone identifies an array and its superblocks as the
+suite's.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ KIND = "mdadm"
 IDENTITY = r"[0-9a-f]{8}(:[0-9a-f]{8}){3}"
 _APPEARING_SECONDS = 20.0
 _STOPPING_SECONDS = 20.0
-#: A sync that does not move, and has not to wait for anything, has failed.
-_STILL_SECONDS = 600.0
+#: A sync without progress for this long has failed.
+_STALLED_SECONDS = 600.0
 _PAUSE_SECONDS = (0.1, 5.0)
-#: More than any drive writes, in KiB/s: nothing else needs the drives while the array syncs.
-_FASTEST_SYNC = 100_000_000
+#: The sync speed limit in KiB/s, above any drive's rate: nothing else needs the drives during the sync.
+_MAX_SYNC_KIB_PER_SECOND = 100_000_000
 
 
 def require_driver(layout: Layout, root: Path = ROOT) -> None:
-    """Raise TargetUnfit unless the kernel has the md driver for a level, or modprobe finds it."""
+    """Raise TargetUnfit unless the kernel has the md driver for the level, or modprobe finds it."""
     level = f"raid{layout.level}"
     if f"[{level}]" in attribute(root / "proc/mdstat"):
         return
     with suppress(ToolMissing):
-        found = Programs().ask("driver", "modprobe", "--dry-run", "--quiet", f"md-{level}")
-        if not found.exit_code and not found.timed_out:
+        finished = Programs().ask("driver", "modprobe", "--dry-run", "--quiet", f"md-{level}")
+        if not finished.exit_code and not finished.timed_out:
             return
     raise TargetUnfit(
         path=layout.device,
@@ -50,102 +50,102 @@ def require_driver(layout: Layout, root: Path = ROOT) -> None:
 
 
 class Mdadm:
-    """An array by mdadm; ``identity`` is its UUID."""
+    """Manages an array with mdadm; ``identity`` is its UUID."""
 
     def __init__(self, layout: Layout, identity: str = "", *, root: Path = ROOT) -> None:
         self._layout, self._root = layout, root
-        self._device = layout.device  # the number that it was given, once it has one, so that it has it again
+        self._device = layout.device  # later the device with its number, so that a recreated array gets the same one
         self.identity = identity or ":".join(secrets.token_hex(4) for _ in range(4))
 
     @property
     def place(self) -> str:
-        """What a note calls it by."""
+        """The place that a restore file records."""
         return f"{KIND} {self.identity}"
 
     def version(self) -> str:
-        """Return the tool's version, and the kernel's, whose driver it is."""
-        said = Programs().ask("version", "mdadm", "--version")
-        return f"{(said.stderr or said.stdout).strip()}; md of Linux {os.uname().release}"
+        """Return the version of mdadm, and of the kernel with the md driver."""
+        finished = Programs().ask("version", "mdadm", "--version")
+        return f"{(finished.stderr or finished.stdout).strip()}; md of Linux {os.uname().release}"
 
     def create(self, members: Sequence[str], evidence: Path, *, clean: bool) -> Path:
-        """Make the array of free drives, and return its device; ``clean`` takes its redundancy for consistent.
+        """Create the array from unused drives and return its device; ``clean`` assumes consistent redundancy.
 
         Raises ArrayError.
         """
         name = self._root / self._device.lstrip("/")
         if name.exists() and not self._stale(name):
-            raise ArrayError(f"{self._device} is there already, and is another array's")
-        programs, new = Programs(evidence), not os.path.lexists(name)
+            raise ArrayError(f"{self._device} already exists, and belongs to another array")
+        programs, is_new = Programs(evidence), not os.path.lexists(name)
         try:
             programs.act("create", *self._creation(members, clean=clean))
         except ArrayError:
-            if new:
+            if is_new:
                 self._remove_names(name)
             raise
-        return self._appeared(programs)
+        return self._wait_for_device(programs)
 
     def _remove_names(self, name: Path) -> None:
-        """Remove the names below /dev that mdadm made for an array that the kernel does not have."""
+        """Remove the /dev entries that mdadm created for an array that the kernel does not have."""
         node = _real(name)
         if node.is_block_device() and not block_directory(node.stat().st_rdev, self._root).exists():
-            for each in {name, node}:
-                each.unlink()
-            with suppress(OSError):  # it holds names of other arrays
+            for path in {name, node}:
+                path.unlink()
+            with suppress(OSError):  # it contains names of other arrays
                 (self._root / "dev/md").rmdir()
 
     def wait(self, device: Path, tick: Tick | None = None) -> None:
-        """Wait until all redundancy is there; raises ArrayError when the sync stands still, or a member fails."""
+        """Wait until the redundancy is complete; raises ArrayError if the sync stalls or a member fails."""
         md = self._root / "sys/class/block" / device.name / "md"
         for name in ("sync_speed_max", "sync_speed_min"):
             with suppress(OSError):
-                (md / name).write_text(str(_FASTEST_SYNC))
-        began = moved = time.monotonic()
-        pause, done = _PAUSE_SECONDS[0], ""
-        while not self._synced(md):
+                (md / name).write_text(str(_MAX_SYNC_KIB_PER_SECOND))
+        started = last_progress = time.monotonic()
+        pause, completed = _PAUSE_SECONDS[0], ""
+        while not self._is_synced(md):
             now = attribute(md / "sync_completed")
-            if now != done:
-                moved, done = time.monotonic(), now
-            if time.monotonic() - moved > _STILL_SECONDS:
-                raise ArrayError(f"its first sync stands still ({attribute(md / 'sync_action')}, {done})")
+            if now != completed:
+                last_progress, completed = time.monotonic(), now
+            if time.monotonic() - last_progress > _STALLED_SECONDS:
+                raise ArrayError(f"its first sync has stalled ({attribute(md / 'sync_action')}, {completed})")
             if tick is not None:
-                tick(time.monotonic() - began, 0)
+                tick(time.monotonic() - started, 0)
             time.sleep(pause)
             pause = min(1.5 * pause, _PAUSE_SECONDS[1])
 
-    def _synced(self, md: Path) -> bool:
-        """Whether nothing is to be synced any more; raises ArrayError when a member was lost."""
-        failed = [each.parent.name for each in sorted(md.glob("dev-*/state")) if "faulty" in attribute(each)]
+    def _is_synced(self, md: Path) -> bool:
+        """Return whether the sync is complete; raises ArrayError if a member has failed."""
+        failed = [state.parent.name for state in sorted(md.glob("dev-*/state")) if "faulty" in attribute(state)]
         if failed:
             raise ArrayError(f"during its first sync {', '.join(failed)} failed")
         idle = attribute(md / "sync_action") == "idle"
         return idle and attribute(md / "degraded") == "0" and attribute(md / "resync_start") == "none"
 
     def properties(self, device: Path) -> tuple[tuple[str, str], ...]:
-        """Return what the kernel says of the array."""
+        """Return the array's properties as reported by the kernel."""
         md = self._root / "sys/class/block" / device.name / "md"
         names = {"level": "Level", "layout": "Layout", "chunk_size": "Chunk (bytes)", "metadata_version": "Metadata"}
-        rows = [(words, attribute(md / name)) for name, words in names.items()]
+        rows = [(title, attribute(md / name)) for name, title in names.items()]
         rows.append(("Bitmap", attribute(md / "bitmap/location") or "none"))
         rows.append(("Consistency", attribute(md / "consistency_policy")))
         return tuple((name, value) for name, value in rows if value)
 
     def delete(self, members: Sequence[str], evidence: Path | None = None) -> None:
-        """Stop the array, and zero its superblocks on ``members``; raises ArrayError.  What is not ours stays."""
+        """Stop the array and zero its superblocks, not others', on ``members``; raises ArrayError."""
         programs = Programs(evidence)
         self._stop(programs)
         for number, member in enumerate(members, start=1):
             _zero(programs, member, self.identity, number)
 
     def exists(self) -> bool:
-        """Whether there is anything of it: the array itself, or a superblock on any drive."""
+        """Return whether the array exists, or a superblock of it on any drive."""
         programs = Programs()
-        return any(self._standing(programs)) or any(self._marked(programs))
+        return any(self._arrays(programs)) or any(self._member_devices(programs))
 
     def clean_up(self) -> None:
         """Stop the array and zero its superblocks, wherever they are; raises ArrayError."""
         programs = Programs()
         self._stop(programs)
-        for number, device in enumerate(self._marked(programs), start=1):
+        for number, device in enumerate(self._member_devices(programs), start=1):
             _zero(programs, device, self.identity, number)
 
     def _creation(self, members: Sequence[str], *, clean: bool) -> Iterator[str]:
@@ -161,65 +161,65 @@ class Mdadm:
                 yield "--assume-clean"
         yield from members
 
-    def _appeared(self, programs: Programs) -> Path:
-        """Return the device that the array's name leads to, once it is there."""
+    def _wait_for_device(self, programs: Programs) -> Path:
+        """Return the device that the array's name resolves to, once it exists."""
         name = self._root / self._device.lstrip("/")
-        until = time.monotonic() + _APPEARING_SECONDS
+        deadline = time.monotonic() + _APPEARING_SECONDS
         while True:
-            found = [block for block in self._standing(programs) if device_path(block, self._root) == _real(name)]
-            if found:
-                device = device_path(found[0], self._root)
+            blocks = [block for block in self._arrays(programs) if device_path(block, self._root) == _real(name)]
+            if blocks:
+                device = device_path(blocks[0], self._root)
                 self._device = f"/{device.relative_to(self._root)}"
                 return device
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise ArrayError(f"{self._device} did not appear")
             time.sleep(_PAUSE_SECONDS[0])
 
     def _stale(self, name: Path) -> bool:
-        """Whether a name is one that mdadm left of an array that was stopped, as it does where there is no udev."""
+        """Return whether a name belongs to a stopped array; mdadm leaves such names if there is no udev."""
         block = block_directory(name.stat().st_rdev, self._root)
         return name.is_block_device() and attribute(block / "md/array_state") in ("", "clear")
 
-    def _standing(self, programs: Programs) -> Iterator[Path]:
-        """Yield the folders in sysfs of the arrays that have our UUID: one, or none."""
+    def _arrays(self, programs: Programs) -> Iterator[Path]:
+        """Yield the sysfs folders of the arrays with our UUID: one or none."""
         for block in sorted((self._root / "sys/block").glob("md*")):
-            said = programs.ask("detail", "mdadm", "--detail", "--export", str(device_path(block, self._root)))
-            if _uuid(said.stdout) == self.identity:
+            finished = programs.ask("detail", "mdadm", "--detail", "--export", str(device_path(block, self._root)))
+            if _uuid(finished.stdout) == self.identity:
                 yield block
 
-    def _marked(self, programs: Programs) -> list[str]:
-        """Return the drives with a superblock of our UUID, as mdadm finds them."""
-        said = programs.act("scan", "mdadm", "--examine", "--scan", "--verbose", "--config=partitions").stdout
-        found: list[str] = []
-        for array in re.split(r"^(?=ARRAY )", said, flags=re.MULTILINE):
+    def _member_devices(self, programs: Programs) -> list[str]:
+        """Return the drives with a superblock that has our UUID, as found by mdadm."""
+        output = programs.act("scan", "mdadm", "--examine", "--scan", "--verbose", "--config=partitions").stdout
+        devices: set[str] = set()
+        for array in re.split(r"^(?=ARRAY )", output, flags=re.MULTILINE):
             if f"UUID={self.identity}" in array.split():
-                found += [name for words in re.findall(r"\sdevices=(\S+)", array) for name in words.split(",")]
-        return sorted(set(found))
+                devices.update(name for names in re.findall(r"\sdevices=(\S+)", array) for name in names.split(","))
+        return sorted(devices)
 
     def _stop(self, programs: Programs) -> None:
-        """Stop what has our UUID; udev may look into it for a moment."""
-        until = time.monotonic() + _STOPPING_SECONDS
-        for block in self._standing(programs):
+        """Stop the array with our UUID, retrying because udev may have it open for a moment."""
+        deadline = time.monotonic() + _STOPPING_SECONDS
+        for block in self._arrays(programs):
             while True:
                 try:
                     programs.act("stop", "mdadm", "--stop", str(device_path(block, self._root)))
                     break
                 except ArrayError:
-                    if time.monotonic() > until:
+                    if time.monotonic() > deadline:
                         raise
                     time.sleep(_PAUSE_SECONDS[0])
 
 
 def _zero(programs: Programs, device: str, identity: str, number: int) -> None:
-    """Zero the superblock of a drive, if it is one of the array's."""
-    said = programs.ask(f"examine{number}", "mdadm", "--examine", "--export", device)
-    if said.exit_code == 0 and _uuid(said.stdout) == identity:
+    """Zero the superblock of a drive if it is the array's."""
+    finished = programs.ask(f"examine{number}", "mdadm", "--examine", "--export", device)
+    if finished.exit_code == 0 and _uuid(finished.stdout) == identity:
         programs.act(f"zero{number}", "mdadm", "--zero-superblock", device)
 
 
 def _uuid(exported: str) -> str:
-    found = re.search(rf"^MD_UUID=({IDENTITY})$", exported, re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(rf"^MD_UUID=({IDENTITY})$", exported, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def _real(path: Path) -> Path:

@@ -45,29 +45,33 @@ def surface(
     from matplotlib import colormaps
 
     deep = low_in_front((values, *alike), deep)
-    figure, axes, room = stage(highest((values, *alike)), across, deep, heading=heading, height=height)
+    figure, axes, projection = stage(highest((values, *alike)), across, deep, heading=heading, height=height)
     colours = colormaps[_COLOURS]
     front = [(at + 0.5, 0.5, values[key, deep.keys[0]]) for at, key in enumerate(across.keys)]
-    right = [(room.columns - 0.5, at + 0.5, values[across.keys[-1], key]) for at, key in enumerate(deep.keys)]
+    right = [(projection.columns - 0.5, at + 0.5, values[across.keys[-1], key]) for at, key in enumerate(deep.keys)]
     for edge in (front, right):
         foot = [(at, depth, 0.0) for at, depth, _ in (edge[-1], edge[0])]
         axes.fill(
-            *zip(*room.strip(*edge, *foot), strict=True), facecolor=BAND, edgecolor=QUIET, linewidth=0.5, zorder=0.8
+            *zip(*projection.strip(*edge, *foot), strict=True),
+            facecolor=BAND,
+            edgecolor=QUIET,
+            linewidth=0.5,
+            zorder=0.8,
         )
-    for row, column in itertools.product(reversed(range(room.rows - 1)), range(room.columns - 1)):
+    for row, column in itertools.product(reversed(range(projection.rows - 1)), range(projection.columns - 1)):
         places = ((column, row), (column + 1, row), (column + 1, row + 1), (column, row + 1))
         heights = [values[across.keys[at], deep.keys[depth]] for at, depth in places]
         corners = [(at + 0.5, depth + 0.5, value) for (at, depth), value in zip(places, heights, strict=True)]
         axes.fill(
-            *zip(*room.strip(*corners), strict=True),
-            facecolor=colours(sum(heights) / len(heights) / room.top),
+            *zip(*projection.strip(*corners), strict=True),
+            facecolor=colours(sum(heights) / len(heights) / projection.top),
             edgecolor=INK,
             linewidth=0.5,
             joinstyle="round",
-            zorder=1 + room.rows - row + column / room.columns,
+            zorder=1 + projection.rows - row + column / projection.columns,
         )
-    for row, column in itertools.product(range(room.rows), range(room.columns)):
+    for row, column in itertools.product(range(projection.rows), range(projection.columns)):
         place = (across.keys[column], deep.keys[row])
         if place in marked:
-            mark(axes, room, (column + 0.5, row + 0.5, values[place]), 2 + room.rows)
+            mark(axes, projection, (column + 0.5, row + 0.5, values[place]), 2 + projection.rows)
     return figure

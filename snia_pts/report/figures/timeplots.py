@@ -1,4 +1,4 @@
-"""Figures of time lines, one a page: curves, what begins where, levels to hold them against, samples judged."""
+"""Figures of time lines, one per page: curves, marks, reference levels, and the samples used for steady state."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-#: Few samples are shown as points too.
-_FEW = 60
-#: Steps between ticks of a time axis, in minutes and in hours, and how many ticks it has at most.
+#: Curves with at most this many samples have markers.
+_MAX_MARKERS = 60
+#: Steps between ticks of a time axis, in minutes and in hours, and the most ticks it has.
 _MINUTES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 20, 30, 60)
 _HOURS = (0.1, 0.2, 0.5, 1, 2, 3, 4, 6, 12, 24, 48)
-_MOST_TICKS = 14
+_MAX_TICKS = 14
 #: Longer axes are in hours.
-_MOST_MINUTES = 1000.0
+_MAX_MINUTES = 1000.0
 _LEFT, _RIGHT, _BOTTOM, _LEGEND = 0.85, 0.3, 0.58, 0.21
 _BETWEEN = 0.12
-#: Room beside panels for their legends.
-_BESIDE = 1.05
+#: Right margin of panels, for their legends.
+_LEGEND_MARGIN = 1.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A place on the x axis where something begins: a line, and its name, or a shorter one, to the right of it."""
+    """A labelled vertical line on the x axis, with a short label for when the full one does not fit."""
 
     x: float
     name: str
@@ -48,7 +48,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A horizontal line: a baseline, or what is held against it."""
+    """A horizontal reference line: a baseline or a threshold."""
 
     value: float
     label: str
@@ -58,10 +58,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One of the plots that stand above one another: its series, name and share of the height.
+    """One of several stacked plots: its series, y label and share of the height.
 
-    ``span`` is what its axis shows at least.  One with several names has a legend beside it.  ``levels`` are drawn over
-    it.
+    The y axis includes the values of ``span``.  A panel with several labels has a legend beside it.  ``levels`` are
+    drawn over the series.
     """
 
     shown: Sequence[Series]
@@ -74,27 +74,27 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dots:
-    """Single points drawn over the curves: the samples that steady state was judged on."""
+    """Single points drawn over the curves: the samples on which steady state was evaluated."""
 
     points: Sequence[tuple[float, float]]
     label: str
 
 
 def window_dots(sampling: Sampling | None, line: TimeLine) -> list[Dots]:
-    """Return the IOPS of the samples in the last window, on the clock of ``line``; nothing while there is none."""
+    """Return the IOPS of the samples in the last window, at their times in ``line``; empty without a window."""
     if sampling is None or sampling.window is None:
         return []
-    judged = [each for each in sampling.rounds if each.number in sampling.window.numbers]
+    judged = [sampled for sampled in sampling.rounds if sampled.number in sampling.window.numbers]
     label = "measurement window" if sampling.steady else f"last window, {NOT_ACHIEVED}"
     return [Dots(points=sample_places(judged, line), label=label)]
 
 
 def sample_places(rounds: Sequence[SampledRound], line: TimeLine) -> list[tuple[float, float]]:
-    """Return when the samples that stand for ``rounds`` ended, in seconds on the clock of ``line``, and their IOPS.
+    """Return the end of each round's sample, in seconds on the clock of ``line``, and its IOPS.
 
-    The minute that a sample counts for is nominal, and leaves out the times between continuous stimuli.
+    A sample's minute is not used: it is nominal and excludes the times between continuous stimuli.
     """
-    return [(line.ended_seconds[each.row], each.sample.iops) for each in rounds if each.row is not None]
+    return [(line.ended_seconds[sampled.row], sampled.sample.iops) for sampled in rounds if sampled.row is not None]
 
 
 def page(
@@ -112,7 +112,7 @@ def page(
     levels: Sequence[Level] = (),
     dots: Sequence[Dots] = (),
 ) -> Page:
-    """Return the page of the ``drawing`` of series; its caption goes on with how samples were taken together."""
+    """Return the page of the ``drawing`` of series; a note on combined samples is added to its caption."""
     draw = partial(
         drawing, shown, ylabel=ylabel, log=log, along=along, span=span, marks=marks, levels=levels, dots=dots
     )
@@ -179,7 +179,7 @@ def drawing(
 
 
 def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float = 0.0) -> Drawing:
-    """Draw panels above one another over the same time axis, the first on top; it begins at ``begin`` seconds."""
+    """Draw stacked panels over one time axis, the first on top; the axis starts at ``begin`` seconds."""
     figure = canvas()
     bottom, top, between = _BOTTOM, 0.42 if marks else 0.2, 0.14
     room = (FIGURE_HEIGHT - bottom - top - between * (len(panels) - 1)) / sum(panel.share for panel in panels)
@@ -187,7 +187,7 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float
     above = FIGURE_HEIGHT - top
     for place, panel in enumerate(panels):
         below = max(bottom, above - room * panel.share)
-        axes = plot(figure, left=_LEFT, right=_BESIDE, bottom=below, top=FIGURE_HEIGHT - above)
+        axes = plot(figure, left=_LEFT, right=_LEGEND_MARGIN, bottom=below, top=FIGURE_HEIGHT - above)
         above = below - between
         ax.dress(axes)
         factor = set_places(axes, begin, end, "time")
@@ -217,13 +217,13 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float
         if place < len(panels) - 1:
             axes.set_xlabel("")
             axes.tick_params(axis="x", labelbottom=False)
-        _mark(axes, marks, factor, named=place == 0, beside=_BESIDE - _RIGHT)
+        _mark(axes, marks, factor, named=place == 0, beside=_LEGEND_MARGIN - _RIGHT)
     figure.align_ylabels()
     return figure
 
 
 def _legend_shape(labels: Sequence[str]) -> tuple[int, int]:
-    """Return columns and rows of a legend below the plot; no rows for a single name."""
+    """Return columns and rows of a legend below the plot; no rows for a single label."""
     widths = [0.62 + 0.065 * len(label) for label in set(labels)]
     if len(widths) < 2:
         return 1, 0
@@ -235,7 +235,7 @@ def _legend_shape(labels: Sequence[str]) -> tuple[int, int]:
 
 def _draw(axes: Axes, each: Series, factor: float, order: int) -> None:
     drawn = each.curve
-    few = len(drawn.x) <= _FEW
+    few = len(drawn.x) <= _MAX_MARKERS
     dots = {"linestyle": "none", "marker": "o", "markersize": 4 if few else 3, "markeredgewidth": 0}
     line = {"linewidth": 1.2, "marker": "o" if few else "none", "markersize": 3.2, "markeredgewidth": 0}
     if drawn.banded:
@@ -258,19 +258,19 @@ def _draw_levels(axes: Axes, levels: Sequence[Level]) -> None:
 
 
 def time_axis(begin: float, end: float) -> tuple[str, float, list[float]]:
-    """Return the unit of a time axis over ``begin`` .. ``end`` seconds, its seconds, and the ticks in that unit."""
-    minutes = end / 60 <= _MOST_MINUTES
+    """Return the unit of a time axis over ``begin`` .. ``end`` seconds, its length in seconds, and the ticks in it."""
+    minutes = end / 60 <= _MAX_MINUTES
     unit, seconds, steps = ("minutes", 60.0, _MINUTES) if minutes else ("hours", 3600.0, _HOURS)
     first, last = begin / seconds, end / seconds
-    wanted = (last - first) / _MOST_TICKS
-    place = bisect.bisect_left(steps, wanted * (1 - 1e-9))
-    step = steps[place] if place < len(steps) else steps[-1] * math.ceil(wanted / steps[-1])
+    smallest = (last - first) / _MAX_TICKS
+    place = bisect.bisect_left(steps, smallest * (1 - 1e-9))
+    step = steps[place] if place < len(steps) else steps[-1] * math.ceil(smallest / steps[-1])
     ticks = [number * step for number in range(math.ceil(first / step - 1e-6), math.floor(last / step + 1e-6) + 1)]
     return unit, seconds, ticks
 
 
 def set_places(axes: Axes, begin: float, end: float, along: Along) -> float:
-    """Give ``axes`` an x axis from ``begin`` to ``end``; return what x is to be multiplied with."""
+    """Give ``axes`` an x axis from ``begin`` to ``end``; return the factor from x to axis units."""
     if along == "time":
         unit, seconds, ticks = time_axis(begin, end)
         room = (end - begin or 1.0) / seconds
@@ -287,15 +287,15 @@ def set_places(axes: Axes, begin: float, end: float, along: Along) -> float:
 
 
 def _mark(axes: Axes, marks: Sequence[Mark], factor: float, *, named: bool = True, beside: float = 0.0) -> None:
-    """Draw what begins where; a name that has no room before the next is shortened, then left out.
+    """Draw marks; a name that does not fit before the next mark is shortened, then omitted.
 
-    The last one may stand out ``beside`` the plot so far.
+    The last name may extend ``beside`` inches beyond the plot.
     """
     low, high = axes.get_xlim()
     width = axes.get_position().width * axes.figure.get_size_inches()[0]  # type: ignore[union-attr]
     inches = [(mark.x * factor - low) / (high - low) * width for mark in marks]
     for mark, at, next_at in zip(marks, inches, [*inches[1:], width + beside][: len(inches)], strict=True):
-        if at > _BETWEEN:  # else it begins where the axis does
+        if at > _BETWEEN:  # else the mark is at the start of the axis
             axes.axvline(mark.x * factor, color=QUIET, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1.5)
         text = next((text for text in (mark.name, mark.short) if _BETWEEN + 0.06 * len(text) < next_at - at), "")
         if named:

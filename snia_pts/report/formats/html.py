@@ -1,4 +1,4 @@
-"""The report as HTML: one file that opens offline in ten years.  No script, no request, figures inside."""
+"""The report as HTML: a self-contained file for archiving, without scripts or requests, with embedded figures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make(report: Report, document: nodes.document, drawn: Mapping[str, bytes]) -
 
 
 def _dress_tables(document: nodes.document) -> None:
-    """Give every cell the class of its column's lean, and leave out the page number that HTML has none of."""
+    """Give every cell the class of its column's alignment, and remove the page number, which HTML does not have."""
     from docutils import nodes
 
     for table in list(document.findall(nodes.table)):
@@ -67,9 +67,9 @@ def _drop_last_columns(table: nodes.table, count: int) -> None:
 
 
 def _inlined(page: bytes, drawn: Mapping[str, bytes]) -> bytes:
-    """Put the SVGs in as data: each keeps its own ids, and no script in one could run.
+    """Embed the SVGs as data URIs: each has its own ids, and scripts in them cannot run.
 
-    No text of the page looks like a figure's place: its quotation marks are escaped.
+    No text of the page can match a figure's ``src`` attribute, because its quotation marks are escaped.
     """
     for name, svg in drawn.items():
         data = b"data:image/svg+xml;base64," + base64.b64encode(svg)

@@ -1,7 +1,7 @@
-"""Makes reports without anybody's configuration: docutils, rst2pdf, reportlab and matplotlib find none to read.
+"""Isolates reports from configuration files of docutils, rst2pdf, reportlab and matplotlib.
 
-They look for it in the current folder and below HOME, and some of it names files to write, or is Python code.  Both may
-be another user's: after ``su``, after ``sudo -E``, or in a folder that everybody may write to.
+These libraries read configuration from the current folder and below HOME, and some of it names files to write, or is
+Python code.  Both folders may belong to another user: after ``su``, after ``sudo -E``, or in a world-writable folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from ...errors import ReportError
 from ...files import tampering_risk
 
-#: Variables that name other places of configuration, data or caches.
+#: Environment variables with paths of configuration, data or caches.
 _PLACES = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "MATPLOTLIBRC", "PLOTLY_DIR")
 
 
@@ -24,14 +24,14 @@ _PLACES = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "MATPLOTLIBRC",
 def isolated() -> Iterator[None]:
     """Make HOME and the current folder of this process an empty temporary folder, until the end of the block.
 
-    What a library reads as it is imported has to be imported in such a block first.  Raises ReportError where there is
-    no room for a temporary folder.
+    A library that reads configuration on import must first be imported in such a block.  Raises ReportError if the
+    temporary folder cannot be created.
     """
     cache = _font_cache()
     try:
         scratch = tempfile.TemporaryDirectory(prefix="snia-pts-", dir=_temporary())
     except OSError as error:
-        raise ReportError(reason=f"cannot make a temporary folder: {error.strerror}") from None
+        raise ReportError(reason=f"cannot create a temporary folder: {error.strerror}") from None
     with scratch as folder:
         variables = dict.fromkeys(_PLACES) | {
             "HOME": folder,
@@ -43,16 +43,16 @@ def isolated() -> Iterator[None]:
 
 
 def _temporary() -> str:
-    """Return where temporary folders are made: where root asks, nobody else may rename them."""
+    """Return the parent of temporary folders; for root, one in which nobody else may rename them."""
     usual = tempfile.gettempdir()
     return "/tmp" if tampering_risk(Path(usual).resolve(), parent=True) else usual  # noqa: S108
 
 
 def _font_cache() -> Path | None:
-    """Return a folder for matplotlib's list of fonts that nobody else may change; None where there is none.
+    """Return a folder for matplotlib's list of fonts that nobody else may change; None if there is none.
 
-    It is MPLCONFIGDIR, or in the cache of the user whom the password database names: HOME may be another's.
-    matplotlib makes it.
+    It is MPLCONFIGDIR, or in the user's cache according to the password database, because HOME may be another user's.
+    matplotlib creates it.
     """
     try:
         own = Path(pwd.getpwuid(os.geteuid()).pw_dir, ".cache", "snia-pts", "matplotlib")
@@ -84,7 +84,7 @@ def _set(variables: Mapping[str, str | None]) -> None:
 
 @contextmanager
 def _current_folder(folder: str) -> Iterator[None]:
-    """Change the current folder, and come back to the same one, whatever it is called by then."""
+    """Change the current folder, and return to the same one at the end, even if it was renamed."""
     try:
         before = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:  # it may not be searched, so nothing in it can be read

@@ -1,8 +1,8 @@
-"""The report as PDF: laid out by rst2pdf, its figures vector, and checked before anyone gets it.
+"""The report as PDF: laid out by rst2pdf, with vector figures, and checked before it is written.
 
-rst2pdf cannot place PDF figures, shrinks what does not fit and exchanges what it does not know for a placeholder,
-each without an error.  So figures and page titles are nodes of our own, whose flowables take exactly the planned
-room and write down where they were drawn; then pypdf puts every figure's own PDF page there.
+rst2pdf cannot place PDF figures, shrinks content that does not fit and replaces unknown content by a placeholder, all
+without an error.  Therefore figures and page titles are nodes of our own: their flowables take exactly the planned space
+and record where they were drawn; then pypdf puts each figure's PDF page there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from docutils import nodes
     from pypdf import PageObject, PdfWriter
 
-#: Layout arithmetic is float; a hundredth of a point is nothing on paper.
+#: Layout arithmetic is float; a hundredth of a point is invisible.
 _TOLERANCE = 0.01
 #: matplotlib rounds a page to whole points.
 _ROUNDING = 1.0
@@ -32,33 +32,33 @@ _ROUNDING = 1.0
 def make(report: Report, document: nodes.document, drawn: Mapping[str, bytes]) -> bytes:
     """Return ``report`` as PDF from its parsed RST and its figures' PDF pages, by name.
 
-    Raises ReportError when a page would not look as planned.
+    Raises ReportError if a page differs from its planned layout.
     """
     from .layout import lay_out
 
     sheet = Sheet()
-    with _quiet() as said:
-        made = _finish(report, lay_out(report, document, sheet), sheet, drawn)
-    if said:
-        raise ReportError(reason=f"rst2pdf says: {'; '.join(said)}")
-    return made
+    with _collected_warnings() as messages:
+        content = _finish(report, lay_out(report, document, sheet), sheet, drawn)
+    if messages:
+        raise ReportError(reason=f"rst2pdf reported: {'; '.join(messages)}")
+    return content
 
 
 @contextmanager
-def _quiet() -> Iterator[list[str]]:
-    """Collect what rst2pdf and pypdf log as warning or worse, instead of letting it be printed."""
-    said: list[str] = []
+def _collected_warnings() -> Iterator[list[str]]:
+    """Collect warnings and errors that rst2pdf and pypdf log, instead of printing them."""
+    messages: list[str] = []
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
+            messages.append(record.getMessage())
 
     loggers, listener = [logging.getLogger(name) for name in ("rst2pdf", "pypdf")], Listener(logging.WARNING)
     before = [(logger, logger.handlers[:], logger.propagate) for logger in loggers]
     for logger in loggers:
         logger.handlers, logger.propagate = [listener], False
     try:
-        yield said
+        yield messages
     finally:
         for logger, handlers, propagate in before:
             logger.handlers, logger.propagate = handlers, propagate
@@ -83,7 +83,7 @@ def _finish(report: Report, laid_out: bytes, sheet: Sheet, drawn: Mapping[str, b
 
 
 def _stamp(writer: PdfWriter, figure: PageObject, placement: Placement, name: str) -> None:
-    """Put a figure's PDF page on its place, as a form of its own: its drawing commands stay as they are."""
+    """Put a figure's PDF page at its place as a form XObject, with unchanged drawing commands."""
     from pypdf.generic import ArrayObject, DecodedStreamObject, DictionaryObject, NameObject, NumberObject
 
     contents = figure.get_contents()
@@ -101,7 +101,7 @@ def _stamp(writer: PdfWriter, figure: PageObject, placement: Placement, name: st
     stamp = DecodedStreamObject()
     stamp.set_data(f"q 1 0 0 1 {placement.x:.4f} {placement.y:.4f} cm {key} Do Q\n".encode())
     before = page.raw_get("/Contents")
-    parts = before if isinstance(before, ArrayObject) else [before]  # of a page that has a figure already
+    parts = before if isinstance(before, ArrayObject) else [before]  # an array if the page has a figure already
     page[NameObject("/Contents")] = ArrayObject([*parts, writer._add_object(stamp)])
 
 
@@ -122,10 +122,10 @@ def _dated(report: Report) -> dict[str, str]:
 
 
 def check(report: Report, sheet: Sheet, *, pages: int) -> None:
-    """Raise ReportError unless every page and figure stands where and as large as planned."""
-    mistakes = [*_wrong_figures(report, sheet), *_wrong_pages(report.pages, sheet.titles, pages)]
-    if mistakes:
-        raise ReportError(reason="; ".join(mistakes))
+    """Raise ReportError unless every page and figure has its planned place and size."""
+    errors = [*_wrong_figures(report, sheet), *_wrong_pages(report.pages, sheet.titles, pages)]
+    if errors:
+        raise ReportError(reason="; ".join(errors))
 
 
 def _wrong_figures(report: Report, sheet: Sheet) -> Iterator[str]:
@@ -133,7 +133,7 @@ def _wrong_figures(report: Report, sheet: Sheet) -> Iterator[str]:
     found = [name for name, _ in sheet.figures]
     for name in planned:
         if found.count(name) != 1:
-            yield f"the figure {name} stands {found.count(name)} times in the PDF"
+            yield f"the figure {name} is in the PDF {found.count(name)} times"
     starts = dict(sheet.titles)
     left, bottom, right, top = sheet.frame
     for name, at in sheet.figures:
@@ -145,7 +145,7 @@ def _wrong_figures(report: Report, sheet: Sheet) -> Iterator[str]:
             yield f"the figure {name} is {at.width:.1f} x {at.height:.1f} points, not as planned"
         inside = left - 0.5 <= at.x and at.x + at.width <= right + 0.5 and bottom - 0.5 <= at.y
         if not (inside and at.y + at.height <= top + 0.5):
-            yield f"the figure {name} reaches out of its page"
+            yield f"the figure {name} extends beyond its page"
         owner = next(page for page in report.pages if figure in page.blocks)
         if not owner.flows and starts.get(owner.title) != at.page:
             yield f"the figure {name} is not on its page"
@@ -157,7 +157,7 @@ def _wrong_pages(planned: Sequence[Page], titles: Sequence[tuple[str, int]], pag
         return
     ends = [start for _, start in titles[1:]] + [pages + 1]
     if titles and titles[0][1] != 1:
-        yield "the PDF does not begin with its first page"
+        yield "the PDF does not start with its first page"
     for page, (_, start), end in zip(planned, titles, ends, strict=True):
         taken = end - start
         if taken < 1 or (taken > 1 and not page.flows):

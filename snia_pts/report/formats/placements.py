@@ -1,10 +1,10 @@
-"""What was drawn where on paper: written while a PDF is laid out, read when it is checked."""
+"""The places of figures and titles in a PDF: recorded while it is laid out, read when it is checked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-#: Points an inch.
+#: Points per inch.
 POINTS = 72.0
 
 
@@ -21,7 +21,7 @@ class Placement:
 
 @dataclass(slots=True)
 class Sheet:
-    """What a build drew where, in points; ``number_at`` is where in its header a page's number begins."""
+    """The places recorded by a build, in points; ``number_at`` is the position of the page number in the header."""
 
     figures: list[tuple[str, Placement]] = field(default_factory=list)
     titles: list[tuple[str, int]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""rst2pdf, and the folder of its fonts: those of matplotlib, so that text and figures look alike."""
+"""The names used of rst2pdf, and the folder of its fonts: those of matplotlib, so that text and figures match."""
 
 from __future__ import annotations
 
