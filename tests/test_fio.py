@@ -309,12 +309,6 @@ def test_a_limit_ends_a_stimulus_before_its_time(limit: int, threads: int) -> No
     assert "time_based=1" not in found
 
 
-def test_samples_are_told_in_milliseconds() -> None:
-    """The interval of samples is told with its unit: fio takes a bare number for seconds, and no fraction."""
-    assert "--status-interval=60000ms" in fio.sampling_command("x.fio", 60.0)
-    assert "--status-interval=500ms" in fio.sampling_command("x.fio", 0.5)
-
-
 def test_no_line_can_be_smuggled_in() -> None:
     """A name with a line break would add options of its own; it is refused."""
     with pytest.raises(TargetUnfit):

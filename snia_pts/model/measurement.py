@@ -93,7 +93,8 @@ class Timing:
     ``own_gap_us`` is the suite's own time since the program before, ``idle_gap_ms`` the time without host I/O: that and
     the engine's around its I/O (``bench/gap.py`` asks the block layer); None where no stimulus came before.  The run
     had been resumed ``interruptions`` times, the clock set by ``clock_set_seconds``, a fallen engine
-    ``engine_restarted``.
+    ``engine_restarted``.  ``thread_spread_ms`` is the time from the first of the engine's threads that ended to the
+    last: how far apart they started, and the time of what each had outstanding; None where that is not known.
     """
 
     started: str
@@ -104,6 +105,7 @@ class Timing:
     interruptions: int = 0
     clock_set_seconds: Difference = 0.0
     engine_restarted: bool = False
+    thread_spread_ms: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

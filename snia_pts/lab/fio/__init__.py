@@ -14,8 +14,8 @@ from .job import (
     command,
     job_file,
     null_job_file,
-    sampling_command,
     sections,
+    thread_limit,
     timeout_seconds,
 )
 from .running import RunningTotals
@@ -37,9 +37,9 @@ __all__ = [
     "null_job_file",
     "read_totals",
     "require_echo",
-    "sampling_command",
     "sections",
     "sync_times",
+    "thread_limit",
     "timeout_seconds",
     "uncounted_ios",
 ]

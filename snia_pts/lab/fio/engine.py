@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import math
 import stat
 import time
 import zlib
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _LONGEST_SUSPENSION_SECONDS = 0.1
 #: Of the options that a profile may set, fio is known to repeat these as they were written.
 _REPEATED_AS_WRITTEN = {"ioengine", "direct"}
+#: So long before the end of an idle time the next fio starts, and is checked what must be before its I/O.
+_STAGING_NS, _CHECKS_NS = 1_500_000_000, 50_000_000
 #: fio's runtime is in whole ms, and may be rounded.
 _ROUNDING_SECONDS = 0.01
 
@@ -83,7 +86,10 @@ class Engine(Named, Protocol):
         ...
 
     def idle(self, seconds: float) -> IdleOutcome:
-        """Do no I/O on the target, so that it is left alone for ``seconds`` from its last I/O to the next one's."""
+        """Do no I/O on the target, so that it is left alone for ``seconds`` from its last I/O to the next one's.
+
+        It may return earlier; the next stimulus is then held until the time is over.
+        """
         ...
 
 
@@ -127,7 +133,7 @@ class FioEngine:
         self._count = last_number(evidence)
         self._pause = IdleGap()
         self._last_begun: process.Program | None = None
-        self._around_ns = self._lead_ns = 0
+        self._around_ns = self._idle_until_ns = 0
         self._child_signals = process.ChildSignalListener()
         self._clock = clock
         self._moment = clock()
@@ -143,13 +149,11 @@ class FioEngine:
         has come back.  What that one says of itself is awaited while the next one works.
         """
         self._reattach_observer()
-        began = time.monotonic_ns()
         with ExitStack() as left:  # whatever ends this, no fio goes on
             left.callback(self._pause_since_last_end)
             upcoming = PointPipeline(map(self._prepare_next, stimuli), left)
             if point := upcoming.take():
                 self._release(point, before)
-                self._lead_ns = point.program.started_ns - began
             while point:
                 at_work = upcoming.during(point, self._on_tick)
                 done_ns = point.program.wait_for_io_end(self._timeout_seconds(point.stimulus), at_work)
@@ -172,31 +176,32 @@ class FioEngine:
     def stretch(self, step: ContinuousStimulus) -> Iterator[Sample | Measurement]:
         """Run a stretch; see Engine.  All that fio says meanwhile is kept, compressed, beside its final answer.
 
-        The first sample is short by the time that fio needs to begin, the last one long by it.
+        Samples end at whole multiples of their time from the release of fio's threads on, and where the I/O ends.
         """
         if step.sample_seconds is None:
             yield from self.measure(step.stimuli)
             return
         self._reattach_observer()
-        self._require_awake()
-        files, seed = self._write_job(step.stimulus)
-        command = fio.sampling_command(str(files.path), step.sample_seconds)
         answers, running, sampler = fio.StatusStream(), fio.RunningTotals(step.stimulus), Sampler(step.samples)
-        with files:
-            program = process.Program(command, evidence=files.path, listen=True, inherited=files.inherited)
-            point = PreparedPoint(stimulus=step.stimulus, files=files, seed=seed, program=program, pause=self._pause)
-            with _compressed(files.path.with_suffix(".samples.json.gz")) as kept, program:
-                self._observer.begin()
-                for said in program.iter_stdout(self._timeout_seconds(step.stimulus), self._on_tick):
-                    kept.write(said)
-                    for answer in answers.more(said):
-                        kept.flush(zlib.Z_SYNC_FLUSH)
-                        set_seconds = self._clock().set_seconds(self._moment)
-                        yield from self._cut(sampler.cut, running.read(answer, set_seconds))
-            files.keep(answers.last)
-            self._pause = IdleGap(since_ns=program.finished.ended_monotonic_ns)
+        with ExitStack() as left:
+            left.callback(self._pause_since_last_end)
+            point = left.enter_context(self._prepare_next(step.stimulus, sampled=True))
+            kept = left.enter_context(_compressed(point.files.path.with_suffix(".samples.json.gz")))
+            self._release(point, allow)
+            for said in point.program.iter_stdout(
+                self._timeout_seconds(step.stimulus), self._on_tick, report_seconds=step.sample_seconds
+            ):
+                kept.write(said)
+                for answer in answers.more(said):
+                    kept.flush(zlib.Z_SYNC_FLUSH)
+                    set_seconds = self._clock().set_seconds(self._moment)
+                    yield from self._cut(sampler.cut, running.read(answer, set_seconds))
+            exited_ns = time.monotonic_ns()
+            point.program.end()
+            point.files.keep(answers.last)
+            ended_ns = point.program.finished.ended_monotonic_ns
+            self._pause = IdleGap(since_ns=ended_ns, not_ours_ns=max(0, exited_ns - ended_ns))
             whole = self._measurement(point, self._observer.whole(), allow_uncounted=True)
-        self._lead_ns = self._around_ns
         totals = running.read(answers.last.decode("utf-8", "replace"), whole.timing.clock_set_seconds, final=True)
         yield from self._cut(sampler.last, totals)
         yield whole
@@ -204,17 +209,22 @@ class FioEngine:
     def idle(self, seconds: float) -> IdleOutcome:
         """Leave the device alone; see Engine.
 
-        Counted from where the pause began, and shorter by what the last fio needed that was begun in a pause.
+        It returns shortly before the idle time is over, so that the next stimulus is prepared and then begins exactly
+        then; how long the device was left alone is in that one's ``idle_gap_ms``.
         """
         started, began = datetime.now().astimezone(), time.monotonic_ns()
-        since = self._pause.since_ns
-        until = (began if since is None else since - self._lead_ns) + round(1e9 * seconds)
-        while (left := until - time.monotonic_ns()) > 0:
+        since = began if self._pause.since_ns is None else self._pause.since_ns
+        self._idle_until_ns = since + round(1e9 * seconds)
+        self._wait_until(self._idle_until_ns - _STAGING_NS)
+        idled = time.monotonic_ns() - began
+        return IdleOutcome(started=started.isoformat(timespec="milliseconds"), seconds=idled / 1e9)
+
+    def _wait_until(self, until_ns: int) -> None:
+        """Wait until a time (monotonic ns), and do what is done about once a second."""
+        began = time.monotonic_ns()
+        while (left := until_ns - time.monotonic_ns()) > 0:
             time.sleep(min(1.0, left / 1e9))
             self._each_second((time.monotonic_ns() - began) / 1e9, 0)
-        idled = time.monotonic_ns() - began
-        self._pause.not_ours_ns += idled
-        return IdleOutcome(started=started.isoformat(timespec="milliseconds"), seconds=idled / 1e9)
 
     def _timeout_seconds(self, stimulus: Stimulus) -> float:
         return fio.timeout_seconds(stimulus, self._stall_seconds)
@@ -250,30 +260,38 @@ class FioEngine:
         except ValueError as error:
             raise fio.AnswerRejected("host", f"fio's samples are not believed: {error}") from error
 
-    def _prepare_next(self, stimulus: Stimulus) -> PreparedPoint:
+    def _prepare_next(self, stimulus: Stimulus, *, sampled: bool = False) -> PreparedPoint:
         """Begin fio for a stimulus, to stand ready before its first I/O."""
         threads = sum(section.jobs for section in fio.sections(stimulus))
         files, seed = self._write_job(stimulus)
         try:
-            command = fio.command(files.path, held=True)
+            command = fio.command(files.path, staged=True, sampled=sampled)
             program = StagedProgram(
                 command,
                 threads=threads,
                 evidence=files.path,
                 child_signals=self._child_signals,
                 inherited=files.inherited,
+                listen=sampled,
             )
         except BaseException:
             files.close()
             raise
-        return PreparedPoint(stimulus=stimulus, files=files, seed=seed, program=program)
+        return PreparedPoint(stimulus=stimulus, files=files, seed=seed, program=program, sampled=sampled)
 
     def _release(self, point: PreparedPoint, before: Guard) -> None:
-        """Let a point's fio do its I/O.  What is spent in waiting for fio is no pause of ours."""
+        """Let a point's fio do its I/O, at the end of an idle time where one was asked for.
+
+        What is spent in waiting for fio, or idle as asked, is no pause of ours.
+        """
+        due_ns, self._idle_until_ns = self._idle_until_ns, 0
+        self._wait_until(due_ns - _CHECKS_NS)
         self._require_awake()
         before(point.stimulus)
         self._observer.begin()
-        began = time.monotonic_ns()
+        began = max(due_ns, time.monotonic_ns())
+        if isinstance(point.program, StagedProgram):
+            point.program.release_at_ns = due_ns
         point.program.begin()
         if point.program.exited:  # it fell before its I/O: once more, as programs usually begin
             point.program.end()
@@ -281,9 +299,15 @@ class FioEngine:
             rename(job.with_suffix(".process.json"), f"{job.stem}.fallen.process.json")  # it is not written over
             point.engine_restarted = True
             point.program = process.Program(
-                fio.command(job), evidence=job, child_signals=self._child_signals, inherited=inherited
+                fio.command(job, sampled=point.sampled),
+                evidence=job,
+                listen=point.sampled,
+                child_signals=self._child_signals,
+                inherited=inherited,
             )
             point.program.begin()
+        if due_ns and self._pause.since_ns is not None:
+            self._pause.not_ours_ns = due_ns - self._pause.since_ns
         self._pause.not_ours_ns += point.program.started_ns - began
         point.pause = replace(self._pause)
         self._last_begun = point.program
@@ -351,6 +375,7 @@ class FioEngine:
                 _clocking(finished, point.pause, max(around_ns, self._around_ns)),
                 clock_set_seconds=round(moment.set_seconds(self._moment), 3),
                 engine_restarted=point.engine_restarted,
+                thread_spread_ms=_thread_spread_ms(point, read.transferred_bytes + write.transferred_bytes),
             ),
             evidence=point.files.path.stem,
             evidence_sha256=checksum,
@@ -443,6 +468,15 @@ def stimulus_seed(run_seed: int, number: int | str) -> int:
     """Return a large seed for a number or name, the same whenever the run's seed is the same."""
     digest = hashlib.sha256(f"{run_seed}/{number}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 2 | 1 << 61
+
+
+def _thread_spread_ms(point: PreparedPoint, moved_bytes: int) -> float | None:
+    """Return how far apart a point's threads ended in ms; None where anything but time may have ended one of them."""
+    stimulus, program = point.stimulus, point.program
+    limit = math.inf if stimulus.limit_bytes is None else fio.thread_limit(stimulus, stimulus.limit_bytes)
+    timed = stimulus.seconds is not None and moved_bytes < limit
+    spread_ns = program.thread_spread_ns if timed and isinstance(program, StagedProgram) else None
+    return None if spread_ns is None else spread_ns / 1e6
 
 
 def _clocking(finished: process.Finished, pause: IdleGap, around_ns: int) -> Timing:

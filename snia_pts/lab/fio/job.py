@@ -18,8 +18,8 @@ Measured facts behind the options (fio 3.33; ``tests/test_fio_contract.py`` hold
   across two of the device's own pages, so ``blockalign`` is 4 KiB where the mix has sizes of that and more.
 * ``io_size`` ends a thread at its amount, going over its section again where that is smaller; ``time_based`` would
   overrule it, ``runtime`` bounds it.
-* ``status-interval`` adds a whole document with running totals at each interval, counted from fio's start, so that the
-  first is early by the time fio takes to begin; after a halt of all I/O what is due meanwhile comes as one.
+* SIGUSR1 makes fio print a whole document with running totals.  ``status-interval`` does so by itself, but counts from
+  fio's start, also while its threads wait for their release.
 """
 
 from __future__ import annotations
@@ -79,18 +79,15 @@ class AnswerRejected(Exception):
         self.repeatable = repeatable
 
 
-def command(job: Path, *, held: bool = False) -> tuple[str, ...]:
+def command(job: Path, *, staged: bool = False, sampled: bool = False) -> tuple[str, ...]:
     """Return the command line that runs a job file and leaves fio's whole answer beside it.
 
-    ``held`` threads stand ready before their I/O; the sign at the end keeps fio from redirecting what they say.
+    ``staged`` threads wait before their I/O; the sign at the end keeps fio from redirecting what they say.  A
+    ``sampled`` fio writes its answer, and before it the running totals at each SIGUSR1, to its standard output.
     """
-    stops = (f"--exec_prerun={THREAD_READY} #", f"--exec_postrun={THREAD_DONE} #") if held else ()
-    return ("fio", "--output-format=json+", f"--output={job.with_suffix('.json')}", *stops, str(job))
-
-
-def sampling_command(job: str, sample_seconds: float) -> tuple[str, ...]:
-    """Return the command line that runs a job file and tells running totals every so often; in whole milliseconds."""
-    return ("fio", "--output-format=json+", f"--status-interval={round(1000 * sample_seconds)}ms", job)
+    stops = (f"--exec_prerun={THREAD_READY} #", f"--exec_postrun={THREAD_DONE} #") if staged else ()
+    output = () if sampled else (f"--output={job.with_suffix('.json')}",)
+    return ("fio", "--output-format=json+", *output, *stops, str(job))
 
 
 def job_file(stimulus: Stimulus, path: str, io_engine: IoEngine, seed: int, *, refill: bool = False) -> str:

@@ -34,12 +34,16 @@ class IdleGap:
 
 @dataclass(slots=True, kw_only=True)
 class PreparedPoint:
-    """A stimulus with the fio that does it, and the pause before its I/O, known when that may begin."""
+    """A stimulus with the fio that does it, and the pause before its I/O, known when that may begin.
+
+    fio reports running totals on its standard output where it is ``sampled``.
+    """
 
     stimulus: Stimulus
     files: fio.JobFiles
     seed: int
     program: process.Program
+    sampled: bool = False
     engine_restarted: bool = False
     pause: IdleGap = field(default_factory=IdleGap)
 
