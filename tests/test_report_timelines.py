@@ -446,7 +446,7 @@ def test_idle_times_are_told_as_asked_and_as_measured() -> None:
 
     assert cells(table, "Wait state") == [f"Wait State {number}" for number in (1, 2, 3, 5, 10)]
     assert cells(table, "Idle asked (s)") == ["5", "10", "15", "25", "50"]
-    for heading in ("Idle, median (s)", "Idle, longest (s)"):
+    for heading in ("Idle, shortest (s)", "Idle, median (s)", "Idle, longest (s)"):
         assert 5 <= float(cells(table, heading)[0]) < 5.1
     assert cells(table, "Duty cycle (%)")[0] == "49.9"
     base = cells(table, "% of baseline")

@@ -26,8 +26,10 @@ _CLOCK_SECONDS = 0.5
 _LONGEST_OVERRUN = 1.05
 #: No drive needs so long for an I/O while it works, however many are outstanding.
 _STALL_SECONDS, _STALL_TIMES = 2.0, 30.0
-#: An idle time that is longer than asked by more than this share of it, and this time, is another one.
-_LONGER_IDLE, _LONGER_IDLE_SECONDS = 1.1, 1.0
+#: An idle time that differs from what was asked by more than this share of it is another one.
+_IDLE_SHARE = 0.01
+#: Threads that start apart by more than this share of a point's time do not make up its Thread Count.
+_SPREAD_SHARE = 0.01
 #: The share of reads may be off by so much, and by so many standard deviations of chance.
 _MIX_SHARE, _MIX_DEVIATIONS = 0.002, 3.0
 
@@ -91,17 +93,27 @@ def clock_set(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         yield "clock", detail
 
 
-def idled_longer(idle: Sequence[tuple[float, float]]) -> Iterator[tuple[str, str]]:
-    """Give that the drive was left idle for much longer than asked; each idle time in seconds, asked and measured."""
-    longer = [each for each in idle if each[1] > max(_LONGER_IDLE * each[0], each[0] + _LONGER_IDLE_SECONDS)]
-    if longer:
-        asked, most = max(longer, key=lambda each: each[1] - each[0])
-        detail = (
-            f"{len(longer)} of {counted(len(idle), 'idle time')} took longer than asked by more than "
-            f"{100 * (_LONGER_IDLE - 1):.0f} % and {_LONGER_IDLE_SECONDS:g} s, at the most {most:.3g} s where "
-            f"{asked:g} s were asked: the host stood still, or was too busy to go on"
-        )
-        yield "idle time", detail
+def idled_otherwise(idle: Sequence[tuple[float, float]]) -> Iterator[tuple[str, str]]:
+    """Give that the drive was left idle for longer or shorter than asked.
+
+    Each idle time is in seconds, asked and measured; the latter at most, see ``Timing``.
+    """
+    causes = {
+        "longer": "the host stood still, or was too busy to go on",
+        "shorter": "the drive had less time to recover",
+    }
+    for word, cause in causes.items():
+        sign = 1 if word == "longer" else -1
+        off = [(sign * (took - asked) / asked, asked, took) for asked, took in idle]
+        off = [each for each in off if each[0] > _IDLE_SHARE]
+        if off:
+            share, asked, took = max(off)
+            detail = (
+                f"{len(off)} of {counted(len(idle), 'idle time')} were {word} than asked by more than "
+                f"{100 * _IDLE_SHARE:g} %, by {100 * share:.2g} % at the most: {took:.4g} s where {asked:g} s were "
+                f"asked; {cause}"
+            )
+            yield "idle time", detail
 
 
 def otherwise(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
@@ -125,6 +137,7 @@ def otherwise(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
             f"{point.runtime_ms / 1000:.3g} s instead of {point.stimulus.seconds:.3g} s ({point.evidence})"
         )
         yield "time a point", detail
+    yield from _spreads(points)
     yield from _stalls(points)
     yield from _repeats(points)
     yield from _mixes(points)
@@ -152,6 +165,24 @@ def _mixes(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
             f"{achieved:.2f}/{100 - achieved:.2f} in {ios[worst]} I/Os"
         )
         yield "R/W mix", detail
+
+
+def _spreads(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+    """Give that threads of a point started apart: they ended further apart than an I/O took."""
+    apart = []
+    for point in points:
+        spread_ms = (point.timing.thread_spread_ms or 0.0) - point.maximum_response_us / 1000
+        if point.stimulus.seconds and spread_ms > 1000 * _SPREAD_SHARE * point.stimulus.seconds:
+            apart.append((spread_ms / point.stimulus.seconds / 10, spread_ms, point))
+    if apart:
+        share, spread_ms, point = max(apart, key=lambda each: each[0])
+        detail = (
+            f"in {len(apart)} of {counted(len(points), 'point')} threads started apart by more than "
+            f"{100 * _SPREAD_SHARE:g} % of its time, by at least {spread_ms:.3g} ms ({share:.2g} %) at the most: there "
+            f"were fewer outstanding I/Os than {point.stimulus.demand.label} at its beginning and end; "
+            f"{point.stimulus.label} ({point.evidence})"
+        )
+        yield "threads apart", detail
 
 
 def _stalls(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ..analysis.disturbances import clock_set, disturbances, idled_longer, otherwise
+from ..analysis.disturbances import clock_set, disturbances, idled_otherwise, otherwise
 from ..analysis.host_limit import HostShare, host_share, limited_over, limited_words
 from ..analysis.window import Window
 from ..model.annotations import Annotations
@@ -255,7 +255,7 @@ class TestResult:
         """
         points = list(self.measurements)
         idle = [(gap.asked_seconds, gap.idle_ms / 1000) for gap in self.gaps if gap.asked_seconds is not None]
-        pauses = (*_pauses(self), *_warned(idled_longer(idle)))
+        pauses = (*_pauses(self), *_warned(idled_otherwise(idle)))
         found = (*_purges(self), *_ends(self), *_halts(self.long_samples), *_unrated(self), *pauses)
         found = (*_changes(self), *_warned(clock_set(points)), *found, *_warned(otherwise(points)))
         known = (*self.facts.warnings, *_warned(contradictions(self.facts.dut, self.facts.about)))

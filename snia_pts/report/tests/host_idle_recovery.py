@@ -232,6 +232,7 @@ def state_table(result: TestResult, shown: Sequence[State]) -> Table:
     c = [[each.value for each in recovery.iops_means(state.c, sample_seconds)] if state.c else [] for state in shown]
     figures: tuple[tuple[str, Sequence[str]], ...] = (
         ("Idle asked (s)", [f"{state.idle_seconds:g}" for state in shown]),
+        ("Idle, shortest (s)", aligned([min(each, default=None) for each in idle], digits=4)),
         ("Idle, median (s)", aligned([statistics.median(each) if each else None for each in idle], digits=4)),
         ("Idle, longest (s)", aligned([max(each, default=None) for each in idle], digits=4)),
         ("Duty cycle (%)", [_duty(state, each) for state, each in zip(shown, idle, strict=True)]),
