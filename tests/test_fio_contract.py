@@ -343,6 +343,24 @@ def test_running_totals_come_at_each_signal(tmp_path: Path) -> None:
     assert 2000 <= runtimes[-1] < 3000
 
 
+def test_ungrouped_jobs_are_the_group_to_the_last_io(tmp_path: Path) -> None:
+    """Without group_reporting each job answers by itself, in the order of the job file, with options of its own."""
+    target = filled(tmp_path / "x", 4 * MIB)
+    text = [f"[global]\nfilename={target}\nbs=4k\nrw=write\nthread\ntime_based\nruntime=300ms\ngroup_reporting=0\n"]
+    text += [f"[w{number}]\noffset={number}m\nsize=1m\nrate_iops={100 + 100 * number}\n" for number in range(3)]
+    (tmp_path / "job.fio").write_text("".join(text), encoding="utf-8")
+    command = ["fio", "--output-format=json+", str(tmp_path / "job.fio")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    jobs = json.loads(done.stdout)["jobs"]
+
+    assert [each["jobname"] for each in jobs] == ["w0", "w1", "w2"]
+    assert [each["job options"]["offset"] for each in jobs] == ["0m", "1m", "2m"]
+    counts = [each["write"]["total_ios"] for each in jobs]
+    assert counts == [each["write"]["lat_ns"]["N"] for each in jobs]
+    assert counts == sorted(counts)
+    assert counts[2] > 1.5 * counts[0]
+
+
 def test_running_totals_only_grow(tmp_path: Path) -> None:
     """No counter of one moment is above that of a later one, though those of one moment differ by a few I/Os."""
     found = status(tmp_path, "--rw=randrw", "--numjobs=2", "--runtime=1", interval="100ms")

@@ -116,6 +116,7 @@ class Measurement:
     told of drive and host meanwhile.  ``sync`` are the times of fsync and fdatasync, where the stimulus asked for such.
     ``told`` is all that is known where another tool measured: no I/O was counted then.  ``rejected`` are the attempts
     before it, ``uncounted_ios`` those that the engine lost count of at its end, which are in no other number.
+    ``stream_bytes`` is what each of several sequential threads transferred; empty where that is not known.
     """
 
     kind: Literal["measurement"] = "measurement"
@@ -132,6 +133,7 @@ class Measurement:
     told: ReportedFigures | None = None
     rejected: tuple[RejectedAttempt, ...] = ()
     uncounted_ios: Amount = 0
+    stream_bytes: tuple[Amount, ...] = ()
 
     @property
     def host_cpu_percent(self) -> float | None:

@@ -88,9 +88,11 @@ class Stimulus:
 
     ``range_bytes`` bytes from ``range_offset_bytes`` on are the ActiveRange (0: all there is, where nobody told how
     much); ``skew`` shares the accesses out over it, evenly where there is none.  A sequential stream begins
-    ``start_bytes`` into the range.  Just one of ``seconds`` and ``passes`` is given: a stimulus with ``passes`` ends
-    when it has gone over the range that often; either ends sooner when it has transferred ``limit_bytes``, so that the
-    last pass of a sequential one may be a partial one.
+    ``start_bytes`` into the range; of several threads, each so far into its own share of it.
+
+    Just one of ``seconds`` and ``passes`` is given: a stimulus with ``passes`` ends when it has gone over the range
+    that often; either ends sooner when it has transferred ``limit_bytes``, so that the last pass of a sequential one
+    may be a partial one.
 
     Profiles have more: what is done in ``ramp_seconds`` before is not counted, ``skip_bytes`` are left out after each
     block of a sequential stream (fewer than none: it goes back), ``options`` are the engine's own.  One with a ``name``
@@ -105,7 +107,7 @@ class Stimulus:
     range_offset_bytes: Amount
     range_bytes: Amount
     skew: tuple[Zone, ...] = ()
-    start_bytes: Amount = 0
+    start_bytes: Amount | tuple[Amount, ...] = 0
     seconds: Seconds | None = None
     passes: Amount | None = None
     limit_bytes: Amount | None = None
@@ -125,8 +127,13 @@ class Stimulus:
             raise ValueError("a ramp goes with seconds, and with one block size")
         if self.range_bytes and self.range_bytes < self.largest_block_bytes:
             raise ValueError(f"an active range of {capacity(self.range_bytes)} holds no block of {self.block_label}")
-        if not 0 <= self.start_bytes < (self.range_bytes or 1):
-            raise ValueError("a stream begins within its range")
+        if isinstance(self.start_bytes, int):
+            if not 0 <= self.start_bytes < (self.range_bytes or 1):
+                raise ValueError("a stream begins within its range")
+        elif self.access != "SEQ" or self.thread_count == 1 or len(self.start_bytes) != self.thread_count:
+            raise ValueError("several sequential threads begin at a place each")
+        elif not all(0 <= start < share for start, share in zip(self.start_bytes, self.share_bytes, strict=True)):
+            raise ValueError("each thread begins within its share of the range")
         if self.block_shares and sum(share.percent for share in self.block_shares) != 100:
             raise ValueError("the shares of a block-size mix add up to 100 %")
         if self.skew and not 100 == sum(z.access_percent for z in self.skew) == sum(z.range_percent for z in self.skew):
@@ -147,6 +154,39 @@ class Stimulus:
     def total_oio(self) -> int:
         """Outstanding I/Os over all threads (TC x QD)."""
         return self.thread_count * self.queue_depth
+
+    @property
+    def streams(self) -> int:
+        """How many sequential streams there are, one a thread; 0 where access is random."""
+        return self.thread_count if self.access == "SEQ" else 0
+
+    @property
+    def share_bytes(self) -> tuple[int, ...]:
+        """How much of the range each sequential thread goes over: whole blocks, as many for all, by one."""
+        block = self.largest_block_bytes
+        each, more = divmod(self.range_bytes // block, self.thread_count)
+        return tuple((each + (thread < more)) * block for thread in range(self.thread_count))
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Where in its share each sequential thread begins.
+
+        One place for several threads is their mean one, as runs of older versions had it.
+        """
+        if isinstance(self.start_bytes, tuple):
+            return self.start_bytes
+        block = self.largest_block_bytes
+        start = self.start_bytes // self.thread_count // block * block
+        return tuple(start if start < share else 0 for share in self.share_bytes)
+
+    def even_streams(self, moved_bytes: int) -> tuple[int, ...]:
+        """Return what each of several sequential threads transfers of an amount if all are equally fast.
+
+        Whole blocks; empty of one thread, and of random access.
+        """
+        each, more = divmod(moved_bytes // self.largest_block_bytes, self.thread_count)
+        streams = self.streams if self.streams > 1 else 0
+        return tuple((each + (thread < more)) * self.largest_block_bytes for thread in range(streams))
 
     @property
     def cached(self) -> bool:

@@ -298,6 +298,7 @@ class _AssumedDevice:
             evidence="",
             evidence_sha256="",
             sync=_synchronized(stimulus),
+            stream_bytes=stimulus.even_streams(moved),
         )
 
 

@@ -76,19 +76,31 @@ def _to_a_hundred(shares: list[int]) -> list[int]:
     return scaled
 
 
-def continued(stimulus: Stimulus, before: Measurement) -> int:
+def continued(stimulus: Stimulus, before: Measurement) -> int | tuple[int, ...]:
     """Return where in the range a sequential stream goes on after ``before`` (PTS 2.0.2 chapter 8).
 
-    It begins anew at the range's start where the rest of the range would not last for ``stimulus``: the engine would
-    then go over that rest again and again.
+    Of several threads each goes on where it stopped in its own share.  A stream begins anew at the start of its range,
+    or share, where the rest of that would not last for ``stimulus``: the engine would then go over that rest again and
+    again.
     """
     if stimulus.access != "SEQ":
         return 0
-    block = stimulus.largest_block_bytes
+    times = (stimulus.seconds or 0) / (before.stimulus.seconds or 1)
+    block, streams = stimulus.largest_block_bytes, before.stream_bytes
+    if len(streams) == stimulus.thread_count:
+        places = zip(before.stimulus.starts, streams, stimulus.share_bytes, strict=True)
+        starts = tuple(_following(start, moved, share, block, times) for start, moved, share in places)
+        return starts if any(starts) else 0
+    begun = before.stimulus.start_bytes
+    start = begun if isinstance(begun, int) else sum(begun)
     moved = before.read.transferred_bytes + before.write.transferred_bytes
-    place = before.stimulus.start_bytes + moved // block * block
-    wanted = moved * (stimulus.seconds or 0) / (before.stimulus.seconds or 1)
-    return place if place + wanted <= stimulus.range_bytes else 0
+    return _following(start, moved, stimulus.range_bytes, block, times)
+
+
+def _following(start: int, moved: int, size: int, block: int, times: float) -> int:
+    """Return where a stream goes on that began at ``start`` and moved so much; it will move ``times`` as much."""
+    place = start + moved // block * block
+    return place if place + moved * times <= size else 0
 
 
 def require_sectors(dut: Dut, sizes_bytes: Iterable[int], what: str) -> None:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from .answer import StatusStream, accept, blame, engine_cpu_percent, read_totals, sync_times, uncounted_ios
+from .answer import (
+    StatusStream,
+    accept,
+    blame,
+    engine_cpu_percent,
+    read_totals,
+    stream_bytes,
+    sync_times,
+    uncounted_ios,
+)
 from .echo import require_echo
 from .files import JobFiles
 from .job import (
@@ -38,6 +47,7 @@ __all__ = [
     "read_totals",
     "require_echo",
     "sections",
+    "stream_bytes",
     "sync_times",
     "thread_limit",
     "timeout_seconds",

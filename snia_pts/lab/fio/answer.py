@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
-from ...model.histogram import Histogram, SyncTimes
+from ...model.histogram import Histogram, SyncTimes, merged
 from ...model.measurement import NO_TRANSFERS, Transfers
 from ...model.steps import Stimulus, mix
 from ...units import MAX_QUANTITY, counted, exact_capacity
@@ -21,7 +22,7 @@ from .agreement import (
     require_response_times,
     require_running_mean,
 )
-from .job import STALL_SECONDS, AnswerRejected, thread_limit, timeout_seconds
+from .job import STALL_SECONDS, AnswerRejected, sections, thread_limit, timeout_seconds
 from .sampling import Side, Totals
 
 _HOST_ERRORS = {
@@ -71,22 +72,26 @@ def accept(
         raise AnswerRejected("device", f"no answer within {timeout_seconds(stimulus, stall_seconds):.0f} s")
     document = _document(output, exit_code)
     try:
-        job = document["jobs"][0]
-        _no_error(job, exit_code, output, errors)
-        if len(document["jobs"]) != 1:
-            raise AnswerRejected("host", f"fio answered with {len(document['jobs'])} groups instead of one")
-        uncounted = _uncounted(stimulus, job)
+        jobs = _jobs(document)
+        for job in jobs:
+            _no_error(job, exit_code, output, errors)
+        _require_groups(stimulus, document)
+        uncounted = sum(_uncounted(stimulus, job) for job in jobs)
         if uncounted and not allow_uncounted:
             reason = f"fio began {counted(uncounted, 'I/O')} more than it has response times of"
             raise AnswerRejected("host", reason, repeatable=True)
-        read, write = (_transfers(stimulus, job[side], f"{side}s", uncounted) for side in ("read", "write"))
+        read, write = (
+            together([_transfers(stimulus, job[side], f"{side}s", _uncounted(stimulus, job)) for job in jobs])
+            for side in ("read", "write")
+        )
         uncounted_bytes = uncounted * stimulus.largest_block_bytes
-        _amounts(stimulus, read, write, uncounted_bytes, cut_short=_cut_short(job))
+        _amounts(stimulus, read, write, uncounted_bytes, cut_short=any(map(_cut_short, jobs)))
         _runtime(stimulus, read, write, stall_seconds, uncounted_bytes)
         require_outstanding(stimulus, (read, write))
         for what, side in (("read", read), ("write", write)):
             require_bytes(stimulus, side)
-            require_rates(job[what], f"{what}s")
+            for job in jobs:
+                require_rates(job[what], f"{what}s")
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise AnswerRejected("host", f"fio's output is not understood ({error!r})") from error
     return read, write
@@ -95,7 +100,8 @@ def accept(
 def engine_cpu_percent(output: str) -> float | None:
     """Return what each of fio's threads used of a CPU in one answer, in the mean; None where it does not say."""
     user_and_system = [float(percent) for percent in _CPU.findall(output)]
-    return min(100.0, sum(user_and_system)) if len(user_and_system) == 2 else None
+    jobs, unpaired = divmod(len(user_and_system), 2)
+    return min(100.0, sum(user_and_system) / jobs) if jobs and not unpaired else None
 
 
 def sync_times(output: str) -> SyncTimes | None:
@@ -104,20 +110,38 @@ def sync_times(output: str) -> SyncTimes | None:
     Raises Refused when it is not understood.
     """
     try:
-        told = _document(output, 0)["jobs"][0].get("sync", {}).get("lat_ns", {})
-        calls, bins = int(told.get("N", 0)), told.get("bins", {})
-        if not calls:
-            return None
-        _measurable(calls, told["mean"], told["max"])
-        require_response_times(told, calls, "synchronizing calls")
-        return SyncTimes(
-            calls=calls,
-            mean_ns=float(told["mean"]),
-            max_ns=int(told["max"]),
-            histogram=Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()])),
-        )
+        found = [times for job in _document(output, 0)["jobs"] if (times := _sync_times(job)) is not None]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise AnswerRejected("host", f"fio's synchronizing calls are not understood ({error!r})") from error
+    calls = sum(each.calls for each in found)
+    return (
+        found[0]
+        if len(found) == 1
+        else None
+        if not found
+        else SyncTimes(
+            calls=calls,
+            mean_ns=math.fsum(each.calls * each.mean_ns for each in found) / calls,
+            max_ns=max(each.max_ns for each in found),
+            histogram=merged(each.histogram for each in found),
+        )
+    )
+
+
+def _sync_times(job: Mapping[str, Any]) -> SyncTimes | None:
+    """Return the times of the synchronizing calls of one job; None where there were none."""
+    told = job.get("sync", {}).get("lat_ns", {})
+    calls, bins = int(told.get("N", 0)), told.get("bins", {})
+    if not calls:
+        return None
+    _measurable(calls, told["mean"], told["max"])
+    require_response_times(told, calls, "synchronizing calls")
+    return SyncTimes(
+        calls=calls,
+        mean_ns=float(told["mean"]),
+        max_ns=int(told["max"]),
+        histogram=Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()])),
+    )
 
 
 class StatusStream:
@@ -148,9 +172,11 @@ def read_totals(answer: str) -> tuple[Totals, float | None]:
     """
     try:
         document = _document(answer, 0)
-        job, printed_ms = document["jobs"][0], document.get("timestamp_ms")
-        _no_error(job, 0, answer, "")
-        totals = Totals(read=_side(job["read"]), write=_side(job["write"]))
+        jobs, printed_ms = _jobs(document), document.get("timestamp_ms")
+        for job in jobs:
+            _no_error(job, 0, answer, "")
+        read, write = (Side.together([_side(job[side]) for job in jobs]) for side in ("read", "write"))
+        totals = Totals(read=read, write=write)
         if printed_ms is not None:
             _measurable(printed_ms)
         return totals, printed_ms
@@ -174,6 +200,12 @@ def _document(output: str, exit_code: int) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise AnswerRejected("host", f"fio {_ended(exit_code)} and left no result")
     return document
+
+
+def _jobs(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the jobs, or groups of jobs, of an answer; raises IndexError where there is none."""
+    jobs: list[Mapping[str, Any]] = document["jobs"]
+    return [jobs[0], *jobs[1:]]
 
 
 def _ended(exit_code: int) -> str:
@@ -212,7 +244,28 @@ def _side(side: Mapping[str, Any]) -> Side:
 
 def uncounted_ios(stimulus: Stimulus, output: str) -> int:
     """Return how many I/Os of an answer that is believed fio lost count of at its end."""
-    return _uncounted(stimulus, _document(output, 0)["jobs"][0])
+    return sum(_uncounted(stimulus, job) for job in _document(output, 0)["jobs"])
+
+
+def stream_bytes(stimulus: Stimulus, output: str) -> tuple[int, ...]:
+    """Return what each sequential thread transferred, of an answer that is believed; empty where fio summed them up."""
+    jobs = _document(output, 0)["jobs"][: stimulus.streams]
+    if len(jobs) < 2:
+        return ()
+    return tuple(
+        sum(_counts(stimulus, job[side], _uncounted(stimulus, job))[1] for side in ("read", "write")) for job in jobs
+    )
+
+
+def _require_groups(stimulus: Stimulus, document: Mapping[str, Any]) -> None:
+    """Raise Refused unless each of several sequential threads answers by itself, and all others together.
+
+    Older versions of the suite had the sum of sequential threads, too; fio repeats that it was asked for it.
+    """
+    groups, grouped = len(document["jobs"]), (document.get("global options") or {}).get("group_reporting") == "1"
+    expected = 1 if stimulus.streams < 2 or grouped else sum(1 for _ in sections(stimulus))
+    if groups != expected:
+        raise AnswerRejected("host", f"fio answered with {counted(groups, 'group')} instead of {expected}")
 
 
 def _uncounted(stimulus: Stimulus, job: Mapping[str, Any]) -> int:
@@ -266,6 +319,23 @@ def _counts(stimulus: Stimulus, side: Mapping[str, Any], uncounted: int) -> tupl
     if abs(ended - ios) > stimulus.total_oio or abs(transferred_bytes - ended * block) > stimulus.total_oio * block:
         raise AnswerRejected("host", f"fio counts {ios} I/Os, {transferred_bytes} bytes, and {ended} response times")
     return ended, ended * block
+
+
+def together(parts: Sequence[Transfers]) -> Transfers:
+    """Return the transfers of several jobs that ran at the same time."""
+    done = [part for part in parts if part != NO_TRANSFERS]
+    if len(done) < 2:
+        return done[0] if done else NO_TRANSFERS
+    ios = sum(part.ios for part in done)
+    return Transfers(
+        ios=ios,
+        transferred_bytes=sum(part.transferred_bytes for part in done),
+        runtime_ms=max(part.runtime_ms for part in done),
+        response_min_ns=min(part.response_min_ns for part in done),
+        response_mean_ns=math.fsum(part.ios * part.response_mean_ns for part in done) / ios,
+        response_max_ns=max(part.response_max_ns for part in done),
+        histogram=merged(part.histogram for part in done),
+    )
 
 
 def _measurable(*numbers: float) -> None:

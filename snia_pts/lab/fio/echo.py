@@ -2,7 +2,8 @@
 
 Measured facts (fio 3.33; the source of 3.42 does the same):
 
-* ``global options`` and ``job options`` hold each option as it was written; that of a group is its last job's.
+* ``global options`` and ``job options`` hold each option as it was written; that of a group is its last job's.  Where
+  jobs are not grouped they come in the order of their sections.
 * A variable in a file name is expanded, and escaped colons stay so.
 * An option with two names comes back by one of them, which may be the other.
 """
@@ -29,11 +30,18 @@ def require_echo(job_text: str, answer: str, target: str = "", ignored: Collecti
     document = json.loads(answer[begin.start() :]) if begin else {}
     try:
         found = document.get("global options") or {}
-        of_job = document["jobs"][0].get("job options") or {}
+        jobs = [job.get("job options") or {} for job in document["jobs"]]
         common, *sections = _sections(job_text)
-        difference = _difference(common, found, target, ignored) or min(
-            (_difference(section, of_job, target, ignored) for section in reversed(sections)), key=bool, default=""
-        )
+        difference = _difference(common, found, target, ignored)
+        if len(jobs) == len(sections):
+            pairs = zip(sections, jobs, strict=True)
+            difference = difference or max(_difference(section, job, target, ignored) for section, job in pairs)
+        else:  # a group, of which fio repeats the options of one job
+            difference = difference or min(
+                (_difference(section, jobs[0], target, ignored) for section in reversed(sections)),
+                key=bool,
+                default="",
+            )
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise AnswerRejected("host", f"fio's output is not understood ({error!r})") from error
     if difference:

@@ -383,6 +383,7 @@ class FioEngine:
             sync=fio.sync_times(answer) if point.stimulus.options else None,
             vitals=vitals,
             uncounted_ios=fio.uncounted_ios(point.stimulus, answer) if allow_uncounted else 0,
+            stream_bytes=fio.stream_bytes(point.stimulus, answer),
         )
         self._moment, self._around_ns = moment, around_ns
         return measurement

@@ -13,6 +13,8 @@ Measured facts behind the options (fio 3.33; ``tests/test_fio_contract.py`` hold
   compresses not at all instead of to 91 % within 4 KiB, but holds one thread to some 2 GB/s (``bench/random_data.py``):
   so it is the operator's choice, for drives that compress or deduplicate.
 * Sequential threads get a share of the range each: on the same offsets the second reads what the first just touched.
+* With ``group_reporting`` an answer tells only the sum of all threads.  Sequential threads are answered one by one, as
+  each stream goes on where that one stopped.
 * fio leaves out a last block shorter than the block size: a section of its own writes it.
 * In a block-size mix fio aligns every random I/O to the smallest size.  512 bytes would put nearly every 4 KiB write
   across two of the device's own pages, so ``blockalign`` is 4 KiB where the mix has sizes of that and more.
@@ -113,7 +115,7 @@ def _job_file(stimulus: Stimulus, target: Mapping[str, object], io_engine: IoEng
         "ioengine": io_engine,
         "iodepth": stimulus.queue_depth,
         "thread": 1,
-        "group_reporting": 1,
+        "group_reporting": int(stimulus.streams < 2),
         "norandommap": 1,
         "randrepeat": 0,
         "randseed": seed,
@@ -141,24 +143,20 @@ def _job_file(stimulus: Stimulus, target: Mapping[str, object], io_engine: IoEng
 def sections(stimulus: Stimulus) -> Iterator[Section]:
     """Split a stimulus over fio jobs: random threads share the range, sequential ones never share an LBA.
 
-    Each sequential thread begins its part of ``start_bytes`` into its share, and goes over the rest of it.  Raises
-    Refused where the range holds fewer blocks than threads.
+    Each sequential thread begins at its place in its share, and goes over the rest of that.  Raises Refused where the
+    range holds fewer blocks than threads.
     """
     start, size, sizes = stimulus.range_offset_bytes, stimulus.range_bytes, stimulus.block_size_bytes
     if stimulus.access == "RND":
         yield Section(offset_bytes=start, size_bytes=size, block_size_bytes=sizes, jobs=stimulus.thread_count)
         return
-    block, threads = stimulus.largest_block_bytes, stimulus.thread_count
-    blocks, rest = divmod(size, block)
-    each, more = divmod(blocks, threads)
-    if not each:
+    shares, threads = stimulus.share_bytes, stimulus.thread_count
+    blocks, rest = divmod(size, stimulus.largest_block_bytes)
+    if blocks < threads:
         raise AnswerRejected("host", f"{threads} sequential threads cannot share a range of {blocks} blocks")
     if stimulus.start_bytes and stimulus.passes is not None:
         raise ValueError("passes go over a range from its beginning")
-    begun = stimulus.start_bytes // threads // block * block
-    for thread in range(threads):
-        share = (each + (thread < more)) * block
-        skipped = begun if begun < share else 0
+    for thread, (share, skipped) in enumerate(zip(shares, stimulus.starts, strict=True)):
         yield Section(
             offset_bytes=start + skipped,
             size_bytes=share - skipped,
