@@ -18,6 +18,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 #: Their tests look at what happens when: one after the other, with the machine for themselves.
 DEVICES = {
     "test_calibration",
+    "test_device_log",
     "test_engine",
     "test_fio_contract",
     "test_kills",

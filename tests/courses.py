@@ -134,6 +134,7 @@ class ScriptedDrive:
             measurement(
                 asked, read=side(reads) if reads else NO_TRANSFERS, write=side(writes) if writes else NO_TRANSFERS
             ),
+            stream_bytes=asked.even_streams((reads + writes) * asked.largest_block_bytes),
             timing=replace(CLOCKING, started_monotonic_ns=began_ns, ended_monotonic_ns=self._now_ns),
         )
 

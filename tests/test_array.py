@@ -579,7 +579,7 @@ def test_a_virtual_drive_without_redundancy_is_not_initialized(stage: Stage) -> 
     asked = slots(level=0, members=(":0", ":1"), chunk="")
     Storcli(asked, NAME, root=stage.root).create(asked.members, stage.evidence / "array", clean=False)
     assert stage.acted("show") == [["storcli64", "/c0", "add", "vd", "type=raid0", f"name={NAME}", "drives=0,1", "J"]]
-    with pytest.raises(ValueError, match="all with an enclosure, or all without"):
+    with pytest.raises(ValueError, match="an enclosure for all members, or for none"):
         slots(level=0, members=("252:1", ":3"))
 
 
@@ -726,7 +726,7 @@ def test_members_of_a_controller_are_free_or_refused(stage: Stage) -> None:
         with pytest.raises(TargetBusy, match="the drive in slot 252:0 is not free"):
             Slots(slots(), root=stage.root).read()
     stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=a_drive("252:0", None, **{"EID:Slt": "252:3"})))
-    with pytest.raises(TargetBusy, match="does not tell what is in slot 252:0"):
+    with pytest.raises(TargetBusy, match="does not report the drive in slot 252:0"):
         Slots(slots(), root=stage.root).read()
 
 
@@ -735,7 +735,7 @@ def test_a_drive_that_the_kernel_sees_too_is_refused(stage: Stage, files: dict[s
     """Controllers with IR firmware call a drive free that the host has as a disk, and may have mounted."""
     a_disk(stage.root, **files)
     stage.play("storcli64", Rule(when=("/c0/e252/s0",), says=a_drive("252:0")))
-    with pytest.raises(TargetBusy, match=r"slot 252:0 is not free \(it is .*/dev/sdb too"):
+    with pytest.raises(TargetBusy, match=r"slot 252:0 is not free \(it is also .*/dev/sdb"):
         Slots(slots(), root=stage.root).read()
 
 
@@ -800,7 +800,7 @@ def test_an_initialization_is_waited_for(stage: Stage, monkeypatch: pytest.Monke
         Storcli(slots(), NAME).wait(Path("/dev/sdb"))
     monkeypatch.setattr(storcli, "_STARTING_SECONDS", 0.01)
     stage.play("storcli64", Rule(when=("/c0/vall",), says=virtual(Consist="No")), *idle)
-    with pytest.raises(ArrayError, match="is not consistent, and nothing goes on"):
+    with pytest.raises(ArrayError, match="is not consistent, and no operation is in progress"):
         Storcli(slots(), NAME).wait(Path("/dev/sdb"))
 
 

@@ -82,6 +82,18 @@ def test_an_answer_to_another_job_is_refused(tmp_path: Path, other: str) -> None
     assert theirs in refused.value.reason
 
 
+def test_an_answer_of_threads_that_changed_places_is_refused(tmp_path: Path) -> None:
+    """Where each thread answers by itself, each is compared with its own section."""
+    text = fio.job_file(asked("sequential"), str(tmp_path / "a:b.img"), "libaio", SEED)
+    answer, name = answered(tmp_path, text)
+    document = json.loads(answer)
+    document["jobs"].reverse()
+
+    fio.require_echo(text, answer, name)
+    with pytest.raises(fio.AnswerRejected, match="that of another job: expected offset="):
+        fio.require_echo(text, json.dumps(document), name)
+
+
 def test_a_version_that_repeats_nothing_is_believed(tmp_path: Path) -> None:
     """Without what fio repeats there is nothing to compare."""
     text = fio.job_file(asked("random"), "/x.img", "libaio", SEED)

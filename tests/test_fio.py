@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -148,6 +149,21 @@ def test_a_sequential_stream_begins_where_told(asked: Stimulus, data: st.DataObj
         assert skipped == (wanted if wanted < share.size_bytes else 0)
 
 
+@given(sequential(seconds=1.0), st.data())
+def test_each_sequential_stream_begins_at_its_own_place(asked: Stimulus, data: st.DataObject) -> None:
+    """Several threads begin where each is to, and each answers by itself; one thread, and random ones, are a group."""
+    block = asked.largest_block_bytes
+    starts = tuple(data.draw(st.integers(0, share // block - 1)) * block for share in asked.share_bytes)
+    begun = replace(asked, start_bytes=starts if asked.thread_count > 1 else starts[0])
+    pairs = zip(fio.sections(asked), fio.sections(begun), starts, strict=True)
+
+    for share, part, start in pairs:
+        assert part.offset_bytes == share.offset_bytes + start
+        assert part.size_bytes == share.size_bytes - start > 0
+    assert f"group_reporting={int(asked.thread_count == 1)}" in lines(begun)
+    assert "group_reporting=1" in lines(replace(asked, access="RND"))
+
+
 def test_one_stream_goes_on_to_the_block() -> None:
     """A single thread's stream begins just where the one before stopped."""
     (part,) = fio.sections(stimulus(access="SEQ", thread_count=1, range_offset_bytes=4096, start_bytes=81920))
@@ -269,11 +285,12 @@ def test_the_null_job_is_the_real_one_but_for_the_target() -> None:
         ("", None),
         ('"usr_cpu" : -1, "sys_cpu" : 2', None),
         ('"usr_cpu" : nan, "sys_cpu" : 2', None),
-        ('"usr_cpu" : 1, "sys_cpu" : 2, "usr_cpu" : 1, "sys_cpu" : 2', None),
+        ('"usr_cpu" : 1, "sys_cpu" : 2, "usr_cpu" : 5, "sys_cpu" : 6', 7.0),
+        ('"usr_cpu" : 1, "sys_cpu" : 2, "usr_cpu" : 1', None),
     ],
 )
 def test_the_engine_s_cpu_time_is_fio_s_own(output: str, percent: float | None) -> None:
-    """User and system time of one group, no more than a whole CPU; nothing of an answer that has no such pair."""
+    """User and system time, the mean of all jobs, no more than a whole CPU; nothing of an answer without such pairs."""
     assert fio.engine_cpu_percent(output) == percent
 
 
@@ -330,12 +347,6 @@ def test_a_limit_ends_a_stimulus_before_its_time(limit: int, threads: int) -> No
     assert limit <= amount * threads < limit + 4096 * threads
     assert "runtime=100ms" in found
     assert "time_based=1" not in found
-
-
-def test_samples_are_told_in_milliseconds() -> None:
-    """The interval of samples is told with its unit: fio takes a bare number for seconds, and no fraction."""
-    assert "--status-interval=60000ms" in fio.sampling_command("x.fio", 60.0)
-    assert "--status-interval=500ms" in fio.sampling_command("x.fio", 0.5)
 
 
 def test_no_line_can_be_smuggled_in() -> None:
@@ -439,6 +450,68 @@ def write_with_fio(tmp_path: Path, name: str) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"target", "job.fio", "job.json"}
 
 
+Change = Callable[[dict[str, Any]], object]
+
+
+def several(folder: Path, **changes: Any) -> tuple[Stimulus, str]:
+    """Return a stimulus of three sequential threads, and real fio's answer to it."""
+    target, job = filled(folder / "x.img", 4 * MIB), folder / "job.fio"
+    asked = stimulus(**{"access": "SEQ", "range_bytes": 4 * MIB, "thread_count": 3, "seconds": 0.2, **changes})
+    job.write_text(fio.job_file(asked, str(target), "libaio", SEED), encoding="utf-8")
+    subprocess.run(fio.command(job), check=True, capture_output=True, env={**os.environ, fio.TARGET: str(target)})
+    return asked, job.with_suffix(".json").read_text()
+
+
+@pytest.mark.parametrize("changes", [{}, {"seconds": None, "passes": 1, "range_bytes": 4 * MIB - 512}])
+def test_sequential_threads_are_put_together_exactly(tmp_path: Path, changes: dict[str, Any]) -> None:
+    """Counts, bytes and bins are sums, the extremes those of any thread, the mean that of all I/Os."""
+    asked, text = several(tmp_path, **changes)
+    _, write = fio.accept(asked, 0, False, text)
+    sides = [job["write"] for job in json.loads(text)["jobs"]]
+    bins = sum((Counter({int(k): v for k, v in side["lat_ns"]["bins"].items()}) for side in sides), Counter[int]())
+    sums = [sum(side[name] for side in sides) for name in ("total_ios", "io_bytes")]
+
+    assert len(sides) == len(list(fio.sections(asked)))
+    assert [write.ios, write.transferred_bytes] == sums
+    assert dict(write.histogram.bins) == bins
+    assert write.response_min_ns == min(side["lat_ns"]["min"] for side in sides)
+    assert write.response_max_ns == max(side["lat_ns"]["max"] for side in sides)
+    assert write.runtime_ms == max(side["runtime"] for side in sides)
+    total = sum(side["lat_ns"]["mean"] * side["total_ios"] for side in sides)
+    assert write.response_mean_ns == pytest.approx(total / write.ios, rel=1e-12)
+    assert fio.stream_bytes(asked, text) == tuple(side["io_bytes"] for side in sides[:3])
+    assert fio.read_totals(text)[0].write.ios == write.ios
+
+
+def test_a_thread_without_an_answer_is_missed(tmp_path: Path) -> None:
+    """As many jobs answer as there are; a sum of all is that of an older run, whose job file asked for it."""
+    asked, text = several(tmp_path)
+    document = json.loads(text)
+    two = json.dumps({**document, "jobs": document["jobs"][:2]})
+    with pytest.raises(fio.AnswerRejected, match="2 groups instead of 3"):
+        fio.accept(asked, 0, False, two)
+    one = {**document, "global options": {"group_reporting": "1"}, "jobs": document["jobs"][:1]}
+
+    assert fio.accept(asked, 0, False, json.dumps(one))[1].ios == document["jobs"][0]["write"]["total_ios"]
+    assert fio.stream_bytes(asked, json.dumps(one)) == ()
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_an_error_or_a_contradiction_of_any_thread_counts(tmp_path: Path, place: int) -> None:
+    """Each job is read as one alone would be."""
+    asked, text = several(tmp_path)
+    changes: tuple[Change, ...] = (
+        lambda job: job.update(error=5),
+        lambda job: job["write"]["lat_ns"].update(N=job["write"]["lat_ns"]["N"] + 100),
+        lambda job: job["write"].update(iops=job["write"]["iops"] / 2),
+    )
+    for change in changes:
+        document = json.loads(text)
+        change(document["jobs"][place])
+        with pytest.raises(fio.AnswerRejected):
+            fio.accept(asked, 0, False, json.dumps(document))
+
+
 def test_limits_leave_room() -> None:
     """The limit is beyond what was asked, for the slowest drive too."""
     assert fio.timeout_seconds(stimulus(seconds=60.0)) == 240
@@ -504,9 +577,6 @@ RATES = (("iops", "total_ios"), ("bw_bytes", "io_bytes"))
 def answer(read: int = 0, write: int = 1000, **changes: Any) -> dict[str, Any]:
     """Return an answer of fio's to the stimulus above."""
     return {"jobs": [{"error": 0, "read": side(read), "write": side(write), **changes}]}
-
-
-Change = Callable[[dict[str, Any]], object]
 
 
 def accept(document: object, exit_code: int = 0, *, timed_out: bool = False, **asked: Any) -> Any:
@@ -797,7 +867,7 @@ def test_no_io_may_take_longer_than_a_drive_may_stall(stall_seconds: float, beli
 @pytest.mark.parametrize("more", [-4096, 4096, 512])
 def test_passes_want_every_byte(more: int) -> None:
     """A pass that is off by one block, or less, did not go over the range."""
-    passes: dict[str, Any] = {"access": "SEQ", "passes": 2, "seconds": None}
+    passes: dict[str, Any] = {"access": "SEQ", "thread_count": 1, "passes": 2, "seconds": None}
     document: dict[str, Any] = {"jobs": [{"error": 0, "read": side(), "write": side(512)}]}
     assert accept(document, **passes)[1].transferred_bytes == 2 * MIB
     document["jobs"][0]["write"]["io_bytes"] += more
@@ -1011,7 +1081,7 @@ def test_of_samples_all_that_was_counted_is_taken(bytes_too: bool) -> None:
 @pytest.mark.parametrize("bytes_too", [True, False])
 def test_a_pass_may_lack_the_bytes_of_lost_ios(bytes_too: bool) -> None:
     """Of a pass over the range, the last I/Os of one thread may be uncounted; what else is missing was not done."""
-    whole = stimulus(seconds=None, access="SEQ", passes=1, range_bytes=1004 * 4096)
+    whole = stimulus(seconds=None, access="SEQ", thread_count=1, passes=1, range_bytes=1004 * 4096)
     text = json.dumps(lossy(4, bytes_too=bytes_too))
 
     assert fio.accept(whole, 0, False, text, allow_uncounted=True)[1].ios == 1000

@@ -506,6 +506,59 @@ def test_threads_work_when_they_are_let_go(tmp_path: Path) -> None:
     assert let_go <= program.finished.started_monotonic_ns <= done_ns - 0.3e9
 
 
+def test_threads_are_released_at_the_time_asked(tmp_path: Path) -> None:
+    """However early the program is told to begin, no thread works before that time, and all do just after it."""
+    program = lined_up(tmp_path, "a", "b")
+    program.release_at_ns = time.monotonic_ns() + 1_200_000_000
+    program.begin()
+    started_ns = program.started_ns
+    done_ns = program.wait_for_io_end(10) or 0
+    program.end()
+
+    assert program.release_at_ns <= started_ns < program.release_at_ns + 20_000_000
+    assert done_ns >= started_ns + 300_000_000
+
+
+@pytest.mark.parametrize("listen", [False, True])
+def test_the_spread_of_threads_is_that_of_their_ends(tmp_path: Path, *, listen: bool) -> None:
+    """From the first report to the last, also where the program's output is read meanwhile; none of one thread."""
+    threads = [f"({staged.THREAD_READY} && sleep {seconds}; {staged.THREAD_DONE})" for seconds in (0.2, 0.3, 0.6)]
+    spreads = []
+    for working in (threads, threads[:1]):
+        program = staged.StagedProgram(
+            ["sh", "-c", " & ".join([*working, "sleep 1.2; echo said"])],
+            threads=len(working),
+            evidence=tmp_path / f"{len(working)}",
+            child_signals=process.ChildSignalListener(),
+            listen=listen,
+        )
+        program.begin()
+        if not listen:
+            program.wait_for_io_end(10)
+        said = b"".join(program.iter_stdout(10))
+        program.end()
+        spreads.append(program.thread_spread_ns)
+        assert said == (b"said\n" if listen else b"")
+        assert program.finished.seconds < 1.1
+
+    assert spreads[0] is not None
+    assert spreads[0] / 1e9 == pytest.approx(0.4, abs=0.1)
+    assert spreads[1] is None
+
+
+def test_a_program_is_signalled_as_often_as_asked(tmp_path: Path) -> None:
+    """SIGUSR1 comes at multiples of the time from the program's start, but not within the first second."""
+    text = 'trap "echo x" USR1; n=0; while [ $n -lt 24 ]; do sleep 0.1; n=$((n + 1)); done'
+    program, began, came = process.Program(["sh", "-c", text], evidence=tmp_path / "e", listen=True), 0.0, []
+    with program:
+        began = time.monotonic()
+        for said in program.iter_stdout(10, report_seconds=0.4):
+            came += [time.monotonic() - began] * len(said.split())
+
+    assert came[:4] == pytest.approx([1.0, 1.2, 1.6, 2.0], abs=0.2)
+    assert came[0] >= 0.95
+
+
 def test_threads_that_are_never_let_go_do_nothing(tmp_path: Path) -> None:
     """A program that is ended while its threads wait leaves no work, no evidence and no process."""
     program = lined_up(tmp_path, "a", "b")

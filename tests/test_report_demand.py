@@ -272,7 +272,7 @@ def test_a_surface_is_painted_from_the_back_to_the_front() -> None:
     projection = columns.Projection(columns=4, rows=4, top=10.0)
     nearest: Any = patches[-1]
     corners = [place for corner in nearest.get_xy()[:4] for place in corner]
-    wanted = room.strip((2.5, 0.5, 0), (3.5, 0.5, 0), (3.5, 1.5, 3), (2.5, 1.5, 2))
+    wanted = projection.strip((2.5, 0.5, 0), (3.5, 0.5, 0), (3.5, 1.5, 3), (2.5, 1.5, 2))
     assert corners == pytest.approx([place for corner in wanted for place in corner])
 
 

@@ -317,10 +317,10 @@ def test_what_is_missing_doubled_shrunk_or_outside_is_told() -> None:
         return str(raised.value)
 
     (name, at), rest = good.figures[0], good.figures[1:]
-    assert "convergence stands 0 times" in said(rest)
-    assert "convergence stands 2 times" in said([(name, at), *good.figures])
+    assert "convergence is in the PDF 0 times" in said(rest)
+    assert "convergence is in the PDF 2 times" in said([(name, at), *good.figures])
     assert "not as planned" in said([(name, dataclasses.replace(at, width=34.0)), *rest])
-    assert "reaches out of its page" in said([(name, dataclasses.replace(at, y=10.0)), *rest])
+    assert "extends beyond its page" in said([(name, dataclasses.replace(at, y=10.0)), *rest])
     assert "not on its page" in said([(name, dataclasses.replace(at, page=9)), *rest])
     assert "was not planned" in said([*good.figures, ("other", at)])
 

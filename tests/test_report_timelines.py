@@ -158,7 +158,8 @@ def test_the_caption_says_when_samples_are_taken_together() -> None:
     few, many = (timelines.series(repeated(line_of([5]), count), IOPS) for count in (MAX_COLUMNS, 86_400))
 
     assert timelines.reduction([few]) == ""
-    assert "Up to 58 samples are combined into one point: the line is their mean, the band" in timelines.reduction([few, many])
+    note = "Up to 58 samples are combined into one point: the line is their mean, the band"
+    assert note in timelines.reduction([few, many])
     assert "percentiles" in timelines.reduction([timelines.series(repeated(line_of([5]), 86_400), MRT)])
 
 
@@ -465,7 +466,7 @@ def test_idle_times_are_told_as_asked_and_as_measured() -> None:
 
     assert cells(table, "Wait state") == [f"Wait State {number}" for number in (1, 2, 3, 5, 10)]
     assert cells(table, "Idle requested (s)") == ["5", "10", "15", "25", "50"]
-    for heading in ("Idle measured, median (s)", "Idle measured, longest (s)"):
+    for heading in ("Idle measured, shortest (s)", "Idle measured, median (s)", "Idle measured, longest (s)"):
         assert 5 <= float(cells(table, heading)[0]) < 5.1
     assert cells(table, "Duty cycle (%)")[0] == "49.9"
     base = cells(table, "% of baseline")

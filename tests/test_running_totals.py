@@ -27,7 +27,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     target, job = filled(folder / "x.img", 4 * MIB), folder / "job.fio"
     job.write_text(fio.job_file(ASKED, str(target), "libaio", SEED), encoding="utf-8")
     environment = {**os.environ, fio.TARGET: str(target)}
-    command = fio.sampling_command(str(job), 0.1)
+    command = [*fio.command(job, sampled=True), "--status-interval=100ms"]
     said = subprocess.run(command, check=True, capture_output=True, env=environment).stdout
     answers = [json.loads(answer) for answer in fio.StatusStream().feed(said)]
     assert len(answers) > CHANGED + 10

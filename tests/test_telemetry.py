@@ -481,7 +481,7 @@ def test_an_idle_drive_is_left_alone(tmp_path: Path, opened: list[str], monkeypa
 
     monkeypatch.setattr("snia_pts.lab.observation.telemetry.os.pread", read)
     opened.clear()
-    laboratory.idle(0.05)
+    laboratory.idle(1.55)
 
     assert woke
     assert (watching.calls - before, reads, opened) == (0, [], [])

@@ -26,8 +26,10 @@ _CLOCK_SECONDS = 0.5
 _MAX_OVERRUN = 1.05
 #: A working drive answers an I/O sooner than this, and within this multiple of the average, at any queue depth.
 _STALL_SECONDS, _STALL_FACTOR = 2.0, 30.0
-#: An idle time is reported if it exceeds the requested one by this factor and by this many seconds.
-_MAX_IDLE_FACTOR, _MAX_IDLE_EXCESS_SECONDS = 1.1, 1.0
+#: An idle time is reported if it differs from the requested one by more than this share of it.
+_IDLE_TOLERANCE = 0.01
+#: Threads that start apart by more than this share of a point are not its Thread Count.
+_SPREAD_TOLERANCE = 0.01
 #: Tolerance of the share of reads: this difference, and this many standard deviations.
 _MIX_SHARE, _MIX_DEVIATIONS = 0.002, 3.0
 
@@ -97,21 +99,27 @@ def clock_changes(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
         yield "clock", detail
 
 
-def long_idle_times(idle_times: Sequence[tuple[float, float]]) -> Iterator[tuple[str, str]]:
-    """Yield a warning if idle times were much too long; ``idle_times`` are (requested, measured) in seconds."""
-    too_long = [
-        (requested, actual)
-        for requested, actual in idle_times
-        if actual > max(_MAX_IDLE_FACTOR * requested, requested + _MAX_IDLE_EXCESS_SECONDS)
-    ]
-    if too_long:
-        requested, actual = max(too_long, key=lambda pair: pair[1] - pair[0])
-        detail = (
-            f"{len(too_long)} of {counted(len(idle_times), 'idle time')} exceeded the requested time by more than "
-            f"{100 * (_MAX_IDLE_FACTOR - 1):.0f} % and {_MAX_IDLE_EXCESS_SECONDS:g} s, up to {actual:.3g} s instead of "
-            f"{requested:g} s: the host was suspended, or too busy to continue"
-        )
-        yield "idle time", detail
+def inexact_idle_times(idle_times: Sequence[tuple[float, float]]) -> Iterator[tuple[str, str]]:
+    """Yield a warning for idle times that were too long, and for those that were too short.
+
+    ``idle_times`` are (requested, measured) in seconds; the measured time is an upper bound, see ``Timing``.
+    """
+    causes = {
+        "longer": "the host was suspended, or too busy to continue",
+        "shorter": "the drive had less time to recover",
+    }
+    for word, cause in causes.items():
+        sign = 1 if word == "longer" else -1
+        errors = [(sign * (actual - requested) / requested, requested, actual) for requested, actual in idle_times]
+        errors = [error for error in errors if error[0] > _IDLE_TOLERANCE]
+        if errors:
+            share, requested, actual = max(errors)
+            detail = (
+                f"{len(errors)} of {counted(len(idle_times), 'idle time')} were {word} than requested by more than "
+                f"{100 * _IDLE_TOLERANCE:g} %, by up to {100 * share:.2g} %: {actual:.4g} s instead of {requested:g} s; "
+                f"{cause}"
+            )
+            yield "idle time", detail
 
 
 def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
@@ -135,6 +143,7 @@ def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]
             f"time: {point.runtime_ms / 1000:.3g} s instead of {point.stimulus.seconds:.3g} s ({point.evidence})"
         )
         yield "point duration", detail
+    yield from _spreads(points)
     yield from _stalls(points)
     yield from _repeats(points)
     yield from _mixes(points)
@@ -164,6 +173,24 @@ def _mixes(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
             f"it had {achieved:.2f}/{100 - achieved:.2f} in {ios[worst]} I/Os"
         )
         yield "R/W mix", detail
+
+
+def _spreads(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+    """Give that threads of a point started apart: they ended further apart than an I/O took."""
+    apart = []
+    for point in points:
+        spread_ms = (point.timing.thread_spread_ms or 0.0) - point.maximum_response_us / 1000
+        if point.stimulus.seconds and spread_ms > 1000 * _SPREAD_SHARE * point.stimulus.seconds:
+            apart.append((spread_ms / point.stimulus.seconds / 10, spread_ms, point))
+    if apart:
+        share, spread_ms, point = max(apart, key=lambda each: each[0])
+        detail = (
+            f"in {len(apart)} of {counted(len(points), 'point')} threads started apart by more than "
+            f"{100 * _SPREAD_SHARE:g} % of its time, by at least {spread_ms:.3g} ms ({share:.2g} %) at the most: there "
+            f"were fewer outstanding I/Os than {point.stimulus.demand.label} at its beginning and end; "
+            f"{point.stimulus.label} ({point.evidence})"
+        )
+        yield "threads apart", detail
 
 
 def _stalls(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:

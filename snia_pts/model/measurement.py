@@ -94,7 +94,8 @@ class Timing:
     without host I/O, which adds the engine's time around its I/O (``bench/gap.py`` measures it at the block layer).
     Both are None for the first stimulus.  ``interruptions`` counts the resumes of the run so far.
     ``clock_set_seconds`` is the step of the wall clock, if it was set.  ``engine_restarted`` is true if the engine
-    failed and was started again.
+    failed and was started again.  ``thread_spread_ms`` is the time between the ends of the first and
+    the last of the engine's threads: the spread of their starts, and the time of their last I/Os; None if unknown.
     """
 
     started: str
@@ -105,6 +106,7 @@ class Timing:
     interruptions: int = 0
     clock_set_seconds: Difference = 0.0
     engine_restarted: bool = False
+    thread_spread_ms: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +118,8 @@ class Measurement:
     drive and host during the measurement.  ``sync`` are the times of fsync and fdatasync, if the stimulus calls them.
     ``reported`` are the only figures if another tool measured; there are no I/O counts then.  ``rejected`` are the
     attempts before this one.  ``uncounted_ios`` are I/Os that the engine lost count of at its end; no other number
-    includes them.
+    includes them.  ``stream_bytes`` are the bytes of each of several sequential threads; empty if
+    unknown.
     """
 
     kind: Literal["measurement"] = "measurement"
@@ -133,6 +136,7 @@ class Measurement:
     reported: ReportedFigures | None = None
     rejected: tuple[RejectedAttempt, ...] = ()
     uncounted_ios: Amount = 0
+    stream_bytes: tuple[Amount, ...] = ()
 
     @property
     def host_cpu_percent(self) -> float | None:

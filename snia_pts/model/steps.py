@@ -89,7 +89,7 @@ class Stimulus:
 
     The ActiveRange is ``range_bytes`` bytes from ``range_offset_bytes`` (0: the whole device, if its size is unknown).
     ``skew`` distributes the accesses over it; without ``skew`` they are uniform.  A sequential stream starts
-    ``start_bytes`` into the range.  Exactly one of ``seconds`` and ``passes`` is set: a stimulus with ``passes`` ends
+    ``start_bytes`` into the range; of several threads, each so far into its own share of it.  Exactly one of ``seconds`` and ``passes`` is set: a stimulus with ``passes`` ends
     when it has gone over the range that often.  Either ends earlier once it has transferred ``limit_bytes``, so the
     last pass of a sequential stimulus may be partial.
 
@@ -106,7 +106,7 @@ class Stimulus:
     range_offset_bytes: Amount
     range_bytes: Amount
     skew: tuple[Zone, ...] = ()
-    start_bytes: Amount = 0
+    start_bytes: Amount | tuple[Amount, ...] = 0
     seconds: Seconds | None = None
     passes: Amount | None = None
     limit_bytes: Amount | None = None
@@ -128,8 +128,13 @@ class Stimulus:
             raise ValueError(
                 f"an active range of {capacity(self.range_bytes)} is smaller than a block of {self.block_label}"
             )
-        if not 0 <= self.start_bytes < (self.range_bytes or 1):
-            raise ValueError("start_bytes must be within the range")
+        if isinstance(self.start_bytes, int):
+            if not 0 <= self.start_bytes < (self.range_bytes or 1):
+                raise ValueError("start_bytes must be within the range")
+        elif self.access != "SEQ" or self.thread_count == 1 or len(self.start_bytes) != self.thread_count:
+            raise ValueError("several values of start_bytes need as many sequential threads")
+        elif not all(0 <= start < share for start, share in zip(self.start_bytes, self.share_bytes, strict=True)):
+            raise ValueError("each thread must start within its share of the range")
         if self.block_shares and sum(share.percent for share in self.block_shares) != 100:
             raise ValueError("the shares of a block-size mix must add up to 100 %")
         if self.skew and not 100 == sum(z.access_percent for z in self.skew) == sum(z.range_percent for z in self.skew):
@@ -150,6 +155,39 @@ class Stimulus:
     def total_oio(self) -> int:
         """Outstanding I/Os over all threads (TC x QD)."""
         return self.thread_count * self.queue_depth
+
+    @property
+    def streams(self) -> int:
+        """How many sequential streams there are, one a thread; 0 where access is random."""
+        return self.thread_count if self.access == "SEQ" else 0
+
+    @property
+    def share_bytes(self) -> tuple[int, ...]:
+        """How much of the range each sequential thread goes over: whole blocks, as many for all, by one."""
+        block = self.largest_block_bytes
+        each, more = divmod(self.range_bytes // block, self.thread_count)
+        return tuple((each + (thread < more)) * block for thread in range(self.thread_count))
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Where in its share each sequential thread begins.
+
+        One place for several threads is their mean one, as runs of older versions had it.
+        """
+        if isinstance(self.start_bytes, tuple):
+            return self.start_bytes
+        block = self.largest_block_bytes
+        start = self.start_bytes // self.thread_count // block * block
+        return tuple(start if start < share else 0 for share in self.share_bytes)
+
+    def even_streams(self, moved_bytes: int) -> tuple[int, ...]:
+        """Return what each of several sequential threads transfers of an amount if all are equally fast.
+
+        Whole blocks; empty of one thread, and of random access.
+        """
+        each, more = divmod(moved_bytes // self.largest_block_bytes, self.thread_count)
+        streams = self.streams if self.streams > 1 else 0
+        return tuple((each + (thread < more)) * self.largest_block_bytes for thread in range(streams))
 
     @property
     def cached(self) -> bool:

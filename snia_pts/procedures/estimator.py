@@ -315,6 +315,7 @@ class _AssumedDevice:
             evidence="",
             evidence_sha256="",
             sync=_sync_times(stimulus),
+            stream_bytes=stimulus.even_streams(moved),
         )
 
 

@@ -76,19 +76,31 @@ def _scale_to_100(shares: list[int]) -> list[int]:
     return scaled
 
 
-def next_start_bytes(stimulus: Stimulus, previous: Measurement) -> int:
+def next_start_bytes(stimulus: Stimulus, previous: Measurement) -> int | tuple[int, ...]:
     """Return the offset in the range at which a sequential stream continues after ``previous`` (PTS 2.0.2 chapter 8).
 
-    Return 0, the start of the range, if the remainder of the range is too short for ``stimulus``: the engine would then
-    repeat that remainder.  Random access also returns 0.
+    Each of several threads continues where it stopped in its own share.  A stream starts again at the start of its range
+    or share if the remainder is too short for ``stimulus``: the engine would then repeat that remainder.  Random access
+    returns 0.
     """
     if stimulus.access != "SEQ":
         return 0
-    block = stimulus.largest_block_bytes
+    factor = (stimulus.seconds or 0) / (previous.stimulus.seconds or 1)
+    block, streams = stimulus.largest_block_bytes, previous.stream_bytes
+    if len(streams) == stimulus.thread_count:
+        threads = zip(previous.stimulus.starts, streams, stimulus.share_bytes, strict=True)
+        starts = tuple(_next_start(start, moved, share, block, factor) for start, moved, share in threads)
+        return starts if any(starts) else 0
+    start = previous.stimulus.start_bytes
+    start = start if isinstance(start, int) else sum(start)
     moved = previous.read.transferred_bytes + previous.write.transferred_bytes
-    start = previous.stimulus.start_bytes + moved // block * block
-    expected = moved * (stimulus.seconds or 0) / (previous.stimulus.seconds or 1)
-    return start if start + expected <= stimulus.range_bytes else 0
+    return _next_start(start, moved, stimulus.range_bytes, block, factor)
+
+
+def _next_start(start: int, moved: int, size: int, block: int, factor: float) -> int:
+    """Return where a stream continues that moved so much from ``start``, and will move ``factor`` times as much."""
+    end = start + moved // block * block
+    return end if end + moved * factor <= size else 0
 
 
 def require_sectors(dut: Dut, sizes_bytes: Iterable[int], user: str) -> None:

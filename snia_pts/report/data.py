@@ -281,6 +281,7 @@ def _measured(result: TestResult, measurement: Measurement) -> dict[str, Value]:
         **percentiles([measurement]),
         "started": measurement.timing.started,
         "idle_gap_ms": measurement.timing.idle_gap_ms,
+        "thread_spread_ms": measurement.timing.thread_spread_ms,
         "interruptions": measurement.timing.interruptions,
         "host_cpu_percent": measurement.host_cpu_percent,
         "engine_cpu_percent": measurement.engine_cpu_percent,

@@ -39,7 +39,7 @@ def stimulus_attributes(stimulus: Stimulus) -> Mapping[str, object]:
         "range_offset_bytes": stimulus.range_offset_bytes,
         "range_bytes": stimulus.range_bytes or None,
         "skew": skew or None,
-        "start_bytes": stimulus.start_bytes or None,
+        "start_bytes": _starts(stimulus),
         "seconds": stimulus.seconds,
         "passes": stimulus.passes,
         "limit_bytes": stimulus.limit_bytes,
@@ -48,6 +48,12 @@ def stimulus_attributes(stimulus: Stimulus) -> Mapping[str, object]:
         "options": " ".join(f"{key}={value}" for key, value in stimulus.options) or None,
         "name": stimulus.name or None,
     }
+
+
+def _starts(stimulus: Stimulus) -> int | str | None:
+    """Return the start offsets of sequential streams, as a list for several threads; None if all start at 0."""
+    start = stimulus.start_bytes
+    return " ".join(map(str, start)) if isinstance(start, tuple) else start or None
 
 
 def sizes(size: BlockSize | None) -> Mapping[str, object]:

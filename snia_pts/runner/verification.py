@@ -196,6 +196,7 @@ class _Verification:
                 engine_cpu_percent=fio.engine_cpu_percent(answer),
                 sync=fio.sync_times(answer) if stimulus.options else None,
                 uncounted_ios=fio.uncounted_ios(stimulus, answer),
+                stream_bytes=fio.stream_bytes(stimulus, answer),
             )
         yield from _outcome_differences(f"{label}, {stimulus.label} (evidence/{path.name})", measurement, reread)
 

@@ -57,7 +57,7 @@ def test_active_range(entry: tuple[str, str, TestClass], capacity_bytes: int, se
             end = each.range_offset_bytes + each.range_bytes
             assert 100 * end <= share * capacity_bytes
             assert 100 * (each.range_bytes + 1024 * 1024) > share * capacity_bytes
-            assert 0 <= each.start_bytes < each.range_bytes
+            assert all(0 <= start < each.range_bytes for start in each.starts)
 
 
 @which

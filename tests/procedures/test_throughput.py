@@ -113,6 +113,12 @@ def streams(run: Course) -> dict[tuple[str, int], list[Measurement]]:
     return found
 
 
+def begin(stimulus: Stimulus) -> int:
+    """Return where the one stream of a stimulus begins."""
+    assert isinstance(stimulus.start_bytes, int)
+    return stimulus.start_bytes
+
+
 def moved_bytes(measured: Measurement) -> int:
     return measured.read.transferred_bytes + measured.write.transferred_bytes
 
@@ -138,19 +144,19 @@ def test_streams_go_on_where_they_stopped(
         assert stream[0].stimulus.start_bytes == 0
         for before, after in pairwise(stream):
             block, range_bytes = after.stimulus.largest_block_bytes, after.stimulus.range_bytes
-            stopped = before.stimulus.start_bytes + moved_bytes(before)
+            stopped = begin(before.stimulus) + moved_bytes(before)
             lasts = stopped + moved_bytes(before) <= range_bytes
 
             assert range_bytes <= capacity_bytes * (3 if test_class == "client" else 4) / 4
-            assert after.stimulus.start_bytes % block == 0
+            assert begin(after.stimulus) % block == 0
             assert after.stimulus.start_bytes == (stopped if lasts else 0)
-            assert 0 <= after.stimulus.start_bytes < range_bytes
+            assert 0 <= begin(after.stimulus) < range_bytes
 
 
 def test_a_stream_uses_the_range_to_its_end() -> None:
     """Where the rest of the range just lasts for one more minute the stream goes on, and then begins anew."""
     run = course(spec_of("throughput"), dut(capacity_bytes=180 * MIB), lambda step, stimulus, number: 1)
-    starts = [each.stimulus.start_bytes // MIB for each in streams(run)["1024 KiB", 0]]
+    starts = [begin(each.stimulus) // MIB for each in streams(run)["1024 KiB", 0]]
 
     assert starts == [0, 60, 120, 0, 60]
 
@@ -163,8 +169,47 @@ def test_a_stream_that_stopped_within_a_block_goes_on_at_its_begin(start: int, m
     begun = replace(asked, start_bytes=start * block % range_bytes // block * block)
     place = next_start_bytes(asked, measurement(begun, write=transfers(transferred_bytes=moved)))
 
+    assert isinstance(place, int)
     assert place % block == 0
-    assert place == 0 or 0 <= begun.start_bytes + moved - place < block
+    assert place == 0 or 0 <= begin(begun) + moved - place < block
+
+
+@given(
+    st.lists(st.integers(0, 300), min_size=4, max_size=4),
+    st.lists(st.integers(0, 300), min_size=4, max_size=4),
+    st.sampled_from([1.0, 2.0]),
+)
+def test_several_streams_go_on_where_each_stopped(starts: list[int], moved: list[int], times: float) -> None:
+    """Each in its share of 400 or 401 blocks; at its beginning only where its rest would not last."""
+    asked = stimulus(access="SEQ", thread_count=4, block_size_kib=4, range_bytes=1602 * 4 * KIB + 512)
+    before = replace(asked, start_bytes=tuple(start * 4 * KIB for start in starts))
+    told = replace(
+        measurement(before, write=transfers(transferred_bytes=sum(moved) * 4 * KIB)),
+        stream_bytes=tuple(blocks * 4 * KIB for blocks in moved),
+    )
+    places = continued(replace(asked, seconds=60.0 * times), told)
+
+    expected = [
+        (start + blocks) * 4 * KIB if start + blocks * (1 + times) <= 400 + (thread < 2) else 0
+        for thread, (start, blocks) in enumerate(zip(starts, moved, strict=True))
+    ]
+    assert places == (tuple(expected) if any(expected) else 0)
+
+
+def test_runs_of_older_versions_go_on_at_the_mean_place() -> None:
+    """Where nobody told what each thread transferred, all are where they would be if they were alike."""
+    asked = stimulus(access="SEQ", thread_count=4, range_bytes=GB)
+    before = measurement(replace(asked, start_bytes=64 * KIB), write=transfers(transferred_bytes=256 * KIB))
+
+    assert continued(asked, before) == 320 * KIB
+
+
+def test_a_course_of_several_threads_has_a_place_for_each() -> None:
+    """The places of T4 are in the shares of the threads, in every round but the first."""
+    run = course(spec_of("throughput", setup__thread_count=4), dut(capacity_bytes=960 * MIB), lambda *_: 1)
+    starts = [each.stimulus.start_bytes for each in streams(run)["1024 KiB", 0]]
+
+    assert starts[:3] == [0, (15 * MIB,) * 4, (30 * MIB,) * 4]
 
 
 def test_a_block_size_begins_its_streams_anew() -> None:

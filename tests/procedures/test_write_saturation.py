@@ -282,7 +282,7 @@ def test_a_sequential_pattern_goes_on_where_it_stopped(name: str, capacity_bytes
     for before, step in pairwise(zip(whole, stretches, strict=True)):
         earlier, after = before[0], step[1].stimulus
         moved = earlier.read.transferred_bytes + earlier.write.transferred_bytes
-        stopped = earlier.stimulus.start_bytes + moved
+        stopped = sum(earlier.stimulus.starts) + moved
         lasts = stopped + moved * (after.seconds or 0) / (earlier.stimulus.seconds or 1) <= capacity_bytes
         assert after.start_bytes == (stopped if lasts else 0)
 

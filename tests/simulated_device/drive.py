@@ -16,7 +16,7 @@ import pytest
 from tests.drives import need_root
 
 from . import fuse
-from .oracle import Seen, read_log
+from .oracle import Io, Seen, read_ios, read_log
 
 ROOT = Path(__file__).parents[2]
 _SECONDS = 20
@@ -43,6 +43,11 @@ class SimulatedDrive:
         """Return what the drive saw between two times of the monotonic clock in seconds; see ``read_log``."""
         self.tell()
         return read_log(self._log, began, ended)
+
+    def ios(self, began: float, ended: float) -> list[Io]:
+        """Return each request that arrived between two times of the monotonic clock in seconds."""
+        self.tell()
+        return list(read_ios(self._log, began, ended))
 
     def fail_after(self, count: int) -> None:
         """Let every read and write fail with EIO after so many more."""

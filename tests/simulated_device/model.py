@@ -20,7 +20,7 @@ from snia_pts.lab.simulated.ftl import Ftl
 from snia_pts.lab.simulated.preset import Controller, Media
 from snia_pts.units import KIB
 
-from .oracle import Kind, Oracle
+from .oracle import Io, Kind, Oracle
 
 _PAGES = 64
 _BUFFER_CHUNKS = 128
@@ -91,7 +91,11 @@ class Drive:
 
     def submit(self, request: Request, now: float) -> float:
         """Return when a request that arrives ``now`` is done: never, if it hangs."""
-        self.oracle.saw(request.kind, request.length, now)
+        done = self._done(request, now)
+        self.oracle.saw(Io(request.kind, request.offset, request.length, now, done))
+        return done
+
+    def _done(self, request: Request, now: float) -> float:
         if self.faults.befall(request):
             return math.inf
         if request.error:

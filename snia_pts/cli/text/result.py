@@ -33,7 +33,7 @@ _MAX_WIDTH, _MIN_TEXT_WIDTH = 100, 20
 
 
 def result_lines(result: TestResult) -> Iterator[str]:
-    """Yield the verdict, determinations, matrices, tables of the report's first page, limits, warnings and deviations."""
+    """Yield the verdict, determinations, matrices, the report's summary tables, limits, warnings and deviations."""
     facts = result.facts
     virtual = "; all times are virtual" if facts.dut.simulated else ""
     yield f"{facts.spec.caption}, {facts.spec.revision}, on {facts.dut.path}: {facts.dut.summary}{virtual}"

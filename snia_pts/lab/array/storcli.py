@@ -1,6 +1,6 @@
 """Virtual drives of Broadcom (LSI, Avago) MegaRAID controllers by storcli, and of Dell's PERC by perccli: one language.
 
-A virtual drive of the suite has a name that the suite drew for it; by it alone it is known as the suite's own.
+A virtual drive of the suite has a random name chosen by the suite.  The name alone identifies it as the suite's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .answers import CommandRejected, Virtual, decoded, details, failed, reasons
 from .programs import ArrayError, Programs
 
 IDENTITY = r"pts[0-9a-f]{12}"
-#: The names that the programs go by.
+#: The names of the executables.
 _PROGRAMS = {"storcli": ("storcli64", "storcli"), "perccli": ("perccli64", "perccli")}
 _POLICIES = {
     "write through": "wt",
@@ -37,19 +37,19 @@ _POLICIES = {
     "direct": "direct",
     "cached": "cached",
 }
-#: The state of a physical drive that belongs to nothing.
+#: The state of an unused physical drive.
 _FREE = "UGood"
 _APPEARING_SECONDS = 60.0
 _STARTING_SECONDS = 60.0
 _STILL_SECONDS = 3600.0
-#: Who looks into a device in passing, as udev does, is gone by then.
+#: A process that opens a device only briefly, such as udev, closes it within this time.
 _PASSING_SECONDS = 10.0
 _PAUSE_SECONDS = (0.5, 30.0)
 _NO_DRIVES = re.compile(r"No VD'?s have been configured\.?")
 
 
 class Storcli:
-    """A virtual drive; ``identity`` is its name."""
+    """Manages a virtual drive; ``identity`` is its name."""
 
     def __init__(self, layout: Layout, identity: str = "", *, root: Path = ROOT) -> None:
         self._layout, self._root = layout, root
@@ -58,7 +58,7 @@ class Storcli:
 
     @classmethod
     def from_record(cls, kind: str, index: int, identity: str, *, root: Path = ROOT) -> Storcli:
-        """Return a virtual drive that a note tells of: enough to find it, and to delete it."""
+        """Return the virtual drive that a restore file records, sufficient to find and delete it."""
         layout = Layout(
             format=1,
             controller="perccli" if kind == "perccli" else "storcli",
@@ -71,11 +71,11 @@ class Storcli:
 
     @property
     def place(self) -> str:
-        """What a note calls it by."""
+        """The place that a restore file records."""
         return f"{self._kind} {self._index} {self.identity}"
 
     def version(self) -> str:
-        """Return program, controller and firmware; some answer with a failure while any drive has a foreign part."""
+        """Return program, controller and firmware; some report a failure if any drive has a foreign configuration."""
         try:
             answer = self._ask("show", "show")
         except CommandRejected as why:
@@ -86,13 +86,13 @@ class Storcli:
         return f"{self._kind} {tool}; {word(said.get('Product Name')) or 'unknown controller'}, firmware {firmware}"
 
     def members(self, evidence: Path | None = None) -> tuple[Member, ...]:
-        """Return the physical drives of the layout; raises ArrayError for one that is not free, or not there."""
+        """Return the physical drives of the layout; raises ArrayError if one is in use or missing."""
         return tuple(self._member(slot, evidence) for slot in self._layout.members)
 
     def create(self, members: Sequence[str], evidence: Path, *, clean: bool) -> Path:
-        """Make the virtual drive of free slots, and return its device; raises ArrayError.
+        """Create the virtual drive from unused slots and return its device; raises ArrayError.
 
-        It is made consistent by a full initialization, which ``clean`` leaves out.
+        A full initialization makes it consistent; ``clean`` skips it.
         """
         self._ask("add", "add", "vd", *self._creation(members), evidence=evidence)
         made = self._found(evidence)
@@ -107,7 +107,7 @@ class Storcli:
         return self._appeared(evidence)
 
     def wait(self, device: Path, tick: Tick | None = None) -> None:
-        """Wait until no operation goes on, and the virtual drive is optimal and consistent; raises ArrayError."""
+        """Wait until no operation is in progress and the drive is optimal and consistent; raises ArrayError."""
         del device
         began = moved = time.monotonic()
         pause, before = _PAUSE_SECONDS[0], ""
@@ -116,17 +116,17 @@ class Storcli:
             going = [*found.operations, *(each for what in ("init", "bgi") for each in self._going(found.number, what))]
             if str(going) != before:
                 moved, before = time.monotonic(), str(going)
-            if not going and found.settled(patient=time.monotonic() - moved < _STARTING_SECONDS):
+            if not going and found.is_ready(wait=time.monotonic() - moved < _STARTING_SECONDS):
                 return
             if time.monotonic() - moved > _STILL_SECONDS:
-                raise ArrayError(f"its initialization stands still ({before})")
+                raise ArrayError(f"its initialization has stalled ({before})")
             if tick is not None:
                 tick(time.monotonic() - began, 0)
             time.sleep(pause)
             pause = min(1.5 * pause, _PAUSE_SECONDS[1])
 
     def properties(self, device: Path) -> tuple[tuple[str, str], ...]:
-        """Return what the controller says of the virtual drive."""
+        """Return the virtual drive's properties as reported by the controller."""
         del device
         found = self._found(None)
         said, properties = found.row, found.properties
@@ -137,14 +137,14 @@ class Storcli:
         return tuple((name, str(value)) for name, value in rows if value)
 
     def delete(self, members: Sequence[str], evidence: Path | None = None) -> None:
-        """Delete the virtual drive, if it is there and nobody uses it; raises ArrayError."""
+        """Delete the virtual drive if it exists; raises ArrayError, also if it is in use."""
         del members
         if (found := self._find(evidence)) is not None:
             self._require_unused(found)
             self._ask("del", "del", "force", place=f"/v{found.number}", evidence=evidence)
 
     def exists(self) -> bool:
-        """Whether there is a virtual drive of our name."""
+        """Return whether a virtual drive has our name."""
         return self._find(None) is not None
 
     def clean_up(self) -> None:
@@ -153,7 +153,7 @@ class Storcli:
 
     def _creation(self, members: Sequence[str]) -> Iterator[str]:
         layout = self._layout
-        # without an enclosure a drive goes by its slot alone, as the program does not take ":0"
+        # without an enclosure a drive is named by its slot alone, because the program rejects ":0"
         drives = ",".join(each.removeprefix(":") for each in members)
         yield from (f"type=raid{layout.level}", f"name={self.identity}", f"drives={drives}")
         if layout.level == 10:
@@ -163,7 +163,7 @@ class Storcli:
             yield f"strip={layout.chunk_bytes // KIB}"
 
     def _ask(self, name: str, *words: str, place: str = "", evidence: Path | None = None) -> dict[str, Any]:
-        """Return the answer of the controller; raises ArrayError where it says that it failed."""
+        """Return the controller's answer; raises ArrayError if it reports a failure."""
         argv = (_program(self._kind), f"/c{self._index}{place}", *words, "J")
         done = Programs(evidence).ask(name, *argv)
         said = " ".join(argv[1:-1])
@@ -190,15 +190,17 @@ class Storcli:
         except (LookupError, TypeError, ValueError):
             where = ""
         if where != slot:
-            raise ArrayError(f"{self._kind} does not tell what is in slot {slot}")
+            raise ArrayError(f"{self._kind} does not report the drive in slot {slot}")
         if listed.get("State") != _FREE or listed.get("DG") != "-":
             state = f"{listed.get('State')}, drive group {listed.get('DG')}"
             raise ArrayError(f"the drive in slot {slot} is not free ({state}; only {_FREE} without a group is)")
         if (size := size_bytes(str(told.get("Raw size", "")))) is None:
-            raise ArrayError(f"the drive in slot {slot} does not tell its size")
+            raise ArrayError(f"the drive in slot {slot} does not report its size")
         serial = word(told.get("SN"))
         if seen := self._seen(serial, word(told.get("WWN")).lower()):
-            raise ArrayError(f"the drive in slot {slot} is not free (it is {seen} too, where anybody may use it)")
+            raise ArrayError(
+                f"the drive in slot {slot} is not free (it is also {seen}, where other processes may use it)"
+            )
         return Member(
             path=slot,
             model=word(told.get("Model Number")) or word(listed.get("Model")),
@@ -209,7 +211,7 @@ class Storcli:
         )
 
     def _seen(self, serial: str, number: str) -> str:
-        """Return the kernel's device of a drive that the controller also passes on, as those with IR firmware do."""
+        """Return the kernel's device of a drive that the controller also exposes, as those with IR firmware do."""
         for block in sorted((self._root / "sys/block").glob("*")):
             path = device_path(block, self._root)
             try:
@@ -221,12 +223,14 @@ class Storcli:
         return ""
 
     def _require_unused(self, found: Virtual) -> None:
-        """Refuse to delete what the host uses by now, whoever it was that began to; raises ArrayError."""
+        """Raise ArrayError if any process or layer of the host uses the virtual drive."""
         until = time.monotonic() + _PASSING_SECONDS
         if not found.naa:
-            raise ArrayError(f"virtual drive {found.number} is not deleted: the controller does not tell its number")
+            raise ArrayError(
+                f"virtual drive {found.number} is not deleted: the controller does not report its NAA number"
+            )
         blocks = sorted((self._root / "sys/block").glob("*"))
-        # where the kernel has no such number, the device that the layout or the controller names may be it by another
+        # if the kernel has no such number, it may be the device named by the layout or the controller
         told = (self._layout.device, word(found.properties.get("OS Drive Name")))
         named = {Path(os.path.realpath(self._root / each.lstrip("/"))).name for each in told}
         numbered = [each for each in blocks if _number(each) == found.naa]
@@ -254,7 +258,7 @@ class Storcli:
         except (LookupError, TypeError, ValueError, AttributeError):
             known = []
         if not known and not _NO_DRIVES.fullmatch(str(answer["Command Status"].get("Description"))):
-            raise ArrayError(f"{self._kind} does not tell what virtual drives controller {self._index} has")
+            raise ArrayError(f"{self._kind} does not report the virtual drives of controller {self._index}")
         ours = [each for each in known if each.row.get("Name") == self.identity]
         if len(ours) > 1:
             raise ArrayError(
@@ -269,13 +273,13 @@ class Storcli:
         return found
 
     def _going(self, number: int, what: str) -> list[str]:
-        """Return what goes on of an operation, with its progress."""
+        """Return the operations of a kind that are in progress."""
         data = self._ask(f"show-{what}", "show", what, place=f"/v{number}")["Response Data"]
         found = [each for each in rows(data) if "Status" in each]
         return [str(each) for each in found if str(each["Status"]).lower().startswith("in progress")]
 
     def _appeared(self, evidence: Path) -> Path:
-        """Return the kernel's device of the virtual drive: the one that the layout names, if its number is right."""
+        """Return the layout's device once its NAA number is the virtual drive's; raises ArrayError on timeout."""
         until, device = time.monotonic() + _APPEARING_SECONDS, Path(self._layout.device)
         while True:
             wanted = self._found(evidence).naa
@@ -290,7 +294,7 @@ class Storcli:
 
 
 def _program(kind: str) -> str:
-    """Return the name of the program that is there; raises ToolMissing."""
+    """Return the name of the installed program; raises ToolMissing."""
     for name in _PROGRAMS[kind]:
         try:
             process.find(name)
@@ -305,5 +309,5 @@ def _program(kind: str) -> str:
 
 
 def _number(block: Path) -> str:
-    """Return the NAA number of a SCSI device; empty where it has none."""
+    """Return the NAA number of a SCSI device; empty if it has none."""
     return attribute(block / "device/wwid").lower().removeprefix("naa.")

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from .answer import StatusStream, accept, blame, engine_cpu_percent, read_totals, sync_times, uncounted_ios
+from .answer import (
+    StatusStream,
+    accept,
+    blame,
+    engine_cpu_percent,
+    read_totals,
+    stream_bytes,
+    sync_times,
+    uncounted_ios,
+)
 from .echo import require_echo
 from .files import JobFiles
 from .job import (
@@ -14,8 +23,8 @@ from .job import (
     command,
     job_file,
     null_job_file,
-    sampling_command,
     sections,
+    thread_limit,
     timeout_seconds,
 )
 from .running import RunningTotals
@@ -37,9 +46,10 @@ __all__ = [
     "null_job_file",
     "read_totals",
     "require_echo",
-    "sampling_command",
     "sections",
+    "stream_bytes",
     "sync_times",
+    "thread_limit",
     "timeout_seconds",
     "uncounted_ios",
 ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
-from ...model.histogram import Histogram, SyncTimes
+from ...model.histogram import Histogram, SyncTimes, merged
 from ...model.measurement import NO_TRANSFERS, Transfers
 from ...model.steps import Stimulus, mix
 from ...units import MAX_QUANTITY, counted, exact_capacity
@@ -21,7 +22,7 @@ from .agreement import (
     require_response_times,
     require_running_mean,
 )
-from .job import STALL_SECONDS, AnswerRejected, thread_limit, timeout_seconds
+from .job import STALL_SECONDS, AnswerRejected, sections, thread_limit, timeout_seconds
 from .sampling import Side, Totals
 
 _HOST_ERRORS = {
@@ -71,22 +72,27 @@ def accept(
         raise AnswerRejected("device", f"no answer within {timeout_seconds(stimulus, stall_seconds):.0f} s")
     document = _document(output, exit_code)
     try:
-        job = document["jobs"][0]
-        _require_no_error(job, exit_code, output, errors)
-        if len(document["jobs"]) != 1:
-            raise AnswerRejected("host", f"fio's answer has {len(document['jobs'])} job groups, expected 1")
-        uncounted = _uncounted(stimulus, job)
+        jobs = _jobs(document)
+        for job in jobs:
+            _require_no_error(job, exit_code, output, errors)
+        _require_groups(stimulus, document)
+        uncounted = sum(_uncounted(stimulus, job) for job in jobs)
         if uncounted and not allow_uncounted:
             reason = f"fio started {counted(uncounted, 'I/O')} without counting a response time"
             raise AnswerRejected("host", reason, repeatable=True)
-        read, write = (_transfers(stimulus, job[side], f"{side}s", uncounted) for side in ("read", "write"))
+        read, write = (
+            together([_transfers(stimulus, job[side], f"{side}s", _uncounted(stimulus, job)) for job in jobs])
+            for side in ("read", "write")
+        )
         uncounted_bytes = uncounted * stimulus.largest_block_bytes
-        _require_amounts(stimulus, read, write, uncounted_bytes, has_short_ios=_has_short_ios(job))
+        has_short_ios = any(map(_has_short_ios, jobs))
+        _require_amounts(stimulus, read, write, uncounted_bytes, has_short_ios=has_short_ios)
         _require_runtime(stimulus, read, write, stall_seconds, uncounted_bytes)
         require_outstanding(stimulus, (read, write))
         for what, side in (("read", read), ("write", write)):
             require_bytes(stimulus, side)
-            require_rates(job[what], f"{what}s")
+            for job in jobs:
+                require_rates(job[what], f"{what}s")
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise AnswerRejected("host", f"cannot parse fio's output ({error!r})") from error
     return read, write
@@ -95,7 +101,8 @@ def accept(
 def engine_cpu_percent(output: str) -> float | None:
     """Return the CPU use of fio's threads in one answer (mean of the threads); None if it is not reported."""
     user_and_system = [float(percent) for percent in _CPU.findall(output)]
-    return min(100.0, sum(user_and_system)) if len(user_and_system) == 2 else None
+    jobs, unpaired = divmod(len(user_and_system), 2)
+    return min(100.0, sum(user_and_system) / jobs) if jobs and not unpaired else None
 
 
 def sync_times(output: str) -> SyncTimes | None:
@@ -104,20 +111,34 @@ def sync_times(output: str) -> SyncTimes | None:
     Raises AnswerRejected if they cannot be parsed.
     """
     try:
-        latency = _document(output, 0)["jobs"][0].get("sync", {}).get("lat_ns", {})
-        calls, bins = int(latency.get("N", 0)), latency.get("bins", {})
-        if not calls:
-            return None
-        _require_plausible(calls, latency["mean"], latency["max"])
-        require_response_times(latency, calls, "sync calls")
-        return SyncTimes(
-            calls=calls,
-            mean_ns=float(latency["mean"]),
-            max_ns=int(latency["max"]),
-            histogram=Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()])),
-        )
+        times = [times for job in _document(output, 0)["jobs"] if (times := _job_sync_times(job)) is not None]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise AnswerRejected("host", f"cannot parse fio's sync calls ({error!r})") from error
+    if len(times) < 2:
+        return times[0] if times else None
+    calls = sum(job.calls for job in times)
+    return SyncTimes(
+        calls=calls,
+        mean_ns=math.fsum(job.calls * job.mean_ns for job in times) / calls,
+        max_ns=max(job.max_ns for job in times),
+        histogram=merge(job.histogram for job in times),
+    )
+
+
+def _job_sync_times(job: Mapping[str, Any]) -> SyncTimes | None:
+    """Return the times of the sync calls of one job; None without such calls."""
+    latency = job.get("sync", {}).get("lat_ns", {})
+    calls, bins = int(latency.get("N", 0)), latency.get("bins", {})
+    if not calls:
+        return None
+    _require_plausible(calls, latency["mean"], latency["max"])
+    require_response_times(latency, calls, "sync calls")
+    return SyncTimes(
+        calls=calls,
+        mean_ns=float(latency["mean"]),
+        max_ns=int(latency["max"]),
+        histogram=Histogram(counted=",".join([f"{edge} {count}" for edge, count in bins.items()])),
+    )
 
 
 class StatusStream:
@@ -149,9 +170,11 @@ def read_totals(answer: str) -> tuple[Totals, float | None]:
     """
     try:
         document = _document(answer, 0)
-        job, printed_ms = document["jobs"][0], document.get("timestamp_ms")
-        _require_no_error(job, 0, answer, "")
-        totals = Totals(read=_side(job["read"]), write=_side(job["write"]))
+        jobs, printed_ms = _jobs(document), document.get("timestamp_ms")
+        for job in jobs:
+            _require_no_error(job, 0, answer, "")
+        read, write = (Side.combine([_side(job[side]) for job in jobs]) for side in ("read", "write"))
+        totals = Totals(read=read, write=write)
         if printed_ms is not None:
             _require_plausible(printed_ms)
         return totals, printed_ms
@@ -175,6 +198,12 @@ def _document(output: str, exit_code: int) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise AnswerRejected("host", f"fio {_exit_status(exit_code)} and wrote no result")
     return document
+
+
+def _jobs(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the jobs, or groups of jobs, of an answer; raises IndexError without any."""
+    jobs: list[Mapping[str, Any]] = document["jobs"]
+    return [jobs[0], *jobs[1:]]
 
 
 def _exit_status(exit_code: int) -> str:
@@ -213,7 +242,28 @@ def _side(side: Mapping[str, Any]) -> Side:
 
 def uncounted_ios(stimulus: Stimulus, output: str) -> int:
     """Return the number of I/Os in an accepted answer that fio lost count of at its end."""
-    return _uncounted(stimulus, _document(output, 0)["jobs"][0])
+    return sum(_uncounted(stimulus, job) for job in _document(output, 0)["jobs"])
+
+
+def stream_bytes(stimulus: Stimulus, output: str) -> tuple[int, ...]:
+    """Return the bytes of each sequential thread of an accepted answer; empty if fio reported only their sum."""
+    jobs = _document(output, 0)["jobs"][: stimulus.streams]
+    if len(jobs) < 2:
+        return ()
+    return tuple(
+        sum(_counts(stimulus, job[side], _uncounted(stimulus, job))[1] for side in ("read", "write")) for job in jobs
+    )
+
+
+def _require_groups(stimulus: Stimulus, document: Mapping[str, Any]) -> None:
+    """Raise AnswerRejected unless each of several sequential threads is a job, and all other threads are one group.
+
+    Old answers also have one group for sequential threads; their global options contain ``group_reporting``.
+    """
+    groups, grouped = len(document["jobs"]), (document.get("global options") or {}).get("group_reporting") == "1"
+    expected = 1 if stimulus.streams < 2 or grouped else sum(1 for _ in sections(stimulus))
+    if groups != expected:
+        raise AnswerRejected("host", f"fio's answer has {counted(groups, 'job group')}, expected {expected}")
 
 
 def _uncounted(stimulus: Stimulus, job: Mapping[str, Any]) -> int:
@@ -271,6 +321,23 @@ def _counts(stimulus: Stimulus, side: Mapping[str, Any], uncounted: int) -> tupl
             "host", f"fio counts {ios} I/Os and {transferred_bytes} bytes, but {completed} response times"
         )
     return completed, completed_bytes
+
+
+def combine(parts: Sequence[Transfers]) -> Transfers:
+    """Return the transfers of several jobs that ran at the same time."""
+    parts = [part for part in parts if part != NO_TRANSFERS]
+    if len(parts) < 2:
+        return parts[0] if parts else NO_TRANSFERS
+    ios = sum(part.ios for part in parts)
+    return Transfers(
+        ios=ios,
+        transferred_bytes=sum(part.transferred_bytes for part in parts),
+        runtime_ms=max(part.runtime_ms for part in parts),
+        response_min_ns=min(part.response_min_ns for part in parts),
+        response_mean_ns=math.fsum(part.ios * part.response_mean_ns for part in parts) / ios,
+        response_max_ns=max(part.response_max_ns for part in parts),
+        histogram=merge(part.histogram for part in parts),
+    )
 
 
 def _require_plausible(*numbers: float) -> None:

@@ -2,7 +2,8 @@
 
 Measured facts (fio 3.33; the source of 3.42 does the same):
 
-* ``global options`` and ``job options`` contain each option as written; a group has those of its last job.
+* ``global options`` and ``job options`` contain each option as written; a group has those of its last job.  Jobs that
+  are not grouped are in the order of their sections.
 * fio expands a variable in a file name; escaped colons stay escaped.
 * fio may echo an option that has two names by its other name.
 """
@@ -29,11 +30,18 @@ def require_echo(job_text: str, answer: str, target: str = "", ignored: Collecti
     document = json.loads(answer[begin.start() :]) if begin else {}
     try:
         global_options = document.get("global options") or {}
-        job_options = document["jobs"][0].get("job options") or {}
+        job_options = [job.get("job options") or {} for job in document["jobs"]]
         common, *sections = _sections(job_text)
-        difference = _difference(common, global_options, target, ignored) or min(
-            (_difference(section, job_options, target, ignored) for section in reversed(sections)), key=bool, default=""
-        )
+        difference = _difference(common, global_options, target, ignored)
+        if len(job_options) == len(sections):
+            pairs = zip(sections, job_options, strict=True)
+            difference = difference or max(_difference(section, job, target, ignored) for section, job in pairs)
+        else:  # a group: fio echoes the options of one of its jobs
+            difference = difference or min(
+                (_difference(section, job_options[0], target, ignored) for section in reversed(sections)),
+                key=bool,
+                default="",
+            )
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise AnswerRejected("host", f"cannot parse fio's output ({error!r})") from error
     if difference:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import math
 import stat
 import time
 import zlib
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _MAX_SUSPENSION_SECONDS = 0.1
 #: Of the options that a profile may set, fio is known to echo these as written.
 _ECHOED_AS_WRITTEN = {"ioengine", "direct"}
+#: The next fio starts this long before the end of an idle time; this long before it, the checks before its I/O start.
+_STAGING_NS, _CHECKS_NS = 1_500_000_000, 50_000_000
 #: fio's runtime is in whole ms and may be rounded.
 _ROUNDING_SECONDS = 0.01
 
@@ -84,7 +87,10 @@ class Engine(EngineIdentity, Protocol):
         ...
 
     def idle(self, seconds: float) -> IdleOutcome:
-        """Do no I/O on the target, so that ``seconds`` pass between its last I/O and the next one."""
+        """Do no I/O on the target, so that ``seconds`` pass between its last I/O and the next one.
+
+        It may return earlier; the next stimulus then waits for the end of the idle time.
+        """
         ...
 
 
@@ -131,7 +137,7 @@ class FioEngine:
         self._count = last_number(evidence)
         self._gap = IdleGap()
         self._last_started: process.Program | None = None
-        self._overhead_ns = self._startup_ns = 0
+        self._overhead_ns = self._idle_end_ns = 0
         self._child_signals = process.ChildSignalListener()
         self._clock = clock
         self._moment = clock()
@@ -147,13 +153,11 @@ class FioEngine:
         report that their I/O has completed; the answer of that fio is collected while the next one does I/O.
         """
         self._reattach_observer()
-        entered_ns = time.monotonic_ns()
         with ExitStack() as stack:  # However this ends, no fio keeps running.
             stack.callback(self._start_gap_at_last_end)
             pipeline = PointPipeline(map(self._prepare_next, stimuli), stack)
             if point := pipeline.take():
                 self._release(point, before)
-                self._startup_ns = point.program.started_ns - entered_ns
             while point:
                 tick = pipeline.tick_for(point, self._on_tick)
                 io_end_ns = point.program.wait_for_io_end(self._timeout_seconds(point.stimulus), tick)
@@ -176,31 +180,32 @@ class FioEngine:
     def measure_continuous(self, step: ContinuousStimulus) -> Iterator[Sample | Measurement]:
         """Run a continuous stimulus; see Engine.  fio's output is saved, compressed, next to its final answer.
 
-        The first sample is shorter by the time that fio takes to start, and the last one is longer by it.
+        Samples end at whole multiples of their time, counted from the release of fio's threads, and at the end of the I/O.
         """
         if step.sample_seconds is None:
             yield from self.measure(step.stimuli)
             return
         self._reattach_observer()
-        self._require_awake()
-        files, seed = self._write_job(step.stimulus)
-        command = fio.sampling_command(str(files.path), step.sample_seconds)
         answers, running, sampler = fio.StatusStream(), fio.RunningTotals(step.stimulus), Sampler(step.samples)
-        with files:
-            program = process.Program(command, evidence=files.path, listen=True, inherited=files.inherited)
-            point = PreparedPoint(stimulus=step.stimulus, files=files, seed=seed, program=program, gap=self._gap)
-            with _compressed(files.path.with_suffix(".samples.json.gz")) as samples_file, program:
-                self._observer.start()
-                for chunk in program.iter_stdout(self._timeout_seconds(step.stimulus), self._on_tick):
-                    samples_file.write(chunk)
-                    for answer in answers.feed(chunk):
-                        samples_file.flush(zlib.Z_SYNC_FLUSH)
-                        set_seconds = self._clock().set_seconds(self._moment)
-                        yield from self._with_telemetry(sampler.add, running.read(answer, set_seconds))
-            files.write_answer(answers.last_answer)
-            self._gap = IdleGap(since_ns=program.finished.ended_monotonic_ns)
+        with ExitStack() as stack:
+            stack.callback(self._start_gap_at_last_end)
+            point = stack.enter_context(self._prepare_next(step.stimulus, sampled=True))
+            samples_file = stack.enter_context(_compressed(point.files.path.with_suffix(".samples.json.gz")))
+            self._release(point, allow)
+            for chunk in point.program.iter_stdout(
+                self._timeout_seconds(step.stimulus), self._on_tick, report_seconds=step.sample_seconds
+            ):
+                samples_file.write(chunk)
+                for answer in answers.feed(chunk):
+                    samples_file.flush(zlib.Z_SYNC_FLUSH)
+                    set_seconds = self._clock().set_seconds(self._moment)
+                    yield from self._with_telemetry(sampler.add, running.read(answer, set_seconds))
+            exited_ns = time.monotonic_ns()
+            point.program.end()
+            point.files.write_answer(answers.last_answer)
+            ended_ns = point.program.finished.ended_monotonic_ns
+            self._gap = IdleGap(since_ns=ended_ns, excluded_ns=max(0, exited_ns - ended_ns))
             measurement = self._measurement(point, self._observer.total(), allow_uncounted=True)
-        self._startup_ns = self._overhead_ns
         final_answer = answers.last_answer.decode("utf-8", "replace")
         totals = running.read(final_answer, measurement.timing.clock_set_seconds, final=True)
         yield from self._with_telemetry(sampler.finish, totals)
@@ -209,18 +214,22 @@ class FioEngine:
     def idle(self, seconds: float) -> IdleOutcome:
         """Do no I/O; see Engine.
 
-        The time counts from the start of the current gap.  It is reduced by the startup time of the last fio that was
-        started in a gap, because the next one takes about as long before its first I/O.
+        It returns shortly before the end of the idle time: the next stimulus is prepared then, and starts exactly at the
+        end.  The ``idle_gap_ms`` of that stimulus is the measured idle time.
         """
         started, started_ns = datetime.now().astimezone(), time.monotonic_ns()
-        since = self._gap.since_ns
-        end_ns = (started_ns if since is None else since - self._startup_ns) + round(1e9 * seconds)
+        since_ns = started_ns if self._gap.since_ns is None else self._gap.since_ns
+        self._idle_end_ns = since_ns + round(1e9 * seconds)
+        self._wait_until(self._idle_end_ns - _STAGING_NS)
+        idle_ns = time.monotonic_ns() - started_ns
+        return IdleOutcome(started=started.isoformat(timespec="milliseconds"), seconds=idle_ns / 1e9)
+
+    def _wait_until(self, end_ns: int) -> None:
+        """Wait until a time (monotonic ns), with the checks that are made about once a second."""
+        started_ns = time.monotonic_ns()
         while (remaining_ns := end_ns - time.monotonic_ns()) > 0:
             time.sleep(min(1.0, remaining_ns / 1e9))
             self._check_and_report((time.monotonic_ns() - started_ns) / 1e9, 0)
-        idle_ns = time.monotonic_ns() - started_ns
-        self._gap.excluded_ns += idle_ns
-        return IdleOutcome(started=started.isoformat(timespec="milliseconds"), seconds=idle_ns / 1e9)
 
     def _timeout_seconds(self, stimulus: Stimulus) -> float:
         return fio.timeout_seconds(stimulus, self._stall_seconds)
@@ -256,30 +265,38 @@ class FioEngine:
         except ValueError as error:
             raise fio.AnswerRejected("host", f"fio's samples are inconsistent: {error}") from error
 
-    def _prepare_next(self, stimulus: Stimulus) -> PreparedPoint:
+    def _prepare_next(self, stimulus: Stimulus, *, sampled: bool = False) -> PreparedPoint:
         """Start fio for a stimulus; it waits before its first I/O."""
         threads = sum(section.jobs for section in fio.sections(stimulus))
         files, seed = self._write_job(stimulus)
         try:
-            command = fio.command(files.path, staged=True)
+            command = fio.command(files.path, staged=True, sampled=sampled)
             program = StagedProgram(
                 command,
                 threads=threads,
                 evidence=files.path,
                 child_signals=self._child_signals,
                 inherited=files.inherited,
+                listen=sampled,
             )
         except BaseException:
             files.close()
             raise
-        return PreparedPoint(stimulus=stimulus, files=files, seed=seed, program=program)
+        return PreparedPoint(stimulus=stimulus, files=files, seed=seed, program=program, sampled=sampled)
 
     def _release(self, point: PreparedPoint, before: Guard) -> None:
-        """Let a prepared fio do its I/O.  The time spent waiting for fio is excluded from the suite's gap."""
+        """Let a prepared fio do its I/O, at the end of a requested idle time.
+
+        The idle time and the time spent waiting for fio are excluded from the suite's gap.
+        """
+        due_ns, self._idle_end_ns = self._idle_end_ns, 0
+        self._wait_until(due_ns - _CHECKS_NS)
         self._require_awake()
         before(point.stimulus)
         self._observer.start()
-        released_ns = time.monotonic_ns()
+        released_ns = max(due_ns, time.monotonic_ns())
+        if isinstance(point.program, StagedProgram):
+            point.program.release_at_ns = due_ns
         point.program.start()
         if point.program.exited:  # It died before its I/O: start it again, without the start gate.
             point.program.end()
@@ -288,9 +305,15 @@ class FioEngine:
             rename(job.with_suffix(".process.json"), f"{job.stem}.fallen.process.json")
             point.engine_restarted = True
             point.program = process.Program(
-                fio.command(job), evidence=job, child_signals=self._child_signals, inherited=inherited
+                fio.command(job, sampled=point.sampled),
+                evidence=job,
+                listen=point.sampled,
+                child_signals=self._child_signals,
+                inherited=inherited,
             )
             point.program.start()
+        if due_ns and self._gap.since_ns is not None:
+            self._gap.excluded_ns = due_ns - self._gap.since_ns
         self._gap.excluded_ns += point.program.started_ns - released_ns
         point.gap = replace(self._gap)
         self._last_started = point.program
@@ -360,6 +383,7 @@ class FioEngine:
                 _timing(finished, point.gap, max(overhead_ns, self._overhead_ns)),
                 clock_set_seconds=round(moment.set_seconds(self._moment), 3),
                 engine_restarted=point.engine_restarted,
+                thread_spread_ms=_thread_spread_ms(point, read.transferred_bytes + write.transferred_bytes),
             ),
             evidence=point.files.path.stem,
             evidence_sha256=checksum,
@@ -367,6 +391,7 @@ class FioEngine:
             sync=fio.sync_times(answer) if point.stimulus.options else None,
             telemetry=telemetry,
             uncounted_ios=fio.uncounted_ios(point.stimulus, answer) if allow_uncounted else 0,
+            stream_bytes=fio.stream_bytes(point.stimulus, answer),
         )
         self._moment, self._overhead_ns = moment, overhead_ns
         return measurement
@@ -452,6 +477,15 @@ def stimulus_seed(run_seed: int, number: int | str) -> int:
     """Return a large seed that depends only on the run's seed and a number or name."""
     digest = hashlib.sha256(f"{run_seed}/{number}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 2 | 1 << 61
+
+
+def _thread_spread_ms(point: PreparedPoint, transferred_bytes: int) -> float | None:
+    """Return the time in ms between the ends of a point's threads; None if more than time may have ended one of them."""
+    stimulus, program = point.stimulus, point.program
+    limit = math.inf if stimulus.limit_bytes is None else fio.thread_limit(stimulus, stimulus.limit_bytes)
+    timed = stimulus.seconds is not None and transferred_bytes < limit
+    spread_ns = program.thread_spread_ns if timed and isinstance(program, StagedProgram) else None
+    return None if spread_ns is None else spread_ns / 1e6
 
 
 def _timing(finished: process.Finished, gap: IdleGap, overhead_ns: int) -> Timing:

@@ -17,14 +17,15 @@ Measured facts behind the options (fio 3.33; ``tests/test_fio_contract.py`` veri
   (``bench/random_data.py``).  It is therefore an option, for drives that compress or deduplicate.
 * Each sequential thread gets its own share of the range: on the same offsets the second thread would read what the
   first has just accessed.
+* With ``group_reporting`` an answer has only the sum of all threads.  Sequential threads are reported one by one, because
+  each stream continues where it stopped.
 * fio omits a last block shorter than the block size, so a separate section writes it.
 * In a block-size mix fio aligns every random I/O to the smallest size.  With 512 bytes nearly every 4 KiB write would
   cross two of the device's pages, so ``blockalign`` is 4 KiB if the mix has sizes of 4 KiB or more.
 * ``io_size`` ends a thread at its amount, and repeats its section if that is smaller; ``time_based`` would override
   it, ``runtime`` limits it.
-* ``status-interval`` prints a complete document with running totals at each interval.  The intervals count from fio's
-  start, so the first one is shorter by fio's startup time.  After a stall of all I/O, all overdue documents arrive as
-  one.
+* On SIGUSR1 fio prints a complete document with running totals.  ``status-interval`` does so by itself, but counts from
+  fio's start, which includes the time that its threads wait for their release.
 """
 
 from __future__ import annotations
@@ -84,18 +85,15 @@ class AnswerRejected(Exception):
         self.repeatable = repeatable
 
 
-def command(job: Path, *, staged: bool = False) -> tuple[str, ...]:
+def command(job: Path, *, staged: bool = False, sampled: bool = False) -> tuple[str, ...]:
     """Return the command line that runs a job file and writes fio's answer next to it.
 
-    ``staged`` threads wait before their I/O.  The # at the end prevents fio from redirecting their messages.
+    ``staged`` threads wait before their I/O; the # at the end prevents fio from redirecting their messages.  A
+    ``sampled`` fio writes its answer to standard output, and before it the running totals at each SIGUSR1.
     """
     hooks = (f"--exec_prerun={THREAD_READY} #", f"--exec_postrun={THREAD_DONE} #") if staged else ()
-    return ("fio", "--output-format=json+", f"--output={job.with_suffix('.json')}", *hooks, str(job))
-
-
-def sampling_command(job: str, sample_seconds: float) -> tuple[str, ...]:
-    """Return the command line that runs a job file and prints running totals at intervals (rounded to ms)."""
-    return ("fio", "--output-format=json+", f"--status-interval={round(1000 * sample_seconds)}ms", job)
+    output = () if sampled else (f"--output={job.with_suffix('.json')}",)
+    return ("fio", "--output-format=json+", *output, *hooks, str(job))
 
 
 def job_file(
@@ -136,7 +134,7 @@ def _job_file(
         **({"fixedbufs": 1} if registers else {}),
         "iodepth": stimulus.queue_depth,
         "thread": 1,
-        "group_reporting": 1,
+        "group_reporting": int(stimulus.streams < 2),
         "norandommap": 1,
         "randrepeat": 0,
         "randseed": seed,
@@ -164,24 +162,20 @@ def _job_file(
 def sections(stimulus: Stimulus) -> Iterator[Section]:
     """Split a stimulus into fio jobs: random threads share the range, sequential threads never share an LBA.
 
-    ``start_bytes`` is divided among the sequential threads; each starts that far into its share and covers the
-    remainder.  Raises AnswerRejected if the range has fewer blocks than threads.
+    Each sequential thread starts at its offset in its share and covers the remainder.  Raises AnswerRejected if the range
+    has fewer blocks than threads.
     """
     start, size, sizes = stimulus.range_offset_bytes, stimulus.range_bytes, stimulus.block_size_bytes
     if stimulus.access == "RND":
         yield Section(offset_bytes=start, size_bytes=size, block_size_bytes=sizes, jobs=stimulus.thread_count)
         return
-    block, threads = stimulus.largest_block_bytes, stimulus.thread_count
-    blocks, tail_bytes = divmod(size, block)
-    thread_blocks, extra_blocks = divmod(blocks, threads)
-    if not thread_blocks:
+    shares, threads = stimulus.share_bytes, stimulus.thread_count
+    blocks, tail_bytes = divmod(size, stimulus.largest_block_bytes)
+    if blocks < threads:
         raise AnswerRejected("host", f"{threads} sequential threads cannot share a range of {blocks} blocks")
     if stimulus.start_bytes and stimulus.passes is not None:
         raise ValueError("a stimulus with passes must start at the beginning of its range")
-    start_offset = stimulus.start_bytes // threads // block * block
-    for thread in range(threads):
-        share = (thread_blocks + (thread < extra_blocks)) * block
-        skipped = start_offset if start_offset < share else 0
+    for thread, (share, skipped) in enumerate(zip(shares, stimulus.starts, strict=True)):
         yield Section(
             offset_bytes=start + skipped,
             size_bytes=share - skipped,

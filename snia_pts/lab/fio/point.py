@@ -34,12 +34,16 @@ class IdleGap:
 
 @dataclass(slots=True, kw_only=True)
 class PreparedPoint:
-    """A stimulus with its fio, and the gap before its I/O (set on release)."""
+    """A stimulus with its fio, and the gap before its I/O (set on release).
+
+    A ``sampled`` fio writes running totals to its standard output.
+    """
 
     stimulus: Stimulus
     files: fio.JobFiles
     seed: int
     program: process.Program
+    sampled: bool = False
     engine_restarted: bool = False
     gap: IdleGap = field(default_factory=IdleGap)
 

@@ -6,9 +6,10 @@ an I/O missing in one sample is in the next, and the samples add up to the total
 
 from __future__ import annotations
 
+import math
 import operator
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -33,6 +34,22 @@ class Side:
     response_ns: float = 0.0
     response_max_ns: int = 0
     bins: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def combine(cls, sides: Sequence[Side]) -> Side:
+        """Return the totals of several jobs that run at the same time."""
+        bins = Counter[int]()
+        for side in sides:
+            bins.update(side.bins)
+        return cls(
+            ios=sum(side.ios for side in sides),
+            transferred_bytes=sum(side.transferred_bytes for side in sides),
+            runtime_ms=max(side.runtime_ms for side in sides),
+            timed_ios=sum(side.timed_ios for side in sides),
+            response_ns=math.fsum(side.response_ns for side in sides),
+            response_max_ns=max(side.response_max_ns for side in sides),
+            bins=bins,
+        )
 
     def minus(self, previous: Side) -> Side:
         """Return the difference to ``previous``; raises ValueError if a counter decreased.

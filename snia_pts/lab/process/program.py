@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import select
 import shutil
@@ -21,7 +22,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -45,7 +46,7 @@ _GRACE_SECONDS = 15.0
 #: How much of stdout and stderr the evidence keeps.
 _MAX_TEXT_BYTES = 1 << 20
 _PIPE_BYTES = 1 << 20
-_CHUNK_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 16
 #: The Debian packages of the programs that the suite starts.
 _PACKAGES = {
     **{name: name for name in ("fio", "hdparm", "mdadm")},
@@ -148,6 +149,8 @@ class Program:
     _start_gate = _START_GATE
     #: Signals that are blocked in the program.
     _blocked_signals: tuple[signal.Signals, ...] = ()
+    #: How long after its start a program may not handle signals yet.
+    _signal_safe_seconds = 1.0
 
     def __init__(
         self,
@@ -262,14 +265,18 @@ class Program:
             content = {field.name: getattr(self.finished, field.name) for field in fields(Finished)}
             self._record.write(json.dumps(content).encode())
 
-    def iter_stdout(self, timeout_seconds: float, tick: Tick | None = None) -> Iterator[bytes]:
+    def iter_stdout(
+        self, timeout_seconds: float, tick: Tick | None = None, *, report_seconds: float | None = None
+    ) -> Iterator[bytes]:
         """Wait until the program ends; yield its standard output meanwhile if ``listen`` was set.
 
         The end is detected at once, through a pidfd.  At the limit ``timed_out`` is set.  Waiting also ends as soon as
-        the program was stopped from outside (SIGSTOP), even if it was continued since.
+        the program was stopped from outside (SIGSTOP), even if it was continued since.  The program gets SIGUSR1 every
+        ``report_seconds`` from its start on, once for all that are overdue; not before it can handle the signal.
         """
-        for descriptor in self._wait(self._stdout_pipe, timeout_seconds, tick):
-            yield os.read(descriptor, _CHUNK_BYTES)
+        readable = {descriptor for descriptor in (self._stdout_pipe,) if descriptor is not None}
+        for descriptor in self._wait(readable, timeout_seconds, tick, report_seconds):
+            yield os.read(descriptor, CHUNK_BYTES)
 
     def wait_for_io_end(self, timeout_seconds: float, tick: Tick | None = None) -> int | None:
         """Wait until the program's I/O has ended, as ``iter_stdout`` does; return the time (monotonic ns).
@@ -280,25 +287,36 @@ class Program:
             pass
         return None
 
-    def _wait(self, readable: int | None, timeout_seconds: float, tick: Tick | None) -> Iterator[int]:
-        """Wait until the program ends; yield ``readable`` whenever that descriptor can be read."""
+    def _wait(
+        self,
+        readable: Set[int],
+        timeout_seconds: float,
+        tick: Tick | None,
+        report_seconds: float | None = None,
+    ) -> Iterator[int]:
+        """Wait until the program ends; yield each of the descriptors ``readable`` whenever it can be read.
+
+        The caller may remove descriptors meanwhile.
+        """
         if self._process.returncode is not None or self.timed_out or self._stopped:
             return
         pidfd, due = os.pidfd_open(self._process.pid), self._elapsed() + 1.0
+        report_due = max(report_seconds, self._signal_safe_seconds) if report_seconds else math.inf
         try:
-            poll = select.poll()
-            poll.register(pidfd, select.POLLIN)
-            if readable is not None:
-                poll.register(readable, select.POLLIN)
             while True:
+                poll = select.poll()
+                for descriptor in (pidfd, *readable):
+                    poll.register(descriptor, select.POLLIN)
                 elapsed = self._elapsed()
-                wait_seconds = max(0.0, min(due, timeout_seconds) - elapsed)
+                wait_seconds = max(0.0, min(due, report_due, timeout_seconds) - elapsed)
                 ready = [descriptor for descriptor, _ in poll.poll(1000 * wait_seconds)]
                 if self._stopped:
                     return
-                if readable is not None and readable in ready:
-                    yield readable
-                elif pidfd in ready:
+                if report_seconds is not None and self._elapsed() >= report_due:
+                    self._process.send_signal(signal.SIGUSR1)
+                    report_due = report_seconds * (1 + self._elapsed() // report_seconds)
+                yield from (descriptor for descriptor in ready if descriptor in readable)
+                if ready == [pidfd]:
                     self._process.wait()
                     return
                 # A program that ended in time has not timed out, even if the suite was stopped until after the limit.

@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
 from .inherited import InheritedFiles
-from .program import ChildSignalListener, Program, Tick
+from .program import CHUNK_BYTES, ChildSignalListener, Program, Tick
 
 #: Like Program's start gate; passes the control socket on as descriptor 3, for the start gates of the threads.
 _THREADED_START_GATE = 'echo >&0 && read -r word && exec "$@" 3<&0 </dev/null'
@@ -38,6 +38,7 @@ class StagedProgram(Program):
     #: SIGCHLD from the shell of one thread must not interrupt another thread's wait for I/O: fio 3.33 with io_uring
     #: then reads its system call's error from a stale errno, and does not count the I/Os in flight at a job's end.
     _blocked_signals = (signal.SIGCHLD,)
+    _signal_safe_seconds = 0.0
 
     def __init__(
         self,
@@ -47,11 +48,15 @@ class StagedProgram(Program):
         evidence: Path,
         child_signals: ChildSignalListener,
         inherited: InheritedFiles | None = None,
+        listen: bool = False,
     ) -> None:
         """Start a program of ``threads`` threads."""
-        super().__init__(argv, evidence=evidence, child_signals=child_signals, inherited=inherited)
-        self._threads = threads
-        self._released = self._done = False
+        super().__init__(argv, evidence=evidence, child_signals=child_signals, inherited=inherited, listen=listen)
+        self._threads = self._working = threads
+        self._released = False
+        self._first_done_ns = 0
+        #: Release the threads no earlier than at this time (monotonic ns).
+        self.release_at_ns = 0
         try:
             super()._start()
             if not self._ready:  # a late report of the program would be taken for that of a thread
@@ -65,12 +70,14 @@ class StagedProgram(Program):
         self._check_stopped()
         if self._stopped_since is None:  # a stop that ended before the work is harmless
             self._stopped, self._stopped_ns = False, 0
-        ready = self._wait_for_threads(self._elapsed() + _READY_SECONDS)
+        ready = self._wait_until_ready()
         if not ready and not self._stopped:  # it failed, and may still be exiting; or it hangs
             if not self.timed_out:
-                list(self._wait(None, self._elapsed() + _EXIT_SECONDS, None))
+                list(self._wait(set(), self._elapsed() + _EXIT_SECONDS, None))
             self.timed_out = False
             self._terminate()
+        if ready:
+            time.sleep(max(0, self.release_at_ns - time.monotonic_ns()) / 1e9)
         self._started_at = datetime.now().astimezone().isoformat(timespec="milliseconds")
         self.started_ns = time.monotonic_ns()
         if ready:
@@ -81,22 +88,61 @@ class StagedProgram(Program):
     @property
     def threads_missing(self) -> bool:
         """Whether the threads were released, and not all of them reported the end of their work."""
-        return self._released and not self._done
+        return self._released and self._working > 0
+
+    @property
+    def thread_spread_ns(self) -> int | None:
+        """The time from the first thread's report of its end to the last one's.
+
+        None of one thread, or where a report is missing.  Threads that work for the same time end as far apart as they
+        started, and by what each had outstanding.
+        """
+        if self._threads == 1 or not self._released or self._working:
+            return None
+        return self._ended_ns - self._first_done_ns
+
+    def iter_stdout(
+        self, timeout_seconds: float, tick: Tick | None = None, *, report_seconds: float | None = None
+    ) -> Iterator[bytes]:
+        control = self._control_socket.fileno()
+        readable = {control} if self._released and self._working else set()
+        if self._stdout_pipe is not None:
+            readable.add(self._stdout_pipe)
+        for descriptor in self._wait(readable, timeout_seconds, tick, report_seconds):
+            if descriptor != control:
+                yield os.read(descriptor, CHUNK_BYTES)
+            elif not self._note_ends() or not self._working:
+                readable.remove(control)
 
     def wait_for_io_end(self, timeout_seconds: float, tick: Tick | None = None) -> int | None:
-        if self._released and self._wait_for_threads(timeout_seconds, tick):
-            self._done, self._ended_ns = True, time.monotonic_ns()
+        if self._released and self._working:
+            for _ in self._wait({self._control_socket.fileno()}, timeout_seconds, tick):
+                if not self._note_ends() or not self._working:
+                    break
         return self._ended_ns or None
 
-    def _wait_for_threads(self, timeout_seconds: float, tick: Tick | None = None) -> bool:
+    def _note_ends(self) -> int:
+        """Read the reports of threads that have done their work, and return their number; 0 at the socket's end."""
+        reports, now = self._read_reports(self._working), time.monotonic_ns()
+        if reports:
+            self._first_done_ns = self._first_done_ns or now
+            self._working -= reports
+            self._ended_ns = 0 if self._working else now
+        return reports
+
+    def _wait_until_ready(self) -> bool:
         """Wait for a report from each thread; return whether all arrived."""
-        remaining = self._threads
-        for descriptor in self._wait(self._control_socket.fileno(), timeout_seconds, tick):
-            try:
-                reports = len(os.read(descriptor, remaining))
-            except ConnectionResetError:
-                reports = 0
-            remaining -= reports
-            if not remaining or not reports:  # no reports: the socket is closed
+        waiting = self._threads
+        for _ in self._wait({self._control_socket.fileno()}, self._elapsed() + _READY_SECONDS, None):
+            reports = self._read_reports(waiting)
+            waiting -= reports
+            if not waiting or not reports:
                 break
-        return not remaining
+        return not waiting
+
+    def _read_reports(self, expected: int) -> int:
+        """Return how many reports of threads arrived, of those ``expected``; 0 at the socket's end."""
+        try:
+            return len(os.read(self._control_socket.fileno(), expected))
+        except ConnectionResetError:
+            return 0

@@ -186,6 +186,7 @@ class SimulatedLaboratory:
             ),
             evidence=evidence,
             evidence_sha256=digest,
+            stream_bytes=stimulus.even_streams(sides["read"].transferred_bytes + sides["write"].transferred_bytes),
         )
 
     def _write_evidence(self, what: str, content: dict[str, Any]) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """The report as PDF: laid out by rst2pdf, with vector figures, and checked before it is written.
 
 rst2pdf cannot place PDF figures, shrinks content that does not fit and replaces unknown content by a placeholder, all
-without an error.  Therefore figures and page titles are nodes of our own: their flowables take exactly the planned space
+without an error.  Therefore figures and page titles are our own nodes: their flowables take exactly the planned space
 and record where they were drawn; then pypdf puts each figure's PDF page there.
 """
 

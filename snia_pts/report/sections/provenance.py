@@ -166,8 +166,9 @@ def _gaps(gaps: Sequence[Gap]) -> str:
 
 def _idles(gaps: Sequence[Gap]) -> str:
     seconds = [gap.idle_ms / 1000 for gap in gaps]
-    middle, worst = statistics.median(seconds), max(seconds)
-    return f"{thousands(len(gaps), 0)} times: at most {middle:.3f} s without host I/O median, {worst:.3f} s longest"
+    shortest, middle, longest = min(seconds), statistics.median(seconds), max(seconds)
+    times = f"{thousands(len(gaps), 0)} times without host I/O"
+    return f"{times}: {shortest:.3f} s shortest, {middle:.3f} s median, {longest:.3f} s longest"
 
 
 def _starts(lines: Sequence[TimeLine]) -> Iterator[str]:

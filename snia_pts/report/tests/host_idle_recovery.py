@@ -235,6 +235,7 @@ def state_table(result: TestResult, shown: Sequence[State]) -> Table:
     c = [[mean.value for mean in recovery.iops_means(state.c, sample_seconds)] if state.c else [] for state in shown]
     figures: tuple[tuple[str, Sequence[str]], ...] = (
         ("Idle requested (s)", [f"{state.idle_seconds:g}" for state in shown]),
+        ("Idle measured, shortest (s)", aligned([min(times, default=None) for times in idle], digits=4)),
         (
             "Idle measured, median (s)",
             aligned([statistics.median(times) if times else None for times in idle], digits=4),

@@ -1,0 +1,258 @@
+"""What the suite's engine says and does, compared with the log of the drive: bytes, offsets and times of each I/O."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from snia_pts.analysis.disturbances import otherwise
+from snia_pts.lab.fio import job
+from snia_pts.lab.fio.engine import FioEngine
+from snia_pts.lab.process.staged import THREAD_READY
+from snia_pts.model.measurement import Measurement, Outcome, Sample
+from snia_pts.model.steps import ContinuousStimulus, Idle, Step, Stimulus
+from snia_pts.procedures.asking import drive as drive_procedure
+from snia_pts.procedures.preconditioning import wipc
+from snia_pts.procedures.ranges import continued
+from snia_pts.procedures.sampled_steady_state import run_until_steady
+from snia_pts.units import KIB
+from tests.simulated_device import slow
+from tests.simulated_device.drive import SimulatedDrive, loop_drive
+from tests.simulated_device.oracle import Io
+from tests.strategies import dut, spec_of
+
+pytestmark = pytest.mark.root
+
+BLOCK = 4 * KIB
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The suite's engine on a drive, and the drive's log since it was made."""
+
+    drive: SimulatedDrive
+    engine: FioEngine
+
+    def measure(self, *stimuli: Stimulus) -> list[Measurement]:
+        return list(self.engine.measure(stimuli))
+
+    def answer(self, step: Step) -> Iterable[Outcome]:
+        """Perform a step of a procedure."""
+        if isinstance(step, ContinuousStimulus):
+            return self.engine.stretch(step)
+        return [self.engine.idle(step.seconds)] if isinstance(step, Idle) else self.engine.measure(step.stimuli)
+
+    def writes(self, *, began: float = 0.0) -> list[Io]:
+        """Return the writes that arrived since a time."""
+        return [io for io in self.drive.ios(began, time.monotonic()) if io.kind == "write"]
+
+    def during(self, point: Measurement) -> list[Io]:
+        """Return what arrived while a point ran."""
+        return self.drive.ios(point.timing.started_monotonic_ns / 1e9, point.timing.ended_monotonic_ns / 1e9)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """A drive as a block device, and the engine on it."""
+    evidence = tmp_path / "evidence"
+    evidence.mkdir()
+    with loop_drive(tmp_path) as drive:
+        yield Bench(drive, FioEngine(str(drive.path), evidence, seed=1, io_engine="libaio"))
+
+
+def stimulus(**changes: Any) -> Stimulus:
+    """Return writes over all of the drive."""
+    facts: dict[str, Any] = {
+        "access": "RND",
+        "read_percent": 0,
+        "block_size_bytes": BLOCK,
+        "thread_count": 1,
+        "queue_depth": 1,
+        "range_offset_bytes": 0,
+        "range_bytes": slow.CAPACITY_BYTES,
+        "seconds": 0.4,
+    }
+    return Stimulus(**{**facts, **changes})
+
+
+def most_outstanding(ios: Sequence[Io]) -> int:
+    """Return how many of them the drive had at a time at most."""
+    changes = sorted([(io.arrived, 1) for io in ios] + [(io.done, -1) for io in ios])
+    outstanding = most = 0
+    for _, change in changes:
+        outstanding += change
+        most = max(most, outstanding)
+    return most
+
+
+def by_share(ios: Sequence[Io], asked: Stimulus) -> list[list[Io]]:
+    """Return the I/Os of each sequential thread, by the share of the range that they are in."""
+    begin, found = asked.range_offset_bytes, []
+    for share in asked.share_bytes:
+        found.append([io for io in ios if begin <= io.offset < begin + share])
+        begin += share
+    return found
+
+
+def blocks(ios: Sequence[Io], block: int) -> list[int]:
+    """Return the number of each block of them; the kernel may have joined neighbours to one request."""
+    return [number for io in ios for number in range(io.offset // block, (io.offset + io.length) // block)]
+
+
+# -- preconditioning ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("threads", "depth"), [(1, 16), (2, 8)])
+def test_wipc_writes_twice_the_capacity_within_the_active_range(bench: Bench, threads: int, depth: int) -> None:
+    """AR 75 %: 2 x user capacity are 2.67 passes over it, at the loop's TC and QD, and nothing beyond it is touched.
+
+    Two passes are whole; the third one is partial, of as many blocks as are left, from each thread's beginning on.
+    """
+    spec = spec_of(
+        "iops",
+        setup__active_range_percent=75,
+        setup__thread_count=threads,
+        setup__queue_depth=depth,
+    )
+    block = 128 * KIB
+    asked = wipc(spec, dut(capacity_bytes=slow.CAPACITY_BYTES), block)
+    (whole,) = bench.measure(asked)
+    written = bench.writes()
+    passes = Counter(blocks(written, block))
+    active, amount = slow.CAPACITY_BYTES * 3 // 4 // block, 2 * slow.CAPACITY_BYTES // block
+
+    assert (asked.thread_count, asked.queue_depth) == (threads, depth)
+    assert whole.write.transferred_bytes == sum(io.length for io in written) == 2 * slow.CAPACITY_BYTES
+    assert sorted(passes) == list(range(active))
+    assert Counter(passes.values()) == {3: amount - 2 * active, 2: 3 * active - amount}
+    for share in by_share(written, asked):
+        third = [number for number, times in passes.items() if times == 3 and number in set(blocks(share, block))]
+        assert sorted(third) == list(range(min(blocks(share, block)), min(blocks(share, block)) + len(third)))
+    assert most_outstanding(written) == threads * depth
+
+
+# -- sequential streams -------------------------------------------------------------------------------------------
+
+
+def test_each_stream_goes_on_where_it_stopped(bench: Bench) -> None:
+    """T4 over three rounds: each thread writes its share block by block, and none is left out or written twice."""
+    asked = stimulus(access="SEQ", thread_count=4, queue_depth=2, seconds=0.4)
+    rounds: list[Measurement] = []
+    for _ in range(3):
+        start = continued(asked, rounds[-1]) if rounds else 0
+        rounds += bench.measure(replace(asked, start_bytes=start))
+
+    for before, after in pairwise(rounds):
+        stopped = [a + b for a, b in zip(before.stimulus.starts, before.stream_bytes, strict=True)]
+        assert after.stimulus.start_bytes == tuple(stopped)
+    for point in rounds:
+        seen = [sum(io.length for io in share) for share in by_share(bench.during(point), asked)]
+        assert seen == list(point.stream_bytes)
+        assert sum(seen) == point.write.transferred_bytes
+    for share in by_share(bench.writes(), asked):
+        written = blocks(share, BLOCK)
+        assert sorted(written) == list(range(min(written), min(written) + len(written)))
+
+
+# -- times --------------------------------------------------------------------------------------------------------
+
+
+def idle_seconds(bench: Bench, before: Measurement, after: Measurement) -> float:
+    """Return the time between the last I/O of a point and the first of the next, by the drive's log."""
+    first, last = bench.during(after)[0], max(io.done for io in bench.during(before))
+    between = [io for io in bench.drive.ios(last, first.arrived) if io is not first and io.kind in ("read", "write")]
+    assert between == [first]
+    return first.arrived - last
+
+
+def test_idle_times_are_as_asked_to_a_hundredth(bench: Bench) -> None:
+    """Between points and before samples; the time that is measured is the drive's own, or a little more."""
+    (first,) = bench.measure(stimulus(queue_depth=4))
+    bench.engine.idle(2.0)
+    (second,) = bench.measure(stimulus(queue_depth=4, thread_count=2))
+    bench.engine.idle(3.0)
+    step = ContinuousStimulus(phase="access C", stimulus=stimulus(queue_depth=4), sample_seconds=0.2)
+    (*_, third) = bench.engine.stretch(step)
+    assert isinstance(third, Measurement)
+
+    for asked, before, after in ((2.0, first, second), (3.0, second, third)):
+        idle, told = idle_seconds(bench, before, after), (after.timing.idle_gap_ms or 0.0) / 1000
+        assert asked <= idle < 1.01 * asked
+        assert told == pytest.approx(idle, abs=0.01 * asked)
+
+
+def test_threads_start_at_one_moment(bench: Bench) -> None:
+    """The first I/Os of four threads arrive together, in a point and where samples are taken; the suite says so."""
+    asked = stimulus(access="SEQ", thread_count=4, seconds=0.6)
+    (*_, sampled) = bench.engine.stretch(ContinuousStimulus(phase="PC", stimulus=asked, sample_seconds=0.3))
+    assert isinstance(sampled, Measurement)
+    for point in (*bench.measure(asked), sampled):
+        apart = started_apart_ms(bench, point)
+        assert apart < 30
+        assert (point.timing.thread_spread_ms or 0.0) == pytest.approx(apart, abs=30)
+        assert "threads apart" not in dict(otherwise([replace(point, stimulus=replace(asked, seconds=6.0))]))
+
+
+def test_threads_that_start_apart_are_noticed(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two threads, held up on purpose: the spread that is told is that of the drive's log, and a warning."""
+    delayed = f"{THREAD_READY} && {{ mkdir {tmp_path / 'one'} 2>/dev/null && sleep 0.25; true; }}"
+    monkeypatch.setattr(job, "THREAD_READY", delayed)
+    (point,) = bench.measure(stimulus(access="SEQ", thread_count=2, seconds=1.0))
+    apart = started_apart_ms(bench, point)
+
+    assert apart > 240
+    assert point.timing.thread_spread_ms == pytest.approx(apart, abs=30)
+    assert "in 1 of 1 point threads started apart by more than 1 %" in dict(otherwise([point]))["threads apart"]
+
+
+def started_apart_ms(bench: Bench, point: Measurement) -> float:
+    """Return how far apart the first I/Os of sequential threads arrived, by the drive's log."""
+    firsts = [share[0].arrived for share in by_share(bench.during(point), point.stimulus)]
+    return 1000 * (max(firsts) - min(firsts))
+
+
+# -- counts -------------------------------------------------------------------------------------------------------
+
+
+def test_after_a_ramp_the_ios_that_ended_in_the_measured_time_are_counted(bench: Bench) -> None:
+    """T2Q4: what the drive answered from the ramp's end on, each I/O with its response time and its bytes."""
+    asked = stimulus(thread_count=2, queue_depth=4, ramp_seconds=0.6, seconds=0.8)
+    (point,) = bench.measure(asked)
+    seen = bench.during(point)
+    ramp_ended = min(io.arrived for io in seen) + asked.ramp_seconds
+    ended = sum(io.done >= ramp_ended for io in seen)
+
+    assert point.write.ios == point.write.histogram.count
+    assert point.write.transferred_bytes == point.write.ios * BLOCK
+    assert ended < 0.8 * len(seen)
+    assert point.write.ios == pytest.approx(ended, abs=max(8, 0.02 * ended))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_write_saturation_ends_at_its_amount(bench: Bench, threads: int) -> None:
+    """The samples are together what the drive saw: the amount, rounded up to a block of each thread."""
+    amount = slow.CAPACITY_BYTES // 2 + 5 * BLOCK
+    rule = replace(spec_of("wsat").settling, sample_seconds=0.5)
+    bytes_of_samples = []
+
+    def answer(step: Step) -> Iterator[Outcome]:
+        for outcome in bench.answer(step):
+            if isinstance(outcome, Sample):
+                bytes_of_samples.append(outcome.write_bytes)
+            yield outcome
+
+    asked = stimulus(thread_count=threads, queue_depth=8, seconds=0.5)
+    procedure = run_until_steady(asked, rule, phase="stimulus", most_samples=240, most_written_bytes=amount)
+    ended = drive_procedure(procedure, answer)
+    written = sum(io.length for io in bench.writes())
+
+    assert ended.reason == "written"
+    assert written == sum(bytes_of_samples)
+    assert amount <= written < amount + threads * BLOCK
