@@ -68,7 +68,9 @@ def test_what_the_host_set_is_marked(
         for cell in row
         if cell.startswith(matrices.MARK)
     ]
-    explained = [page for page in pages for block in page.blocks if isinstance(block, Prose) and "† Limited" in block.text]
+    explained = [
+        page for page in pages for block in page.blocks if isinstance(block, Prose) and "† Limited" in block.text
+    ]
 
     assert len(cells) == count * matrices_of_them
     assert explained
@@ -86,7 +88,10 @@ def test_the_first_page_marks_what_the_host_set(test: str, limited: bool) -> Non
     (table,) = [each for each in page.blocks if isinstance(each, Table) and each.title.startswith(title)]
 
     assert {row[0].startswith(f"{matrices.MARK} ") for row in table.rows} == {limited}
-    assert any(isinstance(each, Prose) and "\N{DAGGER} Limited by the host" in each.text for each in page.blocks) is limited
+    assert (
+        any(isinstance(each, Prose) and "\N{DAGGER} Limited by the host" in each.text for each in page.blocks)
+        is limited
+    )
     assert any(line.startswith("  \N{DAGGER} Limited by the host") for line in result_lines(result)) is limited
 
 

@@ -445,9 +445,7 @@ def test_no_excursion_is_told_across_an_interruption() -> None:
     assert not page.blocks[-1].text.count("*")  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
-    ("number", "told"), [(8, "3 complete rounds since the interruption"), (11, "No complete")]
-)
+@pytest.mark.parametrize(("number", "told"), [(8, "3 complete rounds since the interruption"), (11, "No complete")])
 def test_rounds_before_an_interruption_are_not_counted_for_a_window(number: int, told: str) -> None:
     """What is missing to a window is told of the rounds since the interruption."""
     result = interrupted(samples.result_of("iops", rounds=11), number=number)

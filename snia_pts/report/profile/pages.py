@@ -47,8 +47,13 @@ _TIMES = "Response times cover all I/Os of all repeats."
 def pages(result: TestResult) -> tuple[Page, ...]:
     """Return all pages that ``result`` has data for, the summary first."""
     every = placed_points(result)
-    found = group_by_workload(result, every)
-    measured = (*_results(result, found), *_pictures(result, found), *_over_time(result, every), *_effects(found))
+    families = group_by_workload(result, every)
+    measured = (
+        *_results(result, families),
+        *_pictures(result, families),
+        *_over_time(result, every),
+        *_effects(families),
+    )
     measured = (*measured, *_sync(result, every), *_host(result))
     return (
         summary(result, figures=(*_profile_table(result), *_key_tables(result, every))),
@@ -60,15 +65,15 @@ def pages(result: TestResult) -> tuple[Page, ...]:
 def overview(result: TestResult) -> Iterator[Table]:
     """Yield the tables that summarise a run on a terminal: a row per point, and one figure of each matrix."""
     every = placed_points(result)
-    found = group_by_workload(result, every)
-    for family in found:
+    families = group_by_workload(result, every)
+    for family in families:
         if family.zoned:
             yield from zone_tables(zone_curves(family, _measure(family)), _measure(family))
         elif len(family.sides) == 2:
             yield from first_matrices(family, _measure(family))
         else:
             yield points_table(family.spots, _means(result))
-    for family in found:
+    for family in families:
         yield from (table for axis in family.choices for table in effect_tables(family, axis))
     yield from sides_table(every)
     if synced := _synced(every):
@@ -147,21 +152,21 @@ def _means(result: TestResult) -> str:
     return f"Means of {counted(repeats, 'repeat')}" if repeats > 1 else "Results"
 
 
-def _key_tables(result: TestResult, found: Sequence[PlacedPoint]) -> Iterator[Block]:
+def _key_tables(result: TestResult, placed: Sequence[PlacedPoint]) -> Iterator[Block]:
     """Yield the points if they are few, else each workload's range."""
-    if len(found) <= _MAX_LISTED_POINTS and found:
-        yield points_table(found, _means(result))
+    if len(placed) <= _MAX_LISTED_POINTS and placed:
+        yield points_table(placed, _means(result))
         yield Prose(text=f"{_SPREAD if profile_spec(result).repeats > 1 else ''}{_TIMES}")
-    elif found:
-        yield extremes_table(found)
+    elif placed:
+        yield extremes_table(placed)
 
 
-def _results(result: TestResult, found: Sequence[Family]) -> Iterator[Page]:
+def _results(result: TestResult, families: Sequence[Family]) -> Iterator[Page]:
     """Yield the tables of points without a matrix or zone table, of their repeats, and of mixed points."""
-    plain = [spot for family in found if not family.zoned and len(family.sides) < 2 for spot in family.spots]
-    every = [spot for family in found if not family.zoned for spot in family.spots]
+    plain = [spot for family in families if not family.zoned and len(family.sides) < 2 for spot in family.spots]
+    every = [spot for family in families if not family.zoned for spot in family.spots]
     blocks: list[Block] = []
-    if sum(len(family.spots) for family in found) > _MAX_LISTED_POINTS and plain:
+    if sum(len(family.spots) for family in families) > _MAX_LISTED_POINTS and plain:
         blocks += [points_table(plain, _means(result)), Prose(text=_SPREAD + _TIMES)]
     blocks += [*sides_table(every), *repeats_table(plain)]
     if blocks:
@@ -172,28 +177,28 @@ def _measure(family: Family) -> Measure:
     return MB_PER_SECOND if family.sequential else IOPS
 
 
-def _pictures(result: TestResult, found: Sequence[Family]) -> Iterator[Page]:
+def _pictures(result: TestResult, families: Sequence[Family]) -> Iterator[Page]:
     """Yield the figures of each family; if there are several, titles name their workloads."""
-    for number, family in enumerate(found, start=1):
-        prefix, measure = f"{', '.join(family.workloads)}: " if len(found) > 1 else "", _measure(family)
-        alike = [each for each in found if _measure(each) is measure]
+    for number, family in enumerate(families, start=1):
+        prefix, measure = f"{', '.join(family.workloads)}: " if len(families) > 1 else "", _measure(family)
+        alike = [each for each in families if _measure(each) is measure]
         if family.zoned:
             yield from zone_pages(family, measure, alike, prefix=prefix, slug=str(number))
         elif family.sides:
             yield from axis_pages(family, measure, alike, result.host_limited, prefix=prefix, slug=str(number))
-    yield from _bars([spot for family in found if not family.zoned and not family.sides for spot in family.spots])
+    yield from _bars([spot for family in families if not family.zoned and not family.sides for spot in family.spots])
 
 
-def _bars(found: Sequence[PlacedPoint]) -> Iterator[Page]:
+def _bars(placed: Sequence[PlacedPoint]) -> Iterator[Page]:
     """Yield the points without a quantity axis as bars, on the same scale on all pages."""
-    if len(found) < 2:
+    if len(placed) < 2:
         return
     measures = (IOPS, MB_PER_SECOND)
-    names = list(dict.fromkeys(spot.point.workload.name for spot in found))
-    colours = {spot.point.name: names.index(spot.point.workload.name) for spot in found}
-    scale = {each.heading: [each.span(spot.measured).greatest for spot in found] for each in measures}
-    groups = [found[at : at + drawn.MOST_ROWS] for at in range(0, len(found), drawn.MOST_ROWS)]
-    several = any(len(spot.measured) > 1 for spot in found)
+    names = list(dict.fromkeys(spot.point.workload.name for spot in placed))
+    colours = {spot.point.name: names.index(spot.point.workload.name) for spot in placed}
+    scale = {each.heading: [each.span(spot.measured).greatest for spot in placed] for each in measures}
+    groups = [placed[at : at + drawn.MOST_ROWS] for at in range(0, len(placed), drawn.MOST_ROWS)]
+    several = any(len(spot.measured) > 1 for spot in placed)
     figures = []
     for number, group in enumerate(groups, start=1):
         panels = {each.heading: {spot.point.name: each.span(spot.measured) for spot in group} for each in measures}
@@ -234,11 +239,11 @@ def _over_time(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Pag
         yield Page(title="Samples over Time", blocks=tuple(blocks), flows=True)
 
 
-def _effects(found: Sequence[Family]) -> Iterator[Page]:
+def _effects(families: Sequence[Family]) -> Iterator[Page]:
     """Yield the effect of each setting, engine or switch on the points, a page for each such axis."""
-    axes = dict.fromkeys(axis for family in found for axis in family.choices)
+    axes = dict.fromkeys(axis for family in families for axis in family.choices)
     for axis in axes:
-        tables = [table for family in found if axis in family.choices for table in effect_tables(family, axis)]
+        tables = [table for family in families if axis in family.choices for table in effect_tables(family, axis)]
         if tables:
             yield Page(title=f"Effect of {axis_name(axis)}", blocks=(*tables, Prose(text=EXPLAINED)), flows=True)
 
@@ -249,8 +254,8 @@ def _synced(every: Sequence[PlacedPoint]) -> list[PlacedPoint]:
 
 def _sync(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
     """Yield table and figure of the synchronizing calls, if there were any, with their limits."""
-    found = _synced(every)
-    if not found:
+    placed = _synced(every)
+    if not placed:
         return
     limits = [
         (f"{percent:g} %", each.limit.maximum, f"{each.limit.at}: {percent:g} % within {each.limit.maximum:g} ms")
@@ -258,7 +263,7 @@ def _sync(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
         for percent in SYNC_PERCENTS
         if each.limit.metric == f"sync_{percent:g}_percent_ms" and each.limit.maximum is not None
     ]
-    shown = found[:8]
+    shown = placed[:8]
     series = {
         spot.point.name: {
             **{f"{percent:g} %": sync_ms(spot.measured, percent) for percent in SYNC_PERCENTS},
@@ -266,14 +271,14 @@ def _sync(result: TestResult, every: Sequence[PlacedPoint]) -> Iterator[Page]:
         }
         for spot in shown
     }
-    note = f" First {len(shown)} of {len(found)} points." if len(found) > len(shown) else ""
+    note = f" First {len(shown)} of {len(placed)} points." if len(placed) > len(shown) else ""
     figure = Figure(
         name="sync",
         caption=f"Time of fsync and fdatasync by percentile, all repeats combined.{note}",
         alt="Line plot: milliseconds by percentile of the synchronizing calls; limits as short red lines.",
         draw=partial(drawn.percentiles, series, limits, heading="Synchronizing call (ms)", legend="Point"),
     )
-    yield Page(title="Synchronizing Calls", blocks=(sync_table(found), figure), flows=True)
+    yield Page(title="Synchronizing Calls", blocks=(sync_table(placed), figure), flows=True)
 
 
 def _host(result: TestResult) -> Iterator[Page]:

@@ -151,9 +151,9 @@ def key_of(axis: Axis, value: Scalar) -> int:
     return int(value) if whole else axis.values.index(value)
 
 
-def side(axis: Axis, found: Iterable[PlacedPoint]) -> Side:
-    """Return an axis as a side of a figure: the values in ``found``, ascending if they are amounts."""
-    known = {spot.point.axis_values[axis.key] for spot in found}
+def side(axis: Axis, placed: Iterable[PlacedPoint]) -> Side:
+    """Return an axis as a side of a figure: the values in ``placed``, ascending if they are amounts."""
+    known = {spot.point.axis_values[axis.key] for spot in placed}
     values = [value for value in axis.values if value in known]
     if axis.key in _GROWING or axis.key == "read_percent":
         values.sort(key=lambda value: key_of(axis, value))
@@ -177,19 +177,19 @@ def _labels(axis: Axis, values: Sequence[Scalar], keys: Sequence[int]) -> tuple[
     return "", tuple(fio_value(value) for value in values)
 
 
-def grid(found: Iterable[PlacedPoint], across: Axis, deep: Axis, reduce: Reduction) -> Grid:
+def grid(placed: Iterable[PlacedPoint], across: Axis, deep: Axis, reduce: Reduction) -> Grid:
     """Return the reduced value of every point, by its keys on two axes."""
     return {
         (key_of(across, spot.point.axis_values[across.key]), key_of(deep, spot.point.axis_values[deep.key])): reduce(
             spot.measured
         )
-        for spot in found
+        for spot in placed
     }
 
 
-def along(found: Iterable[PlacedPoint], axis: Axis) -> Mapping[int, PlacedPoint]:
+def along(placed: Iterable[PlacedPoint], axis: Axis) -> Mapping[int, PlacedPoint]:
     """Return the points of a series by their keys on an axis, ascending."""
-    return dict(sorted((key_of(axis, spot.point.axis_values[axis.key]), spot) for spot in found))
+    return dict(sorted((key_of(axis, spot.point.axis_values[axis.key]), spot) for spot in placed))
 
 
 def zones(series: Series) -> Iterator[tuple[float, float, PlacedPoint]]:

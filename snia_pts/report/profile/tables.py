@@ -24,16 +24,16 @@ _MAX_REPEATS = 6
 _MAX_EFFECTS = 40
 
 
-def points_table(found: Sequence[PlacedPoint], title: str) -> Table:
+def points_table(placed: Sequence[PlacedPoint], title: str) -> Table:
     """Return the table of points, one per row, with the spread of the repeats if there are several."""
-    several = any(len(spot.measured) > 1 for spot in found)
+    several = any(len(spot.measured) > 1 for spot in placed)
     columns = (*FIGURES[:1], *((("Spread (%)", spread),) if several else ()), *FIGURES[1:])
-    return _table(found, columns, title)
+    return _table(placed, columns, title)
 
 
-def sides_table(found: Sequence[PlacedPoint]) -> Iterator[Table]:
+def sides_table(placed: Sequence[PlacedPoint]) -> Iterator[Table]:
     """Yield the table of mixed points, with reads and writes in separate columns."""
-    mixed = [spot for spot in found if 0 < spot.point.workload.read_percent < 100]
+    mixed = [spot for spot in placed if 0 < spot.point.workload.read_percent < 100]
     if mixed:
         times: tuple[tuple[str, Reduction], ...] = (
             ("Read avg. (ms)", lambda measured: side_response_ms(measured, "read")),
@@ -42,15 +42,15 @@ def sides_table(found: Sequence[PlacedPoint]) -> Iterator[Table]:
         yield _table(mixed, (*SIDES, *times), "Reads and writes of mixed points")
 
 
-def sync_table(found: Sequence[PlacedPoint]) -> Table:
+def sync_table(placed: Sequence[PlacedPoint]) -> Table:
     """Return the table of synchronizing calls."""
-    return _table(found, SYNCS, "Time of fsync and fdatasync, all repeats combined")
+    return _table(placed, SYNCS, "Time of fsync and fdatasync, all repeats combined")
 
 
-def _table(found: Sequence[PlacedPoint], figures: Sequence[tuple[str, Reduction]], title: str) -> Table:
+def _table(placed: Sequence[PlacedPoint], figures: Sequence[tuple[str, Reduction]], title: str) -> Table:
     """Return a table with a row for each point and a column for each figure."""
-    cells = [aligned([figure(spot.measured) for spot in found]) for _, figure in figures]
-    rows = tuple((spot.point.name, *row) for spot, *row in zip(found, *cells, strict=True))
+    cells = [aligned([figure(spot.measured) for spot in placed]) for _, figure in figures]
+    rows = tuple((spot.point.name, *row) for spot, *row in zip(placed, *cells, strict=True))
     width = (100 - _NAME_WIDTH) // len(figures)
     columns = (
         Column(heading="Point", width=_NAME_WIDTH),
@@ -59,12 +59,12 @@ def _table(found: Sequence[PlacedPoint], figures: Sequence[tuple[str, Reduction]
     return Table(kind="numbers", columns=columns, rows=rows, title=title)
 
 
-def repeats_table(found: Sequence[PlacedPoint]) -> Iterator[Table]:
+def repeats_table(placed: Sequence[PlacedPoint]) -> Iterator[Table]:
     """Yield the table of each repeat's IOPS, if there are several repeats."""
-    repeats = max((len(spot.measured) for spot in found), default=0)
+    repeats = max((len(spot.measured) for spot in placed), default=0)
     if repeats < 2:
         return
-    iops_of_points = [[measured.iops for measured in spot.measured] for spot in found]
+    iops_of_points = [[measured.iops for measured in spot.measured] for spot in placed]
     if repeats <= _MAX_REPEATS:
         headings = [f"Repeat {number}" for number in range(1, repeats + 1)]
         shown = [values + [math.nan] * (repeats - len(values)) for values in iops_of_points]
@@ -72,7 +72,7 @@ def repeats_table(found: Sequence[PlacedPoint]) -> Iterator[Table]:
         headings = ["Minimum", "Median", "Maximum"]
         shown = [list(extremes(values)) for values in iops_of_points]
     headings += ["Mean", "Std. deviation"]
-    spreads = [spread(spot.measured) for spot in found]
+    spreads = [spread(spot.measured) for spot in placed]
     shown = [
         [*row, mean(values), statistics.stdev(values) if math.isfinite(percent) else math.nan]
         for row, values, percent in zip(shown, iops_of_points, spreads, strict=True)
@@ -81,7 +81,7 @@ def repeats_table(found: Sequence[PlacedPoint]) -> Iterator[Table]:
     count = len(headings)
     rows = tuple(
         (spot.point.name, *texts[count * number : count * number + count], spread_texts[number])
-        for number, spot in enumerate(found)
+        for number, spot in enumerate(placed)
     )
     width = (100 - _NAME_WIDTH) // (count + 1)
     columns = (
@@ -91,20 +91,20 @@ def repeats_table(found: Sequence[PlacedPoint]) -> Iterator[Table]:
     yield Table(kind="numbers", columns=columns, rows=rows, title="IOPS of each repeat")
 
 
-def matrices_of(found: Sequence[PlacedPoint], down: Axis, across: Axis, first: str) -> Iterator[Table]:
+def matrices_of(placed: Sequence[PlacedPoint], down: Axis, across: Axis, first: str) -> Iterator[Table]:
     """Yield a matrix of a series over two axes for each figure; the figure with the heading ``first`` comes first."""
-    several = any(len(spot.measured) > 1 for spot in found)
+    several = any(len(spot.measured) > 1 for spot in placed)
     figures = [*FIGURES[:3], *([("Spread of IOPS (%)", spread)] if several else [])]
     figures.sort(key=lambda figure: figure[0] != first)
     for heading, figure in figures:
-        values = grid(found, down, across, figure)
+        values = grid(placed, down, across, figure)
         if any(map(math.isfinite, values.values())):
-            right = side(across, found)
+            right = side(across, placed)
             title = f"{heading} (columns: {right.title[:1].lower()}{right.title[1:]})"
-            yield from matrix_tables(values, side(down, found), right, title=title)
+            yield from matrix_tables(values, side(down, placed), right, title=title)
 
 
-def extremes_table(found: Sequence[PlacedPoint]) -> Table:
+def extremes_table(placed: Sequence[PlacedPoint]) -> Table:
     """Return the table of each workload's range: for profiles of many points."""
     columns = (
         Column(heading="Workload", width=30),
@@ -121,7 +121,7 @@ def extremes_table(found: Sequence[PlacedPoint]) -> Table:
         ),
     )
     grouped: dict[str, list[PlacedPoint]] = {}
-    for spot in found:
+    for spot in placed:
         grouped.setdefault(spot.point.workload.name, []).append(spot)
     (_, rate), (_, moved), (_, average) = FIGURES[:3]
     ranges = [
@@ -175,28 +175,28 @@ def effects(family: Family, axis: Axis) -> Iterator[Effect]:
         place = spot.point.axis_values
         key = (spot.point.workload.name, spot.point.zone, *(place[each] for each in others))
         grouped.setdefault(key, {})[place[axis.key]] = spot
-    for (name, zone, *values), found in grouped.items():
+    for (name, zone, *values), by_value in grouped.items():
         words = [spoken_at(key, value) for key, value in zip(others, values, strict=True)]  # type: ignore[arg-type]
         at = ", ".join([str(name), *words, *([f"zone {zone}"] if zone else [])])
         base, *rest = axis.values
-        if base in found:
+        if base in by_value:
             for value in rest:
-                if value in found:
-                    yield Effect(at=at, value=spoken_at(axis.key, value), base=found[base], other=found[value])
+                if value in by_value:
+                    yield Effect(at=at, value=spoken_at(axis.key, value), base=by_value[base], other=by_value[value])
 
 
 def effect_tables(family: Family, axis: Axis) -> Iterator[Table]:
     """Yield the tables of an axis' effect: on each point, or if these are many, on all together."""
-    found = list(effects(family, axis))
-    if not found:
+    entries = list(effects(family, axis))
+    if not entries:
         return
     base = spoken_at(axis.key, axis.values[0])
-    if len(found) <= _MAX_EFFECTS:
-        yield _each_effect(found, f"{axis_name(axis)}: each point, compared with {base}")
+    if len(entries) <= _MAX_EFFECTS:
+        yield _each_effect(entries, f"{axis_name(axis)}: each point, compared with {base}")
     grouped: dict[str, list[float]] = {}
-    for each in found:
+    for each in entries:
         grouped.setdefault(each.value, []).append(each.factor)
-    if len(found) > len(grouped):
+    if len(entries) > len(grouped):
         columns = (
             Column(heading="Value", width=34),
             Column(heading="Points", align="right", width=10),
@@ -217,7 +217,7 @@ def effect_tables(family: Family, axis: Axis) -> Iterator[Table]:
         yield Table(kind="numbers", columns=columns, rows=rows, title=f"{axis_name(axis)}: IOPS relative to {base}")
 
 
-def _each_effect(found: Sequence[Effect], title: str) -> Table:
+def _each_effect(entries: Sequence[Effect], title: str) -> Table:
     columns = (
         Column(heading="Point", width=24),
         Column(heading="With", width=20),
@@ -234,11 +234,11 @@ def _each_effect(found: Sequence[Effect], title: str) -> Table:
             )
         ),
     )
-    rates = aligned([iops(spot.measured) for each in found for spot in (each.base, each.other)])
-    times = aligned([average_response_ms(spot.measured) for each in found for spot in (each.base, each.other)])
+    rates = aligned([iops(spot.measured) for each in entries for spot in (each.base, each.other)])
+    times = aligned([average_response_ms(spot.measured) for each in entries for spot in (each.base, each.other)])
     rows = tuple(
         (each.at, each.value, *rates[2 * number : 2 * number + 2], *each.cells(), *times[2 * number : 2 * number + 2])
-        for number, each in enumerate(found)
+        for number, each in enumerate(entries)
     )
     return Table(kind="numbers", columns=columns, rows=rows, title=title)
 

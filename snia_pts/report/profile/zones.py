@@ -98,17 +98,17 @@ def zone_tables(curves: Curves, measure: Measure) -> Iterator[Table]:
             )
         ),
     )
-    told = [[value for _, _, value in line] for line in curves.values()]
-    reach = [extremes(each) for each in told]
+    values_by_series = [[value for _, _, value in line] for line in curves.values()]
+    reach = [extremes(each) for each in values_by_series]
     cells = aligned(
         [
             value
-            for each, (least, middle, most) in zip(told, reach, strict=True)
+            for each, (least, middle, most) in zip(values_by_series, reach, strict=True)
             for value in (each[0], middle, each[-1], least, most)
         ]
     )
     rows = []
-    for number, (label, each) in enumerate(zip(curves, told, strict=True)):
+    for number, (label, each) in enumerate(zip(curves, values_by_series, strict=True)):
         first, middle, last, least, most = cells[5 * number : 5 * number + 5]
         share = thousands(100 * each[-1] / each[0], 1) if each[0] else NOT_APPLICABLE
         rows.append((label, str(len(each)), first, middle, last, share, least, most))

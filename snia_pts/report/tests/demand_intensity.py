@@ -184,7 +184,7 @@ def _pattern_table(result: TestResult) -> Table:
 
 
 def _tables(result: TestResult) -> Iterator[Page]:
-    """Give the page of all points, TC x QD."""
+    """Yield the page of all points, TC x QD."""
     depths, threads = sides(result)
     limited = frozenset((down, across) for across, down in host_limited(result))
     grids = (
