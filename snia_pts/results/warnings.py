@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from ..analysis.disturbances import clock_changes, disturbances, engine_deviations, long_idle_times
+from ..analysis.disturbances import clock_changes, disturbances, engine_deviations, inexact_idle_times
 from ..analysis.host_limit import limited_points_sentence
 from ..model.description import contradictions
 from ..model.health import alarms
@@ -41,7 +41,7 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
         *_long_samples(result),
         *_unrated_points(result),
         *_pauses(result),
-        *_to_warnings(long_idle_times(idle_times)),
+        *_to_warnings(inexact_idle_times(idle_times)),
         *_to_warnings(engine_deviations(measurements)),
         *_to_warnings(disturbances(measurements)),
         *_to_warnings(alarms(result.facts.health, result.health_after)),
