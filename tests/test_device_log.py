@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from snia_pts.analysis.disturbances import otherwise
+from snia_pts.analysis.disturbances import engine_deviations
 from snia_pts.lab.fio import job
 from snia_pts.lab.fio.engine import FioEngine
 from snia_pts.lab.process.staged import THREAD_READY
 from snia_pts.model.measurement import Measurement, Outcome, Sample
 from snia_pts.model.steps import ContinuousStimulus, Idle, Step, Stimulus
-from snia_pts.procedures.asking import drive as drive_procedure
 from snia_pts.procedures.preconditioning import wipc
-from snia_pts.procedures.ranges import continued
+from snia_pts.procedures.protocol import drive as drive_procedure
+from snia_pts.procedures.ranges import next_start_bytes
 from snia_pts.procedures.sampled_steady_state import run_until_steady
 from snia_pts.units import KIB
 from tests.simulated_device import slow
@@ -46,7 +46,7 @@ class Bench:
     def answer(self, step: Step) -> Iterable[Outcome]:
         """Perform a step of a procedure."""
         if isinstance(step, ContinuousStimulus):
-            return self.engine.stretch(step)
+            return self.engine.measure_continuous(step)
         return [self.engine.idle(step.seconds)] if isinstance(step, Idle) else self.engine.measure(step.stimuli)
 
     def writes(self, *, began: float = 0.0) -> list[Io]:
@@ -146,7 +146,7 @@ def test_each_stream_goes_on_where_it_stopped(bench: Bench) -> None:
     asked = stimulus(access="SEQ", thread_count=4, queue_depth=2, seconds=0.4)
     rounds: list[Measurement] = []
     for _ in range(3):
-        start = continued(asked, rounds[-1]) if rounds else 0
+        start = next_start_bytes(asked, rounds[-1]) if rounds else 0
         rounds += bench.measure(replace(asked, start_bytes=start))
 
     for before, after in pairwise(rounds):
@@ -179,7 +179,7 @@ def test_idle_times_are_as_asked_to_a_hundredth(bench: Bench) -> None:
     (second,) = bench.measure(stimulus(queue_depth=4, thread_count=2))
     bench.engine.idle(3.0)
     step = ContinuousStimulus(phase="access C", stimulus=stimulus(queue_depth=4), sample_seconds=0.2)
-    (*_, third) = bench.engine.stretch(step)
+    (*_, third) = bench.engine.measure_continuous(step)
     assert isinstance(third, Measurement)
 
     for asked, before, after in ((2.0, first, second), (3.0, second, third)):
@@ -191,13 +191,13 @@ def test_idle_times_are_as_asked_to_a_hundredth(bench: Bench) -> None:
 def test_threads_start_at_one_moment(bench: Bench) -> None:
     """The first I/Os of four threads arrive together, in a point and where samples are taken; the suite says so."""
     asked = stimulus(access="SEQ", thread_count=4, seconds=0.6)
-    (*_, sampled) = bench.engine.stretch(ContinuousStimulus(phase="PC", stimulus=asked, sample_seconds=0.3))
+    (*_, sampled) = bench.engine.measure_continuous(ContinuousStimulus(phase="PC", stimulus=asked, sample_seconds=0.3))
     assert isinstance(sampled, Measurement)
     for point in (*bench.measure(asked), sampled):
         apart = started_apart_ms(bench, point)
         assert apart < 30
         assert (point.timing.thread_spread_ms or 0.0) == pytest.approx(apart, abs=30)
-        assert "threads apart" not in dict(otherwise([replace(point, stimulus=replace(asked, seconds=6.0))]))
+        assert "threads apart" not in dict(engine_deviations([replace(point, stimulus=replace(asked, seconds=6.0))]))
 
 
 def test_threads_that_start_apart_are_noticed(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_threads_that_start_apart_are_noticed(bench: Bench, tmp_path: Path, monk
 
     assert apart > 240
     assert point.timing.thread_spread_ms == pytest.approx(apart, abs=30)
-    assert "in 1 of 1 point threads started apart by more than 1 %" in dict(otherwise([point]))["threads apart"]
+    assert "in 1 of 1 point threads started apart by more than 1 %" in dict(engine_deviations([point]))["threads apart"]
 
 
 def started_apart_ms(bench: Bench, point: Measurement) -> float:
@@ -249,7 +249,7 @@ def test_write_saturation_ends_at_its_amount(bench: Bench, threads: int) -> None
             yield outcome
 
     asked = stimulus(thread_count=threads, queue_depth=8, seconds=0.5)
-    procedure = run_until_steady(asked, rule, phase="stimulus", most_samples=240, most_written_bytes=amount)
+    procedure = run_until_steady(asked, rule, phase="stimulus", max_samples=240, max_written_bytes=amount)
     ended = drive_procedure(procedure, answer)
     written = sum(io.length for io in bench.writes())
 

@@ -759,7 +759,7 @@ def test_idle_is_as_long_as_asked(tmp_path: Path, evidence: Path, seconds: float
     laboratory.idle(seconds)
     (point,) = laboratory.measure([stimulus(seconds=0.3)])
     laboratory.idle(seconds)
-    (*_, whole) = laboratory.stretch(stretch(stimulus(seconds=0.6), 0.3))
+    (*_, whole) = laboratory.measure_continuous(stretch(stimulus(seconds=0.6), 0.3))
 
     assert isinstance(whole, Measurement)
     for after in (point, whole):
@@ -775,7 +775,7 @@ def test_idle_shorter_than_fio_needs_tells_how_long_it_was(tmp_path: Path, evide
     (after,) = laboratory.measure([stimulus()])
 
     assert (after.timing.idle_gap_ms or 0) > 20
-    assert (after.timing.own_gap_us or 0) > 1000
+    assert (after.timing.suite_gap_us or 0) > 1000
 
 
 def test_nothing_runs_while_idle(tmp_path: Path, evidence: Path) -> None:

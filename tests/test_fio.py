@@ -904,7 +904,7 @@ def test_running_totals_beyond_all_are_refused(name: str, value: float) -> None:
         each["lat_ns"]["N"] = each["total_ios"]
         place = each if name in each else each["lat_ns"]
         place[name] = value
-    with pytest.raises(fio.AnswerRejected, match="cannot parse fio.s running totals"):
+    with pytest.raises(fio.AnswerRejected, match=r"cannot parse fio.s running totals"):
         fio.read_totals(json.dumps(document))[0]
 
 
@@ -1086,12 +1086,12 @@ def test_a_pass_may_lack_the_bytes_of_lost_ios(bytes_too: bool) -> None:
 
     assert fio.accept(whole, 0, False, text, allow_uncounted=True)[1].ios == 1000
     longer = replace(whole, range_bytes=1005 * 4096)
-    with pytest.raises(fio.AnswerRejected, match="transferred .*, expected") as refused:
+    with pytest.raises(fio.AnswerRejected, match=r"transferred .*, expected") as refused:
         fio.accept(longer, 0, False, text, allow_uncounted=True)
     assert refused.value.blame == "host"
     short = json.loads(text)
     short["jobs"][0]["write"]["short_ios"] = 1
-    with pytest.raises(fio.AnswerRejected, match="transferred .*, expected") as refused:
+    with pytest.raises(fio.AnswerRejected, match=r"transferred .*, expected") as refused:
         fio.accept(longer, 0, False, json.dumps(short), allow_uncounted=True)
     assert refused.value.blame == "device"
 

@@ -510,7 +510,7 @@ def test_threads_are_released_at_the_time_asked(tmp_path: Path) -> None:
     """However early the program is told to begin, no thread works before that time, and all do just after it."""
     program = lined_up(tmp_path, "a", "b")
     program.release_at_ns = time.monotonic_ns() + 1_200_000_000
-    program.begin()
+    program.start()
     started_ns = program.started_ns
     done_ns = program.wait_for_io_end(10) or 0
     program.end()
@@ -532,7 +532,7 @@ def test_the_spread_of_threads_is_that_of_their_ends(tmp_path: Path, *, listen: 
             child_signals=process.ChildSignalListener(),
             listen=listen,
         )
-        program.begin()
+        program.start()
         if not listen:
             program.wait_for_io_end(10)
         said = b"".join(program.iter_stdout(10))

@@ -383,7 +383,7 @@ def test_a_purge_that_changes_the_device_ends_the_run(
     """A device of another size than before is not tested, whatever is allowed: the plan is void."""
     lying(monkeypatch, lambda path: ("truncate", "-s", str(SIZE // 2), path))
 
-    with pytest.raises(PurgeFailed, match=f"changed the drive: capacity_bytes was"):
+    with pytest.raises(PurgeFailed, match="changed the drive: capacity_bytes was"):
         purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path, allow_unpurged=allow)
 
 

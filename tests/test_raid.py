@@ -247,7 +247,10 @@ def test_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         ("--level 5 --disks 5 --iops 1e19 --read-percent 1", "1e+19 is not a valid number of IOPS"),
         ("--level 5 --disks 5 --iops -1 --read-percent 1", "-1 is not a valid number of IOPS"),
         ("--level 5 --disks 5 --iops 1 --read-percent 100.5", "100.5 is not a valid share of reads"),
-        ("--level 5 --disks 5 --iops 1 --read-percent 1 --cache-hit-percent -1", "-1 is not a valid share of cache hits"),
+        (
+            "--level 5 --disks 5 --iops 1 --read-percent 1 --cache-hit-percent -1",
+            "-1 is not a valid share of cache hits",
+        ),
         ("--level 5 --disks 5 --disk-iops 0", "0 is not a valid number of IOPS of a disk"),
         ("--level 5 --disks 5 --disk-mb-per-second inf", "inf is not a valid throughput"),
         ("--level 5 --disks 5 --links 2", "--links goes with"),

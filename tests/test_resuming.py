@@ -527,7 +527,8 @@ def test_what_a_stop_sets_aside_is_told(references: Any, tmp_path: Path, capsys:
     assert rule.discarded_outcomes == rule.recoverable_outcomes > 0 == keeping.discarded_outcomes
 
     assert main(["status", str(folder.path)]) == 0
-    kept = f"Purge, {rule.discarded_outcomes} outcomes discarded (resume --continue keeps all of them, without a new purge)"
+    option = "resume --continue keeps all of them, without a new purge"
+    kept = f"Purge, {rule.discarded_outcomes} outcomes discarded ({option})"
     assert f"would continue with {kept}" in capsys.readouterr().out
     with Journal(folder.journal, existing=True):
         assert main(["stop", str(folder.path)]) == 0

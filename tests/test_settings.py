@@ -165,8 +165,8 @@ def test_what_somebody_else_changed_is_left_alone_and_told(host: Host) -> None:
     assert set_as_wished(host) == ("kyber", "powersave")
     (line,) = host.told
     assert (
-        "scheduler of sdx is left as it is: it is kyber, neither the run's value (none) nor the original one (mq-deadline"
-        in line
+        "scheduler of sdx is left as it is: it is kyber, "
+        "neither the run's value (none) nor the original one (mq-deadline" in line
     )
     assert not (host.folder / RESTORE_FILE).exists()
 

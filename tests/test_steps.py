@@ -122,7 +122,10 @@ def test_mix_of_sizes() -> None:
     ("changes", "sentence"),
     [
         ({"block_size_bytes": mixed((4, 60), (8, 39))}, "shares of a block-size mix must add up"),
-        ({"block_size_bytes": mixed((4, 60), (64, 40)), "range_bytes": 32 * KIB}, "is smaller than a block of composite"),
+        (
+            {"block_size_bytes": mixed((4, 60), (64, 40)), "range_bytes": 32 * KIB},
+            "is smaller than a block of composite",
+        ),
         ({"skew": (Zone(access_percent=50, range_percent=100),)}, "zones of a skew must add up"),
         ({"skew": (Zone(access_percent=100, range_percent=99),)}, "zones of a skew must add up"),
         ({"start_bytes": -4096}, "start_bytes must be within the range"),

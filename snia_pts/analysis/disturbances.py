@@ -116,8 +116,8 @@ def inexact_idle_times(idle_times: Sequence[tuple[float, float]]) -> Iterator[tu
             share, requested, actual = max(errors)
             detail = (
                 f"{len(errors)} of {counted(len(idle_times), 'idle time')} were {word} than requested by more than "
-                f"{100 * _IDLE_TOLERANCE:g} %, by up to {100 * share:.2g} %: {actual:.4g} s instead of {requested:g} s; "
-                f"{cause}"
+                f"{100 * _IDLE_TOLERANCE:g} %, by up to {100 * share:.2g} %: "
+                f"{actual:.4g} s instead of {requested:g} s; {cause}"
             )
             yield "idle time", detail
 
@@ -176,19 +176,19 @@ def _mixes(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
 
 
 def _spreads(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Give that threads of a point started apart: they ended further apart than an I/O took."""
+    """Yield a warning if threads of a point started apart: their ends were further apart than an I/O takes."""
     apart = []
     for point in points:
         spread_ms = (point.timing.thread_spread_ms or 0.0) - point.maximum_response_us / 1000
-        if point.stimulus.seconds and spread_ms > 1000 * _SPREAD_SHARE * point.stimulus.seconds:
+        if point.stimulus.seconds and spread_ms > 1000 * _SPREAD_TOLERANCE * point.stimulus.seconds:
             apart.append((spread_ms / point.stimulus.seconds / 10, spread_ms, point))
     if apart:
-        share, spread_ms, point = max(apart, key=lambda each: each[0])
+        percent, spread_ms, point = max(apart, key=lambda entry: entry[0])
         detail = (
             f"in {len(apart)} of {counted(len(points), 'point')} threads started apart by more than "
-            f"{100 * _SPREAD_SHARE:g} % of its time, by at least {spread_ms:.3g} ms ({share:.2g} %) at the most: there "
-            f"were fewer outstanding I/Os than {point.stimulus.demand.label} at its beginning and end; "
-            f"{point.stimulus.label} ({point.evidence})"
+            f"{100 * _SPREAD_TOLERANCE:g} % of its time, by up to {spread_ms:.3g} ms ({percent:.2g} %): at its start "
+            f"and end there were fewer outstanding I/Os than {point.stimulus.demand.label}; {point.stimulus.label} "
+            f"({point.evidence})"
         )
         yield "threads apart", detail
 

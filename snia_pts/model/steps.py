@@ -89,9 +89,9 @@ class Stimulus:
 
     The ActiveRange is ``range_bytes`` bytes from ``range_offset_bytes`` (0: the whole device, if its size is unknown).
     ``skew`` distributes the accesses over it; without ``skew`` they are uniform.  A sequential stream starts
-    ``start_bytes`` into the range; of several threads, each so far into its own share of it.  Exactly one of ``seconds`` and ``passes`` is set: a stimulus with ``passes`` ends
-    when it has gone over the range that often.  Either ends earlier once it has transferred ``limit_bytes``, so the
-    last pass of a sequential stimulus may be partial.
+    ``start_bytes`` into the range; each of several threads so far into its own share of it.  Exactly one of ``seconds``
+    and ``passes`` is set: a stimulus with ``passes`` ends when it has gone over the range that often.  Either ends
+    earlier once it has transferred ``limit_bytes``, so the last pass of a sequential stimulus may be partial.
 
     The other values are for profiles.  I/O during the first ``ramp_seconds`` is not counted.  A sequential stream skips
     ``skip_bytes`` after each block; a negative value goes back.  ``options`` are the engine's own options.  ``name``

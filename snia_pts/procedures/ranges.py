@@ -79,9 +79,9 @@ def _scale_to_100(shares: list[int]) -> list[int]:
 def next_start_bytes(stimulus: Stimulus, previous: Measurement) -> int | tuple[int, ...]:
     """Return the offset in the range at which a sequential stream continues after ``previous`` (PTS 2.0.2 chapter 8).
 
-    Each of several threads continues where it stopped in its own share.  A stream starts again at the start of its range
-    or share if the remainder is too short for ``stimulus``: the engine would then repeat that remainder.  Random access
-    returns 0.
+    Each of several threads continues where it stopped in its own share.  A stream starts again at the start of its
+    range or share if the remainder is too short for ``stimulus``: the engine would then repeat that remainder.  Random
+    access returns 0.
     """
     if stimulus.access != "SEQ":
         return 0

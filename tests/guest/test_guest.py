@@ -303,7 +303,11 @@ def test_a_format_leaves_the_neighbour_alone(machine: Machine) -> None:
     [
         ("scsi format", 11, "The purge of DEVICE by SCSI Format Unit reported success, but 64 of 64 blocks"),
         ("hdparm", 11, "snia-pts {device} reported success, but 64 of 64 blocks"),
-        ("security erase", 10, "purge method ata-security-erase is not available for it: the drive does not support this"),
+        (
+            "security erase",
+            10,
+            "purge method ata-security-erase is not available for it: the drive does not support this",
+        ),
     ],
 )
 def test_a_lying_purge_is_found_out(machine: Machine, name: str, code: int, told: str) -> None:

@@ -187,7 +187,7 @@ def test_several_streams_go_on_where_each_stopped(starts: list[int], moved: list
         measurement(before, write=transfers(transferred_bytes=sum(moved) * 4 * KIB)),
         stream_bytes=tuple(blocks * 4 * KIB for blocks in moved),
     )
-    places = continued(replace(asked, seconds=60.0 * times), told)
+    places = next_start_bytes(replace(asked, seconds=60.0 * times), told)
 
     expected = [
         (start + blocks) * 4 * KIB if start + blocks * (1 + times) <= 400 + (thread < 2) else 0
@@ -201,7 +201,7 @@ def test_runs_of_older_versions_go_on_at_the_mean_place() -> None:
     asked = stimulus(access="SEQ", thread_count=4, range_bytes=GB)
     before = measurement(replace(asked, start_bytes=64 * KIB), write=transfers(transferred_bytes=256 * KIB))
 
-    assert continued(asked, before) == 320 * KIB
+    assert next_start_bytes(asked, before) == 320 * KIB
 
 
 def test_a_course_of_several_threads_has_a_place_for_each() -> None:

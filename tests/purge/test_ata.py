@@ -269,7 +269,9 @@ def test_a_drive_that_stays_locked_is_told_with_the_way_out(stage: Stage) -> Non
 def test_a_password_that_stays_though_it_was_cleared_is_told(stage: Stage) -> None:
     """A drive that says success when the password is cleared, and keeps it, is told as locked."""
     secured(stage, Rule(when=("--security-erase",), exits=5), Rule(when=("--security-disable",)))
-    with pytest.raises(PurgeFailed, match="left the drive with the password snia-pts: failed: the password is still set"):
+    with pytest.raises(
+        PurgeFailed, match="left the drive with the password snia-pts: failed: the password is still set"
+    ):
         stage.purge()
 
 
@@ -396,5 +398,7 @@ def test_a_drive_of_qemu_has_no_security_erase(stage: Stage) -> None:
     stage.play("hdparm", Rule(when=("-I",), says=recorded("ata-ide-hd")))
 
     assert available_methods(stage.tools().dut, stage.root) == ("blkdiscard", "overwrite")
-    with pytest.raises(TargetUnfit, match="ata-security-erase is not available for it: the drive does not support this"):
+    with pytest.raises(
+        TargetUnfit, match="ata-security-erase is not available for it: the drive does not support this"
+    ):
         choose(stage.tools(), "ata-security-erase")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
-from ...model.histogram import Histogram, SyncTimes, merged
+from ...model.histogram import Histogram, SyncTimes, merge
 from ...model.measurement import NO_TRANSFERS, Transfers
 from ...model.steps import Stimulus, mix
 from ...units import MAX_QUANTITY, counted, exact_capacity
@@ -81,7 +81,7 @@ def accept(
             reason = f"fio started {counted(uncounted, 'I/O')} without counting a response time"
             raise AnswerRejected("host", reason, repeatable=True)
         read, write = (
-            together([_transfers(stimulus, job[side], f"{side}s", _uncounted(stimulus, job)) for job in jobs])
+            combine([_transfers(stimulus, job[side], f"{side}s", _uncounted(stimulus, job)) for job in jobs])
             for side in ("read", "write")
         )
         uncounted_bytes = uncounted * stimulus.largest_block_bytes

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _MAX_SUSPENSION_SECONDS = 0.1
 #: Of the options that a profile may set, fio is known to echo these as written.
 _ECHOED_AS_WRITTEN = {"ioengine", "direct"}
-#: The next fio starts this long before the end of an idle time; this long before it, the checks before its I/O start.
+#: The next fio starts this long before the end of an idle time, and its checks this long before.
 _STAGING_NS, _CHECKS_NS = 1_500_000_000, 50_000_000
 #: fio's runtime is in whole ms and may be rounded.
 _ROUNDING_SECONDS = 0.01
@@ -180,7 +180,7 @@ class FioEngine:
     def measure_continuous(self, step: ContinuousStimulus) -> Iterator[Sample | Measurement]:
         """Run a continuous stimulus; see Engine.  fio's output is saved, compressed, next to its final answer.
 
-        Samples end at whole multiples of their time, counted from the release of fio's threads, and at the end of the I/O.
+        Samples end at whole multiples of their time since the release of fio's threads, and at the end of the I/O.
         """
         if step.sample_seconds is None:
             yield from self.measure(step.stimuli)
@@ -214,8 +214,8 @@ class FioEngine:
     def idle(self, seconds: float) -> IdleOutcome:
         """Do no I/O; see Engine.
 
-        It returns shortly before the end of the idle time: the next stimulus is prepared then, and starts exactly at the
-        end.  The ``idle_gap_ms`` of that stimulus is the measured idle time.
+        It returns shortly before the end of the idle time: then the next stimulus is prepared, and it starts exactly at
+        the end.  The ``idle_gap_ms`` of that stimulus is the measured idle time.
         """
         started, started_ns = datetime.now().astimezone(), time.monotonic_ns()
         since_ns = started_ns if self._gap.since_ns is None else self._gap.since_ns
@@ -480,7 +480,7 @@ def stimulus_seed(run_seed: int, number: int | str) -> int:
 
 
 def _thread_spread_ms(point: PreparedPoint, transferred_bytes: int) -> float | None:
-    """Return the time in ms between the ends of a point's threads; None if more than time may have ended one of them."""
+    """Return the time in ms between the ends of a point's threads; None if an amount may have ended one of them."""
     stimulus, program = point.stimulus, point.program
     limit = math.inf if stimulus.limit_bytes is None else fio.thread_limit(stimulus, stimulus.limit_bytes)
     timed = stimulus.seconds is not None and transferred_bytes < limit

@@ -17,8 +17,8 @@ Measured facts behind the options (fio 3.33; ``tests/test_fio_contract.py`` veri
   (``bench/random_data.py``).  It is therefore an option, for drives that compress or deduplicate.
 * Each sequential thread gets its own share of the range: on the same offsets the second thread would read what the
   first has just accessed.
-* With ``group_reporting`` an answer has only the sum of all threads.  Sequential threads are reported one by one, because
-  each stream continues where it stopped.
+* With ``group_reporting`` an answer has only the sum of all threads.  Sequential threads are reported one by one: each
+  stream continues where it stopped.
 * fio omits a last block shorter than the block size, so a separate section writes it.
 * In a block-size mix fio aligns every random I/O to the smallest size.  With 512 bytes nearly every 4 KiB write would
   cross two of the device's pages, so ``blockalign`` is 4 KiB if the mix has sizes of 4 KiB or more.
@@ -162,8 +162,8 @@ def _job_file(
 def sections(stimulus: Stimulus) -> Iterator[Section]:
     """Split a stimulus into fio jobs: random threads share the range, sequential threads never share an LBA.
 
-    Each sequential thread starts at its offset in its share and covers the remainder.  Raises AnswerRejected if the range
-    has fewer blocks than threads.
+    Each sequential thread starts at its offset in its share and covers the remainder.  Raises AnswerRejected if the
+    range has fewer blocks than threads.
     """
     start, size, sizes = stimulus.range_offset_bytes, stimulus.range_bytes, stimulus.block_size_bytes
     if stimulus.access == "RND":
