@@ -290,7 +290,7 @@ def test_the_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         ("nowhere", "no such folder.\n  Name the folder of a run"),
         ("file", "it is not a folder.\n  Name the folder of a run"),
         ("file/x", "no such folder.\n  Name the folder of a run"),
-        ("empty", "in it.\n  Name the folder of a run"),
+        ("empty", "Name the folder of a run"),
     ],
 )
 def test_what_is_no_run_is_told(verb: str, name: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,7 +90,7 @@ def test_an_answer_of_threads_that_changed_places_is_refused(tmp_path: Path) -> 
     document["jobs"].reverse()
 
     fio.require_echo(text, answer, name)
-    with pytest.raises(fio.AnswerRejected, match="that of another job: expected offset="):
+    with pytest.raises(fio.AnswerRejected, match="belongs to another job: expected offset="):
         fio.require_echo(text, json.dumps(document), name)
 
 

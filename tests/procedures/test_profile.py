@@ -164,8 +164,8 @@ def test_what_a_target_cannot_hold_is_refused() -> None:
     for asked, why in (
         (workload(range="2M"), "its capacity is 1.049 MB, but w needs 2.097 MB"),
         (workload(range="8K", thread_count=3), "is less than one block of 4 KiB for each thread"),
-        (workload(block_size="2300"), "sectors"),
-        (workload(block_size="2300", fio={"direct": 1}), "sectors"),
+        (workload(block_size="2300"), "sector size"),
+        (workload(block_size="2300", fio={"direct": 1}), "sector size"),
     ):
         with pytest.raises(TargetUnfit, match=why):
             points(spec(asked), small)

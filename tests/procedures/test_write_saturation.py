@@ -198,7 +198,7 @@ def test_time_ends_it(pts: str, test_class: TestClass) -> None:
     assert reason(run.conclusion) == "time"
     assert asked == 3600 * HOURS[pts] == 60 * minutes(run)
     assert result.verdict.startswith("COMPLETE: ")
-    assert result.verdict.endswith(" over, steady state not reached")
+    assert result.verdict.endswith(" elapsed, steady state not reached")
     assert result.achieved
 
 

@@ -119,7 +119,7 @@ def _read_folder(path: Path, children: Sequence[Path]) -> Iterator[RunStatus]:
         except RecordError as error:
             yield _unreadable(child.resolve(), error)
     if not first:
-        raise RecordError(path=path, reason="there is no run in it", hint="Name the folder of a run or of runs.")
+        raise RecordError(path=path, reason="it contains no run", hint="Name the folder of a run or of runs.")
 
 
 def _read_test_status(suite: SuiteFolder, test: str, *, brief: bool) -> RunStatus:
