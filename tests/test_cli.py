@@ -327,7 +327,7 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
                 "65/35",
             ),
         ),
-        ("wsat", ("COMPLETE: 6 h 00 min over", "Stimulus: 12 samples judged", "Ended by", "drive fills")),
+        ("wsat", ("COMPLETE: 6 h 00 min elapsed", "Stimulus: 12 samples judged", "Ended by", "drive fills")),
         ("hir", ("Preconditioning: 13 samples judged", "Wait State 10", "Return to", "baseline")),
         ("xsr", ("AG 2: RND 8 KiB 0/100", "Recovery time", "Peak ART")),
         ("composite", ("Max IOPS", "TC 32", "QD 32", "T32Q32: steady", "50 % of the accesses")),
