@@ -188,19 +188,20 @@ class FioEngine:
             point = left.enter_context(self._prepare_next(step.stimulus, sampled=True))
             kept = left.enter_context(_compressed(point.files.path.with_suffix(".samples.json.gz")))
             self._release(point, allow)
-            for said in point.program.iter_stdout(
-                self._timeout_seconds(step.stimulus), self._on_tick, report_seconds=step.sample_seconds
-            ):
+            reports = process.Reports(
+                seconds=step.sample_seconds, count=step.samples - 1
+            )  # the final answer is the last
+            for said in point.program.iter_stdout(self._timeout_seconds(step.stimulus), self._on_tick, reports=reports):
                 kept.write(said)
                 for answer in answers.more(said):
                     kept.flush(zlib.Z_SYNC_FLUSH)
                     set_seconds = self._clock().set_seconds(self._moment)
                     yield from self._cut(sampler.cut, running.read(answer, set_seconds))
-            exited_ns = time.monotonic_ns()
+            point.exited_ns = time.monotonic_ns()
             point.program.end()
             point.files.keep(answers.last)
             ended_ns = point.program.finished.ended_monotonic_ns
-            self._pause = IdleGap(since_ns=ended_ns, not_ours_ns=max(0, exited_ns - ended_ns))
+            self._pause = IdleGap(since_ns=ended_ns, not_ours_ns=max(0, point.exited_ns - ended_ns))
             whole = self._measurement(point, self._observer.whole(), allow_uncounted=True)
         totals = running.read(answers.last.decode("utf-8", "replace"), whole.timing.clock_set_seconds, final=True)
         yield from self._cut(sampler.last, totals)
@@ -350,7 +351,12 @@ class FioEngine:
         checksum = hashlib.sha256(raw).hexdigest()
         try:
             read, write = _accepted(
-                point.stimulus, finished, answer, self._stall_seconds, allow_uncounted=allow_uncounted
+                point.stimulus,
+                finished,
+                answer,
+                self._stall_seconds,
+                allow_uncounted=allow_uncounted,
+                exited_ns=point.exited_ns,
             )
             target = finished.environment.get(fio.TARGET, "")
             fio.require_echo(point.files.text, answer, target, ignored_options(point.stimulus))
@@ -366,6 +372,7 @@ class FioEngine:
             raise fio.AnswerRejected("host", "not all of fio's threads did their work")
         around_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns
         around_ns -= max(read.runtime_ms, write.runtime_ms) * 1_000_000 + round(1e9 * point.stimulus.ramp_seconds)
+        around_ns = max(0, around_ns)
         measurement = Measurement(
             stimulus=point.stimulus,
             seed=point.seed,
@@ -427,8 +434,12 @@ def _accepted(
     stall_seconds: float = fio.STALL_SECONDS,
     *,
     allow_uncounted: bool = False,
+    exited_ns: int = 0,
 ) -> tuple[Transfers, Transfers]:
-    """Return the reads and writes of a stimulus; raises fio.Refused, with what became of fio, when not believed."""
+    """Return the reads and writes of a stimulus; raises fio.Refused, with what became of fio, when not believed.
+
+    A fio that was asked for running totals while a thread ended may count its time until ``exited_ns``.
+    """
     if finished.stopped_seconds is not None:
         raise fio.AnswerRejected("host", f"fio was stopped from outside for about {finished.stopped_seconds:.2g} s")
     try:
@@ -448,10 +459,9 @@ def _accepted(
         reason, repeatable = f"{refusal.reason}; {said}", refusal.repeatable
         raise fio.AnswerRejected(refusal.blame, reason, refusal.number, repeatable=repeatable) from None
     runtime = max(read.runtime_ms, write.runtime_ms) / 1000
-    if runtime > finished.seconds + _ROUNDING_SECONDS:
-        raise fio.AnswerRejected(
-            "host", f"fio tells of {runtime:g} s of I/O, and was there for {finished.seconds:.3g} s"
-        )
+    there = finished.seconds + max(0, exited_ns - finished.ended_monotonic_ns) / 1e9
+    if runtime > there + _ROUNDING_SECONDS:
+        raise fio.AnswerRejected("host", f"fio tells of {runtime:g} s of I/O, and was there for {there:.3g} s")
     return read, write
 
 

@@ -36,7 +36,7 @@ class IdleGap:
 class PreparedPoint:
     """A stimulus with the fio that does it, and the pause before its I/O, known when that may begin.
 
-    fio reports running totals on its standard output where it is ``sampled``.
+    fio reports running totals on its standard output where it is ``sampled``; it was gone by ``exited_ns`` then.
     """
 
     stimulus: Stimulus
@@ -44,6 +44,7 @@ class PreparedPoint:
     seed: int
     program: process.Program
     sampled: bool = False
+    exited_ns: int = 0
     engine_restarted: bool = False
     pause: IdleGap = field(default_factory=IdleGap)
 
