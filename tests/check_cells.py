@@ -20,13 +20,20 @@ SHORTEST_RATED_MS = 100
 def fio_figures(path: Path) -> dict[str, float]:
     """Return a point's figures from fio's own totals, reads and writes together; nan is a rate that is n/a."""
     text = path.read_text(encoding="utf-8")
-    (job,) = json.loads(text[text.index("{") :])["jobs"]
-    sides = [job[side] for side in ("read", "write") if job[side]["total_ios"]]
+    jobs = json.loads(text[text.index("{") :])["jobs"]  # one of all threads, or of sequential ones one each
+    both = [[job[side] for job in jobs if job[side]["total_ios"]] for side in ("read", "write")]
+    sides = [side for found in both for side in found]
     ios = sum(side["total_ios"] for side in sides)
-    rated = all(side["runtime"] >= SHORTEST_RATED_MS for side in sides)
+    times = [(max(side["runtime"] for side in found), found) for found in both if found]
+    rated = all(runtime >= SHORTEST_RATED_MS for runtime, _ in times)
+
+    def rate(amount: str) -> float:
+        rates = (sum(side[amount] for side in found) / runtime for runtime, found in times)
+        return sum(rates) if rated else math.nan
+
     return {
-        "iops": sum(1000 * side["total_ios"] / side["runtime"] for side in sides) if rated else math.nan,
-        "mb_per_second": sum(side["io_bytes"] / side["runtime"] / 1000 for side in sides) if rated else math.nan,
+        "iops": 1000 * rate("total_ios"),
+        "mb_per_second": rate("io_bytes") / 1000,
         "average_response_us": sum(side["lat_ns"]["mean"] * side["total_ios"] for side in sides) / ios / 1000,
         "maximum_response_us": max(side["lat_ns"]["max"] for side in sides) / 1000,
     }

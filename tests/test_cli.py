@@ -440,7 +440,7 @@ def test_a_suite_that_was_replaced_meanwhile_is_told(
     assert main(["report", str(stored.path), "--to", "xlsx"]) == 13
     told = capsys.readouterr().err
     assert "failed in step loading a part of the suite (snia_pts.report.formats.xlsx)" in told
-    assert "Install it again; what was run is in its run folder." in told
+    assert "Install it again; the run folder has all results." in told
 
 
 def test_a_report_that_cannot_be_written_is_told(

@@ -488,7 +488,7 @@ def test_a_thread_without_an_answer_is_missed(tmp_path: Path) -> None:
     asked, text = several(tmp_path)
     document = json.loads(text)
     two = json.dumps({**document, "jobs": document["jobs"][:2]})
-    with pytest.raises(fio.AnswerRejected, match="2 groups instead of 3"):
+    with pytest.raises(fio.AnswerRejected, match="2 job groups, expected 3"):
         fio.accept(asked, 0, False, two)
     one = {**document, "global options": {"group_reporting": "1"}, "jobs": document["jobs"][:1]}
 

@@ -343,6 +343,19 @@ def test_running_totals_come_at_each_signal(tmp_path: Path) -> None:
     assert 2000 <= runtimes[-1] < 3000
 
 
+def test_running_totals_of_a_thread_that_just_ended_are_too_long(tmp_path: Path) -> None:
+    """Asked while a thread's exec_postrun runs, fio counts its time until then; the final answer may keep that."""
+    command = ["fio", "--name=x", "--output-format=json+", "--exec_postrun=sleep 1 #", *OPTIONS]
+    options = [f"--filename={filled(tmp_path / 'x')}", "--rw=write", "--bs=4k", "--time_based", "--runtime=300ms"]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as running:
+        time.sleep(1.1)
+        running.send_signal(signal.SIGUSR1)
+        output = running.communicate(timeout=20)[0]
+    asked, _ = (json.loads(text[text.index("{\n") :] + "}") for text in output.split("\n}\n")[:-1])
+
+    assert asked["jobs"][0]["write"]["runtime"] > 600
+
+
 def test_ungrouped_jobs_are_the_group_to_the_last_io(tmp_path: Path) -> None:
     """Without group_reporting each job answers by itself, in the order of the job file, with options of its own."""
     target = filled(tmp_path / "x", 4 * MIB)

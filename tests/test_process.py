@@ -546,16 +546,39 @@ def test_the_spread_of_threads_is_that_of_their_ends(tmp_path: Path, *, listen: 
     assert spreads[1] is None
 
 
+def test_a_program_is_not_signalled_while_a_thread_ends(tmp_path: Path) -> None:
+    """No signal comes within a tenth of a second of a thread's report, nor after the last one; others come late."""
+    threads = [f"({staged.THREAD_READY} && sleep {seconds}; {staged.THREAD_DONE})" for seconds in (0.48, 0.8)]
+    text = 'trap "echo x" USR1; n=0; while [ $n -lt 30 ]; do sleep 0.05; n=$((n + 1)); done'
+    program, came = (
+        staged.StagedProgram(
+            ["sh", "-c", " & ".join([*threads, text])],
+            threads=2,
+            evidence=tmp_path / "e",
+            child_signals=process.ChildSignalListener(),
+            listen=True,
+        ),
+        [],
+    )
+    program.start()
+    for said in program.iter_stdout(10, reports=process.Reports(seconds=0.5, count=1)):
+        came += [(time.monotonic_ns() - program.started_ns) / 1e9] * len(said.split())
+    program.end()
+
+    assert len(came) == 1
+    assert 0.57 <= came[0] < 0.8
+
+
 def test_a_program_is_signalled_as_often_as_asked(tmp_path: Path) -> None:
-    """SIGUSR1 comes at multiples of the time from the program's start, but not within the first second."""
+    """SIGUSR1 comes at the first multiples of a time from the start, but not within the first second."""
     text = 'trap "echo x" USR1; n=0; while [ $n -lt 24 ]; do sleep 0.1; n=$((n + 1)); done'
     program, began, came = process.Program(["sh", "-c", text], evidence=tmp_path / "e", listen=True), 0.0, []
     with program:
         began = time.monotonic()
-        for said in program.iter_stdout(10, report_seconds=0.4):
+        for said in program.iter_stdout(10, reports=process.Reports(seconds=0.4, count=5)):
             came += [time.monotonic() - began] * len(said.split())
 
-    assert came[:4] == pytest.approx([1.0, 1.2, 1.6, 2.0], abs=0.2)
+    assert came == pytest.approx([1.0, 1.2, 1.6, 2.0], abs=0.2)
     assert came[0] >= 0.95
 
 

@@ -83,11 +83,30 @@ def values(row: Row, *names: str) -> list[float]:
 
 @cache
 def answer(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the engine's reads and writes of one point."""
+    """Return the engine's reads and writes of one point; sequential threads, which are jobs of their own, are added."""
     text = path.read_text(encoding="utf-8")
-    jobs = json.loads(text[text.index("{") :])["jobs"]
-    assert len(jobs) == 1
-    return jobs[0]["read"], jobs[0]["write"]
+    jobs = json.loads(text[text.index("{\n") :])["jobs"]
+    return combined([job["read"] for job in jobs]), combined([job["write"] for job in jobs])
+
+
+def combined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the sum of jobs that ran side by side."""
+    bins: dict[str, int] = {}
+    for part in parts:
+        for edge, count in part["lat_ns"].get("bins", {}).items():
+            bins[edge] = bins.get(edge, 0) + count
+    ios = sum(part["total_ios"] for part in parts)
+    weighted = math.fsum(part["total_ios"] * part["lat_ns"]["mean"] for part in parts)
+    return {
+        "total_ios": ios,
+        "io_bytes": sum(part["io_bytes"] for part in parts),
+        "runtime": max(part["runtime"] for part in parts),
+        "lat_ns": {
+            "mean": weighted / ios if ios else 0.0,
+            "max": max(part["lat_ns"]["max"] for part in parts),
+            "bins": bins,
+        },
+    }
 
 
 def answers(run: Path, measured: Sequence[Row]) -> list[dict[str, Any]]:

@@ -192,19 +192,20 @@ class FioEngine:
             point = stack.enter_context(self._prepare_next(step.stimulus, sampled=True))
             samples_file = stack.enter_context(_compressed(point.files.path.with_suffix(".samples.json.gz")))
             self._release(point, allow)
-            for chunk in point.program.iter_stdout(
-                self._timeout_seconds(step.stimulus), self._on_tick, report_seconds=step.sample_seconds
-            ):
+            # The final answer is the last report.
+            reports = process.Reports(seconds=step.sample_seconds, count=step.samples - 1)
+            timeout_seconds = self._timeout_seconds(step.stimulus)
+            for chunk in point.program.iter_stdout(timeout_seconds, self._on_tick, reports=reports):
                 samples_file.write(chunk)
                 for answer in answers.feed(chunk):
                     samples_file.flush(zlib.Z_SYNC_FLUSH)
                     set_seconds = self._clock().set_seconds(self._moment)
                     yield from self._with_telemetry(sampler.add, running.read(answer, set_seconds))
-            exited_ns = time.monotonic_ns()
+            point.exited_ns = time.monotonic_ns()
             point.program.end()
             point.files.write_answer(answers.last_answer)
             ended_ns = point.program.finished.ended_monotonic_ns
-            self._gap = IdleGap(since_ns=ended_ns, excluded_ns=max(0, exited_ns - ended_ns))
+            self._gap = IdleGap(since_ns=ended_ns, excluded_ns=max(0, point.exited_ns - ended_ns))
             measurement = self._measurement(point, self._observer.total(), allow_uncounted=True)
         final_answer = answers.last_answer.decode("utf-8", "replace")
         totals = running.read(final_answer, measurement.timing.clock_set_seconds, final=True)
@@ -358,7 +359,12 @@ class FioEngine:
         checksum = hashlib.sha256(raw).hexdigest()
         try:
             read, write = _accepted(
-                point.stimulus, finished, answer, self._stall_seconds, allow_uncounted=allow_uncounted
+                point.stimulus,
+                finished,
+                answer,
+                self._stall_seconds,
+                allow_uncounted=allow_uncounted,
+                exited_ns=point.exited_ns,
             )
             target = finished.environment.get(fio.TARGET, "")
             fio.require_echo(point.files.text, answer, target, ignored_options(point.stimulus))
@@ -374,6 +380,7 @@ class FioEngine:
             raise fio.AnswerRejected("host", "not all of fio's threads completed their I/O")
         overhead_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns
         overhead_ns -= max(read.runtime_ms, write.runtime_ms) * 1_000_000 + round(1e9 * point.stimulus.ramp_seconds)
+        overhead_ns = max(0, overhead_ns)
         measurement = Measurement(
             stimulus=point.stimulus,
             seed=point.seed,
@@ -435,8 +442,12 @@ def _accepted(
     stall_seconds: float = fio.STALL_SECONDS,
     *,
     allow_uncounted: bool = False,
+    exited_ns: int = 0,
 ) -> tuple[Transfers, Transfers]:
-    """Return the reads and writes of a stimulus; raises fio.AnswerRejected, with fio's errors, if it is invalid."""
+    """Return the reads and writes of a stimulus; raises fio.AnswerRejected, with fio's errors, if it is invalid.
+
+    A fio that was asked for running totals while a thread ended may count its time until ``exited_ns``.
+    """
     if finished.stopped_seconds is not None:
         raise fio.AnswerRejected("host", f"another process stopped fio for about {finished.stopped_seconds:.2g} s")
     try:
@@ -456,9 +467,10 @@ def _accepted(
         reason, repeatable = f"{refusal.reason}; {detail}", refusal.repeatable
         raise fio.AnswerRejected(refusal.blame, reason, refusal.number, repeatable=repeatable) from None
     runtime = max(read.runtime_ms, write.runtime_ms) / 1000
-    if runtime > finished.seconds + _ROUNDING_SECONDS:
+    present_seconds = finished.seconds + max(0, exited_ns - finished.ended_monotonic_ns) / 1e9
+    if runtime > present_seconds + _ROUNDING_SECONDS:
         raise fio.AnswerRejected(
-            "host", f"fio reports {runtime:g} s of I/O, but its process ran for only {finished.seconds:.3g} s"
+            "host", f"fio reports {runtime:g} s of I/O, but its process ran for only {present_seconds:.3g} s"
         )
     return read, write
 

@@ -36,7 +36,7 @@ class IdleGap:
 class PreparedPoint:
     """A stimulus with its fio, and the gap before its I/O (set on release).
 
-    A ``sampled`` fio writes running totals to its standard output.
+    A ``sampled`` fio writes running totals to its standard output, and has exited by ``exited_ns``.
     """
 
     stimulus: Stimulus
@@ -44,6 +44,7 @@ class PreparedPoint:
     seed: int
     program: process.Program
     sampled: bool = False
+    exited_ns: int = 0
     engine_restarted: bool = False
     gap: IdleGap = field(default_factory=IdleGap)
 

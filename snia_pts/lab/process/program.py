@@ -43,6 +43,8 @@ Tick = Callable[[float, int], None]
 
 #: How long a program may take to report that it is ready, or to end after SIGTERM.
 _GRACE_SECONDS = 15.0
+#: How long a report is put off that a program cannot give now.
+_POSTPONED_SECONDS = 0.05
 #: How much of stdout and stderr the evidence keeps.
 _MAX_TEXT_BYTES = 1 << 20
 _PIPE_BYTES = 1 << 20
@@ -95,6 +97,19 @@ class Finished:
             return f"it was stopped from outside for about {self.stopped_seconds:.2g} s"
         lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
         return lines[-1].strip() if lines else f"exit code {self.exit_code}, no message"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reports:
+    """When a program is asked for a report: at the first ``count`` multiples of ``seconds`` from its start on."""
+
+    seconds: float
+    count: int
+
+    def due_after(self, elapsed: float) -> float:
+        """Return when the next one is due, in seconds from the start; infinity after the last."""
+        number = 1 + int(elapsed / self.seconds)
+        return number * self.seconds if number <= self.count else math.inf
 
 
 @cache
@@ -266,16 +281,16 @@ class Program:
             self._record.write(json.dumps(content).encode())
 
     def iter_stdout(
-        self, timeout_seconds: float, tick: Tick | None = None, *, report_seconds: float | None = None
+        self, timeout_seconds: float, tick: Tick | None = None, *, reports: Reports | None = None
     ) -> Iterator[bytes]:
         """Wait until the program ends; yield its standard output meanwhile if ``listen`` was set.
 
         The end is detected at once, through a pidfd.  At the limit ``timed_out`` is set.  Waiting also ends as soon as
-        the program was stopped from outside (SIGSTOP), even if it was continued since.  The program gets SIGUSR1 every
-        ``report_seconds`` from its start on, once for all that are overdue; not before it can handle the signal.
+        the program was stopped from outside (SIGSTOP), even if it was continued since.  The program gets SIGUSR1 when
+        ``reports`` are due, once for all that are overdue; not before it can handle the signal.
         """
         readable = {descriptor for descriptor in (self._stdout_pipe,) if descriptor is not None}
-        for descriptor in self._wait(readable, timeout_seconds, tick, report_seconds):
+        for descriptor in self._wait(readable, timeout_seconds, tick, reports):
             yield os.read(descriptor, CHUNK_BYTES)
 
     def wait_for_io_end(self, timeout_seconds: float, tick: Tick | None = None) -> int | None:
@@ -292,7 +307,7 @@ class Program:
         readable: Set[int],
         timeout_seconds: float,
         tick: Tick | None,
-        report_seconds: float | None = None,
+        reports: Reports | None = None,
     ) -> Iterator[int]:
         """Wait until the program ends; yield each of the descriptors ``readable`` whenever it can be read.
 
@@ -301,7 +316,7 @@ class Program:
         if self._process.returncode is not None or self.timed_out or self._stopped:
             return
         pidfd, due = os.pidfd_open(self._process.pid), self._elapsed() + 1.0
-        report_due = max(report_seconds, self._signal_safe_seconds) if report_seconds else math.inf
+        report_due = max(reports.due_after(0.0), self._signal_safe_seconds) if reports else math.inf
         try:
             while True:
                 poll = select.poll()
@@ -312,9 +327,11 @@ class Program:
                 ready = [descriptor for descriptor, _ in poll.poll(1000 * wait_seconds)]
                 if self._stopped:
                     return
-                if report_seconds is not None and self._elapsed() >= report_due:
-                    self._process.send_signal(signal.SIGUSR1)
-                    report_due = report_seconds * (1 + self._elapsed() // report_seconds)
+                if reports and self._elapsed() >= report_due:
+                    report_due = self._elapsed() + _POSTPONED_SECONDS
+                    if self._may_report():
+                        self._process.send_signal(signal.SIGUSR1)
+                        report_due = reports.due_after(self._elapsed())
                 yield from (descriptor for descriptor in ready if descriptor in readable)
                 if ready == [pidfd]:
                     self._process.wait()
@@ -330,6 +347,10 @@ class Program:
                         tick(self._elapsed(), _written_bytes(self._process.pid))
         finally:
             os.close(pidfd)
+
+    def _may_report(self) -> bool:
+        """Return whether the program can report now what it has done so far."""
+        return True
 
     def _elapsed(self) -> float:
         return (time.monotonic_ns() - self.started_ns) / 1e9

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from .inherited import InheritedFiles
-from .program import CHUNK_BYTES, ChildSignalListener, Program, Tick
+from .program import CHUNK_BYTES, ChildSignalListener, Program, Reports, Tick
 
 #: Like Program's start gate; passes the control socket on as descriptor 3, for the start gates of the threads.
 _THREADED_START_GATE = 'echo >&0 && read -r word && exec "$@" 3<&0 </dev/null'
@@ -24,6 +24,8 @@ THREAD_READY = "echo >&3 && read -r word <&3"
 THREAD_DONE = "echo >&3"
 #: How long threads may take to become ready.
 _READY_SECONDS = 60.0
+#: A thread is gone so long after its report: fio 3.33 adds to the runtime of one that just finished if asked meanwhile.
+_GONE_NS = 100_000_000
 #: A process whose threads have closed the control socket exits within this time.
 _EXIT_SECONDS = 2.0
 
@@ -54,7 +56,7 @@ class StagedProgram(Program):
         super().__init__(argv, evidence=evidence, child_signals=child_signals, inherited=inherited, listen=listen)
         self._threads = self._working = threads
         self._released = False
-        self._first_done_ns = 0
+        self._first_done_ns = self._last_done_ns = 0
         #: Release the threads no earlier than at this time (monotonic ns).
         self.release_at_ns = 0
         try:
@@ -102,13 +104,13 @@ class StagedProgram(Program):
         return self._ended_ns - self._first_done_ns
 
     def iter_stdout(
-        self, timeout_seconds: float, tick: Tick | None = None, *, report_seconds: float | None = None
+        self, timeout_seconds: float, tick: Tick | None = None, *, reports: Reports | None = None
     ) -> Iterator[bytes]:
         control = self._control_socket.fileno()
         readable = {control} if self._released and self._working else set()
         if self._stdout_pipe is not None:
             readable.add(self._stdout_pipe)
-        for descriptor in self._wait(readable, timeout_seconds, tick, report_seconds):
+        for descriptor in self._wait(readable, timeout_seconds, tick, reports):
             if descriptor != control:
                 yield os.read(descriptor, CHUNK_BYTES)
             elif not self._note_ends() or not self._working:
@@ -125,10 +127,13 @@ class StagedProgram(Program):
         """Read the reports of threads that have done their work, and return their number; 0 at the socket's end."""
         reports, now = self._read_reports(self._working), time.monotonic_ns()
         if reports:
-            self._first_done_ns = self._first_done_ns or now
+            self._first_done_ns, self._last_done_ns = self._first_done_ns or now, now
             self._working -= reports
             self._ended_ns = 0 if self._working else now
         return reports
+
+    def _may_report(self) -> bool:
+        return self._working > 0 and time.monotonic_ns() - self._last_done_ns >= _GONE_NS
 
     def _wait_until_ready(self) -> bool:
         """Wait for a report from each thread; return whether all arrived."""
