@@ -562,7 +562,7 @@ def test_no_run_waits_for_a_server_without_end(
         thread.join()
     out, err = capsys.readouterr()
     assert "run folder: " in out
-    assert err == "snia-pts: The mail to a@example.org was not sent: 127.0.0.1 took more than 0.3 s.\n"
+    assert err == "snia-pts: The mail to a@example.org was not sent: 127.0.0.1: timeout after 0.3 s.\n"
 
 
 def test_a_server_that_is_not_there_changes_nothing(
