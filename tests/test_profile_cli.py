@@ -272,7 +272,7 @@ class begun:
             stdout=subprocess.DEVNULL,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
-        while len(list(self._run.glob("evidence/0*.fio"))) < 3 or not (self._run / "journal.jsonl").exists():
+        while len(list(self._run.glob("evidence/0000[1-9]-*.fio"))) < 2 or not (self._run / "journal.jsonl").exists():
             assert self._program.poll() is None
             time.sleep(0.02)
         return self._program
