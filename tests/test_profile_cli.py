@@ -322,13 +322,13 @@ def test_nothing_is_left_where_a_run_cannot_begin(tmp_path: Path, capsys: pytest
         (("etcd-fsync", "{}", "--repeats", "0"), 3, "repeats: 0"),
         (("etcd-fsync", "{}", "--range", "x"), 2, "'x' is not a size"),
         (("etcd-fsync", "{}", "--axis", "x"), 2, "not KEY=VALUE,VALUE"),
-        (("queue-depth", "{}", "--size", "4M", "--axis", "fio=5"), 3, "fio.<option> or host.<setting>, not fio"),
+        (("queue-depth", "{}", "--size", "4M", "--axis", "fio=5"), 3, "fio.<option> and host.<setting>, not fio"),
         (("queue-depth", "{}", "--size", "4M", "--axis", "fio.=5"), 3, "not fio."),
         (("etcd-fsync", "{}", "--axis", "queue_depth=2"), 3, "waits for each I/O"),
         (("etcd-fsync", "a" * 5000), 10, "File name too long"),
-        (("etcd-fsync", "sim:enterprise-nvme"), 10, "and etcd-fsync wants fio's ioengine"),
-        (("random-write-matrix", "sim:enterprise-nvme"), 10, "wants an empty page cache"),
-        (("queue-depth", "sim:enterprise-nvme", "--axis", "host.governor=x"), 10, "wants to set host.governor"),
+        (("etcd-fsync", "sim:enterprise-nvme"), 10, "and etcd-fsync requires fio's ioengine"),
+        (("random-write-matrix", "sim:enterprise-nvme"), 10, "requires an empty page cache"),
+        (("queue-depth", "sim:enterprise-nvme", "--axis", "host.governor=x"), 10, "requires the setting host.governor"),
     ],
 )
 def test_wrong_words_are_one_sentence(

@@ -81,7 +81,7 @@ def test_run_that_is_never_steady(test: str, pts: str, test_class: TestClass) ->
     hours = "6 h 00 min" if pts == "2.0.2" else "1 d 00 h"
     verdict = {
         "xsr": "COMPLETE (this test does not require steady state)",
-        "wsat": f"COMPLETE: {hours} over, steady state not reached",
+        "wsat": f"COMPLETE: {hours} elapsed, steady state not reached",
     }.get(test, f"STEADY STATE NOT ACHIEVED{where}")
 
     assert (result.verdict, result.unsteady) == (verdict, unsteady)
@@ -356,7 +356,7 @@ def test_what_a_run_should_not_do_is_warned_of() -> None:
 
     assert run_warnings(iops_result()) == ()
     assert run_warnings(with_first_point(run, write=replace(point.read, ios=1))) == ()
-    assert "12 s at the longest" in told(with_first_point(run, timing=late_clock))["pause"]
+    assert "for up to 12 s" in told(with_first_point(run, timing=late_clock))["pause"]
     assert "1.50 times" in told(with_first_point(run, read=replace(point.read, runtime_ms=90_000)))["point duration"]
     assert (
         "90 s instead of 60 s"
@@ -437,7 +437,7 @@ def test_25_samples_end_it_where_the_range_was_not_written() -> None:
     assert result.sampling.window.all_steady
     assert not result.steady
     assert result.verdict.startswith("STEADY STATE NOT ACHIEVED (preconditioning)")
-    assert "of at least 1" in result.verdict
+    assert "at least 1 are required" in result.verdict
 
 
 def test_latency_is_not_judged_by_what_it_does_not_track() -> None:

@@ -312,7 +312,7 @@ def test_columns_of_a_long_line_are_split(monkeypatch: pytest.MonkeyPatch) -> No
     """Several elements of samples, one after the other, have the numbers of one, and are valid."""
     result = samples.result_of("wsat", steady=False)
     whole = etree.fromstring(result_xml(result))
-    monkeypatch.setattr(result_xml_module, "_MOST_SAMPLES", 50)
+    monkeypatch.setattr(result_xml_module, "_MAX_SAMPLES", 50)
     monkeypatch.setattr(result_xml_module, "_CHUNK_NUMBERS", 7)
     split = etree.fromstring(result_xml(result))
 
@@ -455,7 +455,7 @@ def test_special_evidence_is_told(target: str, tmp_path: Path) -> None:
 
     found = check_evidence(folder, replace(result, evidence={name: measurement.evidence_sha256})).differences
     (told,) = (line for line in found if "missing" not in line)
-    assert told.endswith("it is larger than any evidence" if target == "sparse" else "it is not a regular file")
+    assert told.endswith("it is too large for an evidence file" if target == "sparse" else "it is not a regular file")
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "..", "a\0b"])
