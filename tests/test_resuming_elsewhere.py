@@ -90,7 +90,7 @@ def test_a_file_that_the_journal_does_not_name_is_not_the_same(recorded: str | N
             changes(before, now)
         assert "--overwrite" in refused.value.hint
         (told,) = changes(before, now, overwrite=True)
-        assert "nothing tells" in told
+        assert "may be another" in told
     with pytest.raises(NotResumable, match="is another file"):
         changes(known, dataclasses.replace(known, instance="inode 7, generation 9"), overwrite=True)
 
@@ -116,10 +116,10 @@ def test_a_loop_device_is_known_by_its_part_of_a_file(tmp_path: Path) -> None:
             return changes(before, dataclasses.replace(read_dut(device), path=before.path), overwrite=True)
 
     assert again(MIB) == []
-    with pytest.raises(NotResumable, match=f"the model of .* is loop device on {image} from byte {2 * MIB}, and was"):
+    with pytest.raises(NotResumable, match=f"model of .*got loop device on {image} from byte {2 * MIB}"):
         again(2 * MIB)
     image.rename(tmp_path / "other.img")
-    with pytest.raises(NotResumable, match="is a loop device on another file than"):
+    with pytest.raises(NotResumable, match="is a loop device on another file"):
         again(MIB)
 
 
@@ -175,7 +175,7 @@ def test_sums_that_are_lower_bounds_say_so(saturation: TestResult) -> None:
     assert first.count("at least") >= whole[0].count("at least") + 4
     sums = [page for page in rest[:-1] if any(name in page for name in ("vs TGBW", "TGBW (GB)", "vs Normalised"))]
     assert len(sums) == 3
-    assert all("lower bounds; before it at least 5.000 GB were written" in page for page in sums)
+    assert all("lower bounds; at least 5.000 GB were written before it" in page for page in sums)
 
 
 @pytest.mark.parametrize("how", [{"policy": "purge"}, {"discarded_outcomes": 0}])

@@ -36,7 +36,7 @@ Change = Callable[[list[dict[str, Any]]], None]
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of runs that nobody changes: on a file, of a profile that synchronizes, simulated, and imported."""
     folder = tmp_path_factory.mktemp("runs")
-    settings = [word for setting in SHORT for word in ("--set", setting)]
+    settings = [word for setting in (*SHORT, "saturation.until_steady=false") for word in ("--set", setting)]
     quiet = ("--to", "none", "--progress", "none")
     target = ("--serial", "drive.img", *quiet)
     asked = ("wsat", str(folder / "drive.img"), "--size", "32M", "--run-dir", str(folder / "real"))
@@ -125,7 +125,7 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "sample's percentile": ("real", with_number("sample", "three_nines_us"), "three_nines_us is "),
     "sync": ("synced", with_number("measurement", "sync", "mean_ns"), "sync.mean_ns is "),
     "simulated": ("simulated", with_number("measurement", "write", "ios"), "write.ios is "),
-    "imported rate": ("imported", with_number("measurement", "told", "iops"), "told.iops is "),
+    "imported rate": ("imported", with_number("measurement", "reported", "iops"), "reported.iops is "),
     "one answer for two": ("simulated", with_one_answer_for_two, "does not follow the previous evidence"),
 }
 
@@ -239,7 +239,7 @@ def test_the_answers_of_two_points_are_not_exchanged(suffixes: tuple[str, ...], 
 
     found = check_evidence(folder, assess(folder)).differences
     sentence = (
-        "answer is that of another job: expected randseed=" if len(suffixes) == 1 else "does not have the seed of"
+        "answer belongs to another job: expected randseed=" if len(suffixes) == 1 else "does not have the seed of"
     )
     assert len(found) == 2
     assert all(sentence in difference for difference in found)

@@ -100,8 +100,9 @@ def _read_from_last_step(file: BufferedReader, start: int) -> bytes:
         file.seek(chunk_start)
         tail = file.read(end - chunk_start) + tail
         for marker in (_FINISHED, STEP):
-            if (offset := tail.rfind(b'"entry":' + marker)) >= 0:
-                return tail[max(0, offset + len(b'"entry":') - BEFORE) :]
+            offset = tail.rfind(b'"entry":' + marker) + len(b'"entry":') - BEFORE
+            if offset >= 0:  # else the marker, or the start of its line, is in an earlier chunk
+                return tail[offset:]
         end, chunk = chunk_start, 4 * chunk
     return tail
 
