@@ -896,7 +896,7 @@ def test_a_suite_that_was_stopped_has_its_point_and_tells_the_pause(tmp_path: Pa
 def test_a_fio_that_outlived_itself_is_refused(tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fio that tells of more time with I/O than it was there has a wrong clock: no number of it is believed."""
     replace_fio(monkeypatch, talking_fio(tmp_path / "fast", 20_000, said=(20_000,), hasty=True))
-    with pytest.raises(fio.AnswerRejected, match="20 s of I/O, and was there for") as refusal:
+    with pytest.raises(fio.AnswerRejected, match="20 s of I/O, but its process ran for") as refusal:
         stretched(engine(tmp_path / "x.img", evidence), stretch(stimulus(seconds=20.0), 10.0))
 
     assert refusal.value.blame == "host"
