@@ -71,17 +71,17 @@ RULES: Mapping[str, Rule] = {
         within=(
             "accept",
             "_document",
-            "_ended",
-            "_no_error",
+            "_exit_status",
+            "_require_no_error",
             "_side",
             "_transfers",
-            "_measurable",
-            "_amounts",
-            "_runtime",
+            "_require_plausible",
+            "_require_amounts",
+            "_require_runtime",
             "blame",
-            "totals",
+            "read_totals",
             "sync_times",
-            "Answers",
+            "StatusStream",
         ),
     ),
     "engine": Rule(
@@ -94,7 +94,7 @@ RULES: Mapping[str, Rule] = {
     "contents": Rule(path="snia_pts/lab/device/contents.py", tests=_SAFETY),
     "usage": Rule(path="snia_pts/lab/device/usage.py", tests=_SAFETY),
     **{
-        name: Rule(path=f"snia_pts/lab/{name}.py", tests=(*_SAFETY, "tests/test_target_identity.py"))
+        name: Rule(path=f"snia_pts/lab/device/{name}.py", tests=(*_SAFETY, "tests/test_target_identity.py"))
         for name in ("storage", "processes", "claim")
     },
     "filetarget": Rule(path="snia_pts/lab/device/file_target.py", tests=("tests/test_safety.py",)),
