@@ -372,7 +372,7 @@ def test_the_provenance_tells_idle_times_that_were_asked_from_those_that_were_no
     for seconds in (5, 10, 15, 25, 50):
         idle = [gap.idle_ms / 1000 for gap in asked if gap.requested_seconds == seconds]
         least, middle, most = min(idle), statistics.median(idle), max(idle)
-        figures = f"{least:.3f} s shortest, {middle:.3f} s median, {most:.3f} s longest"
+        figures = f"{least:.3f} s shortest, {middle:.3f} s median, {most:.3f} s longest (upper bounds)"
         assert rows[f"Idle for {seconds} s"] == (f"360 times without host I/O: {figures}",)
     between = rows["Idle gap between points"][0]
     assert f"over {len(result.gaps) - len(asked)} points" in between

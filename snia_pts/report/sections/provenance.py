@@ -168,7 +168,7 @@ def _idles(gaps: Sequence[Gap]) -> str:
     seconds = [gap.idle_ms / 1000 for gap in gaps]
     shortest, middle, longest = min(seconds), statistics.median(seconds), max(seconds)
     times = f"{thousands(len(gaps), 0)} times without host I/O"
-    return f"{times}: {shortest:.3f} s shortest, {middle:.3f} s median, {longest:.3f} s longest"
+    return f"{times}: {shortest:.3f} s shortest, {middle:.3f} s median, {longest:.3f} s longest (upper bounds)"
 
 
 def _starts(lines: Sequence[TimeLine]) -> Iterator[str]:
