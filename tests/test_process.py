@@ -716,7 +716,7 @@ def test_two_programs_are_heard_at_once(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGCHLD) == before
 
 
-# -- stopped from outside --------------------------------------------------------------------------------------------
+# -- stopped by another process ---------------------------------------------------------------------------------------
 
 
 def test_a_program_nobody_stops_was_not_stopped(tmp_path: Path) -> None:
@@ -734,7 +734,7 @@ def test_a_stop_is_noticed_however_short(tmp_path: Path, pause: float) -> None:
     assert finished.stopped_seconds is not None
     assert pause - 0.2 < finished.stopped_seconds < pause + 1
     assert record(tmp_path / "e")["stopped_seconds"] == finished.stopped_seconds
-    assert "it was stopped from outside for about" in finished.error_summary
+    assert "another process stopped it for about" in finished.error_summary
 
 
 def test_a_stopped_program_is_not_waited_for(tmp_path: Path) -> None:

@@ -92,9 +92,9 @@ class Finished:
 
     @property
     def error_summary(self) -> str:
-        """Why the program failed: that it was stopped from outside, or else the last line of its output."""
+        """Why the program failed: that another process stopped it, or else the last line of its output."""
         if self.stopped_seconds is not None:
-            return f"it was stopped from outside for about {self.stopped_seconds:.2g} s"
+            return f"another process stopped it for about {self.stopped_seconds:.2g} s"
         lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
         return lines[-1].strip() if lines else f"exit code {self.exit_code}, no message"
 
@@ -286,7 +286,7 @@ class Program:
         """Wait until the program ends; yield its standard output meanwhile if ``listen`` was set.
 
         The end is detected at once, through a pidfd.  At the limit ``timed_out`` is set.  Waiting also ends as soon as
-        the program was stopped from outside (SIGSTOP), even if it was continued since.  The program gets SIGUSR1 when
+        another process stopped the program (SIGSTOP), even if it was continued since.  The program gets SIGUSR1 when
         ``reports`` are due, once for all that are overdue; not before it can handle the signal.
         """
         readable = {descriptor for descriptor in (self._stdout_pipe,) if descriptor is not None}
