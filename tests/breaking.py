@@ -403,7 +403,7 @@ FAULTS = {
     "SIGSTOP of fio, for good": Fault(do=lambda run: signal_fio(run, signal.SIGSTOP), code=13, says="another process stopped fio"),
     "SIGTERM of fio": Fault(do=lambda run: signal_fio(run, signal.SIGTERM), code=13, says="another process stopped fio"),
     "SIGKILL of fio": Fault(do=lambda run: signal_fio(run, signal.SIGKILL), code=13, says="killed by signal 9"),
-    "the device shrinks": Fault(do=shrink, code=12, says=f"its size was {exact_capacity(SIZE_BYTES)}, and is"),
+    "the device shrinks": Fault(do=shrink, code=12, says=f"its size was {exact_capacity(SIZE_BYTES)} and is"),
     "the device turns read-only": Fault(do=write_protect, code=12, says="the device has become read-only"),
     "the results disk is full": Fault(do=fill, code=13, says="the disk of the run folder is full", small_disk=True),
     "RLIMIT_FSIZE": Fault(do=limit(resource.RLIMIT_FSIZE, lambda run: 4096), code=13, says="File too large"),
