@@ -1,12 +1,14 @@
 """The errors that the operator reads.
 
 ``message`` is the template of an error's sentence, ``hint`` says what to do, ``exit_code`` is what the shell sees.
-A caller that knows more adds it with ``add_note``; ``full_hint`` includes it.  Each class has an exit code of its own::
+A caller that knows more adds it with ``add_note``; ``full_hint`` includes it.  A class has its own exit code, or
+that of its parent::
 
     SniaPtsError            1
      |- UsageError          2   an invalid option or value
      |- SpecError           3   a specification file or a --set with mistakes
      |- ToolMissing         4   a program that the run needs is not installed
+     |   |- ToolTooOld      4   such a program is too old
      |- RunFolderError      5   the run folder cannot be created or written
      |- TargetMissing       6   no such target
      |- TargetBusy          7   the target is in use: mounted, swap, claimed, open
@@ -97,6 +99,16 @@ class ToolMissing(SniaPtsError):
     hint: str = "Install it (Debian, Ubuntu: apt install {package}) or put it on the PATH."
     program: str
     package: str = ""
+
+
+@dataclass(kw_only=True, eq=False)
+class ToolTooOld(ToolMissing):
+    """A program that the run needs is older than the suite supports, or does not state its version."""
+
+    message = "{program} {required} or newer is needed (found: {found})."
+    hint: str = "Install a newer {package} and put it on the PATH."
+    found: str
+    required: str
 
 
 @dataclass(kw_only=True, eq=False)

@@ -400,8 +400,12 @@ FAULTS = {
     "SIGTERM of the suite": Fault(do=signal_suite(signal.SIGTERM), code=130, says="Terminated (SIGTERM)"),
     "SIGHUP of the suite": Fault(do=signal_suite(signal.SIGHUP), code=130, says="hang-up (SIGHUP)"),
     "SIGSTOP of fio, for 0.1 s": Fault(do=hold_fio(0.1), code=13, says="another process stopped fio for about 0"),
-    "SIGSTOP of fio, for good": Fault(do=lambda run: signal_fio(run, signal.SIGSTOP), code=13, says="another process stopped fio"),
-    "SIGTERM of fio": Fault(do=lambda run: signal_fio(run, signal.SIGTERM), code=13, says="another process stopped fio"),
+    "SIGSTOP of fio, for good": Fault(
+        do=lambda run: signal_fio(run, signal.SIGSTOP), code=13, says="another process stopped fio"
+    ),
+    "SIGTERM of fio": Fault(
+        do=lambda run: signal_fio(run, signal.SIGTERM), code=13, says="another process stopped fio"
+    ),
     "SIGKILL of fio": Fault(do=lambda run: signal_fio(run, signal.SIGKILL), code=13, says="killed by signal 9"),
     "the device shrinks": Fault(do=shrink, code=12, says=f"its size was {exact_capacity(SIZE_BYTES)} and is"),
     "the device turns read-only": Fault(do=write_protect, code=12, says="the device has become read-only"),

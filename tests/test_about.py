@@ -92,16 +92,16 @@ def test_nothing_has_to_be_said(tmp_path: Path) -> None:
         ("format = 1\nvendor = ''\nnand = 'TLC'", "nand: unknown key"),
         ("format = 1\nvendor = ''\nnand = 'TLC'", "vendor: '': expected a short line"),
         ("format = 1\nnotes = 'one'", "notes: 'one': expected a list"),
-        (f"format = 1\nnotes = {['n'] * 21}", ": notes: expected at most 20 entries"),
-        ("format = 1\n[features]\n'' = 'x'", ": features: '': expected a short line"),
+        (f"format = 1\nnotes = {['n'] * 21}", "notes: expected at most 20 entries"),
+        ("format = 1\n[features]\n'' = 'x'", "features: '': expected a short line"),
         ("format = 1\nlogo = 'none.png'", "logo: 'none.png': No such file"),
         ("format = 1\nlogo = '.'", "logo: '.': it is not a regular file"),
         ("format = 1\nlogo = 'about.toml'", "logo: 'about.toml': expected a PNG as the logo"),
         (
             "format = 1\ncapacity = 'much'\nlogo = '.'\nvendr = 'x'",
-            "has 3 mistakes:\n  {0}: vendr: unknown key; did you mean vendor?\n"
-            "  {0}: logo: '.': it is not a regular file\n"
-            "  {0}: capacity: 'much': expected a size like 960 GB",
+            "has 3 mistakes:\n  vendr: unknown key; did you mean vendor?\n"
+            "  logo: '.': it is not a regular file\n"
+            "  capacity: 'much': expected a size like 960 GB",
         ),
     ],
 )
@@ -110,7 +110,7 @@ def test_every_mistake_of_the_file_is_told(tmp_path: Path, text: str, says: str)
     with pytest.raises(SpecError) as raised:
         read_annotations(told(tmp_path, text))
     assert str(raised.value).startswith(f"The file of --about {tmp_path / 'about.toml'} has ")
-    assert says.replace("{0}", str(tmp_path / "about.toml")) in str(raised.value)
+    assert says in str(raised.value)
     assert "docs/usage.rst" in raised.value.hint
 
 

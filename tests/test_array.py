@@ -98,11 +98,11 @@ def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
         read_file(path, Layout, "The array")
     assert str(refused.value).splitlines() == [
         f"The array {path} has 5 mistakes:",
-        f"  {path}: members: '/dev/sdb' is listed 2 times",
-        f"  {path}: members: 'sdc': expected a path such as /dev/sdb",
-        f"  {path}: device: '/dev/sda': expected /dev/md/NAME or /dev/mdN",
-        f"  {path}: chunk: '48 KiB': expected a power of two from 4 KiB to 64 MiB",
-        f"  {path}: write_policy: only valid for storcli and perccli",
+        "  members: '/dev/sdb' is listed 2 times",
+        "  members: 'sdc': expected a path such as /dev/sdb",
+        "  device: '/dev/sda': expected /dev/md/NAME or /dev/mdN",
+        "  chunk: '48 KiB': expected a power of two from 4 KiB to 64 MiB",
+        "  write_policy: only valid for storcli and perccli",
     ]
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from snia_pts.cli.main import main
 from snia_pts.cli.parser import TESTS, TestVerb
+from snia_pts.cli.text.formatting import json_text
 from snia_pts.cli.text.result import result_json, result_lines
 from snia_pts.lab.simulated.preset import PRESETS
 from snia_pts.model.time_series import TimeLine
@@ -364,7 +365,7 @@ def test_a_stopped_run_can_be_told(test: str, count: int) -> None:
     result = samples.result_of(test, ending="interrupted", ending_detail="Stopped.", stop_after=count)
 
     assert "INCOMPLETE (interrupted)" in "\n".join(result_lines(result))
-    assert json.loads(json.dumps(result_json(result, ()), allow_nan=False))["ending"] == "interrupted"
+    assert json.loads(json_text(result_json(result, ())))["ending"] == "interrupted"
 
 
 @pytest.mark.parametrize(("seconds", "iops", "mb_per_second"), [(0.099, None, None), (0.1, 1000, 4.096)])
@@ -374,7 +375,7 @@ def test_a_line_too_short_for_a_rate_has_none(seconds: float, iops: float | None
     line = TimeLine(phase="stimulus", part="", stimulus=result.time_lines[0].stimulus)
     ios = {"read_ios": 0, "write_ios": 100, "read_bytes": 0, "write_bytes": 409_600}
     line.add_sample(sample(number=1, ended_seconds=seconds, seconds=seconds, **ios))
-    (told,) = result_json(replace(result, time_lines=(line,)), ())["time_lines"]
+    (told,) = json.loads(json_text(result_json(replace(result, time_lines=(line,)), ())))["time_lines"]
 
     assert (told["iops"], told["mb_per_second"]) == (pytest.approx(iops), pytest.approx(mb_per_second))
     assert told["io_seconds"] == seconds

@@ -1109,7 +1109,7 @@ def test_an_old_fio_is_refused(tmp_path: Path, evidence: Path, monkeypatch: pyte
     with pytest.raises(ToolMissing) as missing:
         engine(tmp_path / "x.img", evidence)
 
-    assert f"fio 3.33 or newer (found: {said})" in str(missing.value)
+    assert f"fio 3.33 or newer is needed (found: {said})" in str(missing.value)
 
 
 def test_the_version_is_known(tmp_path: Path, evidence: Path) -> None:

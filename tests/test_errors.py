@@ -53,8 +53,8 @@ def raised() -> Iterator[tuple[str, type[SniaPtsError], set[str]]]:
 
 
 def test_exit_codes_are_unique() -> None:
-    """No two classes share an exit code, and none has 0."""
-    codes = [error_class.exit_code for error_class in WITH_BASE]
+    """No two classes state the same exit code, and none has 0."""
+    codes = [error_class.exit_code for error_class in WITH_BASE if "exit_code" in vars(error_class)]
 
     assert len(set(codes)) == len(codes)
     assert 0 not in codes

@@ -123,7 +123,7 @@ def test_it_is_told_before_the_first_purge(
     file = limits_file(("iops", "RND 4KiB 0/100", "IOPS"))
     assert main([verb, "sim:enterprise-nvme", "--limits", file, *plan]) == 3
     told = capsys.readouterr().err
-    assert told.startswith("snia-pts: The file limits.toml has 1 mistake:\n  limits.toml: limit 1: 'iops at RND 4KiB")
+    assert told.startswith("snia-pts: The file limits.toml has 1 mistake:\n  limit 1: 'iops at RND 4KiB")
     assert "as 'iops at RND 4 KiB 0/100'" in told
     assert not Path("run").exists()
 
@@ -152,4 +152,4 @@ def test_a_profile_is_held_to_its_own_limits(capsys: pytest.CaptureFixture[str])
     Path("own.toml").write_text(head + workload + axis.format(4) + own)
     assert main(words) == 3
     told = capsys.readouterr().err
-    assert "own.toml: limit 1: 'iops at write, Q8': expected a number that profile measures" in told
+    assert "limit 1: 'iops at write, Q8': expected a number that profile measures" in told

@@ -222,7 +222,7 @@ def refused(test: str, *overrides: tuple[str, Any]) -> list[str]:
     """Return the mistakes that are told of ``overrides``."""
     with pytest.raises(SpecError) as caught:
         read_specification(test, "2.0.2", "enterprise", overrides=overrides)
-    return [line.partition(" with your options: ")[2] for line in str(caught.value).splitlines()[1:]]
+    return [line.removeprefix("  ") for line in str(caught.value).splitlines()[1:]]
 
 
 # -- the numbers ------------------------------------------------------------------------------------------------------

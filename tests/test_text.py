@@ -18,13 +18,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from snia_pts.cli.commands.compare import _json, _lines
 from snia_pts.cli.mail.config import MailConfig
 from snia_pts.cli.mail.delivery import message
 from snia_pts.cli.mail.notification import Notification
 from snia_pts.cli.main import _printable_streams
+from snia_pts.cli.text.formatting import json_text
 from snia_pts.cli.text.result import result_json, result_lines
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write
+from snia_pts.report.comparison import Entry, build_comparison
+from snia_pts.report.writing import render
+from snia_pts.results.comparison import compare_figures, context_differences
 from snia_pts.results.result import TestResult
 from snia_pts.text import one_line, printable
 from tests import samples
@@ -125,7 +130,22 @@ def test_terminal_and_json_are_clean() -> None:
     shown = stream.getvalue()
     assert shown.endswith("\rprogress\ra\ufffdb\n\r")
     require_clean(shown.replace("\r", ""), "terminal")
-    require_clean(" ".join(texts(json.loads(json.dumps(result_json(evil(), [EVIL]))))), "assess --json")
+    require_clean(" ".join(texts(json.loads(json_text(result_json(evil(), [EVIL]))))), "assess --json")
+
+
+def test_comparison_is_clean() -> None:
+    """The pages, lines and JSON of a comparison contain the model and the paths as text."""
+    results = [samples.iops_result(), evil()]
+    entries = [Entry(label=label, path=EVIL, result=result) for label, result in zip("AB", results, strict=True)]
+    context, figures = context_differences(results), compare_figures(results)
+    files = render(build_comparison(entries), stem="comparison")
+    reader = pypdf.PdfReader(io.BytesIO(files["comparison.pdf"]))
+
+    require_clean(files["comparison.rst"].decode(), "rst")
+    require_clean(files["comparison.html"].decode(), "html")
+    require_clean(" ".join(page.extract_text() for page in reader.pages).replace("\n", " "), "pdf")
+    require_clean("\n".join(_lines(entries, context, figures)), "terminal")
+    require_clean(" ".join(texts(json.loads(json_text(_json(entries, context, figures))))), "compare --json")
 
 
 def test_mail_is_clean() -> None:

@@ -218,10 +218,11 @@ def _unknown(key: str, keys: Collection[str], test: str, pts: str, test_class: T
         if version != pts
     }
     supporting = [f"PTS {version}" for version, file in files.items() if key in file.leaves]
-    advice = suggestion(key, keys)
     if supporting and key not in _IDENTITY:
-        advice = f"only in {' and '.join(supporting)};"
-    return f"--set {key}: {advice and f'{advice} '}expected one of {', '.join(sorted(keys))}"
+        verb = "have" if len(supporting) > 1 else "has"
+        return f"--set {key}: unknown key of PTS {pts}; {' and '.join(supporting)} {verb} it"
+    advice = suggestion(key, keys) or f"the keys are {', '.join(sorted(keys))}"
+    return f"--set {key}: unknown key; {advice}"
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:

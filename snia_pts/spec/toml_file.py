@@ -120,7 +120,7 @@ def spec_error(
         what=what,
         path=path,
         count=f"{len(mistakes)} mistake{'s' * (len(mistakes) != 1)}",
-        mistakes="\n".join(f"  {path}: {line}" for line in mistakes),
+        mistakes="\n".join(f"  {line}" for line in mistakes),
         hint=remedy,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from ...results.comparison import (
 from ...runner.verification import require_evidence
 from ...text import printable
 from ...units import number
-from ..text.formatting import table
+from ..text.formatting import json_text, table
 
 #: The metrics of the summary, the most important first.
 _METRICS = ("iops", "mb_per_second", "average_response_ms")
@@ -52,7 +51,7 @@ def compare(arguments: argparse.Namespace) -> int:
     metrics = compare_figures([entry.result for entry in entries])
     files = _write_report(entries, arguments.out) if arguments.out else {}
     if arguments.json:
-        print(json.dumps(_json(entries, context, metrics), indent=1, allow_nan=False))
+        print(json_text(_json(entries, context, metrics)))
         return 0
     for line in _lines(entries, context, metrics):
         print(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from ...errors import SniaPtsError, TargetNotOurs
 from ...lab.inventory import ListedDevice, PcieLink, read_inventory
 from ...text import printable
 from ...units import capacity, counted
+from ..text.formatting import json_text
 
 _MEDIA = {True: "rotational", False: "solid state", None: ""}
 _VERDICT = "may be tested"
@@ -24,7 +24,7 @@ def devices(arguments: argparse.Namespace) -> int:
     """Print every block device of this host, as a table or as JSON."""
     listed_devices = read_inventory()
     if arguments.json:
-        print(json.dumps({"format": 1, "devices": [device_json(device) for device in listed_devices]}, indent=1))
+        print(json_text({"format": 1, "devices": [device_json(device) for device in listed_devices]}))
         return 0
     for line in device_lines(listed_devices, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
         print(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -19,6 +18,7 @@ from ...lab.host.tuning import inspect
 from ...model.test_platform import HostSetting
 from ...record.folder import unreadable
 from ...units import counted
+from ..text.formatting import json_text
 
 _INDENT = " " * 4
 
@@ -30,9 +30,7 @@ def host(arguments: argparse.Namespace) -> int:
     settings = [finding.setting for finding in inspect(_block(arguments.target))]
     if arguments.json:
         target = None if arguments.target is None else str(arguments.target)
-        print(
-            json.dumps({"format": 1, "target": target, "settings": [asdict(setting) for setting in settings]}, indent=1)
-        )
+        print(json_text({"format": 1, "target": target, "settings": [asdict(setting) for setting in settings]}))
         return 0
     for line in setting_lines(settings, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
         print(line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
@@ -23,7 +22,7 @@ from ...model.raid import (
     round_half_up,
 )
 from ...units import counted, number
-from ..text.formatting import table
+from ..text.formatting import json_text, table
 
 #: The suffix of a line by whether pre-reads hit the cache: never, or as often as other reads.
 _SUFFIXES = {False: "", True: ", pre-reads from the cache too"}
@@ -50,7 +49,7 @@ def raid_estimate(arguments: argparse.Namespace) -> int:
     """Print the IOPS of each disk, the IOPS that the array can carry, and its throughput, as far as requested."""
     estimate = _make_estimate(arguments)
     if arguments.json:
-        print(json.dumps(_json(estimate), indent=1, allow_nan=False))
+        print(json_text(_json(estimate)))
         return 0
     for line in _lines(estimate):
         print(line)

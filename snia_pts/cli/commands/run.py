@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +17,7 @@ from ..mail.notify import notify_on_exit
 from ..options import profile_options, run_options
 from ..parser import BASIC, TESTS
 from ..signals import stopped_by_signals
+from ..text.formatting import json_text
 from ..text.plan import plan_json, plan_lines, suite_json, suite_lines
 from ..text.suite import overview_lines
 from ..text.terminal import Terminal
@@ -38,7 +38,7 @@ def _run_one(options: RunOptions, arguments: argparse.Namespace) -> int:
         with operator_session(arguments) as (caller, _):
             plan = estimate(options, caller)
         if arguments.json:
-            print(json.dumps(plan_json(plan, plan.dut), indent=1))
+            print(json_text(plan_json(plan, plan.dut)))
         else:
             print("\n".join(plan_lines(plan, plan.dut, arguments.target)))
         return 0
@@ -54,7 +54,7 @@ def run_all(arguments: argparse.Namespace) -> int:
         with operator_session(arguments) as (caller, _):
             estimates = estimate_suite(options, caller)
         if arguments.json:
-            print(json.dumps(suite_json(estimates, estimates[0].dut), indent=1))
+            print(json_text(suite_json(estimates, estimates[0].dut)))
         else:
             print("\n".join(suite_lines(estimates, estimates[0].dut, arguments.target)))
         return 0

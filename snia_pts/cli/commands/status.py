@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -20,6 +19,7 @@ from ...record.replay import ResumePlan, assess, inspect_run, parse_time
 from ...record.result_xml import stored_verdict
 from ...record.suite import SuiteFolder
 from ...units import counted, duration
+from ..text.formatting import json_text
 
 State = Literal["running", "stopped", "finished", "not started", "unreadable"]
 #: Widths of columns.  NVMe serial numbers have 20 characters.
@@ -60,7 +60,7 @@ def status(arguments: argparse.Namespace) -> int:
                 yield run
 
     if arguments.json:
-        print(json.dumps([asdict(run) for run in statuses()], indent=1))
+        print(json_text([asdict(run) for run in statuses()]))
     else:
         for line in _lines(statuses(), max(map(_name_width, arguments.runs))):
             print(line, flush=True)

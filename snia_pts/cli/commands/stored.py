@@ -6,7 +6,6 @@ The modules for suites, which load the laboratory, are imported for a suite only
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +30,7 @@ from ...runner.setup import notify_if_unlimited, require_formats
 from ...runner.verification import check_evidence, require_evidence
 from ...spec.limits import Limit, read_limits
 from ..options import formats_of
+from ..text.formatting import json_text
 from ..text.result import result_json, result_lines
 from ..text.terminal import say
 
@@ -65,7 +65,7 @@ def assess(arguments: argparse.Namespace) -> int:
         document = documents[0]
         if suite:
             document = {"format": 1, "summary": overview_json(build_summary(suite)), "tests": documents}
-        print(json.dumps(document, indent=1, allow_nan=False))
+        print(json_text(document))
     elif suite:
         print("\n".join(("", *overview_lines(build_summary(suite)))))
     if differs:

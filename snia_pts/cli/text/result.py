@@ -23,7 +23,6 @@ from ...results.points import RepeatedPoint, repeated_points, stimulus_attribute
 from ...results.result import Loop, Sampling, TestResult
 from ...results.warnings import run_warnings
 from ...spec import DemandSpec, ProfileSpec, Tracked, loop_rule
-from ...text import printable
 from ...units import MB, block_size, counted, number
 from .formatting import deviation_lines, format_tracked, setting_lines, table
 
@@ -183,7 +182,7 @@ def _wrapped_rows(block: Table, widths: Sequence[int]) -> Iterator[Sequence[str]
 def result_json(result: TestResult, disagreements: Sequence[str], unjournaled: Sequence[str] = ()) -> dict[str, Any]:
     """Return the assessment as JSON values; an unavailable figure is null."""
     facts, repeated = result.facts, tuple(repeated_points(result))
-    assessment = {
+    return {
         "format": 1,
         "run": facts.run_id,
         "test": facts.spec.test,
@@ -207,7 +206,6 @@ def result_json(result: TestResult, disagreements: Sequence[str], unjournaled: S
         "differs_from_journal": list(disagreements),
         "unjournaled_evidence": list(unjournaled),
     }
-    return _finite(assessment)  # type: ignore[no-any-return]  # a dict, because the argument is one
 
 
 def _loop_json(result: TestResult, loop: Loop, repeated: Sequence[RepeatedPoint]) -> dict[str, Any]:
@@ -258,14 +256,3 @@ def _line_json(line: TimeLine) -> dict[str, Any]:
         "written_bytes": line.written_bytes,
         "maximum_response_us": max(line.maximum_response_us, default=None),
     }
-
-
-def _finite(value: Any) -> Any:
-    """Return ``value`` with null for every NaN and infinity, and with texts made printable."""
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, dict):
-        return {name: _finite(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

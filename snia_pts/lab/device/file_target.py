@@ -125,7 +125,7 @@ def _require_creatable(path: Path, size_bytes: int | None) -> int:
         raise TargetMissing(path=path)
     if not path.parent.is_dir():
         raise TargetMissing(path=path.parent, hint="Create the directory first.")
-    _require_space(path.parent, size_bytes)
+    _require_space(path, size_bytes)
     return size_bytes
 
 
@@ -209,10 +209,11 @@ def _require_growth_space(path: Path, size_bytes: int | None, checked: os.stat_r
 
 
 def _require_space(path: Path, needed_bytes: int) -> None:
-    free = os.statvfs(path)
-    if needed_bytes > free.f_bavail * free.f_frsize:
+    file_system = os.statvfs(path.parent)
+    free_bytes = file_system.f_bavail * file_system.f_frsize
+    if needed_bytes > free_bytes:
         raise TargetUnfit(
             path=path,
-            reason=f"its file system has less than {capacity(needed_bytes)} of free space, which the file needs",
+            reason=f"its file system has {capacity(free_bytes)} of free space; the file needs {capacity(needed_bytes)}",
             hint="Free some space, or give a smaller --size.",
         )

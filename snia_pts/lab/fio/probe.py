@@ -7,7 +7,7 @@ import resource
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ...errors import TargetUnfit, ToolMissing, UsageError
+from ...errors import TargetUnfit, ToolTooOld, UsageError
 from ...files import create_file
 from ...model.steps import Stimulus
 from ...units import KIB, MIB
@@ -32,13 +32,14 @@ _THREAD_BYTES = 5 * MIB
 
 
 def fio_version(evidence: Path) -> str:
-    """Return fio's version; raises ToolMissing if fio is missing or too old."""
+    """Return fio's version; raises ToolMissing, or ToolTooOld."""
     finished = process.run(["fio", "--version"], evidence=pre_run_path(evidence, "fio-version"), timeout_seconds=30)
     version = finished.stdout.strip()
     if parse_version(version) < MIN_VERSION:
-        required = ".".join(map(str, MIN_VERSION))
-        raise ToolMissing(
-            program=f"fio {required} or newer (found: {(version or finished.error_summary)[:80]})",
+        raise ToolTooOld(
+            program="fio",
+            found=(version or finished.error_summary)[:80],
+            required=".".join(map(str, MIN_VERSION)),
             package="fio",
         )
     return version
