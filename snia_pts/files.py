@@ -2,6 +2,9 @@
 
 Inside ``keep_folder_open`` files below that folder are opened relative to its descriptor, even if its path leads
 elsewhere by then.
+
+The way to every folder is opened one name after the other.  Root checks each directory and each symlink as it is held,
+so that no other user can redirect root between a check and its use.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import shlex
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
 NOT_EMPTY = "it is not empty, and no run overwrites another"
 _UNEXPECTED_FILE_HINT = "Remove it, and find out who put it there; nothing was written through it."
@@ -67,31 +72,36 @@ def _too_large(max_bytes: int) -> OSError:
 
 
 @contextmanager
-def keep_folder_open(folder: Path) -> Iterator[None]:
+def keep_folder_open(folder: Path, *, parent: bool = False) -> Iterator[None]:
     """Keep a folder open: inside the block, files below this path are opened relative to its descriptor.
 
-    Raises RunFolderError for a symlink.
+    Raises RunFolderError for a symlink, and as ``require_private`` does.
     """
     if folder in _open_folders:
         yield
         return
-    descriptor = _open_folder(folder, folder, None)
-    _open_folders[folder] = descriptor
+    with directory(folder.parent) as above, _full_path_in_errors(folder):
+        descriptor = _open_folder(folder.name, folder, above)
     try:
+        _require_no_risk(folder, _change_risk(folder, os.fstat(descriptor), parent=parent))
+        _open_folders[folder] = descriptor
         yield
     finally:
-        del _open_folders[folder]
+        _open_folders.pop(folder, None)
         os.close(descriptor)
 
 
 @contextmanager
 def directory(folder: Path) -> Iterator[int]:
-    """Yield a descriptor of a folder; below a folder that is kept open, symlinks raise RunFolderError."""
+    """Yield a descriptor of a folder; below a folder that is kept open, symlinks raise RunFolderError.
+
+    Elsewhere raises RunFolderError as ``require_private`` does.
+    """
     base = next((parent for parent in (folder, *folder.parents) if parent in _open_folders), None)
     with ExitStack() as opened:
         with _full_path_in_errors(folder):
             if base is None:
-                descriptor = os.open(folder, _FOLDER)
+                descriptor = _open_private(folder)[0]
                 opened.callback(os.close, descriptor)
             else:
                 descriptor = _open_folders[base]
@@ -101,7 +111,7 @@ def directory(folder: Path) -> Iterator[int]:
         yield descriptor
 
 
-def _open_folder(name: str | Path, folder: Path, parent: int | None) -> int:
+def _open_folder(name: str, folder: Path, parent: int) -> int:
     try:
         return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
     except OSError as error:
@@ -120,26 +130,39 @@ def make_folder(path: Path) -> None:
             raise _unusable(path, _kind(status))
 
 
-def make_empty_folder(path: Path) -> bool:
-    """Create a folder and its parents, or accept an empty one; return whether it was created.
+def make_empty_folder(path: Path) -> tuple[Path, bool]:
+    """Create a folder and its parents, or accept an empty one; return its real path and whether it was created.
 
-    Raises RunFolderError if it is not empty, or if anything but a folder takes its place meanwhile.
+    Raises RunFolderError if it is not empty, if anything but a folder takes its place meanwhile, and as
+    ``require_private`` does.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with directory(path.parent) as parent, _full_path_in_errors(path):
+    real = private_path(path) if path.exists() else private_path(path.parent, make=True) / path.name
+    with directory(real.parent) as parent, _full_path_in_errors(path):
         created = True
         try:
-            os.mkdir(path.name, dir_fd=parent)
+            os.mkdir(real.name, dir_fd=parent)
         except FileExistsError:
             created = False
-        descriptor = _open_folder(path.name, path, parent)
+        descriptor = _open_folder(real.name, path, parent)
         try:
+            _require_no_risk(path, _change_risk(real, os.fstat(descriptor)))
             with os.scandir(descriptor) as entries:
                 if any(entries):
                     raise RunFolderError(path=path, reason=NOT_EMPTY)
         finally:
             os.close(descriptor)
-    return created
+    return real, created
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Create a folder and remove it at the end; as root, in a folder where no other user can rename it."""
+    from tempfile import TemporaryDirectory, gettempdir
+
+    usual = Path(gettempdir())
+    parent = "/tmp" if _first_risk(usual, parent=True) else usual.resolve()  # noqa: S108
+    with TemporaryDirectory(prefix="snia-pts-", dir=parent) as folder:
+        yield Path(folder)
 
 
 # -- files in a folder ------------------------------------------------------------------------------------------------
@@ -304,14 +327,135 @@ def require_private(folder: Path, *, parent: bool = False) -> None:
     """Raise RunFolderError if root would write to a folder that other users may change or redirect.
 
     Every symlink on the way is checked too.  If the folder does not exist, its nearest existing parent is checked.
-    ``parent`` is True if the folder to be written to will be created in this one.
+    ``parent`` is True if the folder to be written to will be created in this one: a sticky directory is safe then,
+    because in it users can rename only their own files.
     """
+    _require_no_risk(folder, _first_risk(folder, parent=parent))
+
+
+def private_path(folder: Path, *, make: bool = False) -> Path:
+    """Return the real path of a folder; ``make`` creates it and its parents.
+
+    Raises RunFolderError as ``require_private`` does for a folder in which another one will be created, and OSError.
+    """
+    descriptor, real = _open_private(folder, make=make)
+    os.close(descriptor)
+    return real
+
+
+def redirect_risk(path: Path) -> str:
+    """Return how other users may change where an absolute path leads: by a symlink, or by a folder before a ``..``.
+
+    Empty if they cannot.  Root and the user who called sudo do not count as other users.
+    """
+    risk = ""
+    try:
+        for entry in _way(path):
+            if entry.is_symlink and not _is_trusted(entry.status):
+                return f"{entry.path} is a symlink that belongs to {_owner(entry.status)}"
+            if risk and (entry.is_symlink or entry.is_up):
+                return risk
+            risk = risk or entry.change_risk()
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    return ""
+
+
+def tampering_risk(folder: Path, *, parent: bool = False) -> str:
+    """Return how users other than root and the one who called sudo may change a folder or the way to it.
+
+    Empty if they cannot, and if this process does not run as root.
+    """
+    return _first_risk(folder, parent=parent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """A directory, symlink or file on the way to a path, held by an O_PATH descriptor; ``is_up``: it is a ``..``."""
+
+    path: Path
+    descriptor: int
+    status: os.stat_result
+    is_last: bool
+    is_up: bool = False
+
+    @property
+    def is_symlink(self) -> bool:
+        return stat.S_ISLNK(self.status.st_mode)
+
+    def change_risk(self) -> str:
+        """Return how other users may change what the way continues to from here; empty if they cannot."""
+        if self.is_symlink:
+            owner = "" if _is_trusted(self.status) else _owner(self.status)
+            return owner and f"{self.path} is a symlink that belongs to {owner}"
+        return _change_risk(self.path, self.status, parent=True)
+
+
+def _way(path: Path, *, make: bool = False) -> Iterator[_Entry]:
+    """Yield what lies on the way to a path from the root directory on, each opened relative to the one before.
+
+    Symlinks are followed.  Ends before a name that does not exist; ``make`` creates folders instead.  Raises OSError.
+    """
+    place, symlinks, remaining = Path("/"), 0, list(reversed(path.absolute().parts[1:]))
+    with ExitStack() as held:
+
+        def hold(name: str, parent: int | None = None) -> int:
+            descriptor = os.open(name, _HANDLE, dir_fd=parent)
+            held.callback(os.close, descriptor)
+            return descriptor
+
+        descriptor = root = hold("/")
+        yield _Entry(path=place, descriptor=root, status=os.fstat(root), is_last=not remaining)
+        while remaining:
+            name, folder = remaining.pop(), descriptor
+            with _full_path_in_errors(place / name):
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=folder)
+                try:
+                    descriptor = hold(name, folder)
+                except FileNotFoundError as error:
+                    if ".." not in remaining:
+                        return
+                    raise FileNotFoundError(error.errno, "it does not exist, and a .. follows it") from None
+            path, is_up = (place.parent, True) if name == ".." else (place / name, False)
+            status = os.fstat(descriptor)
+            yield _Entry(path=path, descriptor=descriptor, status=status, is_last=not remaining, is_up=is_up)
+            if stat.S_ISLNK(status.st_mode):
+                target = Path(os.readlink("", dir_fd=descriptor))
+                remaining += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+                path, descriptor = (Path("/"), root) if target.is_absolute() else (place, folder)
+                symlinks += 1
+                if symlinks > _MAX_SYMLINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+            place = path
+
+
+def _open_private(folder: Path, *, make: bool = False) -> tuple[int, Path]:
+    """Open a folder for reading; return the descriptor and its real path.  ``make`` creates it and its parents.
+
+    Raises RunFolderError if other users may redirect root, and OSError.
+    """
+    for entry in _way(folder, make=make):
+        _require_no_risk(folder, entry.change_risk())
+        if entry.is_last and not entry.is_symlink:
+            return os.open(".", _FOLDER, dir_fd=entry.descriptor), entry.path
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
+
+
+def _first_risk(folder: Path, *, parent: bool) -> str:
     if os.geteuid() != 0:
-        return
-    path = folder.absolute()
-    existing = next(ancestor for ancestor in (path, *path.parents) if ancestor.exists())
-    real = Path(os.path.realpath(existing))
-    if risk := redirect_risk(path) or tampering_risk(real, parent=parent or existing != path):
+        return ""
+    for entry in _way(folder):
+        if risk := entry.change_risk():
+            return risk
+        if entry.is_last and not entry.is_symlink and not parent:
+            return _change_risk(entry.path, entry.status)
+    return ""
+
+
+def _require_no_risk(folder: Path, risk: str) -> None:
+    if risk:
         raise RunFolderError(
             path=folder,
             reason=f"root would write to it, and {risk}",
@@ -320,54 +464,21 @@ def require_private(folder: Path, *, parent: bool = False) -> None:
         )
 
 
-def redirect_risk(path: Path) -> str:
-    """Return how other users may change where an absolute path leads: by a symlink, or by a folder before a ``..``.
+def _change_risk(folder: Path, status: os.stat_result, *, parent: bool = False) -> str:
+    """Return how users other than root and the one who called sudo may change a folder; empty if they cannot.
 
-    Empty if they cannot.  Root and the user who called sudo do not count as other users.
-    """
-    folder, symlinks, remaining = Path("/"), 0, list(reversed(path.parts[1:]))
-    while remaining:
-        name = remaining.pop()
-        entry = folder / name
-        if name == "..":
-            if not folder.exists():
-                return f"{folder} before a .. does not exist"
-            if risk := tampering_risk(folder, parent=True):
-                return risk
-            folder = folder.parent
-        elif not entry.is_symlink():
-            folder = entry
-        elif not _is_trusted(status := entry.lstat()):
-            return f"{entry} is a symlink that belongs to {_owner(status)}"
-        elif risk := tampering_risk(folder, parent=True):
-            return risk
-        elif (symlinks := symlinks + 1) > _MAX_SYMLINKS:
-            return f"{entry} is one of too many symlinks"
-        else:
-            target = entry.readlink()
-            folder = Path("/") if target.is_absolute() else folder
-            remaining += reversed(target.parts[1:] if target.is_absolute() else target.parts)
-    return ""
-
-
-def tampering_risk(folder: Path, *, parent: bool = False) -> str:
-    """Return how users other than root and the one who called sudo may change a folder or one of its parents.
-
-    Empty if they cannot, and if this process does not run as root.  A sticky directory is safe as a parent: in it,
-    users can rename only their own files.
+    Users other than root accept any folder.  ``parent``: a folder is to be created or opened in it.
     """
     if os.geteuid() != 0:
         return ""
-    for ancestor in (folder, *folder.parents):
-        status = ancestor.stat()
-        if not _is_trusted(status):
-            return f"{ancestor} belongs to {_owner(status)}"
-        if (parent or ancestor != folder) and status.st_mode & stat.S_ISVTX:
-            continue
-        if status.st_mode & stat.S_IWOTH:
-            return f"every user may change {ancestor}"
-        if status.st_mode & stat.S_IWGRP and not _is_private_group(ancestor, status.st_gid):
-            return f"the group {_group(status.st_gid)} may change {ancestor}"
+    if not _is_trusted(status):
+        return f"{folder} belongs to {_owner(status)}"
+    if parent and status.st_mode & stat.S_ISVTX:
+        return ""
+    if status.st_mode & stat.S_IWOTH:
+        return f"every user may change {folder}"
+    if status.st_mode & stat.S_IWGRP and not _is_private_group(folder, status.st_gid):
+        return f"the group {_group(status.st_gid)} may change {folder}"
     return ""
 
 

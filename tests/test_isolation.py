@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from snia_pts.errors import ReportError
 from snia_pts.report import write
-from snia_pts.report.formats import isolation
 from snia_pts.report.formats.isolation import isolated
 from tests import samples
 from tests.drives import content, filled, need_root
@@ -109,7 +109,7 @@ def test_the_process_is_as_it_was_afterwards(tmp_path: Path, monkeypatch: pytest
 
 def test_no_room_for_a_temporary_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a place for temporary files there is no report, but a sentence."""
-    monkeypatch.setattr(isolation, "_temporary", lambda: str(tmp_path / "missing"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
 
     with pytest.raises(ReportError, match="temporary folder"):
         write(samples.iops_result(rounds=5), tmp_path / "run", ("csv",))

@@ -20,6 +20,7 @@ from ..files import (
     make_empty_folder,
     make_folder,
     open_regular,
+    private_path,
     remove,
     require_private,
     shell_quoted,
@@ -52,12 +53,24 @@ def create_folder(path: Path) -> tuple[Path, bool]:
         require_empty(path)
         if path.is_symlink() and not path.exists():
             raise FileExistsError(errno.EEXIST, "it is a dangling symlink")
-        resolved = path.resolve()  # from here on, no symlink is followed
-        created = make_empty_folder(resolved)
-        require_private(resolved)
+        return make_empty_folder(path)
     except OSError as error:
         raise RunFolderError(path=path, reason=error.strerror or str(error)) from None
-    return resolved, created
+
+
+def writable_path(path: Path) -> Path:
+    """Return the real path of a stored run, to which this process will write.
+
+    Raises RecordError if there is none, and RunFolderError if other users may change or redirect it.
+    """
+    try:
+        real = private_path(path)
+        require_private(real)
+    except (FileNotFoundError, NotADirectoryError):
+        raise RecordError(path=path, reason=_missing(path)) from None
+    except OSError as error:
+        raise unreadable(path, error) from None
+    return real
 
 
 def _require_writable(folder: Path) -> None:
@@ -142,9 +155,6 @@ class RunFolder:
             keep_folder_open(self.path),
             keep_folder_open(self.evidence) if os.path.lexists(self.evidence) else nullcontext(),
         ):
-            for folder in (self.path, self.evidence):
-                if os.path.lexists(folder):
-                    require_private(folder)
             yield
 
     @property
@@ -189,7 +199,11 @@ class RunFolder:
         if is_folder:
             hint = f"{RecordError.hint} snia-pts status {shell_quoted(path)} lists the runs in a folder."
             raise RecordError(path=path, reason="it has no journal.jsonl", hint=hint)
-        raise RecordError(path=path, reason="it is not a folder" if path.exists() else "no such folder")
+        raise RecordError(path=path, reason=_missing(path))
+
+
+def _missing(path: Path) -> str:
+    return "it is not a folder" if path.exists() else "no such folder"
 
 
 def unreadable(path: Path, error: OSError) -> RecordError:

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from ..errors import NotResumable, RecordError, RunFolderError
-from ..files import keep_folder_open, open_regular, read_regular, replace_file, require_private
+from ..files import keep_folder_open, open_regular, read_regular, replace_file
 from ..model.run_options import RunOptions
 from ..spec import SPEC_TYPES
 from .folder import RunFolder, create_folder, unreadable
@@ -90,7 +90,6 @@ class SuiteFolder:
     def locked(self) -> Iterator[None]:
         """Lock suite.json while its tests run, also between tests; raises NotResumable if another run has locked it."""
         with keep_folder_open(self.path), open_regular(self.path / _NAME) as file:
-            require_private(self.path)
             try:
                 lock(file.fileno())
             except BlockingIOError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ReportError, RunFolderError
-from ..files import keep_folder_open, make_folder, remove, replace_file, require_private
+from ..files import keep_folder_open, make_folder, private_path, remove, replace_file, require_private
 from ..results.result import TestResult
 from .checksums import FILE_NAME as CHECKSUMS_FILE
 from .checksums import checksums
@@ -214,8 +214,8 @@ def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
     """
     require_private(folder)
     try:
-        folder = folder.parent.resolve() / folder.name
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = private_path(folder.parent, make=True) / folder.name
+        make_folder(folder)
         with keep_folder_open(folder):
             for inside in {(folder / place).parent for place in files} - {folder}:
                 make_folder(inside)

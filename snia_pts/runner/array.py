@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ..errors import NotConfirmed, NotResumable, TargetUnfit, UsageError
-from ..files import make_folder
+from ..files import make_folder, temporary_folder
 from ..lab.array import ArrayPurger, AssembledArray, Drives, MemberCaches, Members, Slots, controller_of, predicted_dut
 from ..lab.array.assembled import identities
 from ..lab.array.controller import ArraySetting
@@ -105,8 +104,8 @@ class ArraySetup(DeviceSetup):
     def preflight(self, spec: Spec) -> None:
         """See TargetSetup."""
         self._members.require_claimable()
-        with TemporaryDirectory(prefix="snia-pts-") as folder:
-            self._io_engines(spec, self.dut(spec), Path(folder))
+        with temporary_folder() as folder:
+            self._io_engines(spec, self.dut(spec), folder)
         if self._options.serial is not None:
             self._require_confirmed(self._options.serial)
 

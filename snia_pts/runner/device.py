@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ..errors import TargetMissing, UsageError
+from ..files import temporary_folder
 from ..lab.device.health import read_health
 from ..lab.device.identity import read_dut
 from ..lab.device.safety import Target, claim_target, confirm, contents, require_claimable
@@ -105,8 +105,8 @@ class DeviceSetup:
     def require_tools(self) -> None:
         """See TargetSetup."""
         find("fio")
-        with TemporaryDirectory(prefix="snia-pts-") as folder:
-            fio_version(Path(folder))
+        with temporary_folder() as folder:
+            fio_version(folder)
         if self._options.tune and os.geteuid() != 0:
             raise UsageError(
                 detail="--tune: only root can change host settings.", hint="snia-pts host lists them without root."
@@ -122,8 +122,8 @@ class DeviceSetup:
             confirm(dut, options.serial)
         if isinstance(spec, ProfileSpec):
             _require_configurable(spec, HostConfigurator(dut.path, backing_device(Path(dut.path))))
-        with TemporaryDirectory(prefix="snia-pts-") as folder:
-            self._io_engines(spec, dut, Path(folder))
+        with temporary_folder() as folder:
+            self._io_engines(spec, dut, folder)
 
     def _io_engines(self, spec: Spec, dut: Dut, evidence: Path) -> Sequence[IoEngine]:
         """Return the I/O engines to try, the best first; raises UsageError if none of them accepts the options."""

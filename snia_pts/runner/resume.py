@@ -18,13 +18,13 @@ from ..errors import (
     UsageError,
     stop_cause,
 )
-from ..files import require_private, shell_quoted
+from ..files import shell_quoted
 from ..lab.device.contents import require_answer
 from ..lab.host.platform import read_platform
 from ..model.dut import Dut
 from ..model.run_options import COMMAND, RunOptions
 from ..model.test_platform import HostSetting, TestPlatform
-from ..record.folder import RunFolder
+from ..record.folder import RunFolder, writable_path
 from ..record.journal import WAIT, is_locked
 from ..record.replay import ResumePlan, assess, inspect_run, parse_time, read_journal_state
 from ..report import USUAL
@@ -70,8 +70,7 @@ def resume(path: Path, options: ResumeOptions, caller: Caller) -> FinishedRun:
     Raises NotResumable, RecordError, NotConfirmed, and what ``run`` raises.
     """
     with preparation(path):
-        folder = RunFolder.existing(path)
-        require_private(path)
+        folder = RunFolder.existing(writable_path(path))
         resume_plan = require_resumable(folder, options.policy)
         facts = resume_plan.facts
         run_options = resumed_options(facts, path, options)

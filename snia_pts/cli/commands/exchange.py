@@ -13,10 +13,10 @@ from datetime import datetime
 from pathlib import Path
 
 from ...errors import NotExportable, RecordError
-from ...files import create_file, keep_folder_open, read_regular, require_private
+from ...files import create_file, keep_folder_open, read_regular
 from ...record.entries import EndEntry, OutcomeEntry, StartEntry, StepEntry
 from ...record.evidence import EvidenceLedger
-from ...record.folder import RunFolder, default_name
+from ...record.folder import RunFolder, default_name, writable_path
 from ...record.journal import Journal
 from ...record.replay import assess, store
 from ...record.suite import SuiteFolder
@@ -106,11 +106,12 @@ def export(arguments: argparse.Namespace) -> int:
 
     Raises NotExportable if it can hold nothing of the run, or if the file cannot be written.
     """
-    suite = SuiteFolder.existing(arguments.run)
+    run_path = arguments.run if arguments.out else writable_path(arguments.run)
+    suite = SuiteFolder.existing(run_path)
     folders = (
         [run for test in suite.tests if (run := suite.verified_run_folder(test))]
         if suite
-        else [RunFolder.existing(arguments.run)]
+        else [RunFolder.existing(run_path)]
     )
     if not folders:
         raise RecordError(path=arguments.run, reason="none of its tests was run")
@@ -120,10 +121,9 @@ def export(arguments: argparse.Namespace) -> int:
     document, name, omissions = written(results, str(arguments.run))
     folder = suite.as_run_folder if suite else folders[0]
     path = arguments.out or folder.path / f"{name}.xml"
-    require_private(path.parent if arguments.out else arguments.run, parent=bool(arguments.out))
-    parent = path.parent.parent.resolve() / path.parent.name  # only its last part may be a symlink
+    parent = path.parent.absolute()
     try:
-        with keep_folder_open(parent) if arguments.out else folder.opened():
+        with keep_folder_open(parent, parent=True) if arguments.out else folder.opened():
             if os.path.lexists(path):
                 raise FileExistsError(errno.EEXIST, "it already exists")
             create_file(parent / path.name, document)

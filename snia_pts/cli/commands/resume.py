@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ...files import require_private
+from ...record.folder import writable_path
 from ...record.suite import SuiteFolder
 from ...runner.resume import resume as resume_run
 from ...runner.suite import resume_suite
@@ -14,9 +14,9 @@ from .run import operator_session, show_run, show_suite
 
 def resume(arguments: argparse.Namespace) -> int:
     """Resume a stopped run, or the remaining tests of a suite."""
-    suite, options = SuiteFolder.existing(arguments.run), resume_options(arguments)
+    path, options = writable_path(arguments.run), resume_options(arguments)
+    suite = SuiteFolder.existing(path)
     with operator_session(arguments) as (caller, notification):
         if suite is None:
-            return show_run(resume_run(arguments.run, options, caller))
-        require_private(arguments.run)
+            return show_run(resume_run(path, options, caller))
         return show_suite(resume_suite(suite, options, caller), notification)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from ...errors import NotRunning, RecordError
-from ...files import require_private, shell_quoted
+from ...files import shell_quoted
 from ...record.ends import JournalEnds, read_ends
-from ...record.folder import RunFolder, unreadable
+from ...record.folder import RunFolder, unreadable, writable_path
 from ...record.journal import is_locked
 from ...record.replay import ResumePlan, assess, inspect_run, parse_time
 from ...record.result_xml import stored_verdict
@@ -269,13 +269,11 @@ def _shell_path(path: Path) -> str:
 
 def stop(arguments: argparse.Namespace) -> int:
     """Ask a run to stop after its current point or sample."""
-    suite = SuiteFolder.existing(arguments.run)
+    run_path = writable_path(arguments.run)
+    suite = SuiteFolder.existing(run_path)
     folders = (
-        [run for test in suite.tests if (run := suite.run_folder(test))]
-        if suite
-        else [RunFolder.existing(arguments.run)]
+        [run for test in suite.tests if (run := suite.run_folder(test))] if suite else [RunFolder.existing(run_path)]
     )
-    require_private(arguments.run)
     running = [folder for folder in folders if is_locked(folder.journal)]
     resume = f"snia-pts resume {shell_quoted(arguments.run)} continues it."
     if suite and not running and suite.in_progress:

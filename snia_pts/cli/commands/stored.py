@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import LimitsMissed, RecordError, ReportError
-from ...files import replace_file, require_private, shell_quoted
+from ...files import replace_file, shell_quoted
 from ...model.annotations import Annotations, read_annotations
 from ...record.evidence import EvidenceCheck, describe_unjournaled
-from ...record.folder import RunFolder
+from ...record.folder import RunFolder, writable_path
 from ...record.journal import WAIT
 from ...record.replay import assess as assess_run
 from ...record.result_xml import differences, result_xml
@@ -137,10 +137,10 @@ def _print_assessment(
 
 def report(arguments: argparse.Namespace) -> int:
     """Recreate result.xml and the report of a stored run; print how the old result.xml differs from the journal."""
-    formats, suite = require_formats(formats_of(arguments)), SuiteFolder.existing(arguments.run)
+    formats, run_path = require_formats(formats_of(arguments)), writable_path(arguments.run)
+    suite = SuiteFolder.existing(run_path)
     override = _override(arguments, suite, read_annotations(arguments.about) if arguments.about else None)
-    folders = _runs(suite) if suite else [RunFolder.existing(arguments.run)]
-    require_private(arguments.run)
+    folders = _runs(suite) if suite else [RunFolder.existing(run_path)]
     for folder in folders:
         for line in _recreate_report(folder, formats, override):
             print(line)

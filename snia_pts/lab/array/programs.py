@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...files import temporary_folder
 from ..process import program as process
 
 _ANSWER_SECONDS = 120.0
@@ -41,5 +41,5 @@ class Programs:
         if self._evidence is not None:
             yield self._evidence.with_name(f"{self._evidence.name}-{name}")
             return
-        with tempfile.TemporaryDirectory(prefix="snia-pts-") as folder:
-            yield Path(folder) / name
+        with temporary_folder() as folder:
+            yield folder / name

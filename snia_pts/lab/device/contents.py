@@ -11,9 +11,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ...errors import DeviceFailed
+from ...files import temporary_folder
 from ...units import KIB
 from ..process import program as process
 
@@ -135,8 +135,8 @@ def _signatures(devices: Sequence[Path], evidence: Path | None) -> tuple[list[Si
     if not devices:
         return [], ""
     argv = ["wipefs", "--no-act", "--json", "--output", "DEVICE,TYPE,USAGE,LABEL", *map(str, devices)]
-    with TemporaryDirectory(prefix="snia-pts-") as folder:
-        finished = process.run(argv, evidence=evidence or Path(folder) / "wipefs", timeout_seconds=_TIMEOUT_SECONDS)
+    with temporary_folder() as folder:
+        finished = process.run(argv, evidence=evidence or folder / "wipefs", timeout_seconds=_TIMEOUT_SECONDS)
     if finished.exit_code or finished.timed_out:
         return [], finished.error_summary
     return parse_signatures(finished.stdout)

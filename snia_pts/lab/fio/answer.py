@@ -45,7 +45,11 @@ _LATE_COUNT_SECONDS = 0.005
 _BEGIN = re.compile(r"^\{", re.MULTILINE)
 #: If at least this many reads (or writes) are expected and fio did none, the reason is not chance.
 _MIN_EXPECTED_IOS = 50
-_FAILED_IO = re.compile(r"^fio: io_u error.*$", re.MULTILINE)
+_FAILED_IO = re.compile(r"^fio: (?:io_u error|pid=\d+.*\berr=[1-9]).*$", re.MULTILINE)
+_CAPPED_DEPTH = "queue depth will be capped at 1"
+#: fio measures reads and writes of a thread over the same time; threads end up to this much apart.
+_RUNTIME_TOLERANCE_MS = 10
+_RUNTIME_TOLERANCE = 0.01
 _END = b"\n}\n"
 _CPU = re.compile(r'"(?:usr|sys)_cpu"\s*:\s*(\d{1,9}(?:\.\d{1,9})?)')
 
@@ -75,6 +79,7 @@ def accept(
         jobs = _jobs(document)
         for job in jobs:
             _require_no_error(job, exit_code, output, errors)
+        _require_queue_depth(stimulus, output + errors)
         _require_groups(stimulus, document)
         uncounted = sum(_uncounted(stimulus, job) for job in jobs)
         if uncounted and not allow_uncounted:
@@ -88,6 +93,7 @@ def accept(
         has_short_ios = any(map(_has_short_ios, jobs))
         _require_amounts(stimulus, read, write, uncounted_bytes, has_short_ios=has_short_ios)
         _require_runtime(stimulus, read, write, stall_seconds, uncounted_bytes)
+        _require_common_runtime(read, write)
         require_outstanding(stimulus, (read, write))
         for what, side in (("read", read), ("write", write)):
             require_bytes(stimulus, side)
@@ -192,12 +198,20 @@ def _document(output: str, exit_code: int) -> dict[str, Any]:
     """Parse fio's JSON, which text lines may precede."""
     begin = _BEGIN.search(output)
     try:
-        document = json.loads(output[begin.start() :]) if begin else None
+        document = json.loads(output[begin.start() :], object_pairs_hook=_unique) if begin else None
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
         raise AnswerRejected("host", f"fio {_exit_status(exit_code)} and wrote no result")
     return document
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; raises ValueError if a key occurs twice."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return members
 
 
 def _jobs(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -212,7 +226,7 @@ def _exit_status(exit_code: int) -> str:
 
 def _require_no_error(job: Mapping[str, Any], exit_code: int, output: str, errors: str) -> None:
     """Raise AnswerRejected if the answer, the text before it, or ``errors`` reports a failure."""
-    error = int(job["error"]) or int(job.get("total_err", 0) and job.get("first_error", 5))
+    error = int(job["error"]) or int(job.get("total_err", 0) and (job.get("first_error") or errno.EIO))
     if error:
         raise AnswerRejected(blame(error), f"fio reports error {error}, {os.strerror(error)}", error)
     text = _BEGIN.split(output, maxsplit=1)[0] + errors
@@ -222,6 +236,12 @@ def _require_no_error(job: Mapping[str, Any], exit_code: int, output: str, error
         raise AnswerRejected("device", f"fio reports a failed I/O, but error 0: {failed[0]}")
     if exit_code != 0:
         raise AnswerRejected("host", f"fio {_exit_status(exit_code)}")
+
+
+def _require_queue_depth(stimulus: Stimulus, text: str) -> None:
+    """Raise AnswerRejected if fio reduced the queue depth, although no option chose a synchronous I/O engine."""
+    if stimulus.queue_depth > 1 and "ioengine" not in dict(stimulus.options) and _CAPPED_DEPTH in text:
+        raise AnswerRejected("host", f"fio reduced the queue depth to 1, expected {stimulus.queue_depth}")
 
 
 def _side(side: Mapping[str, Any]) -> Side:
@@ -400,4 +420,15 @@ def _require_runtime(
             "device",
             f"the device stalled: {runtime:g} s for a stimulus of {stimulus.seconds:g} s "
             f"(limit: {stall_seconds:g} s more)",
+        )
+
+
+def _require_common_runtime(read: Transfers, write: Transfers) -> None:
+    """Check that fio measured the reads and the writes of a mix over the same time; raises AnswerRejected if not."""
+    if not read.ios or not write.ios:
+        return
+    difference_ms = abs(read.runtime_ms - write.runtime_ms)
+    if difference_ms > _RUNTIME_TOLERANCE_MS + _RUNTIME_TOLERANCE * max(read.runtime_ms, write.runtime_ms):
+        raise AnswerRejected(
+            "host", f"fio measured the reads over {read.runtime_ms} ms and the writes over {write.runtime_ms} ms"
         )

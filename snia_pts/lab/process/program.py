@@ -114,8 +114,12 @@ class Reports:
 
 @cache
 def find(program: str) -> str:
-    """Return the path of a program; raises ToolMissing, with the package that provides it if known."""
-    path = shutil.which(program, path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin:/sbin")
+    """Return the path of a program; raises ToolMissing, with the package that provides it if known.
+
+    An empty or relative entry of PATH is ignored: in it, the owner of the current folder could place a program.
+    """
+    entries = [*os.environ.get("PATH", os.defpath).split(os.pathsep), "/usr/sbin", "/sbin"]
+    path = shutil.which(program, path=os.pathsep.join(filter(os.path.isabs, entries)))
     if path is None:
         package = _PACKAGES.get(program, "")
         raise ToolMissing(program=program, package=package, hint=ToolMissing.hint if package else "Put it on the PATH.")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from ...errors import TargetUnfit, ToolMissing
+from ...files import temporary_folder
 from ...model.dut import Dut
 from ..device.identity import ROOT
 from ..process import program as process
@@ -57,8 +57,8 @@ def available_methods(dut: Dut, root: Path = ROOT) -> tuple[str, ...]:
 
     Queries the device without changing it.
     """
-    with tempfile.TemporaryDirectory(prefix="snia-pts-") as folder:
-        return tuple(_available(Tools(dut, Path(folder) / "capability", root=root)))
+    with temporary_folder() as folder:
+        return tuple(_available(Tools(dut, folder / "capability", root=root)))
 
 
 def _best(tools: Tools) -> Method:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from ...errors import PurgeFailed, TargetUnfit
+from ...files import temporary_folder
 from ...model.dut import Dut
 from ...model.measurement import PurgeOutcome
 from ...spec import Deviation
@@ -46,10 +46,8 @@ class Purger:
         """
         if dut.kind != "file" and not os.access(dut.path, os.R_OK | os.W_OK):
             return (_deviation(f"unknown: querying {dut.path} needs write permission"),)
-        with tempfile.TemporaryDirectory(prefix="snia-pts-") as folder:
-            return _deviations(
-                choose(Tools(dut, Path(folder) / "capability", root=self.root), self.requested, self.command)
-            )
+        with temporary_folder() as folder:
+            return _deviations(choose(Tools(dut, folder / "capability", root=self.root), self.requested, self.command))
 
     def purge(self, target: Target, seed: int, evidence: Path) -> PurgeOutcome:
         """Purge a claimed target and prove it; ``evidence`` is the base name of the evidence files.

@@ -10,7 +10,6 @@ import errno
 import json
 import os
 import re
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ...errors import RunFolderError, ToolMissing
+from ...files import temporary_folder
 from ...model.dut import CacheState, Dut
 from ...spec import Deviation
 from ..device.identity import ROOT, attribute
@@ -95,7 +95,7 @@ class _Cache(ABC):
     def _run(self, name: str, *argv: str) -> process.Finished:
         """Run a program; raises OSError if it is missing or fails, or if its evidence cannot be written."""
         with ExitStack() as stack:
-            base = self.evidence or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "write-cache"
+            base = self.evidence or stack.enter_context(temporary_folder()) / "write-cache"
             try:
                 evidence = base.with_name(f"{base.name}-{name}")
                 finished = process.run(argv, evidence=evidence, timeout_seconds=_TOOL_SECONDS)

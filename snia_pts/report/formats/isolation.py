@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import pwd
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ...errors import ReportError
-from ...files import tampering_risk
+from ...files import tampering_risk, temporary_folder
 
 #: Environment variables with paths of configuration, data or caches.
 _PLACES = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "MATPLOTLIBRC", "PLOTLY_DIR")
@@ -28,11 +27,11 @@ def isolated() -> Iterator[None]:
     temporary folder cannot be created.
     """
     cache = _font_cache()
-    try:
-        scratch = tempfile.TemporaryDirectory(prefix="snia-pts-", dir=_temporary())
-    except OSError as error:
-        raise ReportError(reason=f"cannot create a temporary folder: {error.strerror}") from None
-    with scratch as folder:
+    with ExitStack() as stack:
+        try:
+            folder = str(stack.enter_context(temporary_folder()))
+        except OSError as error:
+            raise ReportError(reason=f"cannot create a temporary folder: {error.strerror}") from None
         variables = dict.fromkeys(_PLACES) | {
             "HOME": folder,
             "DOCUTILSCONFIG": "",  # no files at all, not even /etc/docutils.conf
@@ -40,12 +39,6 @@ def isolated() -> Iterator[None]:
         }
         with _environment(variables), _current_folder(folder):
             yield
-
-
-def _temporary() -> str:
-    """Return the parent of temporary folders; for root, one in which nobody else may rename them."""
-    usual = tempfile.gettempdir()
-    return "/tmp" if tampering_risk(Path(usual).resolve(), parent=True) else usual  # noqa: S108
 
 
 def _font_cache() -> Path | None:
