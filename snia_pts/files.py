@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
+_FOLDER_MODE = 0o755  # whatever the umask: others may read a run, and never change it
 NOT_EMPTY = "it is not empty, and no run overwrites another"
 _UNEXPECTED_FILE_HINT = "Remove it, and find out who put it there; nothing was written through it."
 #: How many symlinks Linux follows on the way to a file.
@@ -108,6 +109,7 @@ def directory(folder: Path) -> Iterator[int]:
                 for name in folder.relative_to(base).parts:
                     descriptor = _open_folder(name, folder, descriptor)
                     opened.callback(os.close, descriptor)
+                    _require_no_risk(folder, _change_risk(folder, os.fstat(descriptor)))
         yield descriptor
 
 
@@ -124,7 +126,7 @@ def make_folder(path: Path) -> None:
     """Create a folder unless it exists; raises RunFolderError if anything else has its name."""
     with directory(path.parent) as parent, _full_path_in_errors(path):
         with suppress(FileExistsError):
-            os.mkdir(path.name, dir_fd=parent)
+            os.mkdir(path.name, _FOLDER_MODE, dir_fd=parent)
         status = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(status.st_mode):
             raise _unusable(path, _kind(status))
@@ -140,7 +142,7 @@ def make_empty_folder(path: Path) -> tuple[Path, bool]:
     with directory(real.parent) as parent, _full_path_in_errors(path):
         created = True
         try:
-            os.mkdir(real.name, dir_fd=parent)
+            os.mkdir(real.name, _FOLDER_MODE, dir_fd=parent)
         except FileExistsError:
             created = False
         descriptor = _open_folder(real.name, path, parent)
@@ -242,6 +244,12 @@ def remove(path: Path) -> None:
     """Remove a file or symlink if it exists."""
     with suppress(FileNotFoundError), directory(path.parent) as folder, _full_path_in_errors(path):
         os.unlink(path.name, dir_fd=folder)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove an empty folder; raises OSError."""
+    with directory(path.parent) as folder, _full_path_in_errors(path):
+        os.rmdir(path.name, dir_fd=folder)
 
 
 def replace_file(path: Path, content: bytes | Iterable[bytes], *, durable: bool = True) -> None:
@@ -411,7 +419,7 @@ def _way(path: Path, *, make: bool = False) -> Iterator[_Entry]:
             with _full_path_in_errors(place / name):
                 if make:
                     with suppress(FileExistsError):
-                        os.mkdir(name, dir_fd=folder)
+                        os.mkdir(name, _FOLDER_MODE, dir_fd=folder)
                 try:
                     descriptor = hold(name, folder)
                 except FileNotFoundError as error:

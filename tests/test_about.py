@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import hashlib
 import io
+import os
 import subprocess
 import zipfile
 import zlib
@@ -31,6 +32,7 @@ from snia_pts.results.result import TestResult
 from snia_pts.results.warnings import run_warnings
 from snia_pts.spec.reader import SPECS
 from tests import samples
+from tests.drives import need_root
 
 FILE = """
 format = 1
@@ -130,6 +132,18 @@ def test_a_logo_that_cannot_be_drawn_is_refused_before_the_test(tmp_path: Path, 
     with pytest.raises(SpecError, match="1 mistake") as raised:
         read_annotations(told(tmp_path, picture=picture))
     assert says in str(raised.value)
+
+
+@pytest.mark.root
+def test_a_private_logo_of_another_user_is_refused(tmp_path: Path) -> None:
+    """A report is public: the author of the file must not have root publish a picture that only others may read."""
+    need_root()
+    path = told(tmp_path)
+    (tmp_path / "logos/logo.png").chmod(0o600)
+    read_annotations(path)
+    os.chown(path, 65534, 65534)
+    with pytest.raises(SpecError, match="it is not public"):
+        read_annotations(path)
 
 
 def test_a_journals_damaged_logo_is_a_sentence() -> None:

@@ -424,7 +424,7 @@ def test_evidence_is_whole(tmp_path: Path, evidence: Path) -> None:
     assert json.loads((evidence / f"{name}.process.json").read_text())["exit_code"] == 0
     job, process = (evidence / f"{name}.fio").read_text(), json.loads((evidence / f"{name}.process.json").read_text())
     assert f"SNIA_PTS_TARGET={tmp_path}/x.img fio FILE" in job
-    assert process["environment"] == {"SNIA_PTS_TARGET": f"{tmp_path}/x.img"}
+    assert process["environment"] == {"SNIA_PTS_TARGET": f"{tmp_path}/x.img", "TMPDIR": "/dev/null"}
     assert sorted(process["descriptors"].values()) == [f"{evidence / name}.fio", f"{evidence / name}.json"]
 
 

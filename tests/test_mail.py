@@ -31,7 +31,7 @@ from snia_pts.errors import DeviceFailed, HostFailed, Interrupted, LimitsMissed,
 from snia_pts.record.folder import RunFolder
 from snia_pts.runner import run as runner_run
 from snia_pts.units import MB
-from tests.drives import need_program
+from tests.drives import need_program, need_root
 
 PASSWORD = "never-to-be-written-down"  # noqa: S105  # of a server on the loopback
 FILE = """
@@ -295,6 +295,7 @@ def test_options_that_reach_nobody_are_refused(
         ('user = "lab"\npassword_variable = "NOT_SET_ANYWHERE"', "password_variable: 'NOT_SET_ANYWHERE'"),
         ('user = "lab"\npassword_file = "none"', "none: No such file"),
         ('user = "lab"\npassword_file = "open"', "chmod 600"),
+        ('user = "lab"\npassword_file = "other"', "does not belong to the owner of the mail configuration"),
         ('user = "lab"\npassword_file = "two"', "expected one line"),
         ('user = "lab"\npassword_file = "."', "it is not a regular file"),
         ('user = "lab"\npassword_file = "password"\ntls = "none"', "never sent without encryption"),
@@ -313,6 +314,11 @@ def test_every_mistake_of_the_file_is_told_before_the_run(
     """With its key and a remedy, and never with what is secret; no target is made."""
     (tmp_path / "open").write_text("secret\n")
     (tmp_path / "open").chmod(0o640)
+    (tmp_path / "other").write_text("secret\n")
+    (tmp_path / "other").chmod(0o600)
+    if "other" in text:
+        need_root()
+        os.chown(tmp_path / "other", 65534, 65534)
     (tmp_path / "two").touch(mode=0o600)
     (tmp_path / "two").write_text("secret\nsecret\n")
     keys = {line.split(" = ")[0] for line in text.splitlines()}

@@ -10,20 +10,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from io import FileIO
-from itertools import product
+from itertools import count, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from snia_pts import files
 from snia_pts.cli.main import main
-from snia_pts.errors import ReportError, RunFolderError
+from snia_pts.errors import RecordError, ReportError, RunFolderError
 from snia_pts.lab.evidence import last_number
 from snia_pts.lab.process import program as process
 from snia_pts.record import folder as folder_module
-from snia_pts.record.folder import RunFolder
+from snia_pts.record.folder import RunFolder, writable_path
 from snia_pts.record.journal import Journal
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.report.writing import replace_files
@@ -129,6 +131,48 @@ def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path, victim: Pat
             assert (run.path / "evidence.away" / "00001-x.process.json").exists()
 
     assert untouched(victim, before)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    "write", [RunFolder.create, lambda path: replace_files(path, {"report.rst": b"new"}), writable_path]
+)
+def test_a_symlink_that_appears_between_two_calls_is_not_followed(
+    tmp_path: Path, victim: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], object]
+) -> None:
+    """Another user plants a symlink in a sticky directory before each of the calls that look at a path or create it."""
+    need_root()
+    before, sticky = content(victim), tmp_path / "sticky"
+    sticky.mkdir()
+    sticky.chmod(0o1777)
+    planted = []
+    for position in range(40):
+        name = sticky / f"new{position}"
+        with monkeypatch.context() as patch:
+            calls = count()
+            for function in ("open", "mkdir", "stat", "scandir"):
+                patch.setattr(os, function, before_call(getattr(os, function), calls, position, name, victim.parent))
+            with suppress(RunFolderError, ReportError, RecordError):
+                write(name / "run")
+        planted.append(name.is_symlink())
+
+    assert any(planted)
+    assert not all(planted)
+    assert untouched(victim, before)
+
+
+def before_call(
+    function: Callable[..., Any], calls: Iterator[int], position: int, name: Path, target: Path
+) -> Callable[..., Any]:
+    """Return a function that plants another user's symlink, if the name is free, before the call of that position."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if next(calls) == position and not os.path.lexists(name):
+            name.symlink_to(target)
+            os.chown(name, 65534, 65534, follow_symlinks=False)
+        return function(*arguments, **options)
+
+    return call
 
 
 def test_a_run_folder_that_is_moved_is_written_to_where_it_is(tmp_path: Path) -> None:

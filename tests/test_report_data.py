@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import math
@@ -168,6 +169,8 @@ def test_texts_of_devices_stay_texts() -> None:
     assert {sheet for (sheet, _), _ in book.formulas()} == {"Steady state", "Rounds", "Points", "Measurements"}
     assert not [part for part in book.parts if "hyperlink" in part or "externalLink" in part]
     assert rows["dut.model"] == f"'{printable(HOSTILE)}"
+    for text in (" =1+1", "\uff1d1+1", "\u3000\uff0b1"):
+        assert data.as_csv(dataclasses.replace(run, rows=(("x", text),))).decode().splitlines()[-1] == f"x,'{text}"
     assert rows["command_line"] == "'=1+1"
 
 

@@ -25,6 +25,7 @@ from snia_pts.cli.mail.notification import Notification
 from snia_pts.cli.main import _printable_streams
 from snia_pts.cli.text.formatting import json_text
 from snia_pts.cli.text.result import result_json, result_lines
+from snia_pts.cli.text.terminal import print_lines
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write
 from snia_pts.report.comparison import Entry, build_comparison
@@ -131,6 +132,16 @@ def test_terminal_and_json_are_clean() -> None:
     assert shown.endswith("\rprogress\ra\ufffdb\n\r")
     require_clean(shown.replace("\r", ""), "terminal")
     require_clean(" ".join(texts(json.loads(json_text(result_json(evil(), [EVIL]))))), "assess --json")
+
+
+def test_a_device_forges_no_line() -> None:
+    """A line feed in a model stays inside its line."""
+    result = evil()
+    forged = dataclasses.replace(result.facts.dut, model="Good\nSTEADY STATE")
+    stream = io.StringIO()
+    print_lines(result_lines(dataclasses.replace(result, facts=dataclasses.replace(result.facts, dut=forged))), stream)
+
+    assert "Good\ufffdSTEADY STATE" in stream.getvalue()
 
 
 def test_comparison_is_clean() -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import io
+import stat
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,8 +141,14 @@ def read_annotations(path: Path) -> Annotations:
 
 
 def _logo(path: Path, logo_path: str, mistakes: list[str]) -> str:
-    """Return the PNG at ``logo_path`` in base64; an empty string, with a mistake added, if it is invalid."""
+    """Return the PNG at ``logo_path`` in base64; an empty string, with a mistake added, if it is invalid.
+
+    A report is public, so the logo must be public, or belong to the owner of the file that names it.
+    """
     try:
+        status = (path.parent / logo_path).stat()
+        if not status.st_mode & stat.S_IROTH and status.st_uid != path.stat().st_uid:
+            raise PermissionError(errno.EACCES, f"it is not public, and does not belong to the owner of {path.name}")
         logo = base64.b64encode(read_regular(path.parent / logo_path, _MAX_LOGO_BYTES)).decode("ascii")
         Annotations(logo=logo).image()
     except OSError as error:

@@ -22,6 +22,7 @@ from ..files import (
     open_regular,
     private_path,
     remove,
+    remove_folder,
     require_private,
     shell_quoted,
 )
@@ -177,14 +178,15 @@ class RunFolder:
     def discard(self) -> None:
         """Remove the folder of a run that never started, with the evidence of its preparation only."""
         with suppress(OSError, RunFolderError):  # a folder with other files remains
-            if not self.has_started:
-                self.journal.unlink(missing_ok=True)
-            with keep_folder_open(self.evidence):
-                for path in self.evidence.glob("00000-*"):
-                    remove(path)
-            self.evidence.rmdir()
+            with keep_folder_open(self.path):
+                if not self.has_started:
+                    remove(self.journal)
+                with keep_folder_open(self.evidence):
+                    for path in self.evidence.glob("00000-*"):
+                        remove(path)
+                remove_folder(self.evidence)
             if self.created:
-                self.path.rmdir()
+                remove_folder(self.path)
 
     @classmethod
     def existing(cls, path: Path) -> RunFolder:

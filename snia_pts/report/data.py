@@ -10,6 +10,7 @@ import io
 import json
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -334,7 +335,8 @@ def _cell(value: Value) -> str:
         return str(value).lower()
     if isinstance(value, str):
         shown = printable(value)
-        return f"'{shown}" if shown.startswith(_FORMULA) else shown
+        is_formula = unicodedata.normalize("NFKC", shown).lstrip().startswith(_FORMULA)  # also in fullwidth characters
+        return f"'{shown}" if is_formula else shown
     return repr(value)
 
 

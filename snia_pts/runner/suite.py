@@ -223,7 +223,9 @@ def _run_tests(plan: _SuitePlan, target: TargetSetup, caller: Caller) -> list[Re
             target.set_clock(resume_plan.stopped)
             outputs = (run.result, *places(run.path, plan.formats).values())
             if not all(path.exists() for path in outputs):  # a crash before they were written
-                _report(store(run), run, plan.formats, unreported)
+                with run.opened():
+                    result = store(run)
+                _report(result, run, plan.formats, unreported)
             continue
         run = run or _new_folder(plan.folder.run_path(test), caller)
         try:

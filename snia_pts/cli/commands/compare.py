@@ -28,6 +28,7 @@ from ...runner.verification import require_evidence
 from ...text import printable
 from ...units import number
 from ..text.formatting import json_text, table
+from ..text.terminal import print_lines
 
 #: The metrics of the summary, the most important first.
 _METRICS = ("iops", "mb_per_second", "average_response_ms")
@@ -53,10 +54,8 @@ def compare(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json_text(_json(entries, context, metrics)))
         return 0
-    for line in _lines(entries, context, metrics):
-        print(line)
-    for path in files.values():
-        print(path)
+    print_lines(_lines(entries, context, metrics))
+    print_lines(map(str, files.values()))
     return 0
 
 

@@ -14,6 +14,7 @@ from ...lab.inventory import ListedDevice, PcieLink, read_inventory
 from ...text import printable
 from ...units import capacity, counted
 from ..text.formatting import json_text
+from ..text.terminal import print_lines
 
 _MEDIA = {True: "rotational", False: "solid state", None: ""}
 _VERDICT = "may be tested"
@@ -26,8 +27,7 @@ def devices(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json_text({"format": 1, "devices": [device_json(device) for device in listed_devices]}))
         return 0
-    for line in device_lines(listed_devices, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
-        print(line)
+    print_lines(device_lines(listed_devices, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
     return 0
 
 

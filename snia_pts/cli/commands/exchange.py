@@ -6,7 +6,6 @@ import argparse
 import errno
 import hashlib
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -32,6 +31,7 @@ from ..options import formats_of
 from ..parser import TESTS
 from ..text.result import result_lines
 from ..text.suite import overview_lines
+from ..text.terminal import print_lines, say
 
 _COPY = "tkperf.xml"
 
@@ -71,11 +71,8 @@ def _import_all(imports: Sequence[Run], suite: SuiteFolder, document: bytes, for
         print()
     summary = build_summary(suite)
     files = write_summary(summary, suite.path, formats)
-    print("\n".join(overview_lines(summary)))
-    print()
-    print(f"folder: {suite.path}")
-    for path in files.values():
-        print(f"summary: {path}")
+    print_lines((*overview_lines(summary), "", f"folder: {suite.path}"))
+    print_lines(f"summary: {path}" for path in files.values())
 
 
 def _import_run(run: Run, folder: RunFolder, document: bytes, formats: Sequence[str]) -> None:
@@ -96,9 +93,8 @@ def _import_run(run: Run, folder: RunFolder, document: bytes, formats: Sequence[
             journal.append(EndEntry(ending="finished", detail="", at=""))
         result = store(folder)
         reports = write(result, folder.path, formats)
-    print("\n".join((*result_lines(result), "", f"run folder: {folder.path}")))
-    for path in reports.values():
-        print(f"report:     {path}")
+    print_lines((*result_lines(result), "", f"run folder: {folder.path}"))
+    print_lines(f"report:     {path}" for path in reports.values())
 
 
 def export(arguments: argparse.Namespace) -> int:
@@ -131,6 +127,6 @@ def export(arguments: argparse.Namespace) -> int:
         reason = f"{path}: {error.strerror or error}"
         raise NotExportable(path=arguments.run, reason=reason, hint="Name another place with --out.") from None
     for sentence in omissions:
-        print(f"snia-pts: not in the file: {sentence}", file=sys.stderr)
-    print(path)
+        say(f"not in the file: {sentence}")
+    print_lines((str(path),))
     return 0

@@ -19,6 +19,7 @@ from ...model.test_platform import HostSetting
 from ...record.folder import unreadable
 from ...units import counted
 from ..text.formatting import json_text
+from ..text.terminal import print_lines
 
 _INDENT = " " * 4
 
@@ -32,8 +33,7 @@ def host(arguments: argparse.Namespace) -> int:
         target = None if arguments.target is None else str(arguments.target)
         print(json_text({"format": 1, "target": target, "settings": [asdict(setting) for setting in settings]}))
         return 0
-    for line in setting_lines(settings, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
-        print(line)
+    print_lines(setting_lines(settings, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
     return 0
 
 
@@ -54,8 +54,7 @@ def _restore(arguments: argparse.Namespace) -> int:
             (folder / "array").exists()  # raises if this user may not read the folder
     except OSError as error:
         raise unreadable(arguments.restore, error) from None
-    for line in restore_settings(folder) or ("nothing to restore",):
-        print(line)
+    print_lines(restore_settings(folder) or ("nothing to restore",))
     return 0
 
 

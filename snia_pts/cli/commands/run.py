@@ -20,7 +20,7 @@ from ..signals import stopped_by_signals
 from ..text.formatting import json_text
 from ..text.plan import plan_json, plan_lines, suite_json, suite_lines
 from ..text.suite import overview_lines
-from ..text.terminal import Terminal
+from ..text.terminal import Terminal, print_lines
 
 
 def run_one(arguments: argparse.Namespace) -> int:
@@ -40,7 +40,7 @@ def _run_one(options: RunOptions, arguments: argparse.Namespace) -> int:
         if arguments.json:
             print(json_text(plan_json(plan, plan.dut)))
         else:
-            print("\n".join(plan_lines(plan, plan.dut, arguments.target)))
+            print_lines(plan_lines(plan, plan.dut, arguments.target))
         return 0
     with operator_session(arguments) as (caller, _):
         return show_run(run(options, caller))
@@ -56,7 +56,7 @@ def run_all(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print(json_text(suite_json(estimates, estimates[0].dut)))
         else:
-            print("\n".join(suite_lines(estimates, estimates[0].dut, arguments.target)))
+            print_lines(suite_lines(estimates, estimates[0].dut, arguments.target))
         return 0
     with operator_session(arguments) as (caller, notification):
         return show_suite(run_suite(options, caller), notification)
@@ -81,12 +81,9 @@ def show_run(finished: FinishedRun) -> int:
     """Print the result of a run and where its report is; raises LimitsMissed."""
     from ..text.result import result_lines
 
-    for line in result_lines(finished.result):
-        print(line)
-    print()
-    print(f"run folder: {finished.folder.path}")
-    for path in finished.reports.values():
-        print(f"report:     {path}")
+    print_lines(result_lines(finished.result))
+    print_lines(("", f"run folder: {finished.folder.path}"))
+    print_lines(f"report:     {path}" for path in finished.reports.values())
     require_met(judgements(finished.result))
     return 0
 
@@ -94,12 +91,9 @@ def show_run(finished: FinishedRun) -> int:
 def show_suite(finished: FinishedSuite, notification: Notification) -> int:
     """Print the results of several tests; raises ReportError for a report that failed, LimitsMissed."""
     notification.verdict = finished.overview.verdict
-    for line in overview_lines(finished.overview):
-        print(line)
-    print()
-    print(f"run folder: {finished.folder.path}")
-    for path in finished.reports.values():
-        print(f"summary:    {path}")
+    print_lines(overview_lines(finished.overview))
+    print_lines(("", f"run folder: {finished.folder.path}"))
+    print_lines(f"summary:    {path}" for path in finished.reports.values())
     if finished.unreported:
         raise finished.unreported[0]
     _require_limits_met(finished.results, finished.folder.tests)

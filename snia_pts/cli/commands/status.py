@@ -20,6 +20,7 @@ from ...record.result_xml import stored_verdict
 from ...record.suite import SuiteFolder
 from ...units import counted, duration
 from ..text.formatting import json_text
+from ..text.terminal import print_lines
 
 State = Literal["running", "stopped", "finished", "not started", "unreadable"]
 #: Widths of columns.  NVMe serial numbers have 20 characters.
@@ -62,8 +63,7 @@ def status(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json_text([asdict(run) for run in statuses()]))
     else:
-        for line in _lines(statuses(), max(map(_name_width, arguments.runs))):
-            print(line, flush=True)
+        print_lines(_lines(statuses(), max(map(_name_width, arguments.runs))))
     return RecordError.exit_code if "unreadable" in states else 0
 
 
@@ -278,15 +278,15 @@ def stop(arguments: argparse.Namespace) -> int:
     resume = f"snia-pts resume {shell_quoted(arguments.run)} continues it."
     if suite and not running and suite.in_progress:
         suite.as_run_folder.request_stop()
-        print(f"{suite.path} stops before its next test; {resume}")
+        print_lines((f"{suite.path} stops before its next test; {resume}",))
         return 0
     if not running:
         raise NotRunning(path=arguments.run, reason="no process writes its journal")
     for folder in running:
         folder.request_stop()
-        print(f"{folder.path} stops after its current point or sample; {resume}")
+        print_lines((f"{folder.path} stops after its current point or sample; {resume}",))
         if repeated := _repeated_step(folder):
-            print(f"Resumed from where it is now, it would start again at {repeated}.")
+            print_lines((f"Resumed from where it is now, it would start again at {repeated}.",))
     return 0
 
 

@@ -32,7 +32,7 @@ from ...spec.limits import Limit, read_limits
 from ..options import formats_of
 from ..text.formatting import json_text
 from ..text.result import result_json, result_lines
-from ..text.terminal import say
+from ..text.terminal import print_lines, say
 
 #: The number of differences that are listed.
 _MAX_LISTED = 10
@@ -67,7 +67,7 @@ def assess(arguments: argparse.Namespace) -> int:
             document = {"format": 1, "summary": overview_json(build_summary(suite)), "tests": documents}
         print(json_text(document))
     elif suite:
-        print("\n".join(("", *overview_lines(build_summary(suite)))))
+        print_lines(("", *overview_lines(build_summary(suite))))
     if differs:
         return RecordError.exit_code
     if suite:
@@ -123,15 +123,13 @@ def _runs(suite: SuiteFolder) -> list[RunFolder]:
 def _print_assessment(
     folder: RunFolder, result: TestResult, discrepancies: tuple[str, ...], evidence: EvidenceCheck
 ) -> None:
-    for line in result_lines(result):
-        print(line)
-    print()
+    print_lines((*result_lines(result), ""))
     conclusion = "result.xml and all evidence agree with the journal."
     if not os.path.lexists(folder.result):
         conclusion = "There is no result.xml; all evidence agrees with the journal."
-    print("\n".join(_discrepancy_lines(discrepancies)) or conclusion)
+    print_lines(tuple(_discrepancy_lines(discrepancies)) or (conclusion,))
     if evidence.unjournaled:
-        print(f"The run did not finish; not in its journal: {describe_unjournaled(evidence.unjournaled)}.")
+        print_lines((f"The run did not finish; not in its journal: {describe_unjournaled(evidence.unjournaled)}.",))
     print()
 
 
@@ -142,8 +140,7 @@ def report(arguments: argparse.Namespace) -> int:
     override = _override(arguments, suite, read_annotations(arguments.about) if arguments.about else None)
     folders = _runs(suite) if suite else [RunFolder.existing(run_path)]
     for folder in folders:
-        for line in _recreate_report(folder, formats, override):
-            print(line)
+        print_lines(_recreate_report(folder, formats, override))
     if suite:
         from ...runner.suite import build_summary
 
@@ -151,8 +148,7 @@ def report(arguments: argparse.Namespace) -> int:
             written = write_summary(build_summary(suite, override, formats), suite.path, formats)
         summaries = {name: suite.path / f"summary.{name}" for name in OUTPUTS}
         _list_older_formats(suite.path, summaries, formats)
-        for path in written.values():
-            print(path)
+        print_lines(map(str, written.values()))
     return 0
 
 
@@ -166,8 +162,7 @@ def _recreate_report(
         raise RecordError(path=folder.path, reason="the run is still in progress", hint=WAIT)
     require_evidence(folder, result)
     document = result_xml(result)
-    for line in _discrepancy_lines(_stored_differences(folder, document)):
-        print(line, file=sys.stderr)
+    print_lines(_discrepancy_lines(_stored_differences(folder, document)), sys.stderr)
     with folder.opened(), _naming_folder(folder.path):
         replace_file(folder.result, document)
         written = write(override(result), folder.path, formats)
@@ -180,10 +175,7 @@ def _list_older_formats(folder: Path, known: Mapping[str, Path], formats: Sequen
     older = {name: path for name, path in known.items() if name not in formats and path.exists()}
     if older:
         names = ", ".join(path.name for path in older.values())
-        print(
-            f"snia-pts: not updated, perhaps out of date: {names} in {folder}; --to {','.join(older)} updates them.",
-            file=sys.stderr,
-        )
+        say(f"not updated, perhaps out of date: {names} in {folder}; --to {','.join(older)} updates them.")
 
 
 @contextmanager

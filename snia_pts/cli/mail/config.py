@@ -132,7 +132,8 @@ def _password(path: Path, file: _File) -> str:
     if file.password_variable:
         name, lines = f"password_variable: {file.password_variable!r}", [os.environ.get(file.password_variable, "")]
     elif file.password_file:
-        name, lines = f"password_file: {file.password_file!r}", _read_private_lines(path.parent / file.password_file)
+        name = f"password_file: {file.password_file!r}"
+        lines = _read_private_lines(path.parent / file.password_file, path.stat().st_uid)
     else:
         return ""
     if len(lines) != 1 or not lines[0] or not (lines[0].isascii() and lines[0].isprintable()):
@@ -140,11 +141,17 @@ def _password(path: Path, file: _File) -> str:
     return lines[0]
 
 
-def _read_private_lines(path: Path) -> list[str]:
-    """Return the lines of a file that only its owner may read; raises ValueError."""
+def _read_private_lines(path: Path, owner: int) -> list[str]:
+    """Return the lines of a file of the user ``owner`` that only its owner may read; raises ValueError.
+
+    Otherwise the author of a mail configuration could have root send another user's secret.
+    """
     try:
         with open_regular(path, _MAX_PASSWORD_BYTES) as file:
-            if os.fstat(file.fileno()).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            status = os.fstat(file.fileno())
+            if status.st_uid != owner:
+                raise ValueError(f"password_file: {path}: it does not belong to the owner of the mail configuration")
+            if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise ValueError(f"password_file: {path}: other users may read it (chmod 600 makes it private)")
             return file.read(_MAX_PASSWORD_BYTES).decode("utf-8", "replace").splitlines()
     except OSError as error:

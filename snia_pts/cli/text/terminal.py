@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TextIO
 
 from ...errors import NotConfirmed
 from ...record.folder import RunFolder
@@ -20,6 +21,7 @@ from ...runner.events import (
     TestFinished,
     TestStarted,
 )
+from ...text import printable
 from ...units import capacity, counted, duration
 from ..mail.notification import Notification
 from .progress import Progress, choose_mode, standard_stream
@@ -70,8 +72,7 @@ class Terminal:
         self._clear()
         if isinstance(request, ConfirmRestart):
             return self._ask_to_restart(request)
-        for line in destruction_lines(request):
-            print(line, file=sys.stderr)
+        print_lines(destruction_lines(request), sys.stderr)
         if not sys.stdin.isatty():
             raise NotConfirmed(
                 path=request.path, reason="there is no terminal to ask at", confirmation=request.expected
@@ -105,7 +106,7 @@ class Terminal:
 
     def _show_plan(self) -> None:
         if self._planned:
-            print("\n".join(resume_lines(self._planned.folder, self._planned.resume_plan)), file=sys.stderr)
+            print_lines(resume_lines(self._planned.folder, self._planned.resume_plan), sys.stderr)
 
     def _ask_to_restart(self, request: ConfirmRestart) -> str:
         if self._silent:
@@ -123,7 +124,13 @@ class Terminal:
 
 def say(line: str) -> None:
     """Print a notice for the operator."""
-    print(f"snia-pts: {line}", file=sys.stderr)
+    print_lines([f"snia-pts: {line}"], sys.stderr)
+
+
+def print_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
+    """Print lines as they come; a line feed inside a line, which a device's text could contain, becomes U+FFFD."""
+    for line in lines:
+        print(printable(line), file=stream or sys.stdout, flush=True)
 
 
 def destruction_lines(request: ConfirmDestruction) -> Iterator[str]:

@@ -11,6 +11,9 @@ from ..device.fio_name import fio_name
 from ..process.inherited import InheritedFiles
 from .job import TARGET
 
+#: fio prints its status whenever a file fio-dump-status appears in TMPDIR, which in /tmp any user could create.
+_WITHOUT_STATUS_FILE = {"TMPDIR": "/dev/null"}
+
 if TYPE_CHECKING:
     from typing import Self
 
@@ -41,7 +44,7 @@ class JobFiles:
         name = fio_name(target) if target else ""
         self.inherited = InheritedFiles(
             files=files if descriptor is None else {**files, name: descriptor},
-            environment={TARGET: name} if name else {},
+            environment={TARGET: name, **_WITHOUT_STATUS_FILE} if name else {},
         )
 
     def __enter__(self) -> Self:

@@ -23,7 +23,7 @@ from typing import Literal, Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from ...errors import HostFailed, RunFolderError
-from ...files import replace_file
+from ...files import keep_folder_open, read_regular, remove, replace_file
 from ..device.identity import ROOT
 from .state_dir import boot_id, locked_state_dir, restore_file_name
 
@@ -406,10 +406,10 @@ def _remove_restore_files(folder: Path, state_dir: Path | None, only: bytes | No
 
     The folder's is removed first: if this process is killed in between, root would not follow it without the other.
     """
-    with suppress(OSError):
+    with suppress(OSError, RunFolderError), keep_folder_open(folder):
         path = folder / RESTORE_FILE
-        if only is None or (not path.is_symlink() and path.read_bytes() == only):
-            path.unlink()
+        if only is None or (not path.is_symlink() and read_regular(path, _MAX_BYTES) == only):
+            remove(path)
     if state_dir is not None:
         (state_dir / restore_file_name(folder)).unlink(missing_ok=True)
 

@@ -49,12 +49,12 @@ def _font_cache() -> Path | None:
     """
     try:
         own = Path(pwd.getpwuid(os.geteuid()).pw_dir, ".cache", "snia-pts", "matplotlib")
-        folder = Path(os.environ.get("MPLCONFIGDIR") or own).resolve()
-        there = next(each for each in (folder, *folder.parents) if each.exists())
+        folder = Path(os.environ.get("MPLCONFIGDIR") or own).absolute()
+        there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
         usable = os.access(there, os.W_OK | os.X_OK, effective_ids=True) and not tampering_risk(there)
     except (OSError, KeyError):
         return None
-    return folder if usable else None
+    return folder.resolve() if usable else None
 
 
 @contextmanager
