@@ -41,7 +41,7 @@ def plant(place: Path, name: str, text: str) -> None:
 
 def written(folder: Path, current: Path, home: Path) -> subprocess.CompletedProcess[str]:
     """Write a report to ``folder`` in a new process with this current folder and HOME."""
-    environment = {**ENVIRONMENT, "HOME": str(home)}
+    environment = {**ENVIRONMENT, "HOME": str(home), "RL_useA85": "no number", "EVAL_DEBUG": "no number"}
     for name in ("MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         environment.pop(name, None)
     return subprocess.run(
@@ -56,7 +56,7 @@ def written(folder: Path, current: Path, home: Path) -> subprocess.CompletedProc
 
 
 def test_no_configuration_of_others_is_read(tmp_path: Path, victim: Path) -> None:
-    """Files of docutils, rst2pdf, reportlab and matplotlib in the current folder and HOME have no effect."""
+    """Files of docutils, rst2pdf, reportlab and matplotlib, and variables of reportlab, have no effect."""
     before, current, home = content(victim), tmp_path / "current", tmp_path / "home"
     writing = f"[general]\nrecord_dependencies: {victim}\nwarning_stream: {tmp_path}/warnings\n"
     python = f"open({str(tmp_path / 'ran')!r}, 'w').close()\n"

@@ -245,12 +245,14 @@ def test_a_server_and_a_recipient_are_enough() -> None:
 @pytest.mark.parametrize(("tls", "port"), [("none", 25), ("starttls", 587), ("implicit", 465)])
 def test_a_file_is_read(tls: str, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ports are the usual ones of the kind of TLS; --mail-to stands in place of the file's recipients."""
+    monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
     path = written(tmp_path, f'{FILE}tls = "{tls}"\n')
     where, other = load_mail_config(asked(mail=path)), load_mail_config(asked(mail=path, mail_to=["c@example.org"]))
     assert where is not None
     assert other is not None
     assert (where.port, where.recipients, where.sender) == (port, ("a@example.org", "b@example.org"), "lab@example.org")
     assert other.recipients == ("c@example.org",)
+    assert not (tmp_path / "keys").exists()
 
     monkeypatch.setenv("LAB_PASSWORD", PASSWORD)
     for line in ('password_variable = "LAB_PASSWORD"', 'password_file = "password"'):

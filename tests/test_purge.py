@@ -168,6 +168,16 @@ def test_a_device_that_loses_writes_has_failed(
     assert not (tmp_path / "was run").exists()
 
 
+def test_a_device_with_less_memory_than_capacity_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A drive that stores all blocks in the first MiB does not read back what was written to each."""
+    write, read = proof._write, proof._read
+    monkeypatch.setattr(proof, "_write", lambda fd, dut, offset, pattern: write(fd, dut, offset % MIB, pattern))
+    monkeypatch.setattr(proof, "_read", lambda fd, dut, offset: read(fd, dut, offset % MIB))
+    lying(monkeypatch, lambda path: ("true",))
+    with pytest.raises(DeviceFailed, match="of 64 blocks just written"):
+        purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path)
+
+
 @pytest.mark.parametrize(("number", "failure"), [(errno.EIO, DeviceFailed), (errno.ENOSPC, HostFailed)])
 @pytest.mark.parametrize("call", ["pwritev", "preadv"])
 def test_an_error_while_proving_has_its_blame(
@@ -236,7 +246,7 @@ def test_one_surviving_sector_counts(tmp_path: Path, sector: int) -> None:
         file.seek(8192 + 512 * sector)
         file.write(pattern[512 * sector :][:512])
     with target.open("rb", buffering=0) as file:
-        assert count_survivors(file.fileno(), samples.dut(), (0, 4096, 8192, 12288), pattern) == 1
+        assert count_survivors(file.fileno(), samples.dut(), dict.fromkeys((0, 4096, 8192, 12288), pattern)) == 1
 
 
 @pytest.mark.parametrize(

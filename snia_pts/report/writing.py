@@ -106,9 +106,10 @@ DATA_OUTPUTS: Mapping[str, Callable[[TestResult], Mapping[str, bytes]]] = {
     "ocp": _ocp,
     "interactive": _interactive,
 }
-#: The names that data tables may have.
+#: The names that data tables may have; a second table of a name has a number.
 TABLE_NAMES = re.compile(
-    r"(run|specification|deviations|settings|warnings|limits|windows|rounds|points|prepared|measurements|samples-[a-z0-9-]+)"
+    r"(run|specification|deviations|settings|warnings|limits|windows|rounds|points|features|prepared|measurements|"
+    r"samples-[a-z0-9-]+)(--\d+)?"
 )
 #: The paths of formats whose file is not ``report.`` with their name.
 _PATHS = {

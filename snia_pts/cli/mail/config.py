@@ -162,11 +162,16 @@ def _context(path: Path, file: _File) -> ssl.SSLContext:
     """Return the TLS context for the server; raises ValueError if the certificates cannot be read."""
     import ssl
 
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # create_default_context() would also write SSLKEYLOGFILE
     try:
-        return ssl.create_default_context(cafile=str(path.parent / file.ca_file) if file.ca_file else None)
+        if file.ca_file:
+            context.load_verify_locations(path.parent / file.ca_file)
+        else:
+            context.load_default_certs()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ValueError(f"ca_file: {file.ca_file!r}: not readable as certificates: {reason}") from None
+    return context
 
 
 def _default_sender() -> str:

@@ -6,7 +6,7 @@ import errno
 import mmap
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from ...errors import DeviceFailed, HostFailed
@@ -20,20 +20,24 @@ _SECTOR_BYTES = 512
 
 
 class Proof:
-    """A pattern in blocks of a claimed target, at ``offsets``; ``is_written`` says whether it was written."""
+    """A pattern in blocks of a claimed target, at ``offsets``; ``is_written`` says whether it was written.
+
+    Each block has its own pattern: a drive with less memory than its capacity would store several in one place.
+    """
 
     def __init__(self, target: Target, seed: int) -> None:
         self._target = target
-        self._pattern = random.Random(seed).randbytes(_BLOCK_BYTES)  # noqa: S311 - a pattern, no secret
         self.offsets = sample_offsets(target.dut.capacity_bytes)
+        source = random.Random(seed)  # noqa: S311 - a pattern, no secret
+        self._patterns = {offset: source.randbytes(_BLOCK_BYTES) for offset in self.offsets}
         self.is_written = False
 
     def write(self) -> None:
         """Write the pattern and read it back; raises DeviceFailed (also if it reads back wrong) or HostFailed."""
         _flush(self._target)
         with _direct(self._target) as descriptor:
-            for offset in self.offsets:
-                _write(descriptor, self._target.dut, offset, self._pattern)
+            for offset, pattern in self._patterns.items():
+                _write(descriptor, self._target.dut, offset, pattern)
         readable = self.survivors()
         if readable != len(self.offsets):
             raise _failed(self._target.dut, f"of {len(self.offsets)} blocks just written, {readable} can be read back")
@@ -42,7 +46,7 @@ class Proof:
     def survivors(self) -> int:
         """Return how many blocks still contain the pattern or part of it; raises DeviceFailed or HostFailed."""
         with _direct(self._target) as descriptor:
-            return count_survivors(descriptor, self._target.dut, self.offsets, self._pattern)
+            return count_survivors(descriptor, self._target.dut, self._patterns)
 
 
 def sample_offsets(capacity_bytes: int) -> tuple[int, ...]:
@@ -52,12 +56,12 @@ def sample_offsets(capacity_bytes: int) -> tuple[int, ...]:
     return tuple(sorted({(blocks - 1) * index // max(count - 1, 1) * _BLOCK_BYTES for index in range(count)}))
 
 
-def count_survivors(descriptor: int, dut: Dut, offsets: tuple[int, ...], pattern: bytes) -> int:
-    """Return at how many of ``offsets`` the block still contains any 512-byte sector of the pattern.
+def count_survivors(descriptor: int, dut: Dut, patterns: Mapping[int, bytes]) -> int:
+    """Return in how many blocks, by byte offset, any 512-byte sector of their pattern is still there.
 
     One surviving sector is enough: a block that is half cleared has not been purged.
     """
-    return sum(_survives(_read(descriptor, dut, offset), pattern) for offset in offsets)
+    return sum(_survives(_read(descriptor, dut, offset), pattern) for offset, pattern in patterns.items())
 
 
 def _survives(block: bytes, pattern: bytes) -> bool:

@@ -32,7 +32,8 @@ def isolated() -> Iterator[None]:
             folder = str(stack.enter_context(temporary_folder()))
         except OSError as error:
             raise ReportError(reason=f"cannot create a temporary folder: {error.strerror}") from None
-        variables = dict.fromkeys(_PLACES) | {
+        of_reportlab = [name for name in os.environ if name.startswith("RL_") or name == "EVAL_DEBUG"]
+        variables = dict.fromkeys([*_PLACES, *of_reportlab]) | {
             "HOME": folder,
             "DOCUTILSCONFIG": "",  # no files at all, not even /etc/docutils.conf
             "MPLCONFIGDIR": str(cache or Path(folder, "matplotlib")),
