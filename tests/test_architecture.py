@@ -65,7 +65,6 @@ def test_one_module_writes_to_run_folders() -> None:
         ("lab/host/tuning/__init__.py", "open"),
         ("lab/device/file_target.py", "O_CREAT"),  # the target
         ("lab/settings/state_dir.py", "mkdir"),  # /var/lib/snia-pts
-        ("report/writing.py", "mkdir"),  # the folder of --out
     }
 
 

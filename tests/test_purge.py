@@ -171,8 +171,8 @@ def test_a_device_that_loses_writes_has_failed(
 def test_a_device_with_less_memory_than_capacity_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A drive that stores all blocks in the first MiB does not read back what was written to each."""
     write, read = proof._write, proof._read
-    monkeypatch.setattr(proof, "_write", lambda fd, dut, offset, pattern: write(fd, dut, offset % MIB, pattern))
-    monkeypatch.setattr(proof, "_read", lambda fd, dut, offset: read(fd, dut, offset % MIB))
+    monkeypatch.setattr(proof, "_write", lambda fd, dut, offset, pattern: write(fd, dut, offset % (8 * 4096), pattern))
+    monkeypatch.setattr(proof, "_read", lambda fd, dut, offset: read(fd, dut, offset % (8 * 4096)))
     lying(monkeypatch, lambda path: ("true",))
     with pytest.raises(DeviceFailed, match="of 64 blocks just written"):
         purged(filled(tmp_path / "x.img", SIZE), "lie", tmp_path)

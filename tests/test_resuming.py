@@ -25,6 +25,7 @@ from snia_pts.errors import (
     NotRunning,
     RecordError,
     TargetMissing,
+    UsageError,
 )
 from snia_pts.lab.device import file_target as filetarget
 from snia_pts.lab.device.identity import read_dut
@@ -46,7 +47,7 @@ from snia_pts.runner.resume import ResumeOptions, resumed_options
 from snia_pts.runner.session import resume, run
 from tests import killing
 from tests.courses import answered
-from tests.drives import special
+from tests.drives import content, filled, special
 from tests.samples import remove_later_evidence
 
 TESTS = tuple(killing.BRIEF)
@@ -653,7 +654,7 @@ def test_a_file_is_not_written_again_unasked(
     monkeypatch.setattr("snia_pts.runner.resume.require_evidence", lambda *_: None)  # it is that of a simulated drive
     monkeypatch.setattr("sys.stdin", io.StringIO() if typed is None else _Terminal(typed))
 
-    code = main(["resume", str(folder.path), "--overwrite", *argv])
+    code = main(["resume", str(folder.path), "--overwrite", "--target", str(target), *argv])
 
     said = capsys.readouterr().err
     assert code == (Interrupted.exit_code if goes_on else NotConfirmed.exit_code), said
@@ -662,6 +663,24 @@ def test_a_file_is_not_written_again_unasked(
     assert goes_on or ("--from-purge" in said and "--continue keeps" in said)
     assert folder.journal.read_bytes() == before
     assert target.stat().st_blocks == 0
+
+
+def test_a_journal_does_not_name_the_file_to_overwrite(
+    references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """resume --overwrite needs --target: a file that only an edited journal names stays untouched."""
+    found, home = references("iops")
+    victim = filled(tmp_path / "victim", 4096)
+    before = content(victim)
+    half = _until(found, 2, points=4)
+    folder = killing.killed(home, tmp_path / "run", half)
+    asked = RunOptions(test="iops", target=str(victim))
+    dut = dataclasses.replace(read_dut(victim), instance=None)
+    _rewrite(folder.journal, dataclasses.replace(found.facts, options=asked, dut=dut), half.split(b"\n", 1)[1])
+
+    assert main(["resume", str(folder.path), "--overwrite", "--from-purge"]) == UsageError.exit_code
+    assert "--overwrite needs --target FILE" in capsys.readouterr().err
+    assert content(victim) == before
 
 
 @pytest.mark.parametrize("policy", ["--continue", "--from-purge"])

@@ -149,7 +149,10 @@ def stored_verdict(path: Path) -> str:
     try:
         with open_regular(path) as file:
             for _ in range(_MAX_HEAD_CHUNKS):
-                parser.feed(file.read(_HEAD_CHUNK_BYTES))
+                chunk = file.read(_HEAD_CHUNK_BYTES)
+                if b"<!DOCTYPE" in chunk:
+                    return ""  # assess reports it
+                parser.feed(chunk)
                 for _, element in parser.read_events():
                     if element.tag == "run":
                         return str(element.get("verdict", ""))

@@ -144,6 +144,11 @@ def resumed_options(facts: RunFacts, path: Path, options: ResumeOptions) -> RunO
             reason="the purge command is never taken from a journal",
             hint="Give it again with --purge-command.",
         )
+    if options.overwrite and options.target is None and facts.dut.kind == "file":
+        raise UsageError(
+            detail="resume --overwrite needs --target FILE: the journal does not decide which file is overwritten.",
+            hint=f"For this run: --overwrite --target {shell_quoted(Path(facts.dut.path))}",
+        )
     overridden = {name: getattr(options, name) for name in ("serial", "overwrite", "discard_data", "purge_command")}
     target = stored.target if facts.dut.array else facts.dut.path
     return replace(
@@ -286,7 +291,7 @@ def drive_changes(folder: RunFolder, before: Dut, now: Dut, *, overwrite: bool) 
         raise NotResumable(
             path=folder.path,
             reason=f"{source} cannot identify {now.path} as the file that the run was on",
-            hint="Start a new run, or use --overwrite if the content of this file may be destroyed.",
+            hint="Start a new run, or use --overwrite --target FILE if the content of this file may be destroyed.",
         )
     yield f"identity of the drive: {now.path} has no serial number, so it may be another drive"
 
