@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from tests.recomputation import matrices
+from tests.recomputation import matrices, recoveries
 from tests.recomputation.printed import Expected, PrintedTable, text
 from tests.recomputation.record import (
     Row,
@@ -222,6 +222,9 @@ RECOMPUTED: dict[str, Recompute] = {
     "Response times": histogram,
     "Response time histograms": histograms,
     matrices.NAMES: matrices.matrix,
+    "Wait states": recoveries.wait_states,
+    "Access groups": recoveries.access_groups,
+    "Recovery of .*": recoveries.recovery,
 }
 
 
