@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from tests.recomputation import matrices, recoveries
+from tests.recomputation import matrices, recoveries, saturation
 from tests.recomputation.printed import Expected, PrintedTable, text
 from tests.recomputation.record import (
     Row,
@@ -225,6 +225,10 @@ RECOMPUTED: dict[str, Recompute] = {
     "Wait states": recoveries.wait_states,
     "Access groups": recoveries.access_groups,
     "Recovery of .*": recoveries.recovery,
+    "Stimulus": saturation.stimulus,
+    "Key figures": saturation.key_figures,
+    "Consistency": saturation.consistency,
+    "WSAT - .* - Tabular Data": saturation.data,
 }
 
 
