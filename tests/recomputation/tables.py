@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from tests.recomputation import matrices, recoveries, saturation
+from tests.recomputation import demand, matrices, recoveries, saturation
 from tests.recomputation.printed import Expected, PrintedTable, text
 from tests.recomputation.record import (
     Row,
@@ -229,6 +229,8 @@ RECOMPUTED: dict[str, Recompute] = {
     "Key figures": saturation.key_figures,
     "Consistency": saturation.consistency,
     "WSAT - .* - Tabular Data": saturation.data,
+    "Operating points, .*": demand.operating_points,
+    "Selection of the operating points": demand.selection,
 }
 
 
