@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from tests.recomputation.record import (
     window_of,
     window_rounds,
 )
-from tests.recomputation.tables import recomputation
+from tests.recomputation.tables import NOT_MEASURED, recomputation
 from tests.test_end_to_end_of_all import shortened
 
 #: What shortens the simulated runs; the real ones are shortened like those of the end-to-end tests.
@@ -168,6 +169,16 @@ def test_samples_are_those_of_the_journal(run: Path) -> None:
 
 
 # -- what is printed against what is recomputed ------------------------------------------------------------------------
+
+
+def test_every_table_is_recomputed(run: Path) -> None:
+    """There is a recomputation for every table of the report but those that have no measured numbers."""
+    unknown = [
+        (table.page, table.name)
+        for table in printed_tables(run)
+        if recomputation(table) is None and not any(re.fullmatch(name, table.name) for name in NOT_MEASURED)
+    ]
+    assert not unknown
 
 
 def test_printed_cells_are_those_of_the_record(run: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from tests.recomputation import demand, matrices, recoveries, saturation
+from tests.recomputation import demand, matrices, provenance, recoveries, saturation
 from tests.recomputation.printed import Expected, PrintedTable, text
 from tests.recomputation.record import (
     Row,
@@ -231,7 +231,21 @@ RECOMPUTED: dict[str, Recompute] = {
     "WSAT - .* - Tabular Data": saturation.data,
     "Operating points, .*": demand.operating_points,
     "Selection of the operating points": demand.selection,
+    "Warnings": provenance.warnings,
+    "Procedure": provenance.procedure,
+    "Host or drive\\?": provenance.host_or_drive,
 }
+
+#: Tables without measured figures: texts, the test set-up, and identities.
+NOT_MEASURED = (
+    "Deviations from the standard",
+    "Operator settings",
+    "Access pattern: .*",
+    "Run",
+    "Device under test",
+    "Host settings",
+    "Steps to repeat",
+)
 
 
 def recomputation(table: PrintedTable) -> Recompute | None:
