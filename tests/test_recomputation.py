@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,18 +21,24 @@ from snia_pts.cli.main import main
 from snia_pts.spec import SPEC_TYPES
 from tests.recomputation.printed import check, printed_tables
 from tests.recomputation.record import (
+    Row,
     answers,
     determination,
     facts,
+    measurements,
+    percentile,
     rate,
     response_times,
     rows,
+    running_totals,
     series,
     slug,
+    total,
     values,
     window_of,
     window_rounds,
 )
+from tests.recomputation.sentences import FOUND, check_header, check_sentences, lines, spans, windows
 from tests.recomputation.tables import NOT_MEASURED, recomputation
 from tests.test_end_to_end_of_all import shortened
 
@@ -168,6 +175,37 @@ def test_samples_are_those_of_the_journal(run: Path) -> None:
             same(values(row, *keys), [float(sample[key]) for key in keys])
 
 
+def test_samples_of_fio_are_differences_of_its_totals(run: Path) -> None:
+    """Between two answers of fio lies a sample: its I/Os, bytes, time, ART and percentiles are their differences."""
+    checked = 0
+    for measured in rows(run, "measurements"):
+        path = run / "evidence" / f"{measured['evidence']}.samples.json.gz"
+        totals = running_totals(path) if path.exists() else []
+        samples = iter(samples_of(run, measured)) if totals else iter(())
+        before: dict[str, Any] = {**dict.fromkeys(("ios", "bytes", "ms", "response_ns"), 0), "bins": {}}
+        for after in totals:
+            row = next(samples)
+            bins = {edge: count - before["bins"].get(edge, 0) for edge, count in after["bins"].items()}
+            done = {key: after[key] - before[key] for key in ("ios", "bytes", "ms", "response_ns")}
+            (maximum,) = values(row, "maximum_response_us")
+            assert [total([row], "ios")[0], total([row], "bytes")[0]] == [done["ios"], done["bytes"]]
+            again = [done["ms"] / 1000, done["response_ns"] / done["ios"] / 1000]
+            assert values(row, "seconds", "average_response_us") == pytest.approx(again, rel=1e-9)
+            nines = [percentile(bins, number, 1000 * maximum) for number in (3, 4, 5)]
+            same(values(row, "three_nines_us", "four_nines_us", "five_nines_us"), nines)
+            before, checked = after, checked + 1
+    assert checked or run.parent.name != "real" or run.name in ("iops", "throughput", "latency")
+
+
+def samples_of(run: Path, measured: Row) -> list[Row]:
+    """Return the samples of one start of the engine: those after the samples of its earlier starts."""
+    kept = rows(run, slug(measured["part"], measured["phase"]))
+    starts = measurements(run, measured["phase"], measured["part"])
+    earlier = sum(float(total([row], "ios")[0]) for row in starts[: starts.index(measured)])
+    done = np.cumsum(total(kept, "ios"))
+    return kept[int(np.searchsorted(done, earlier, side="right")) if earlier else 0 :]
+
+
 # -- what is printed against what is recomputed ------------------------------------------------------------------------
 
 
@@ -196,3 +234,15 @@ def test_printed_cells_are_those_of_the_record(run: Path) -> None:
                 except AssertionError as failure:
                     failure.add_note(f"table {table.name!r} on page {table.page!r}, row {printed[0]!r}")
                     raise
+
+
+def test_printed_sentences_are_those_of_the_record(run: Path) -> None:
+    """Figures in sentences, captions, titles and the header are recomputed, too, and spans of rounds are windows."""
+    assert check_sentences(run) >= FOUND[run.name]
+    assert check_header(run) >= len(windows(run)) > 0 or run.name == "xsr"
+    names = [table.name for table in printed_tables(run)]
+    for line in (*lines(run), *names):
+        for shown, numbers in spans(line):
+            assert any(numbers == [float(f"{number:.4g}") for number in window] for window in windows(run).values()), (
+                shown
+            )

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from tests.recomputation.matrices import over_window
-from tests.recomputation.printed import Expected, PrintedTable, check_number, text
+from tests.recomputation.printed import Expected, PrintedTable, check_number, labelled, text
 from tests.recomputation.record import Array, answers, parameter, parameters, rate, rows, window_of
 
 _NAMES = ("Max IOPS", "Mid IOPS", "Min IOPS")
@@ -133,13 +133,15 @@ def operating_points(run: Path, table: PrintedTable) -> list[list[Expected]]:
 
 def selection(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the candidates and the alternatives of Max and Mid IOPS."""
-    expected: dict[str, Expected] = {"Tolerance": text("{} % {any}", 2), "Alternatives": text("{any} ({} % {any})", 95)}
+    expected: dict[str, Expected] = {"Tolerance": text("{} % {any}", 2)}
+    if any(choice.alternatives for choice in choices(run).values()):
+        expected["Alternatives"] = text("{any} ({} % {any})", 95)
     for name in ("Max IOPS", "Mid IOPS"):
         choice, depths = choices(run)[name], [int(depth) for depth in parameters(run, "demand.queue_depths")]
         label = f"{choice.candidates[0].label}: "
         expected[f"{name}, candidates"] = partial(_check_points, choice.candidates, depths, "")
         expected[f"{name}, alternatives"] = partial(_check_points, choice.alternatives, depths, label)
-    return [[label, expected[label]] for label, _ in table.body]
+    return labelled(table, expected)
 
 
 def _check_points(expected: Sequence[Point], depths: Sequence[int], label: str, cell: str) -> None:

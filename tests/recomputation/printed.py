@@ -77,10 +77,12 @@ def _block(lines: Sequence[str]) -> tuple[list[str], list[str]]:
     return options, cells
 
 
-def printed_text(run: Path) -> str:
-    """Return the report's text outside of its header, without markup."""
-    whole = (run / "report.rst").read_text(encoding="utf-8")
-    return plain(whole[whole.index("\nSummary\n") :])
+def labelled(table: PrintedTable, expected: dict[str, Expected]) -> list[list[Expected]]:
+    """Return the cells of a table of facts; it has every label with figures, and none that is not expected."""
+    shown = [label for label, _ in table.body]
+    missing = [label for label, figures in expected.items() if figures is not None and label not in shown]
+    assert not missing, f"table {table.name!r} has no {missing}"
+    return [[label, expected[label]] for label in shown]
 
 
 # -- comparison -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.recomputation.printed import Expected, PrintedTable, text
+from tests.recomputation.printed import Expected, PrintedTable, labelled, text
 from tests.recomputation.record import Row, column, measurements, per_second, rows, values
 
 
@@ -23,6 +23,16 @@ class Gap:
     requested: float
     idle_ms: float
     suite_ms: float
+
+
+def started_seconds(run: Path, measured: Row) -> float:
+    """Return when the I/O of a measurement started: its end, by the clock that nobody sets, less its I/O time."""
+    runtime_ms = max(values(measured, "read_runtime_ms", "write_runtime_ms"))
+    for line in (run / "journal.jsonl").read_text(encoding="utf-8").splitlines():
+        outcome = json.loads(line)["entry"].get("outcome", {})
+        if outcome.get("evidence") == measured["evidence"]:
+            return float(outcome["timing"]["ended_monotonic_ns"]) / 1e9 - runtime_ms / 1000
+    raise AssertionError(f"{measured['evidence']} is not in the journal")
 
 
 @cache
@@ -84,7 +94,7 @@ def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
     expected: dict[str, Expected] = {"Evidence": None, "Checksums": None}
     expected |= {_label("WIPC", row): _preconditioning(row) for row in measurements(run, "WIPC")}
     expected["Idle gap between points"] = _gaps(run)
-    expected["fio starts per continuous stimulus"] = _starts(run)
+    expected["fio starts per continuous stimulus"] = _starts(run) or None
     purges = iter(journal(run)[0])
     for label, _ in table.body:
         if label.startswith("Purge"):
@@ -93,7 +103,7 @@ def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
             expected[label] = text("{any}, {time}; proof: {} of {} sample blocks survived", *figures)
         if label.startswith("Idle for"):
             expected[label] = _idle(run, float(label.split()[2]))
-    return [[label, expected[label]] for label, _ in table.body]
+    return labelled(table, expected)
 
 
 def _label(name: str, row: Row) -> str:
@@ -156,7 +166,7 @@ def host_or_drive(run: Path, table: PrintedTable) -> list[list[Expected]]:
         "Reasons: undetermined": None,
         "Host ceiling": None,
     }
-    return [[label, expected[label]] for label, _ in table.body]
+    return labelled(table, expected)
 
 
 def _check_judged(judged: int, cell: str) -> None:

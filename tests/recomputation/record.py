@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import math
 import re
@@ -123,24 +124,23 @@ def response_times(parts: Sequence[dict[str, Any]]) -> dict[str, float]:
     ios = np.array([part["total_ios"] for part in parts], dtype=float)
     means = np.array([part["lat_ns"]["mean"] for part in parts], dtype=float)
     bins = added(part["lat_ns"]["bins"] for part in parts)
-    edges = sorted(bins)
-    up_to, count = np.cumsum([bins[edge] for edge in edges]), sum(bins.values())
     greatest: int = max(part["lat_ns"]["max"] for part in parts)
-
-    def percentile(nines: int) -> float:
-        tail = 10**nines  # 99.9 % leaves one in 10^3
-        if count < tail:
-            return math.nan
-        rank = -(-count * (tail - 1) // tail)
-        return min(edges[int(np.searchsorted(up_to, rank))], greatest) / 1000
-
     return {
         "average_response_us": float(np.dot(ios, means) / ios.sum()) / 1000,
         "maximum_response_us": greatest / 1000,
-        "three_nines_response_us": percentile(3),
-        "four_nines_response_us": percentile(4),
-        "five_nines_response_us": percentile(5),
+        "three_nines_response_us": percentile(bins, 3, greatest),
+        "four_nines_response_us": percentile(bins, 4, greatest),
+        "five_nines_response_us": percentile(bins, 5, greatest),
     }
+
+
+def percentile(bins: dict[int, int], nines: int, greatest_ns: float) -> float:
+    """Return the time in microseconds that all but one in 10^nines I/Os do not exceed; nan for fewer I/Os."""
+    tail, edges, count = 10**nines, sorted(bins), sum(bins.values())
+    if count < tail:
+        return math.nan
+    up_to, rank = np.cumsum([bins[edge] for edge in edges]), -(-count * (tail - 1) // tail)
+    return min(edges[int(np.searchsorted(up_to, rank))], greatest_ns) / 1000
 
 
 def rate(parts: Sequence[dict[str, Any]], key: str) -> float:
@@ -153,6 +153,28 @@ def rate(parts: Sequence[dict[str, Any]], key: str) -> float:
 def per_second(amount: float, seconds: float) -> float:
     """Return an amount by its time; nan for a time below the clock's resolution."""
     return amount / seconds if round(seconds, 9) >= _SHORTEST_SECONDS else math.nan
+
+
+def running_totals(path: Path) -> list[dict[str, Any]]:
+    """Return what fio had done at the end of each sample, reads and writes together, and when, in ms of I/O.
+
+    While fio runs, its ``total_ios`` are the I/Os that it started; those that have a response time are done.
+    """
+    text, decoder, at = gzip.decompress(path.read_bytes()).decode(), json.JSONDecoder(), 0
+    totals: list[dict[str, Any]] = []
+    while (at := text.find("\n{", at)) >= 0:
+        status, at = decoder.raw_decode(text, at + 1)
+        sides = [job[side] for job in status["jobs"] for side in ("read", "write")]
+        totals.append(
+            {
+                "ios": sum(side["lat_ns"]["N"] for side in sides),
+                "bytes": sum(side["io_bytes"] for side in sides),
+                "ms": max(side["runtime"] for side in sides),
+                "response_ns": math.fsum(side["lat_ns"]["N"] * side["lat_ns"]["mean"] for side in sides),
+                "bins": added(side["lat_ns"].get("bins", {}) for side in sides),
+            }
+        )
+    return totals
 
 
 # -- points and rounds ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.recomputation import demand, matrices, provenance, recoveries, saturation
-from tests.recomputation.printed import Expected, PrintedTable, text
+from tests.recomputation.printed import Expected, PrintedTable, labelled, text
 from tests.recomputation.record import (
     Row,
     answers,
@@ -30,11 +30,6 @@ from tests.recomputation.record import (
 #: Cells in the order of the printed table.
 Cells = list[list[Expected]]
 Recompute = Callable[[Path, PrintedTable], Cells]
-
-
-def labelled(table: PrintedTable, expected: dict[str, Expected]) -> Cells:
-    """Return the cells of a table of facts, by their labels; a label without an expectation is an error."""
-    return [[label, expected[label]] for label, _ in table.body]
 
 
 # -- steady state -----------------------------------------------------------------------------------------------------
@@ -164,8 +159,10 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
         window = text(span + ("" if met else " (NOT ACHIEVED)"), *numbers)
         expected[f"{'Window' if suffix else 'Measurement window'} (rounds){suffix}"] = window
         count = float(len(next(iter(variables.values()))))
-        expected[f"Samples evaluated{suffix}"] = count
-        expected[f"Rounds run{suffix}"] = text("{} complete (at most {any})", count)
+        if is_sampled(run, name):
+            expected[f"Samples evaluated{suffix}"] = count
+        else:
+            expected[f"Rounds run{suffix}"] = text("{} complete (at most {any})", count)
     return labelled(table, expected)
 
 
