@@ -63,16 +63,17 @@ def points(run: Path) -> list[Point]:
 
 @cache
 def choices(run: Path) -> dict[str, Choice]:
-    """Return the Max, Mid and Min IOPS points.
+    """Return the operating points of a run."""
+    limit, near = (parameter(run, f"operating_points.{key}") for key in ("maximum_art_ms", "tolerance_percent"))
+    return choose(points(run), limit, near)
 
-    Max: the highest IOPS with an ART below 5 ms.  Mid: nearest to the middle of Max and Min.  Min: T1Q1.  Of all points
-    within 2 % of that, the first is chosen.
+
+def choose(everything: Sequence[Point], limit: float, near: float) -> dict[str, Choice]:
+    """Return the Max, Mid and Min IOPS points of all points, the fewest outstanding I/Os first.
+
+    Max: the highest IOPS with an ART below ``limit`` ms.  Mid: nearest to the middle of Max and Min.  Min: T1Q1.  The
+    first of all points within ``near`` percent of that is chosen.
     """
-    everything = points(run)
-    limit, near = (
-        parameter(run, "operating_points.maximum_art_ms"),
-        parameter(run, "operating_points.tolerance_percent"),
-    )
     allowed = [point for point in everything if point.figures["average_ms"] < limit]
     best = max(allowed, key=lambda point: point.iops)
     least = everything[0]

@@ -164,12 +164,17 @@ def consistency(run: Path, table: PrintedTable) -> list[list[Expected]]:
 
 def _ratio(iops: Array) -> Expected:
     """Return mean by deviation; if the samples have a trend, its sentence instead."""
-    places = np.arange(len(iops), dtype=float)
-    rise = 100 * float(np.polyfit(places, iops, 1)[0]) * (len(iops) - 1) / float(iops.mean())
-    if abs(rise) <= 10 and p_value([float(part.mean()) for part in parts_of(iops, 10)]) >= 0.01:
+    rise, is_trend = trend(iops)
+    if not is_trend:
         return text("{}", float(iops.mean() / iops.std(ddof=1)))
-    words = "rise" if rise > 0 else "fall"
-    return f"n/a: the IOPS {words} by {abs(rise):.2g} % over this time"
+    return f"n/a: the IOPS {'rise' if rise > 0 else 'fall'} by {abs(rise):.2g} % over this time"
+
+
+def trend(iops: Array) -> tuple[float, bool]:
+    """Return by how many percent of their mean values rise, and whether that is more than 10 % or beyond chance."""
+    slope = float(np.polyfit(np.arange(len(iops), dtype=float), iops, 1)[0])
+    rise = 100 * slope * (len(iops) - 1) / float(iops.mean())
+    return rise, abs(rise) > 10 or p_value([float(part.mean()) for part in parts_of(iops, 10)]) < 0.01
 
 
 def parts_of(iops: Array, count: int) -> list[Array]:
