@@ -19,13 +19,16 @@ import pytest
 
 from snia_pts.cli.main import main
 from snia_pts.spec import SPEC_TYPES
+from tests.operating import assessed
 from tests.recomputation.printed import check, printed_tables
 from tests.recomputation.record import (
     Row,
     answers,
+    column,
     determination,
     facts,
     measurements,
+    per_second,
     percentile,
     rate,
     response_times,
@@ -247,3 +250,38 @@ def test_printed_sentences_are_those_of_the_record(run: Path) -> None:
             assert any(numbers == [float(f"{number:.4g}") for number in window] for window in windows(run).values()), (
                 shown
             )
+
+
+# -- what assess says -------------------------------------------------------------------------------------------------
+
+
+def test_the_assessment_is_that_of_the_record(run: Path) -> None:
+    """The figures of ``assess --json`` are those of the answers and the samples: windows, points and time lines."""
+    assessment = assessed(run)
+    everything = rows(run, "measurements")
+    written, read = (sum(values(row, f"{side}_bytes")[0] for row in everything) for side in ("write", "read"))
+    assert [assessment["written_bytes"], assessment["read_bytes"]] == [written, read]
+    judged = [assessment["sampling"], *assessment["loops"]]
+    found = [each for part in judged if part for each in part["determinations"]]
+    variables = [rounds for named in series(run).values() for rounds in named.values()]
+    for figures, rounds in zip(found, variables, strict=True):
+        again = determination(rounds, max(rounds), window_rounds(run))
+        assert figures["steady"] == again.pop("steady")
+        assert [figures[key] for key in again] == pytest.approx(list(again.values()), abs=1e-9 * max(rounds.values()))
+    points = [point for loop in assessment["loops"] for point in loop["points"]]
+    for point, row in zip(points, rows(run, "points"), strict=True):
+        again = response_times([part for measured in window_of(run, row) for part in answers(run, [measured])])
+        same([math.nan if point[key] is None else point[key] for key in again], list(again.values()))
+    for line in assessment["time_lines"]:
+        kept = measurements(run, line["phase"], line["part"])
+        parts = answers(run, kept)
+        assert line["engine_starts"] == len(kept)
+        assert line["written_bytes"] == sum(part["io_bytes"] for part in parts[1::2])
+        assert line["maximum_response_us"] == max(part["lat_ns"]["max"] for part in parts) / 1000
+        samples = rows(run, slug(line["part"], line["phase"])) or [
+            {**row, "seconds": str(max(values(row, "read_runtime_ms", "write_runtime_ms")) / 1000)} for row in kept
+        ]
+        seconds = float(column(samples, "seconds").sum())
+        ios, moved = (float(total(samples, what).sum()) for what in ("ios", "bytes"))
+        rates = [per_second(ios, seconds), per_second(moved, seconds) / 1e6]
+        same([math.nan if line[key] is None else line[key] for key in ("iops", "mb_per_second")], rates)
