@@ -49,6 +49,7 @@ from tests.test_end_to_end_of_all import shortened
 _SHORT = {
     **dict.fromkeys(("iops", "throughput", "latency"), ("rounds.point_seconds=5", "rounds.maximum=7")),
     "hir": ("wait_states.cycles=60",),
+    "composite": ("demand.thread_counts=[32, 6, 1]",),
     "wsat": ("saturation.seconds=21600",),
 }
 #: A simulated run of write saturation that ends at steady state, and not when the drive was written four times.
