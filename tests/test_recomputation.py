@@ -1,17 +1,16 @@
 """Every printed number once more, from the engine's answers alone: a second implementation, in numpy.
 
 Nothing of the suite's arithmetic is used.  The tables of data are held against the evidence to the last bit that
-floating point leaves; what a report prints is held against the tables, within half of its last digit.
+floating point leaves; every figure of every table of a report is recomputed (``tests/recomputation``), and what is
+printed may differ from it by half of its last digit.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,132 +19,64 @@ import pytest
 
 from snia_pts.cli.main import main
 from snia_pts.spec import SPEC_TYPES
+from tests.operating import assessed
+from tests.recomputation.printed import check, printed_tables
+from tests.recomputation.record import (
+    Row,
+    answers,
+    column,
+    determination,
+    facts,
+    measurements,
+    per_second,
+    percentile,
+    rate,
+    response_times,
+    rows,
+    running_totals,
+    series,
+    slug,
+    total,
+    values,
+    window_of,
+    window_rounds,
+)
+from tests.recomputation.sentences import FOUND, check_header, check_sentences, lines, spans, windows
+from tests.recomputation.tables import NOT_MEASURED, recomputation
 from tests.test_end_to_end_of_all import shortened
 
-pytestmark = pytest.mark.long
-
+#: What shortens the simulated runs; the real ones are shortened like those of the end-to-end tests.
 _SHORT = {
     **dict.fromkeys(("iops", "throughput", "latency"), ("rounds.point_seconds=5", "rounds.maximum=7")),
+    "hir": ("wait_states.cycles=60",),
+    "composite": ("demand.thread_counts=[32, 6, 1]",),
     "wsat": ("saturation.seconds=21600",),
 }
-_SPACES = re.compile("[\N{NARROW NO-BREAK SPACE}\N{NO-BREAK SPACE}]")
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-
-Row = dict[str, str]
-
-
+#: A simulated run of write saturation that ends at steady state, and not when the drive was written four times.
+_STEADY = ("saturation.seconds=36000", "saturation.capacities=100")
 _TESTS = sorted(set(SPEC_TYPES) - {"profile"})
+_RUNS = [
+    *(pytest.param(("simulated", test), id=f"simulated-{test}") for test in _TESTS),
+    pytest.param(("steady", "wsat"), id="steady-wsat"),
+    *(pytest.param(("real", test), id=f"real-{test}", marks=pytest.mark.long) for test in _TESTS),
+]
 
 
-@pytest.fixture(
-    scope="module", params=[(kind, test) for kind in ("simulated", "real") for test in _TESTS], ids="-".join
-)
+@pytest.fixture(scope="module", params=_RUNS)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of each test, simulated and, shortened, with fio on a file, with its tables and its report as text."""
     kind, test = request.param
     folder: Path = tmp_path_factory.mktemp("recomputation") / kind / test
     folder.parent.mkdir()
-    settings = [part for setting in _SHORT.get(test, ()) for part in ("--set", setting)]
+    changed = _STEADY if kind == "steady" else _SHORT.get(test, ())
+    settings = [part for setting in changed for part in ("--set", setting)]
     target = ["sim:enterprise-nvme"]
     if kind == "real":
-        settings, target = shortened(test), [str(folder.parent / "drive.img"), "--size", "64M"]
+        settings = [setting.replace("cycles=2", "cycles=3") for setting in shortened(test)]  # median and mean differ
+        target = [str(folder.parent / "drive.img"), "--size", "64M"]
     options = ("--run-dir", str(folder), "--seed", "20261123", "--to", "csv,rst", "--progress", "none")
     assert main([test, *target, *options, *settings]) == 0
     return folder
-
-
-def is_real(run: Path) -> bool:
-    return run.parent.name == "real"
-
-
-#: Tests that have no rounds of points, and so no such table.
-_WITHOUT = {
-    "points": ("hir", "wsat", "xsr"),
-    "rounds": ("xsr",),
-    "windows": ("xsr",),
-    "samples-stimulus": ("iops", "throughput", "latency", "hir", "xsr", "composite", "dirth"),
-}
-
-
-def rows(run: Path, table: str) -> list[Row]:
-    """Return a table of data; nothing for a test of the standard that has none."""
-    path = run / "tables" / f"{table}.csv"
-    if run.name in _WITHOUT.get(table, ()):
-        assert not path.exists()
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def values(row: Row, *names: str) -> list[float]:
-    return [float(row[name]) if row.get(name) else math.nan for name in names]  # a column may have no value
-
-
-@cache
-def answer(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the engine's reads and writes of one point; sequential threads, which are jobs of their own, are added."""
-    text = path.read_text(encoding="utf-8")
-    jobs = json.loads(text[text.index("{") :])["jobs"]
-    return combined([job["read"] for job in jobs]), combined([job["write"] for job in jobs])
-
-
-def combined(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the sum of jobs that ran side by side."""
-    bins: dict[str, int] = {}
-    for part in parts:
-        for edge, count in part["lat_ns"].get("bins", {}).items():
-            bins[edge] = bins.get(edge, 0) + count
-    ios = sum(part["total_ios"] for part in parts)
-    weighted = math.fsum(part["total_ios"] * part["lat_ns"]["mean"] for part in parts)
-    return {
-        "total_ios": ios,
-        "io_bytes": sum(part["io_bytes"] for part in parts),
-        "runtime": max(part["runtime"] for part in parts),
-        "lat_ns": {
-            "mean": weighted / ios if ios else 0.0,
-            "max": max(part["lat_ns"]["max"] for part in parts),
-            "bins": bins,
-        },
-    }
-
-
-def answers(run: Path, measured: Sequence[Row]) -> list[dict[str, Any]]:
-    return [part for each in measured for part in answer(run / "evidence" / f"{each['evidence']}.json")]
-
-
-def recomputed(parts: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Return ART, MRT and percentiles in microseconds of reads and writes together, weighted by I/O."""
-    ios = np.array([part["total_ios"] for part in parts], dtype=object)
-    means = np.array([part["lat_ns"]["mean"] for part in parts], dtype=float)
-    bins: dict[int, int] = {}
-    for part in parts:
-        for edge, count in part["lat_ns"].get("bins", {}).items():
-            bins[int(edge)] = bins.get(int(edge), 0) + count
-    edges = sorted(bins)
-    up_to, total = np.cumsum([bins[edge] for edge in edges]), sum(bins.values())
-    greatest: int = max(part["lat_ns"]["max"] for part in parts)
-
-    def percentile(nines: int) -> float:
-        tail = 10**nines  # 99.9 % leaves one in 10^3
-        if total < tail:
-            return math.nan
-        rank = -(-total * (tail - 1) // tail)
-        return min(edges[int(np.searchsorted(up_to, rank))], greatest) / 1000
-
-    return {
-        "average_response_us": float(np.dot(ios.astype(float), means) / float(ios.sum())) / 1000,
-        "maximum_response_us": greatest / 1000,
-        "three_nines_response_us": percentile(3),
-        "four_nines_response_us": percentile(4),
-        "five_nines_response_us": percentile(5),
-    }
-
-
-def rate(parts: Sequence[dict[str, Any]], key: str) -> float:
-    """Return I/Os or bytes per second: each direction by its own time; nan below the clock's resolution."""
-    if any(part["total_ios"] and part["runtime"] < 100 for part in parts):
-        return math.nan
-    return math.fsum(1000 * part[key] / part["runtime"] for part in parts if part["runtime"])
 
 
 def same(found: Sequence[float], expected: Sequence[float]) -> None:
@@ -165,19 +96,8 @@ def test_measurements_are_those_of_the_answers(run: Path) -> None:
             int(row[f"{side}_{what}"]) for side in ("read", "write") for what in ("ios", "bytes", "runtime_ms")
         ] == [part[key] for part in (read, write) for key in ("total_ios", "io_bytes", "runtime")]
         same(values(row, "iops", "mb_per_second"), [rate(parts, "total_ios"), rate(parts, "io_bytes") / 1e6])
-        again = recomputed(parts)
+        again = response_times(parts)
         same(values(row, *again), list(again.values()))
-
-
-def window_of(run: Path, point: Row) -> list[Row]:
-    """Return the measurements of a point's window."""
-    first, last = int(point["first_round"]), int(point["last_round"])
-    keys = ("part", "point", "thread_count", "queue_depth")
-    return [
-        row
-        for row in rows(run, "measurements")
-        if row["round"] and first <= int(row["round"]) <= last and all(row[key] == point[key] for key in keys)
-    ]
 
 
 def test_points_are_those_of_their_rounds(run: Path) -> None:
@@ -194,30 +114,27 @@ def test_points_are_those_of_their_rounds(run: Path) -> None:
                 float(np.mean([max(part["lat_ns"]["max"] for part in parts) for parts in each])) / 1000,
             ],
         )
-        again = recomputed([part for parts in each for part in parts])
+        again = response_times([part for parts in each for part in parts])
         same(values(point, *again), list(again.values()))
+
+
+def test_rounds_are_those_of_the_answers(run: Path) -> None:
+    """The value of a round is that of its point, or of every 30th sample, and the last window is the last rounds."""
+    for row in rows(run, "rounds"):
+        rounds = series(run)[row["series"]][row["variable"]]
+        same(values(row, "value"), [rounds[int(row["round"])]])
+        assert row["in_window"] == str(int(row["round"]) > max(rounds) - window_rounds(run)).lower()
 
 
 def test_determinations_are_those_of_their_rounds(run: Path) -> None:
     """Average, excursions and verdict of each window follow from its rounds by the rule: 20 % and 10 %."""
-    by_series: dict[tuple[str, str, str], dict[int, float]] = {}
-    for row in rows(run, "rounds"):
-        by_series.setdefault((row["series"], row["variable"], row["metric"]), {})[int(row["round"])] = float(
-            row["value"]
-        )
+    assert run.name == "xsr" or window_rounds(run) == (2 if run.parent.name == "real" else 5)
     for window in rows(run, "windows"):
-        series = by_series[window["series"], window["variable"], window["metric"]]
-        first, last = int(window["first_round"]), int(window["last_round"])
-        numbers = [number for number in sorted(series) if first <= number <= last]
-        assert len(numbers) == (2 if is_real(run) else 5)
-        y = np.array([series[number] for number in numbers])
-        slope, intercept = np.polyfit(np.array(numbers, dtype=float), y, 1)
-        data, fit, average = float(np.ptp(y)), abs(float(slope)) * (numbers[-1] - numbers[0]), float(y.mean())
-        found = values(window, "average", "data_excursion", "slope_excursion", "slope", "intercept")
-        scale = float(np.abs(y).max())
-        assert found == pytest.approx([average, data, fit, float(slope), float(intercept)], abs=1e-9 * scale)
-        steady = data <= 0.2 * average and fit <= 0.1 * average
-        assert window["steady"] == str(steady).lower()
+        rounds, last = series(run)[window["series"]][window["variable"]], int(window["last_round"])
+        assert int(window["first_round"]) == last - window_rounds(run) + 1
+        again = determination(rounds, last, window_rounds(run))
+        assert window["steady"] == str(again.pop("steady")).lower()
+        assert values(window, *again) == pytest.approx(list(again.values()), abs=1e-9 * max(rounds.values()))
 
 
 def test_samples_add_up_to_the_answers(run: Path) -> None:
@@ -237,104 +154,135 @@ def test_samples_add_up_to_the_answers(run: Path) -> None:
             key: sum(values(row, f"read_{key}")[0] + values(row, f"write_{key}")[0] for row in samples)
             for key in ("ios", "bytes")
         }
-        parts = answers(run, [row for row in rows(run, "measurements") if slug(row) == path.stem])
+        parts = answers(run, [row for row in rows(run, "measurements") if slug(row["part"], row["phase"]) == path.stem])
         assert totals == {
             "ios": sum(part["total_ios"] for part in parts),
             "bytes": sum(part["io_bytes"] for part in parts),
         }
 
 
-def slug(row: Row) -> str:
-    words = f"samples {row['part']} {row['phase']}".lower()
-    return re.sub("[^a-z0-9]+", "-", words)
+def test_samples_are_those_of_the_journal(run: Path) -> None:
+    """The journal has every sample as the engine gave it, and the tables of samples have the same numbers."""
+    tables: dict[str, list[dict[str, float]]] = {}
+    name = ""
+    for line in (run / "journal.jsonl").read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)["entry"]
+        if entry["kind"] == "step" and entry["step"]["kind"] == "continuous":
+            name = slug(entry["step"]["part"], entry["step"]["phase"])
+        if entry["kind"] == "outcome" and entry["outcome"]["kind"] == "sample":
+            tables.setdefault(name, []).append(entry["outcome"])
+    assert tables or facts(run)["test"] in ("iops", "throughput", "latency")
+    for table, samples in tables.items():
+        printed = rows(run, table)
+        assert len(printed) == len(samples)
+        for row, sample in zip(printed, samples, strict=True):
+            keys = ("seconds", "read_ios", "write_ios", "read_bytes", "write_bytes", "average_response_us")
+            same(values(row, *keys), [float(sample[key]) for key in keys])
 
 
-def test_rounds_of_write_saturation_are_its_samples(run: Path) -> None:
-    """Round n is the IOPS of minute 1 + 30 x (n - 1); of the shortened run, that of sample n."""
-    samples, stride = rows(run, "samples-stimulus"), 1 if is_real(run) else 30
-    for row in rows(run, "rounds") if samples else ():
-        minute = 1 + stride * (int(row["round"]) - 1)
-        same(values(row, "value"), values(samples[minute - 1], "iops"))
-
-
-# -- what is printed against the tables -------------------------------------------------------------------------------
-
-
-def printed_tables(run: Path) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield title and cells of each table of the report."""
-    text = (run / "report.rst").read_text(encoding="utf-8")
-    for block in re.split(r"(?m)^\.\. csv-table::", text)[1:]:
-        title, *lines = block.splitlines()
-        body = list(table_lines(lines))
-        yield title.strip(), [[cell.strip() for cell in cells] for cells in csv.reader(body, skipinitialspace=True)]
-
-
-def table_lines(lines: Sequence[str]) -> Iterator[str]:
-    for line in lines:
-        if line.strip() and not line.startswith("   "):
-            return
-        if line.strip() and not line.strip().startswith(":"):
-            yield line.strip()
-
-
-def assert_printed(cell: str, value: float) -> None:
-    """A printed number differs from its value by at most half of its last digit; n/a stands for none."""
-    text = _SPACES.sub("", cell).replace("\\", "").replace(" ", "").lstrip("†")
-    if math.isnan(value):
-        assert text in ("n/a", "")
-        return
-    assert _NUMBER.fullmatch(text), cell
-    last = 10.0 ** -len(text.partition(".")[2])
-    assert abs(float(text) - value) <= last / 2 * (1 + 1e-9), (cell, value)
-
-
-_COLUMNS = {
-    "IOPS": ("iops", 1.0),
-    "MB/s": ("mb_per_second", 1.0),
-    "ART, weighted by I/O (ms)": ("average_response_us", 1000.0),
-    "99.999 % (ms)": ("five_nines_response_us", 1000.0),
-    "MRT (ms)": ("maximum_response_us", 1000.0),
-}
-
-
-def test_key_figures_are_those_of_the_points(run: Path) -> None:
-    """The key figures of page 1 are the points' numbers, rounded to the digit they print."""
-    points = {row["point"]: row for row in rows(run, "points")}
-    for title, (heading, *body) in printed_tables(run):
-        if title != "Key figures of the measurement window":
-            continue
-        for cells in body:
-            point = points[cells[0].lstrip("† ").rpartition(", ")[2]]
-            for name, cell in zip(heading, cells, strict=True):
-                if name.replace("\\", "") in _COLUMNS:
-                    key, divisor = _COLUMNS[name.replace("\\", "")]
-                    assert_printed(cell, values(point, key)[0] / divisor)
-
-
-_MATRICES = {
-    "IOPS": ("iops", 1.0),
-    "Throughput (MB/s, decimal)": ("mb_per_second", 1.0),
-    "Maximum response time (ms), maximum of the window": ("maximum_response_us", 1000.0),
-    "Maximum response time (ms), mean of the rounds' maxima": ("mean_maximum_response_us", 1000.0),
-    "99.999 % response time (ms)": ("five_nines_response_us", 1000.0),
-}
-
-
-def test_matrices_are_those_of_the_points(run: Path) -> None:
-    """Every cell of the block size by R/W mix matrices is the point's number, rounded to the digit it prints."""
-    if run.name not in ("iops", "latency"):  # the others have no matrix of block sizes and R/W mixes
-        return
-    points = {(row["block_size_bytes"], row["read_percent"]): row for row in rows(run, "points")}
+def test_samples_of_fio_are_differences_of_its_totals(run: Path) -> None:
+    """Between two answers of fio lies a sample: its I/Os, bytes, time, ART and percentiles are their differences."""
     checked = 0
-    for title, (heading, *body) in printed_tables(run):
-        name = title.rpartition(", rounds")[0].replace("\\", "")
-        weighted = name.startswith("Average response time")
-        key, divisor = ("average_response_us", 1000.0) if weighted else _MATRICES.get(name, ("", 1.0))
-        if not key or not heading[0].startswith("Block size"):
+    for measured in rows(run, "measurements"):
+        path = run / "evidence" / f"{measured['evidence']}.samples.json.gz"
+        totals = running_totals(path) if path.exists() else []
+        samples = iter(samples_of(run, measured)) if totals else iter(())
+        before: dict[str, Any] = {**dict.fromkeys(("ios", "bytes", "ms", "response_ns"), 0), "bins": {}}
+        for after in totals:
+            row = next(samples)
+            bins = {edge: count - before["bins"].get(edge, 0) for edge, count in after["bins"].items()}
+            done = {key: after[key] - before[key] for key in ("ios", "bytes", "ms", "response_ns")}
+            (maximum,) = values(row, "maximum_response_us")
+            assert [total([row], "ios")[0], total([row], "bytes")[0]] == [done["ios"], done["bytes"]]
+            again = [done["ms"] / 1000, done["response_ns"] / done["ios"] / 1000]
+            assert values(row, "seconds", "average_response_us") == pytest.approx(again, rel=1e-9)
+            nines = [percentile(bins, number, 1000 * maximum) for number in (3, 4, 5)]
+            same(values(row, "three_nines_us", "four_nines_us", "five_nines_us"), nines)
+            before, checked = after, checked + 1
+    assert checked or run.parent.name != "real" or run.name in ("iops", "throughput", "latency")
+
+
+def samples_of(run: Path, measured: Row) -> list[Row]:
+    """Return the samples of one start of the engine: those after the samples of its earlier starts."""
+    kept = rows(run, slug(measured["part"], measured["phase"]))
+    starts = measurements(run, measured["phase"], measured["part"])
+    earlier = sum(float(total([row], "ios")[0]) for row in starts[: starts.index(measured)])
+    done = np.cumsum(total(kept, "ios"))
+    return kept[int(np.searchsorted(done, earlier, side="right")) if earlier else 0 :]
+
+
+# -- what is printed against what is recomputed ------------------------------------------------------------------------
+
+
+def test_every_table_is_recomputed(run: Path) -> None:
+    """There is a recomputation for every table of the report but those that have no measured numbers."""
+    unknown = [
+        (table.page, table.name)
+        for table in printed_tables(run)
+        if recomputation(table) is None and not any(re.fullmatch(name, table.name) for name in NOT_MEASURED)
+    ]
+    assert not unknown
+
+
+def test_printed_cells_are_those_of_the_record(run: Path) -> None:
+    """Each cell of each table is the recomputed figure within half of its last digit, and no row is missing."""
+    for table in printed_tables(run):
+        recompute = recomputation(table)
+        if recompute is None:
             continue
-        for size, *cells in body:
-            for mix, cell in zip(heading[1:], cells, strict=True):
-                place = str(round(1024 * float(size))), mix.removeprefix("R/W ").partition("/")[0]
-                assert_printed(cell, values(points[place], key)[0] / divisor)
-                checked += 1
-    assert checked >= 3 * len(points)
+        expected = recompute(run, table)
+        assert [len(row) for row in table.body] == [len(row) for row in expected], table.name
+        for printed, recomputed in zip(table.body, expected, strict=True):
+            for cell, value in zip(printed, recomputed, strict=True):
+                try:
+                    check(cell, value)
+                except AssertionError as failure:
+                    failure.add_note(f"table {table.name!r} on page {table.page!r}, row {printed[0]!r}")
+                    raise
+
+
+def test_printed_sentences_are_those_of_the_record(run: Path) -> None:
+    """Figures in sentences, captions, titles and the header are recomputed, too, and spans of rounds are windows."""
+    assert check_sentences(run) >= FOUND[run.name]
+    assert check_header(run) >= len(windows(run)) > 0 or run.name == "xsr"
+    names = [table.name for table in printed_tables(run)]
+    for line in (*lines(run), *names):
+        for shown, numbers in spans(line):
+            assert any(numbers == [float(f"{number:.4g}") for number in window] for window in windows(run).values()), (
+                shown
+            )
+
+
+# -- what assess says -------------------------------------------------------------------------------------------------
+
+
+def test_the_assessment_is_that_of_the_record(run: Path) -> None:
+    """The figures of ``assess --json`` are those of the answers and the samples: windows, points and time lines."""
+    assessment = assessed(run)
+    everything = rows(run, "measurements")
+    written, read = (sum(values(row, f"{side}_bytes")[0] for row in everything) for side in ("write", "read"))
+    assert [assessment["written_bytes"], assessment["read_bytes"]] == [written, read]
+    judged = [assessment["sampling"], *assessment["loops"]]
+    found = [each for part in judged if part for each in part["determinations"]]
+    variables = [rounds for named in series(run).values() for rounds in named.values()]
+    for figures, rounds in zip(found, variables, strict=True):
+        again = determination(rounds, max(rounds), window_rounds(run))
+        assert figures["steady"] == again.pop("steady")
+        assert [figures[key] for key in again] == pytest.approx(list(again.values()), abs=1e-9 * max(rounds.values()))
+    points = [point for loop in assessment["loops"] for point in loop["points"]]
+    for point, row in zip(points, rows(run, "points"), strict=True):
+        again = response_times([part for measured in window_of(run, row) for part in answers(run, [measured])])
+        same([math.nan if point[key] is None else point[key] for key in again], list(again.values()))
+    for line in assessment["time_lines"]:
+        kept = measurements(run, line["phase"], line["part"])
+        parts = answers(run, kept)
+        assert line["engine_starts"] == len(kept)
+        assert line["written_bytes"] == sum(part["io_bytes"] for part in parts[1::2])
+        assert line["maximum_response_us"] == max(part["lat_ns"]["max"] for part in parts) / 1000
+        samples = rows(run, slug(line["part"], line["phase"])) or [
+            {**row, "seconds": str(max(values(row, "read_runtime_ms", "write_runtime_ms")) / 1000)} for row in kept
+        ]
+        seconds = float(column(samples, "seconds").sum())
+        ios, moved = (float(total(samples, what).sum()) for what in ("ios", "bytes"))
+        rates = [per_second(ios, seconds), per_second(moved, seconds) / 1e6]
+        same([math.nan if line[key] is None else line[key] for key in ("iops", "mb_per_second")], rates)

@@ -327,9 +327,11 @@ def _data(result: TestResult, line: TimeLine) -> Page:
     columns = tuple(Column(heading=heading, align="right", width=12) for heading in headings)
     table = Table(kind="numbers", columns=columns, rows=tuple(zip(*cells, strict=True)))
     sample = duration(_spec(result).settling.sample_seconds)
+    is_missing = any(not math.isfinite(line.five_nines_us[row]) for row in rows)
+    missing = f" {_no_percentile(result, 'the sample has')}" if is_missing else ""
     note = (
-        f"Single samples of {sample}, by the minute they ended, {len(rows)} of {len(line)} shown. "
-        f"{_no_percentile(result, 'the sample has')}{_restart_note(result)}"
+        f"Single samples of {sample}, by the minute they ended, {len(rows)} of {len(line)} shown."
+        f"{missing}{_restart_note(result)}"
     )
     return Page(title=_page_title(line, "Tabular Data"), blocks=(Prose(text=note), table), flows=True)
 

@@ -1,0 +1,57 @@
+"""The matrices of all points of a test's loop, and the figures of a point over its measurement window."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from tests.recomputation.printed import Expected, PrintedTable
+from tests.recomputation.record import Row, answers, column, rate, response_times, rows, window_of
+
+
+def over_window(run: Path, point: Row) -> dict[str, float]:
+    """Return the figures of a point over its window: means of the rounds' rates, response times of all I/Os."""
+    window = window_of(run, point)
+    each = [answers(run, [row]) for row in window]
+    times = response_times([part for parts in each for part in parts])
+    cpu = column(window, "host_cpu_percent")
+    return {
+        "iops": float(np.mean([rate(parts, "total_ios") for parts in each])),
+        "mb_per_second": float(np.mean([rate(parts, "io_bytes") for parts in each])) / 1e6,
+        "average_ms": times["average_response_us"] / 1000,
+        "five_nines_ms": times["five_nines_response_us"] / 1000,
+        "maximum_ms": times["maximum_response_us"] / 1000,
+        "mean_maximum_ms": float(np.mean([max(part["lat_ns"]["max"] for part in parts) for parts in each])) / 1e6,
+        "host_cpu_percent": float(cpu.mean()) if len(cpu) else np.nan,
+    }
+
+
+#: The figure that each matrix shows, by the beginning of its title.
+_MATRICES = {
+    "IOPS": "iops",
+    "Throughput (MB/s, decimal)": "mb_per_second",
+    "Average response time (ms), weighted by I/O count": "average_ms",
+    "Maximum response time (ms), mean of the rounds' maxima": "mean_maximum_ms",
+    "Maximum response time (ms)": "maximum_ms",
+    "99.999 % response time (ms)": "five_nines_ms",
+    "Host CPU utilisation (%)": "host_cpu_percent",
+}
+NAMES = "|".join(f"{re.escape(title)}(, .*)?" for title in _MATRICES)
+
+
+def matrix(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return a matrix: block sizes by R/W mixes, or Thread Counts by Queue Depths."""
+    figure = next(key for title, key in _MATRICES.items() if table.title.startswith(title))
+    keys = ("block_size_bytes", "read_percent")
+    if table.heading[0] == "Thread Count":
+        keys = ("thread_count", "queue_depth")
+    points = {tuple(row[key] for key in keys): row for row in rows(run, "points")}
+    cells: list[list[Expected]] = []
+    for label, *_ in table.body:
+        down = label if keys[0] == "thread_count" else str(round(1024 * float(label)))
+        across = [re.sub(r"^(R/W |QD )", "", heading).partition("/")[0] for heading in table.heading[1:]]
+        cells.append([label, *(over_window(run, points.pop((down, place)))[figure] for place in across)])
+    assert not points, "a point is in no cell"
+    return cells

@@ -1,0 +1,174 @@
+"""The measured figures of warnings, of the procedure, and of the judgement of host or drive."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.recomputation.printed import Expected, PrintedTable, labelled, text
+from tests.recomputation.record import Row, column, measurements, per_second, rows, values
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A time without I/O before a measurement, as the journal has it; ``requested`` seconds of it are of the test."""
+
+    requested: float
+    idle_ms: float
+    suite_ms: float
+
+
+def started_seconds(run: Path, measured: Row) -> float:
+    """Return when the I/O of a measurement started: its end, by the clock that nobody sets, less its I/O time."""
+    runtime_ms = max(values(measured, "read_runtime_ms", "write_runtime_ms"))
+    for line in (run / "journal.jsonl").read_text(encoding="utf-8").splitlines():
+        outcome = json.loads(line)["entry"].get("outcome", {})
+        if outcome.get("evidence") == measured["evidence"]:
+            return float(outcome["timing"]["ended_monotonic_ns"]) / 1e9 - runtime_ms / 1000
+    raise AssertionError(f"{measured['evidence']} is not in the journal")
+
+
+@cache
+def journal(run: Path) -> tuple[list[dict[str, Any]], list[Gap]]:
+    """Return the journal's outcomes of purges, and its gaps; a purge between two measurements is no gap."""
+    purges: list[dict[str, Any]] = []
+    gaps: list[Gap] = []
+    requested, purged = 0.0, False
+    for line in (run / "journal.jsonl").read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)["entry"]
+        if entry["kind"] == "step" and entry["step"]["kind"] == "idle":
+            requested = float(entry["step"]["seconds"])
+        outcome = entry.get("outcome", {"kind": ""})
+        if outcome["kind"] == "purge":
+            purges.append(outcome)
+            purged = True
+        if outcome["kind"] == "measurement":
+            timing = outcome["timing"]
+            if timing["idle_gap_ms"] is not None and not purged:
+                gaps.append(Gap(requested, timing["idle_gap_ms"], timing["suite_gap_us"] / 1000))
+            requested, purged = 0.0, False
+    return purges, gaps
+
+
+# -- warnings ---------------------------------------------------------------------------------------------------------
+
+
+def warnings(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return the warnings; those about I/Os that stalled and points that took too long have measured figures."""
+    expected: dict[str, Expected] = {"stall": _stalls(run), "point duration": _overruns(run)}
+    return [[what, expected.get(what)] for what, _ in table.body]
+
+
+def _stalls(run: Path) -> Expected:
+    points = rows(run, "measurements")
+    longest, average = column(points, "maximum_response_us") / 1e6, column(points, "average_response_us") / 1e6
+    stalled = (longest > 2) & (longest > 30 * average)
+    template = "in {} of {} points an I/O took more than {} s and more than {} times the average; up to {} s, in {any}"
+    return text(template, float(stalled.sum()), float(len(points)), 2, 30, float(longest.max()))
+
+
+def _overruns(run: Path) -> Expected:
+    points = [row for row in rows(run, "measurements") if row["seconds"]]
+    taken = np.maximum(column(points, "read_runtime_ms"), column(points, "write_runtime_ms")) / 1000
+    factors = taken / column(points, "seconds")
+    worst = int(np.argmax(factors))
+    template = (
+        "{} of {} points took longer than requested, up to {} times the requested time: {} s instead of {} s{any}"
+    )
+    figures = (float((factors > 1.05).sum()), float(len(rows(run, "measurements"))), float(factors[worst]))
+    return text(template, *figures, float(taken[worst]), float(points[worst]["seconds"]))
+
+
+# -- procedure --------------------------------------------------------------------------------------------------------
+
+
+def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return the figures of the procedure: purges, preconditioning, gaps and starts of the engine."""
+    expected: dict[str, Expected] = {"Evidence": None, "Checksums": None}
+    expected |= {_label("WIPC", row): _preconditioning(row) for row in measurements(run, "WIPC")}
+    expected["Idle gap between points"] = _gaps(run)
+    expected["fio starts per continuous stimulus"] = _starts(run) or None
+    purges = iter(journal(run)[0])
+    for label, _ in table.body:
+        if label.startswith("Purge"):
+            purge = next(purges)
+            figures = (float(purge[key]) for key in ("seconds", "survivors", "samples"))
+            expected[label] = text("{any}, {time}; proof: {} of {} sample blocks survived", *figures)
+        if label.startswith("Idle for"):
+            expected[label] = _idle(run, float(label.split()[2]))
+    return labelled(table, expected)
+
+
+def _label(name: str, row: Row) -> str:
+    return f"{name}, {row['part']}" if row["part"] else name
+
+
+def _preconditioning(row: Row) -> Expected:
+    written, range_bytes, milliseconds = values(row, "write_bytes", "range_bytes", "write_runtime_ms")
+    figures = (2.0, range_bytes / 1e9, *values(row, "thread_count", "queue_depth"), written / 1e9, written)
+    template = (
+        f"{row['point']}, {{}} passes over {{}} GB, TC {{}}/QD {{}}: "
+        "{} GB written ({} bytes) in {time}, {} MB/s"
+    )
+    return text(template, *figures, milliseconds / 1000, per_second(written / 1e6, milliseconds / 1000))
+
+
+def _gaps(run: Path) -> Expected:
+    """Return the gaps between points that the test did not request."""
+    kept = [gap for gap in journal(run)[1] if not gap.requested]
+    idle, suite = [gap.idle_ms for gap in kept], [gap.suite_ms for gap in kept]
+    figures = [float(reduce(part)) for part in (idle, suite) for reduce in (np.median, np.max)]
+    template = "at most {} ms median, {} ms worst; spent in the suite: {} ms median, {} ms worst (over {} points)"
+    return text(template, *figures, float(len(kept)))
+
+
+def _idle(run: Path, requested: float) -> Expected:
+    """Return the idle times that the test requested."""
+    kept = [gap.idle_ms / 1000 for gap in journal(run)[1] if gap.requested == requested]
+    figures = (float(reduce(kept)) for reduce in (np.min, np.median, np.max))
+    template = "{} times without host I/O: {} s shortest, {} s median, {} s longest (upper bounds)"
+    return text(template, float(len(kept)), *figures)
+
+
+def _starts(run: Path) -> Expected:
+    """Return how often the engine started for each continuous stimulus; parts with equal counts are one figure."""
+    starts: dict[tuple[str, str], int] = {}
+    for row in rows(run, "measurements"):
+        if row["phase"] not in ("WIPC", "round"):
+            starts[row["phase"], row["part"]] = starts.get((row["phase"], row["part"]), 0) + 1
+    parts = Counter((phase, count) for (phase, _), count in starts.items())
+    shown = (
+        f"{phase}: {count}" + (f" in each of {number} parts" if number > 1 else "")
+        for (phase, count), number in parts.items()
+    )
+    return "; ".join(shown)
+
+
+# -- host or drive ----------------------------------------------------------------------------------------------------
+
+
+def host_or_drive(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return how many points were judged: those of the windows, and the continuous stimuli."""
+    continuous = {
+        (row["phase"], row["part"]) for row in rows(run, "measurements") if row["phase"] not in ("WIPC", "round")
+    }
+    judged = len(rows(run, "points")) + len(continuous)
+    expected: dict[str, Expected] = {
+        "Points judged": partial(_check_judged, judged),
+        "Reasons: host-limited": None,
+        "Reasons: undetermined": None,
+        "Host ceiling": None,
+    }
+    return labelled(table, expected)
+
+
+def _check_judged(judged: int, cell: str) -> None:
+    shown, *verdicts = map(int, re.findall("[0-9]+", cell))
+    assert shown == judged == sum(verdicts), cell

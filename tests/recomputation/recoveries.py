@@ -1,0 +1,189 @@
+"""The tables of host idle recovery and cross stimulus recovery."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tests.recomputation.printed import Expected, PrintedTable, text
+from tests.recomputation.record import (
+    Array,
+    Row,
+    column,
+    measurements,
+    parameter,
+    parameters,
+    per_second,
+    samples,
+    series,
+    total,
+    window_rounds,
+)
+
+#: Of a measurement, values must stay recovered for the last quarter, or 5 minutes.
+_DWELL_SECONDS, _DWELL_SHARE = 300.0, 0.25
+#: The end of a stimulus is its last quarter, or its last hour.
+_END_SECONDS, _END_SHARE = 3600.0, 0.25
+#: Values within 10 % of the baseline have recovered.
+_TOLERANCE = 0.1
+
+#: The beginning, the end and the value of a mean.
+Mean = tuple[float, float, float]
+
+
+def means(kept: Sequence[Row], amounts: Sequence[float], mean_seconds: float) -> list[Mean]:
+    """Return mean rates over consecutive samples that take nearest to ``mean_seconds`` together."""
+    seconds, ends = column(kept, "seconds"), column(kept, "ended_seconds")
+    found: list[Mean] = []
+    first = 0
+    for last in range(len(kept)):
+        taken = float(seconds[first : last + 1].sum())
+        at_end = last == len(kept) - 1 and (taken >= mean_seconds / 2 or not found)
+        if taken + seconds[last] / 2 >= mean_seconds or at_end:
+            value = per_second(float(np.sum(amounts[first : last + 1])), taken)
+            found.append((float(ends[first] - seconds[first]), float(ends[last]), value))
+            first = last + 1
+    return found
+
+
+def return_time(found: Sequence[Mean], low: float, high: float) -> dict[str, float]:
+    """Return when means first and finally enter a band, and for how long they stay in it; nan for never."""
+    inside = [low <= value <= high for _, _, value in found]
+    outside = [place for place, met in enumerate(inside) if not met]
+    stays = outside[-1] + 1 if outside else 0
+    end = found[-1][1]
+    entered = max(0.0, found[stays][0]) if stays < len(found) else math.nan
+    dwell = min(_DWELL_SECONDS, _DWELL_SHARE * end)
+    in_band = 0.0 if math.isnan(entered) else end - entered
+    return {
+        "first": max(0.0, found[inside.index(True)][0]) if any(inside) else math.nan,
+        "for_good": entered if in_band >= dwell * (1 - 1e-9) else math.nan,
+        "measured": end,
+        "in_band": in_band,
+        "dwell": dwell,
+    }
+
+
+# -- host idle recovery -----------------------------------------------------------------------------------------------
+
+
+def baseline(run: Path) -> float:
+    """Return the mean IOPS of the last window of the preconditioning."""
+    ((_, rounds),) = next(iter(series(run).values())).items()
+    return float(np.mean(list(rounds.values())[-window_rounds(run) :]))
+
+
+def idle_seconds(run: Path, part: str) -> Array:
+    """Return the times without I/O of a wait state: before every write but the first of Access A."""
+    measured = [*measurements(run, "access A", part)[1:], measurements(run, "access C", part)[0]]
+    return column(measured, "idle_gap_ms") / 1000
+
+
+def wait_states(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return idle times, IOPS and the return to the baseline of every wait state."""
+    base, access_a_seconds = baseline(run), parameter(run, "wait_states.access_a_seconds")
+    cells: list[list[Expected]] = []
+    for requested in parameters(run, "wait_states.idle_seconds"):
+        part = f"Wait State {requested / access_a_seconds:g}"
+        a, c, idle = samples(run, part, "access A"), samples(run, part, "access C"), idle_seconds(run, part)
+        writing = column(a, "seconds")
+        iops = per_second(float(total(a, "ios").sum()), float(writing.sum()))
+        after = means(c, list(total(c, "ios")), parameter(run, "settling.sample_seconds"))
+        returned = return_time(after, (1 - _TOLERANCE) * base, (1 + _TOLERANCE) * base)
+        cells.append(
+            [
+                part,
+                requested,
+                *(float(reduce(idle)) for reduce in (np.min, np.median, np.max)),
+                100 * float(writing.mean() / (writing.mean() + idle.mean())),
+                iops,
+                100 * iops / base,
+                after[0][2],
+                after[-1][2],
+                _return_text(returned),
+            ]
+        )
+    return cells
+
+
+def _return_text(returned: dict[str, float]) -> Expected:
+    if returned["for_good"] == 0:
+        return "immediately"
+    if returned["for_good"] > 0:
+        return text("{time}", returned["for_good"])
+    if returned["in_band"] > 0:
+        return text("only last {time}", returned["in_band"])
+    return text("not within {time}", returned["measured"])
+
+
+# -- cross stimulus recovery ------------------------------------------------------------------------------------------
+
+
+def groups(run: Path) -> list[str]:
+    """Return the names of the access groups in their order."""
+    return [row["part"] for row in measurements(run, "stimulus")]
+
+
+def at_end(kept: Sequence[Row]) -> list[Row]:
+    """Return the samples of the end of a stimulus: the fewest that are long enough."""
+    required = min(_END_SECONDS, _END_SHARE * float(kept[-1]["ended_seconds"])) * (1 - 1e-9)
+    lengths = np.cumsum(column(kept, "seconds")[::-1])
+    return list(kept[-1 - int(np.searchsorted(lengths, required)) :])
+
+
+def _throughput(kept: Sequence[Row]) -> float:
+    return per_second(float(total(kept, "bytes").sum()), float(column(kept, "seconds").sum())) / 1e6
+
+
+def access_groups(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return throughput and response times of every access group."""
+    cells: list[list[Expected]] = []
+    for measured in measurements(run, "stimulus"):
+        kept = samples(run, measured["part"], "stimulus")
+        average, ios = column(kept, "average_response_us"), total(kept, "ios")
+        demand = f"T{measured['thread_count']}Q{measured['queue_depth']}"
+        cells.append(
+            [
+                f"{measured['part']}: {measured['point']}, {demand}",
+                _throughput(at_end(kept)),
+                _throughput(kept),
+                float(np.nanmin(column(kept, "mb_per_second"))),
+                float(np.dot(ios, average) / ios.sum()) / 1000,
+                float(np.nanmax(average)) / 1000,
+                float(np.nanmax(column(kept, "maximum_response_us"))) / 1000,
+            ]
+        )
+    return cells
+
+
+def recovery(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return the recovery of the last group, compared with the end of the first one, which has the same stimulus."""
+    first, last = groups(run)[0], groups(run)[-1]
+    kept = samples(run, last, "stimulus")
+    base = _throughput(at_end(samples(run, first, "stimulus")))
+    found = means(kept, list(total(kept, "bytes") / 1e6), float(np.median(column(kept, "seconds"))))
+    threshold = (1 - _TOLERANCE) * base
+    returned = return_time(found, threshold, math.inf)
+    measured = f"within {{time}} of {last}"
+    reached: Expected = text(f"never {measured}", returned["measured"])
+    if returned["first"] >= 0:
+        reached = text("after {time}", returned["first"])
+    time: Expected = text("{time}", returned["for_good"])
+    if math.isnan(returned["for_good"]):
+        late = returned["in_band"]
+        suffix = ", above the threshold only for the last {time}" if late else ""
+        time = text(f"NOT RECOVERED {measured}{suffix}", returned["measured"], *([late] if late else []))
+    lowest = float(np.nanmin([value for _, _, value in found]))
+    return [
+        ["Recovery time", time],
+        ["First recovered sample", reached],
+        ["Depth", text(f"{{}} % of the baseline (lowest sample of {last})", 100 * lowest / base)],
+        ["Baseline", text(f"{{}} MB/s ({first}, at its end)", base)],
+        [
+            "Recovery threshold",
+            text(f"at least {{}} MB/s until the end of {last}, for at least {{time}}", threshold, returned["dwell"]),
+        ],
+    ]

@@ -1,0 +1,191 @@
+"""The measured figures outside of tables: in sentences, captions, titles and the header."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from tests.recomputation import demand, provenance, recoveries
+from tests.recomputation.printed import Expected, Text, check, plain, printed_tables, text
+from tests.recomputation.record import (
+    Row,
+    answers,
+    column,
+    is_sampled,
+    measurements,
+    minute,
+    parameter,
+    response_times,
+    rows,
+    samples,
+    series,
+    total,
+    values,
+    window_rounds,
+)
+
+#: Returns what a sentence must be, from the words that its pattern found.
+Sentence = Callable[[Path, re.Match[str]], Expected]
+
+
+def lines(run: Path) -> list[str]:
+    """Return the lines of the report's pages, without tables and headers."""
+    whole = (run / "report.rst").read_text(encoding="utf-8").partition("\nSummary\n")[2]
+    return [plain(line) for line in whole.splitlines() if not line.lstrip().startswith(('"', ":", "..", "="))]
+
+
+# -- windows ----------------------------------------------------------------------------------------------------------
+
+
+def windows(run: Path) -> dict[str, list[float]]:
+    """Return the first and the last round of each series' last window, with minutes if its rounds are samples."""
+    found: dict[str, list[float]] = {}
+    for name, variables in series(run).items():
+        last = max(next(iter(variables.values())))
+        first = last - window_rounds(run) + 1
+        found[name] = [first, last]
+        if is_sampled(run, name):
+            found[name] += [minute(run, first), minute(run, last)]
+    return found
+
+
+def spans(printed: str) -> Iterator[tuple[str, list[float]]]:
+    """Yield each span of rounds in a text, and its numbers."""
+    number = r"[0-9]+(?:\.[0-9]+)?"
+    pattern = rf"rounds ([0-9]+) - ([0-9]+)(?: \(minutes ({number}) - ({number})\))?"
+    for match in re.finditer(pattern, printed):
+        yield match[0], [float(group) for group in match.groups() if group]
+
+
+# -- sentences --------------------------------------------------------------------------------------------------------
+
+
+def _caption_of_histogram(run: Path, match: re.Match[str]) -> Expected:
+    """Return a check of a histogram's caption; two operating points with the same demand have equal stimuli."""
+    captions = [_caption(run, row) for row in measurements(run, "histogram") if _stimulus(row) == match[1]]
+    return partial(_check_any, captions)
+
+
+def _check_any(captions: Sequence[Text], line: str) -> None:
+    """Compare a caption with several, one of which it must be."""
+    failures = []
+    for caption in captions:
+        try:
+            check(line, caption)
+        except AssertionError as failure:
+            failures.append(str(failure))
+    assert len(failures) < len(captions), failures
+
+
+def _caption(run: Path, row: Row) -> Text:
+    parts = answers(run, [row])
+    milliseconds = max(values(row, "read_runtime_ms", "write_runtime_ms"))
+    ios, moved = float(total([row], "ios")[0]), float(total([row], "bytes")[0])
+    maximum_ms = response_times(parts)["maximum_response_us"] / 1000
+    edges = sorted({int(edge) for part in parts for edge, count in part["lat_ns"]["bins"].items() if count})
+    places = [math.floor(20 * math.log10(min(edge / 1e6, maximum_ms))) for edge in edges]
+    rates = (1000 * ios / milliseconds, moved / milliseconds / 1000, maximum_ms)
+    counts = (ios, milliseconds / 1000, float(places[-1] - places[0] + 1), 20.0, float(len(edges)))
+    return text(
+        f"CLP. {_stimulus(row)}: IOPS = {{}}, {{}} MB/s, MRT = {{}} ms. {{any}}. "
+        "{} I/Os in {time}, drawn in {} bins, {} per decade (recorded in {} bins){any}",
+        *rates,
+        *counts,
+    )
+
+
+def _stimulus(row: Row) -> str:
+    return f"{row['point']}, T{row['thread_count']}Q{row['queue_depth']}"
+
+
+def _title_of_histogram(run: Path, match: re.Match[str]) -> Expected:
+    (row,) = measurements(run, "histogram", match[2])
+    return text(f"{match[1]}{{}} ms", response_times(answers(run, [row]))["maximum_response_us"] / 1000)
+
+
+def _baseline(run: Path, match: re.Match[str]) -> Expected:
+    return text("Baseline: {} IOPS{any}", recoveries.baseline(run))
+
+
+def _transition(run: Path, match: re.Match[str]) -> Expected:
+    """Return how much of two groups is shown: at most 2 hours of each; the gap between them is before the second."""
+    before, after = (measurements(run, "stimulus", part)[0] for part in match.groups())
+    gone = provenance.started_seconds(run, after) - provenance.started_seconds(run, before)
+    shown = gone, values(samples(run, match[2], "stimulus")[-1], "ended_seconds")[0]
+    lengths = [min(7200.0, seconds) for seconds in shown]
+    return text("Throughput (MB/s), {time} before and {time} after the transition from {any}", *lengths)
+
+
+def _shown_samples(run: Path, match: re.Match[str]) -> Expected:
+    kept = samples(run, "", "stimulus")
+    (table,) = (table for table in printed_tables(run) if table.page.endswith("Tabular Data"))
+    figures = [parameter(run, "settling.sample_seconds"), float(len(table.body)), float(len(kept))]
+    missing = ""
+    if any("n/a" in row for row in table.body):
+        missing = " 99.999 % is n/a: the sample has fewer than the required 100 000 I/Os."
+    return text(f"Single samples of {{time}}, by the minute they ended, {{}} of {{}} shown.{missing}", *figures)
+
+
+def _end(run: Path, match: re.Match[str]) -> Expected:
+    kept = recoveries.at_end(samples(run, "", "stimulus"))
+    return text("IOPS and response times, each sample of the last {time}.{any}", float(column(kept, "seconds").sum()))
+
+
+def _deviations(run: Path, match: re.Match[str]) -> Expected:
+    return text("NOT PTS conformant: {} deviation{any}", float(len(rows(run, "deviations"))))
+
+
+SENTENCES: dict[str, Sentence] = {
+    r"CLP\. (.*?): IOPS = .*": _caption_of_histogram,
+    r"(P\d+ (M\w\w IOPS) Response Time Histogram, MRT = ).*": _title_of_histogram,
+    r"Baseline: .*": _baseline,
+    r"Throughput \(MB/s\), .* after the transition from (AG \d) to (AG \d)\.": _transition,
+    r"Single samples of .*": _shown_samples,
+    r"IOPS and response times, each sample .*": _end,
+    r"NOT PTS conformant: .*": _deviations,
+}
+
+#: How many sentences of each test must be found, so that a changed wording does not leave one unchecked.
+FOUND = {"hir": 2, "xsr": 3, "wsat": 3, "dirth": 7, "composite": 7, "latency": 2, "iops": 1, "throughput": 1}
+
+
+def check_sentences(run: Path) -> int:
+    """Compare every sentence that has measured figures; return how many there are."""
+    found = 0
+    for line in lines(run):
+        for pattern, sentence in SENTENCES.items():
+            if match := re.fullmatch(pattern, line):
+                check(line, sentence(run, match))
+                found += 1
+    return found
+
+
+# -- header -----------------------------------------------------------------------------------------------------------
+
+
+def header(run: Path) -> list[tuple[str, str]]:
+    """Return the names and values of the setup and test parameters in the header."""
+    before = (run / "report.rst").read_text(encoding="utf-8").partition("\nSummary\n")[0]
+    cells = [line.strip() for line in before.splitlines() if line.strip().startswith('"')]
+    found = [[plain(cell) for cell in row] for row in csv.reader(cells, skipinitialspace=True)]
+    return [(row[at], row[at + 1]) for row in found if len(row) == 8 for at in (4, 6)]
+
+
+def check_header(run: Path) -> int:
+    """Compare the windows and operating points in the header; return how many there are."""
+    found = 0
+    spans = [[f"{number:.4g}" for number in numbers] for numbers in windows(run).values()]
+    for name, value in header(run):
+        if name in ("SS Rounds", "Steady State") and value != "n/a":
+            for part in value.split(" / "):
+                assert re.findall(r"[0-9.]+", part) in spans, f"{name}: {value}"
+                found += 1
+        if match := re.fullmatch("(M.. IOPS) Point", name):
+            point = demand.choices(run)[match[1]].candidates[0]
+            check(value, f"{point.threads * point.depth} (TC {point.threads}/QD {point.depth})")
+            found += 1
+    return found

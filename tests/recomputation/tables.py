@@ -1,0 +1,252 @@
+"""What each printed table must show, recomputed from the record of the run: a function for each kind of table."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from tests.recomputation import demand, matrices, provenance, recoveries, saturation
+from tests.recomputation.printed import Expected, PrintedTable, labelled, text
+from tests.recomputation.record import (
+    Row,
+    answers,
+    column,
+    determination,
+    facts,
+    is_sampled,
+    measurements,
+    minute,
+    response_times,
+    rows,
+    series,
+    total,
+    values,
+    window_rounds,
+)
+
+#: Cells in the order of the printed table.
+Cells = list[list[Expected]]
+Recompute = Callable[[Path, PrintedTable], Cells]
+
+
+# -- steady state -----------------------------------------------------------------------------------------------------
+
+
+def _span(run: Path, name: str, template: str) -> tuple[str, list[float]]:
+    """Return the rounds of the last window of a series as text, with its minutes if the rounds are samples."""
+    last = max(next(iter(series(run)[name].values())))
+    first = last - window_rounds(run) + 1
+    if not is_sampled(run, name):
+        return "{} - {}", [first, last]
+    return "{} - {}" + template, [first, last, minute(run, first), minute(run, last)]
+
+
+def _series_of(run: Path, table: PrintedTable) -> tuple[str, str]:
+    """Return the series and the variable of a page on a measurement window, by its title and its rounds."""
+    code = re.search(r"Measurement Window - (\w+)/(\S+) RW(\d+)( T\d+Q\d+)?", table.page)
+    assert code
+    access, size, read_percent, at = code.groups()
+    label = f"{access} {size.replace('KiB', ' KiB')} {read_percent}/{100 - int(read_percent)}{at or ''}"
+    found = [
+        (name, variable)
+        for name, variables in series(run).items()
+        for variable in variables
+        if variable == label and is_sampled(run, name) == ("minutes" in table.body[0][1])
+    ]
+    assert len(found) == 1, f"{label}: {found}"
+    return found[0]
+
+
+def determination_data(run: Path, table: PrintedTable) -> Cells:
+    name, variable = _series_of(run, table)
+    rounds = series(run)[name][variable]
+    figures = determination(rounds, max(rounds), window_rounds(run))
+    average, data, fit = (figures[key] for key in ("average", "data_excursion", "slope_excursion"))
+    span, numbers = _span(run, name, " (minutes {} - {})")
+    verdict = "STEADY" if figures["steady"] else "NOT ACHIEVED"
+    sign = "-" if figures["intercept"] < 0 else "+"
+    fitted = text(f"{{}} x R {sign} {{}}", figures["slope"], abs(figures["intercept"]))
+    return [
+        ["Measurement window (rounds)", text(span, *numbers), "", ""],
+        ["Average", average, 100, ""],
+        ["Allowed maximum data excursion", figures["allowed_data_excursion"], 20, ""],
+        ["Measured data excursion", data, 100 * data / average, _passes(data <= 0.2 * average)],
+        ["Allowed maximum slope excursion", figures["allowed_slope_excursion"], 10, ""],
+        ["Measured slope excursion", fit, 100 * fit / average, _passes(fit <= 0.1 * average)],
+        ["Least squares line", fitted, "", ""],
+        ["Verdict", verdict, "", _passes(bool(figures["steady"]))],
+    ]
+
+
+def _passes(passed: bool) -> str:
+    return "pass" if passed else "FAIL"
+
+
+def tracked_by_round(run: Path, table: PrintedTable) -> Cells:
+    sampled = "Minute" in table.heading
+    (variables,) = (
+        found for name, found in series(run).items() if is_sampled(run, name) == sampled and table.title in ("", name)
+    )
+    shown = [re.sub(r" \([^()]*\)$", "", name) for name in table.heading if name.endswith(("(IOPS)", "(MB/s)", "(ms)"))]
+    assert shown == list(variables)
+    rounds = list(next(iter(variables.values())))
+    return [
+        [
+            float(number),
+            *([minute(run, number)] if sampled else []),
+            *(cell for variable in variables.values() for cell in _round_cells(variable, number, window_rounds(run))),
+        ]
+        for number in rounds
+    ]
+
+
+def _round_cells(variable: dict[int, float], number: int, window: int) -> list[Expected]:
+    if number < window:
+        return [variable[number], "", "", ""]
+    figures = determination(variable, number, window)
+    percents = [100 * figures[key] / figures["average"] for key in ("data_excursion", "slope_excursion")]
+    return [variable[number], *percents, "yes" if figures["steady"] else "no"]
+
+
+# -- points and the summary page --------------------------------------------------------------------------------------
+
+
+def tracked_figures(run: Path, table: PrintedTable) -> Cells:
+    """Return the key figures of tests with tracked points."""
+    cells: Cells = []
+    for name, variables in series(run).items():
+        for variable, rounds in variables.items():
+            (point,) = (row for row in rows(run, "points") if row["point"] == variable and row["part"] in ("", name))
+            figures = matrices.over_window(run, point)
+            steady = determination(rounds, max(rounds), window_rounds(run))["steady"]
+            span, numbers = _span(run, name, "")
+            met = all(determination(each, max(each), window_rounds(run))["steady"] for each in variables.values())
+            keys = ("iops", "mb_per_second", "average_ms", "five_nines_ms", "maximum_ms")
+            cells.append(
+                [
+                    variable,
+                    text(span + ("" if met else " (NOT ACHIEVED)"), *numbers),
+                    *(figures[key] for key in keys),
+                    "yes" if steady else "NO",
+                ]
+            )
+    return cells
+
+
+def run_facts(run: Path, table: PrintedTable) -> Cells:
+    """Return the facts of the run: windows, rounds, its duration, and all data that its answers add up to."""
+    about = facts(run)
+    capacity = float(about["dut.capacity_bytes"])
+    started, finished = (datetime.datetime.fromisoformat(about[key]) for key in ("started", "finished"))
+    virtual = " (virtual)" if about["dut.kind"] == "simulated" else ""
+    written, read = (float(column(rows(run, "measurements"), f"{side}_bytes").sum()) for side in ("write", "read"))
+    expected: dict[str, Expected] = {
+        "Standard": None,
+        "Duration": text("{time}" + virtual, (finished - started).total_seconds()),
+        "Data written, whole run": text("{} GB, {} x user capacity", written / 1e9, written / capacity),
+        "Data read": text("{} GB", read / 1e9),
+        "User capacity": partial(_check_capacity, capacity),
+    }
+    for name, variables in series(run).items():
+        kind = "Preconditioning" if "Preconditioning" in name else name if len(series(run)) > 1 else ""
+        suffix = f", {kind if kind in ('Preconditioning', '1024 KiB', '128 KiB') else 'Test loop'}" if kind else ""
+        suffix = "" if len(series(run)) == 1 else suffix
+        met = all(determination(each, max(each), window_rounds(run))["steady"] for each in variables.values())
+        span, numbers = _span(run, name, ", min {} - {}")
+        window = text(span + ("" if met else " (NOT ACHIEVED)"), *numbers)
+        expected[f"{'Window' if suffix else 'Measurement window'} (rounds){suffix}"] = window
+        count = float(len(next(iter(variables.values()))))
+        if is_sampled(run, name):
+            expected[f"Samples evaluated{suffix}"] = count
+        else:
+            expected[f"Rounds run{suffix}"] = text("{} complete (at most {any})", count)
+    return labelled(table, expected)
+
+
+_UNITS = {"TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3}
+
+
+def _check_capacity(capacity: float, cell: str) -> None:
+    match = re.fullmatch(r"([0-9.]+) (\w+) \((\d+) bytes\)", cell)
+    assert match, cell
+    assert float(match[3]) == capacity
+    assert match[1] == f"{capacity / _UNITS[match[2]]:.4g}"
+
+
+# -- response time histograms -----------------------------------------------------------------------------------------
+
+
+def histogram_figures(measured: Iterable[Row], run: Path) -> list[Expected]:
+    """Return I/Os, IOPS, MB/s, ART, percentiles and MRT of a histogram's answers together."""
+    kept = list(measured)
+    parts = answers(run, kept)
+    seconds = sum(max(values(row, "read_runtime_ms", "write_runtime_ms")) for row in kept) / 1000
+    ios, moved = (float(total(kept, what).sum()) for what in ("ios", "bytes"))
+    times = response_times(parts)
+    names = ("average", "three_nines", "four_nines", "five_nines", "maximum")
+    return [ios, ios / seconds, moved / seconds / 1e6, *(times[f"{name}_response_us"] / 1000 for name in names)]
+
+
+def histogram(run: Path, table: PrintedTable) -> Cells:
+    """Return the figures below a histogram: that of the operating point in the page's title, if it has one."""
+    point = re.search(r"(Max|Mid|Min) IOPS", table.page)
+    measured = measurements(run, "histogram", point[0] if point else "")
+    return [[f"{measured[0]['point']}, {_demand(measured[0])}", *histogram_figures(measured, run)]]
+
+
+def histograms(run: Path, table: PrintedTable) -> Cells:
+    """Return the figures of the histograms of all operating points."""
+    cells: Cells = []
+    for name in ("Max IOPS", "Mid IOPS", "Min IOPS"):
+        measured = measurements(run, "histogram", name)
+        cells.append([f"{name} {_demand(measured[0])}", *histogram_figures(measured, run)])
+    return cells
+
+
+def _demand(row: Row) -> str:
+    return f"T{row['thread_count']}Q{row['queue_depth']}"
+
+
+# -- which function recomputes which table ----------------------------------------------------------------------------
+
+RECOMPUTED: dict[str, Recompute] = {
+    "Steady State Determination Data": determination_data,
+    "Key figures of the measurement window": tracked_figures,
+    "The run": run_facts,
+    "Response times": histogram,
+    "Response time histograms": histograms,
+    matrices.NAMES: matrices.matrix,
+    "Wait states": recoveries.wait_states,
+    "Access groups": recoveries.access_groups,
+    "Recovery of .*": recoveries.recovery,
+    "Stimulus": saturation.stimulus,
+    "Key figures": saturation.key_figures,
+    "Consistency": saturation.consistency,
+    "WSAT - .* - Tabular Data": saturation.data,
+    "Operating points, .*": demand.operating_points,
+    "Selection of the operating points": demand.selection,
+    "Warnings": provenance.warnings,
+    "Procedure": provenance.procedure,
+    "Host or drive\\?": provenance.host_or_drive,
+}
+
+#: Tables without measured figures: texts, the test set-up, and identities.
+NOT_MEASURED = (
+    "Deviations from the standard",
+    "Operator settings",
+    "Access pattern: .*",
+    "Run",
+    "Device under test",
+    "Host settings",
+    "Steps to repeat",
+)
+
+
+def recomputation(table: PrintedTable) -> Recompute | None:
+    """Return the function that recomputes a table; None if there is none."""
+    if table.page.endswith("Tracked Variables by Round"):
+        return tracked_by_round
+    return next((found for name, found in RECOMPUTED.items() if re.fullmatch(name, table.name)), None)

@@ -1,0 +1,107 @@
+"""The second implementation of the reports' figures agrees with the first one for any values, not only for a run's."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from snia_pts.analysis.consistency import trend_percent
+from snia_pts.analysis.operating_points import DemandMean, alternative_points, operating_points
+from snia_pts.analysis.recovery import back_to_baseline, recovery
+from snia_pts.model.steps import Demand
+from snia_pts.model.time_series import TimeLine
+from snia_pts.spec import OperatingPoints
+from tests.recomputation.demand import Point, choose
+from tests.recomputation.record import Row, total
+from tests.recomputation.recoveries import means, return_time
+from tests.recomputation.saturation import trend
+from tests.test_recovery import group, groups
+
+SPEEDS = st.lists(st.integers(80, 120), min_size=1, max_size=60)
+SECONDS = st.sampled_from([5.0, 25.0, 60.0])
+
+
+def table(line: TimeLine) -> list[Row]:
+    """Return the samples of a time line as rows of a table of data."""
+    names = ("ended_seconds", "seconds", "read_ios", "write_ios", "read_bytes", "write_bytes")
+    columns = [getattr(line, name) for name in names]
+    return [dict(zip(names, map(repr, row), strict=True)) for row in zip(*columns, strict=True)]
+
+
+def found(times: dict[str, float]) -> list[float | None]:
+    return [None if math.isnan(times[key]) else times[key] for key in ("first", "for_good", "measured", "in_band")]
+
+
+@given(SPEEDS, SECONDS, st.integers(90, 110))
+def test_the_return_to_a_baseline_of_any_samples_agrees(speeds: list[int], seconds: float, baseline: int) -> None:
+    """Means over a minute enter the band, leave it and return to it at the same times."""
+    line = group("C", speeds, seconds=seconds)
+    first = back_to_baseline(line, baseline, 60.0)
+    kept = table(line)
+    second = return_time(means(kept, list(total(kept, "ios")), 60.0), 0.9 * baseline, 1.1 * baseline)
+    expected = [first.reached_seconds, first.seconds, first.measured_seconds, first.in_band_seconds]
+    assert found(second) == expected
+
+
+@given(SPEEDS, SECONDS)
+def test_the_recovery_of_any_samples_agrees(speeds: list[int], seconds: float) -> None:
+    """The samples of the last group reach 90 % of the first one's at the same times."""
+    lines = groups(speeds, seconds=seconds)
+    first = recovery(lines)
+    assert first is not None
+    kept = table(lines[-1])
+    second = return_time(means(kept, list(total(kept, "bytes") / 1e6), seconds), first.threshold, math.inf)
+    time = first.time
+    assert found(second) == [time.reached_seconds, time.seconds, time.measured_seconds, time.in_band_seconds]
+
+
+@given(st.lists(st.integers(900, 1100), min_size=10, max_size=80))
+def test_the_trend_of_any_samples_agrees(values: list[int]) -> None:
+    """A trend and its rise are the same by the order of the parts' means and by the fitted line."""
+    edges = [len(values) * part // 10 for part in range(11)]
+    parts = [float(np.mean(values[edges[part] : edges[part + 1]])) for part in range(10)]
+    assume(len(set(parts)) == len(parts))  # equal means have no exact p-value
+    rise, is_trend = trend(np.array(values, dtype=float))
+    first = trend_percent([float(value) for value in values])
+    assert (first is not None) == is_trend
+    if first is not None:
+        assert first == pytest.approx(rise, rel=1e-9)
+
+
+DEMANDS = [(threads, depth) for threads in (1, 2, 4) for depth in (1, 2, 4)]
+ROUNDS = st.lists(st.lists(st.integers(900, 1000), min_size=5, max_size=5), min_size=9, max_size=9)
+
+
+@given(ROUNDS, st.lists(st.sampled_from([0.5, 4.0, 6.0]), min_size=8, max_size=8))
+def test_the_operating_points_of_any_loop_agree(rounds: list[list[int]], art_ms: list[float]) -> None:
+    """Targets, candidates and alternatives of any IOPS are the same."""
+    iops = [
+        [float(value * (threads * depth) ** 0.25) for value in row]
+        for (threads, depth), row in zip(DEMANDS, rounds, strict=True)
+    ]
+    arts = [0.5, *art_ms]
+    first = [
+        DemandMean(
+            demand=Demand(thread_count=threads, queue_depth=depth),
+            iops=math.fsum(row) / 5,
+            art_ms=art,
+            rounds=tuple(row),
+        )
+        for (threads, depth), row, art in zip(DEMANDS, iops, arts, strict=True)
+    ]
+    second = [
+        Point(threads, depth, np.array(row), {"iops": math.fsum(row) / 5, "average_ms": art})
+        for (threads, depth), row, art in zip(DEMANDS, iops, arts, strict=True)
+    ]
+    second.sort(key=lambda point: (point.threads * point.depth, point.threads))
+    rule = OperatingPoints(maximum_art_ms=5.0, tolerance_percent=2.0, pre_write_seconds=1.0, histogram_seconds=1.0)
+    choices, others = choose(second, 5.0, 2.0), alternative_points(first, rule)
+    for point in operating_points(first, rule):
+        again = choices[point.name]
+        assert again.target == pytest.approx(point.target_iops)
+        assert [each.label for each in again.candidates] == [each.demand.label for each in point.candidates]
+        assert [each.label for each in again.alternatives] == [each.demand.label for each in others[point.name]]
