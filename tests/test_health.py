@@ -13,7 +13,7 @@ import pytest
 from snia_pts.errors import ToolMissing
 from snia_pts.lab.device.health import read_health
 from snia_pts.lab.process import program as process
-from snia_pts.model.health import Health, HealthValue, alarms, changes, write_amplification
+from snia_pts.model.health import Health, HealthValue, Role, alarms, changes, write_amplification
 from tests.strategies import dut
 
 GIB = 1 << 30
@@ -402,3 +402,22 @@ def test_alarms_are_of_what_came() -> None:
     ]
     assert dict(alarms(before, worse))["faults of the drive"] == "new during the test: errors is 4, and was 3"
     assert list(alarms(before, replace(before, figures=()))) == []
+
+
+@pytest.mark.parametrize(
+    ("role", "after", "what"),
+    [
+        ("power", 6, "power of the drive"),
+        ("power", 5, None),
+        ("host written", 4, "counters of the drive"),
+        ("media written", 4, "counters of the drive"),
+        ("media written", 6, None),
+    ],
+)
+def test_alarms_of_power_and_of_counters(role: Role, after: float, what: str | None) -> None:
+    """A power cycle during the test is an alarm, and so is a counter of written bytes that decreases."""
+    before = reading(errors=0, hot=0, state=0)
+    figure = HealthValue(name="x", value=5, unit="", source="log", role=role)
+    readings = (replace(before, figures=(replace(figure, value=value),)) for value in (5, after))
+
+    assert [name for name, _ in alarms(*readings)] == ([what] if what else [])

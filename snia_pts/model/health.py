@@ -8,9 +8,9 @@ from typing import Literal
 
 from ..units import MAX_QUANTITY, Amount, Difference
 
-#: The meaning of a value: bytes written by the host and to the media, counts of faults and times of heat that should
-#: not increase, and states that should always be 0.
-Role = Literal["", "host written", "media written", "fault", "heat", "state"]
+#: The meaning of a value: bytes written by the host and to the media, counts of faults, times of heat and counts of
+#: power cycles that should not increase, and states that should always be 0.
+Role = Literal["", "host written", "media written", "fault", "heat", "power", "state"]
 
 Unit = Literal["", "bytes", "°C", "%", "min", "s", "h"]
 
@@ -141,7 +141,8 @@ def _source(change: Change) -> str:
 def alarms(before: Health | None, after: Health | None) -> Iterator[tuple[str, str]]:
     """Yield the alarms of a drive, each as what and detail.
 
-    They are the states that the drive warns of, new faults, and times of excessive heat.
+    They are the states that the drive warns of, new faults, times of excessive heat, power cycles, and amounts written
+    that decreased.
     """
     all_changes = changes(before, after)
     states = [
@@ -151,7 +152,11 @@ def alarms(before: Health | None, after: Health | None) -> Iterator[tuple[str, s
     ]
     if states:
         yield "state of the drive", f"the drive reports: {'; '.join(states)}"
-    kinds: tuple[tuple[Role, str], ...] = (("fault", "faults of the drive"), ("heat", "heat of the drive"))
+    kinds: tuple[tuple[Role, str], ...] = (
+        ("fault", "faults of the drive"),
+        ("heat", "heat of the drive"),
+        ("power", "power of the drive"),
+    )
     for role, what in kinds:
         increases = [
             f"{change.name} is {change.after:.15g}, and was {change.before:.15g}"
@@ -160,6 +165,13 @@ def alarms(before: Health | None, after: Health | None) -> Iterator[tuple[str, s
         ]
         if increases:
             yield what, f"new during the test: {'; '.join(increases)}"
+    decreases = [
+        f"{change.name} is {change.after:.15g}, and was {change.before:.15g}"
+        for change in all_changes
+        if change.role in ("host written", "media written") and change.difference is not None and change.difference < 0
+    ]
+    if decreases:
+        yield "counters of the drive", f"they decreased during the test: {'; '.join(decreases)}"
 
 
 def _latest_value(change: Change) -> float:

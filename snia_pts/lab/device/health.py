@@ -47,7 +47,7 @@ _NVME: tuple[tuple[tuple[str, ...], str, Unit, Role], ...] = (
     (("host_read_commands",), "Host Read Commands", "", ""),
     (("host_write_commands",), "Host Write Commands", "", ""),
     (("controller_busy_time",), "Controller Busy Time", "min", ""),
-    (("power_cycles",), "Power Cycles", "", ""),
+    (("power_cycles",), "Power Cycles", "", "power"),
     (("power_on_hours",), "Power On Hours", "h", ""),
     (("unsafe_shutdowns",), "Unsafe Shutdowns", "", "fault"),
     (("media_errors",), "Media and Data Integrity Errors", "", "fault"),
@@ -59,6 +59,7 @@ _NVME: tuple[tuple[tuple[str, ...], str, Unit, Role], ...] = (
     (("thm_temp1_total_time",), "Thermal Management Temperature 1 Time", "s", "heat"),
     (("thm_temp2_total_time",), "Thermal Management Temperature 2 Time", "s", "heat"),
 )
+_ATA_POWER_CYCLES = 12
 #: ATA attributes that count faults: reallocated, end-to-end, uncorrectable and pending sectors, CRC errors.
 _ATA_FAULTS = frozenset((5, 184, 187, 197, 198, 199))
 #: Names of ATA attributes that give their unit; smartctl uses them for drives in its database.
@@ -217,7 +218,7 @@ def _attributes(document: Mapping[str, Any]) -> Iterator[HealthValue]:
         value = _number(digits[1] if digits else raw.get("value"))
         if not isinstance(number, int) or value is None:
             continue
-        role: Role = "fault" if number in _ATA_FAULTS else ""
+        role: Role = "fault" if number in _ATA_FAULTS else "power" if number == _ATA_POWER_CYCLES else ""
         yield from _figure(f"{number % 256} {name}", value, "", "ATA SMART attributes", role)
         if writes := _WRITES.fullmatch(name):
             by = writes["media"] or writes["by"]
