@@ -70,10 +70,10 @@ class LoggedRun:
         return sum(io.length for io in self.requests if io.kind == "write" and io.arrived > purged)
 
     def printed(self, label: str) -> list[str]:
-        """Return the other cells of the report's first row whose first cell begins with a label."""
+        """Return the other cells of the first row of the report whose first cell begins with a regular expression."""
         lines = (self.folder / "report.rst").read_text(encoding="utf-8").replace(NARROW_NBSP, "").splitlines()
         rows = csv.reader((line.strip() for line in lines if line.strip().startswith('"')), skipinitialspace=True)
-        return next(row[1:] for row in rows if row[0].startswith(label))
+        return next(row[1:] for row in rows if re.match(label, row[0]))
 
     def samples(self, part: str = "") -> list[dict[str, float]]:
         """Return the samples of a stimulus, from the report's table of data."""
@@ -270,9 +270,9 @@ def test_the_figures_of_write_saturation_are_those_of_the_drive(tmp_path: Path) 
     end = time_bin(stimulus, whole - end_seconds(stimulus), whole)
     at_end = [each.iops for each in bins if each.begin >= end.begin - SAMPLE_SECONDS]
     rows = (
-        ("First sample (FOB)", bins[0]),
+        (r"First sample \(FOB\)", bins[0]),
         ("Last sample", bins[-1]),
-        ("Last ", end),
+        (r"Last \d", end),
         ("Histogram after it", time_bin(histogram, 0.0, duration(histogram))),
     )
     samples, gap = run.samples(), longest_gap(stimulus)
