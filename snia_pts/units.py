@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated
@@ -110,6 +111,14 @@ def number(value: float, *, digits: int = 4) -> str:
         return "n/a"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
     return f"{value:,.{min(decimals, digits + 2)}f}".replace(",", NARROW_NBSP)
+
+
+def rounded_down(value: float, decimals: int) -> str:
+    """Return a value with ``decimals`` places, never more than it is: ``1.99`` for 1.999; ``n/a`` for nan, infinity."""
+    if not math.isfinite(value):
+        return "n/a"
+    # The shortest decimal of a float is what a person calls its value: 0.7, not 0.69999999999999996.
+    return str(Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-decimals), ROUND_FLOOR))
 
 
 def distinct_digits(values: Iterable[float]) -> int:

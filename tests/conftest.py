@@ -19,6 +19,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.enviro
 DEVICES = {
     "test_calibration",
     "test_device_log",
+    "test_device_log_of_runs",
     "test_engine",
     "test_fio_contract",
     "test_kills",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,8 +55,13 @@ class Bench:
         return [io for io in self.drive.ios(began, time.monotonic()) if io.kind == "write"]
 
     def during(self, point: Measurement) -> list[Io]:
-        """Return what arrived while a point ran."""
-        return self.drive.ios(point.timing.started_monotonic_ns / 1e9, point.timing.ended_monotonic_ns / 1e9)
+        """Return what arrived while a point ran, of the kinds that it has.
+
+        Another process that looks at new devices only reads, so it is not among the I/Os of a point that writes.
+        """
+        kinds = [kind for kind, side in (("read", point.read), ("write", point.write)) if side.ios]
+        ios = self.drive.ios(point.timing.started_monotonic_ns / 1e9, point.timing.ended_monotonic_ns / 1e9)
+        return [io for io in ios if io.kind in kinds]
 
 
 @pytest.fixture
@@ -221,18 +227,68 @@ def started_apart_ms(bench: Bench, point: Measurement) -> float:
 # -- counts -------------------------------------------------------------------------------------------------------
 
 
-def test_after_a_ramp_the_ios_that_ended_in_the_measured_time_are_counted(bench: Bench) -> None:
-    """T2Q4: what the drive answered from the ramp's end on, each I/O with its response time and its bytes."""
-    asked = stimulus(thread_count=2, queue_depth=4, ramp_seconds=0.6, seconds=0.8)
-    (point,) = bench.measure(asked)
+@pytest.mark.parametrize(("read_percent", "threads", "depth"), [(0, 2, 4), (100, 1, 1), (50, 1, 8)])
+def test_after_a_ramp_the_ios_that_ended_in_the_measured_time_are_counted(
+    bench: Bench, read_percent: int, threads: int, depth: int
+) -> None:
+    """What the drive answered from the ramp's end on is counted, with response times and bytes, and makes the rate."""
+    asked = stimulus(read_percent=read_percent, thread_count=threads, queue_depth=depth, range_bytes=64 * BLOCK)
+    bench.measure(replace(asked, read_percent=0, seconds=None, passes=1))  # what was never written is read in no time
+    (point,) = bench.measure(replace(asked, ramp_seconds=0.6, seconds=0.8))
     seen = bench.during(point)
-    ramp_ended = min(io.arrived for io in seen) + asked.ramp_seconds
-    ended = sum(io.done >= ramp_ended for io in seen)
+    ramp_ended = min(io.arrived for io in seen) + 0.6
+    measured = [io for io in seen if io.done >= ramp_ended]
+    seconds = max(io.done for io in seen) - ramp_ended
 
-    assert point.write.ios == point.write.histogram.count
-    assert point.write.transferred_bytes == point.write.ios * BLOCK
-    assert ended < 0.8 * len(seen)
-    assert point.write.ios == pytest.approx(ended, abs=max(8, 0.02 * ended))
+    assert len(measured) < 0.8 * len(seen)
+    assert point.ios == point.histogram.count
+    for kind, side in (("read", point.read), ("write", point.write)):
+        ended = sum(io.kind == kind for io in measured)
+        assert side.transferred_bytes == side.ios * BLOCK
+        assert side.ios == pytest.approx(ended, abs=max(8, 0.02 * ended) if ended else 0)
+    assert point.iops == pytest.approx(len(measured) / seconds, rel=0.05)
+
+
+@pytest.mark.parametrize(("access", "read_percent", "depth"), [("SEQ", 0, 1), ("RND", 0, 8), ("RND", 100, 1)])
+@pytest.mark.parametrize("passes", [1, 4, 80])
+def test_a_rate_is_that_of_the_drive_or_none(
+    bench: Bench, access: str, read_percent: int, depth: int, passes: int
+) -> None:
+    """8 to 640 I/Os: a time below 100 ms gives no rate, though the bytes are the drive's; any other gives the drive's.
+
+    The engine's time begins before the first I/O arrives, and ends after the last answer; it has whole milliseconds.
+    """
+    asked = stimulus(access=access, read_percent=read_percent, queue_depth=depth, range_bytes=8 * BLOCK)
+    bench.measure(stimulus(range_bytes=8 * BLOCK, seconds=None, passes=1))  # what was never written is read in no time
+    (point,) = bench.measure(replace(asked, seconds=None, passes=passes))
+    seen = bench.during(point)
+    seconds = max(io.done for io in seen) - min(io.arrived for io in seen)
+
+    assert sum(io.length for io in seen) == passes * 8 * BLOCK
+    assert point.read.transferred_bytes + point.write.transferred_bytes == passes * 8 * BLOCK
+    assert seconds - 0.002 <= point.runtime_ms / 1000
+    if point.runtime_ms < 100:
+        assert math.isnan(point.iops)
+        assert math.isnan(point.mb_per_second)
+    else:
+        assert 0.9 * len(seen) / seconds < point.iops < 1.02 * len(seen) / seconds
+        assert point.mb_per_second == pytest.approx(point.iops * BLOCK / 1e6)
+    assert passes > 1 or seconds < 0.1
+    assert passes < 80 or seconds > 0.1
+
+
+def test_a_sample_shorter_than_the_clock_resolves_has_no_rate(bench: Bench) -> None:
+    """The last sample of an amount: all bytes are in the samples, and rates only in those of at least 100 ms."""
+    asked = stimulus(queue_depth=8, seconds=3.0, limit_bytes=1_200 * BLOCK)
+    step = ContinuousStimulus(phase="stimulus", stimulus=asked, sample_seconds=0.1)
+    *samples, _ = bench.engine.measure_continuous(step)
+    short = [sample for sample in samples if isinstance(sample, Sample) and sample.seconds < 0.0999]
+    long = [sample for sample in samples if isinstance(sample, Sample) and sample not in short]
+
+    assert sum(sample.write_bytes for sample in (*short, *long)) == sum(io.length for io in bench.writes())
+    assert len(short) + len(long) == len(samples) > 3
+    assert all(math.isnan(sample.iops) and math.isnan(sample.mb_per_second) for sample in short if sample.ios)
+    assert all(sample.iops == pytest.approx(sample.ios / sample.seconds) for sample in long)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from snia_pts.errors import UsageError
-from snia_pts.units import NARROW_NBSP, block_size, capacity, duration, exact_capacity, number, parse_size, whole_number
+from snia_pts.units import (
+    NARROW_NBSP,
+    block_size,
+    capacity,
+    duration,
+    exact_capacity,
+    number,
+    parse_size,
+    rounded_down,
+    whole_number,
+)
 
 
 @pytest.mark.parametrize(
@@ -196,3 +207,29 @@ def test_number_is_close_to_its_value(value: float) -> None:
     written = float(number(value).replace("\N{NARROW NO-BREAK SPACE}", ""))
 
     assert written == pytest.approx(value, rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [
+        (0.7, 4, "0.7000"),
+        (1.99999, 4, "1.9999"),
+        (0.998, 2, "0.99"),
+        (1.0, 2, "1.00"),
+        (0, 2, "0.00"),
+        (1e-9, 4, "0.0000"),
+        (12345.678, 2, "12345.67"),
+        (math.nan, 2, "n/a"),
+    ],
+)
+def test_an_amount_is_rounded_down(value: float, decimals: int, text: str) -> None:
+    """Fewer places make it no greater, and what has few places stays as it is."""
+    assert rounded_down(value, decimals) == text
+
+
+@given(st.floats(0, 1e12), st.integers(0, 6))
+def test_what_is_rounded_down_is_not_more_and_less_by_a_digit_at_most(value: float, decimals: int) -> None:
+    """The text is a number from the value less one unit of its last place to the value."""
+    shown = Fraction(rounded_down(value, decimals))
+    assert shown <= Fraction(repr(value))
+    assert Fraction(repr(value)) - shown < Fraction(1, 10**decimals)

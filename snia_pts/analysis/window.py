@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 from ..model.measurement import Sample, SampledRound
 from ..spec import SampledSteadyStateRule, SteadyStateRule, Tracked
 from ..spec.reader import definitions
+from ..units import rounded_down
 from .steady_state import SteadyState, determine
 
 
@@ -63,7 +64,7 @@ class Window:
         """A note on a window that is steady after few fills, as a fresh drive is; empty for any other window."""
         if self.fills is None or not self.all_steady or self.fills >= definitions().steady_state.early_fills:
             return ""
-        fills = f"after {self.fills:.2f} fills of the ActiveRange"
+        fills = f"after {rounded_down(self.fills, 2)} fills of the ActiveRange"
         if self.has_minimum_fills:
             return f"determined {fills}"
         return f"within the limits {fills}, but at least {self.minimum_fills:g} are required"

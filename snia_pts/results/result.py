@@ -32,7 +32,7 @@ from ..spec import (
     settling_rule,
 )
 from ..spec.limits import Limit
-from ..units import block_size, duration
+from ..units import block_size, duration, rounded_down
 from .imported import Imported
 from .interruption import Interruption
 
@@ -311,7 +311,7 @@ def saturation_end(result: TestResult, spec: WriteSaturationSpec) -> str:
         return "end not stated in its file" if result.facts.imported else "not ended"
     requested, line = spec.saturation.capacities, result.time_line("stimulus")
     written = result.facts.dut.fills(line.written_bytes) if line else 0.0  # A mix writes slightly less.
-    amount = f"{requested:g}" if written >= requested else f"{written:.4f} of {requested:g}"
+    amount = f"{requested:g}" if written >= requested else f"{rounded_down(written, 4)} of {requested:g}"
     return {
         "steady state": "steady state",
         "written": f"{amount} x user capacity written",
