@@ -70,9 +70,9 @@ def test_fio_was_there_as_long_as_it_tells(runtime: int, believed: bool) -> None
 
 def test_reads_count_for_the_runtime_as_writes_do() -> None:
     """The longer of both sides is the runtime."""
-    document = {"jobs": [{"error": 0, "read": side(500, runtime=100), "write": side(500, runtime=50)}]}
+    document = {"jobs": [{"error": 0, "read": side(500, runtime=100), "write": side(500, runtime=95)}]}
     with pytest.raises(fio.AnswerRejected, match="but its process ran for only"):
-        accepted(document=document, asked=stimulus(read_percent=50), ended_monotonic_ns=60_000_000)
+        accepted(document=document, asked=stimulus(read_percent=50), ended_monotonic_ns=80_000_000)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3])
