@@ -143,3 +143,24 @@ def test_fio_s_last_bin_has_no_end(greatest_ns: int, believed: bool) -> None:
         return
     with pytest.raises(fio.AnswerRejected, match="highest bin"):
         accepted(document=document, asked=stimulus(seconds=29.0), ended_monotonic_ns=10**12)
+
+
+@pytest.mark.parametrize("name", ["short_ios", "drop_ios"])
+@pytest.mark.parametrize("part", ["read", "write"])
+def test_a_short_io_of_a_timed_point_is_the_device_s_failure(name: str, part: str) -> None:
+    """The device transferred less than asked: the number of I/Os is told."""
+    document = answer()
+    document["jobs"][0][part][name] = 2
+    with pytest.raises(fio.AnswerRejected, match="fio counted 2 short I/Os") as refused:
+        accepted(document=document)
+    assert refused.value.blame == "device"
+
+
+def test_short_reads_that_are_sync_calls_are_accepted() -> None:
+    """fio counts each call of fdatasync as a short read; a short write is one."""
+    document, asked = answer(), stimulus(options=(("fdatasync", "4"),))
+    document["jobs"][0]["read"]["short_ios"] = 3
+    accepted(document=document, asked=asked)
+    document["jobs"][0]["write"]["short_ios"] = 1
+    with pytest.raises(fio.AnswerRejected, match="fio counted 1 short I/O"):
+        accepted(document=document, asked=asked)
