@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from snia_pts.analysis.disturbances import disturbances, engine_deviations, foreign_bytes, inexact_idle_times
+from snia_pts.analysis.disturbances import (
+    contradicted_samples,
+    disturbances,
+    engine_deviations,
+    foreign_bytes,
+    inexact_idle_times,
+)
 from snia_pts.model.measurement import Measurement
+from snia_pts.model.time_series import TimeLine
 from snia_pts.results.result import Gap, RunWarning
 from snia_pts.results.warnings import run_warnings
 from tests import samples
-from tests.strategies import block_statistics, measurement, stimulus, transfers, vitals
+from tests.strategies import block_statistics, measurement, sample, stimulus, transfers, vitals
 
 GB = 10**9
 
@@ -184,3 +193,85 @@ def test_the_mix_that_was_achieved_is_named() -> None:
     assert "2 of 2 kinds of points" in detail
     assert "94.70/5.30 in 100000 I/Os" not in detail
     assert "50.50/49.50 in 100000 I/Os" in detail
+
+
+def time_line(told: Sequence[int], counted: Sequence[int], **asked: Any) -> TimeLine:
+    """Return a time line of minutes in which fio and the kernel count so many thousand writes of 4 KiB."""
+    line = TimeLine(phase="stimulus", part="", stimulus=replace(stimulus(0), **asked))
+    for number, (engine, kernel) in enumerate(zip(told, counted, strict=True), start=1):
+        seen = vitals(block=block_statistics(write_bytes=kernel * 4096 * 1000))
+        line.add_sample(sample(number, engine * 1000, telemetry=seen))
+    return line
+
+
+TRUE = (230, 175, 209, 147, 180, 160, 190, 171)
+
+
+@pytest.mark.parametrize(
+    ("told", "number"),
+    [
+        (TRUE, 0),
+        ((230, 175, 205, 151, 180, 160, 190, 171), 0),  # 2 % of a sample is in the next
+        ((230, 175, 180, 176, 180, 160, 190, 171), 0),  # the suite was late once
+        ((150,) * 7 + (412,), 7),  # smooth: all but the fourth
+        ((161, 244, 146, 210, 126, 214, 133, 228), 8),  # every second sample is low
+        ((230, 0, 175, 209, 147, 180, 160, 361), 7),  # each is a sample late
+    ],
+)
+def test_samples_that_the_kernel_contradicts_are_a_warning(told: tuple[int, ...], number: int) -> None:
+    """The totals are equal, and fio's samples are not what the drive did; one late reading is no contradiction."""
+    found = list(contradicted_samples(time_line(told, TRUE)))
+    assert len(found) == (number > 0)
+    if found:
+        assert found[0][0] == "samples"
+        assert found[0][1].startswith(f"in {number} of 8 samples the kernel counted another amount of I/O")
+
+
+def test_samples_are_not_judged_by_counters_that_count_something_else() -> None:
+    """Where the totals differ, the kernel counts only a part, or others' I/O; the page cache writes when it likes."""
+    false = (150,) * 7 + (412,)
+    assert list(contradicted_samples(time_line(false, TRUE)))
+    assert not list(contradicted_samples(time_line(false, [each // 2 for each in TRUE])))
+    assert not list(contradicted_samples(time_line(false, TRUE, options=(("direct", "0"),))))
+    assert not list(contradicted_samples(time_line((0,) * 8, TRUE)))
+    unknown = time_line(false, TRUE)
+    unknown.counted_bytes[0] = math.nan
+    assert not list(contradicted_samples(unknown))
+
+
+def test_contradicted_samples_are_a_warning_of_the_result() -> None:
+    """The greatest difference is told."""
+    result = samples.iops_result()
+    (warned,) = run_warnings(replace(result, time_lines=(time_line((150,) * 7 + (412,), TRUE),)))[-1:]
+    assert warned.what == "samples"
+    assert "700.4 MB instead of 1.688 GB in sample 8" in warned.detail
+
+
+def timed(own_seconds: float, runtime_ms: int, **changes: Any) -> Measurement:
+    """Return a point that took so long by the suite's clock and by fio's, with an I/O of 2 s."""
+    done = transfers(100, runtime_ms=runtime_ms, response_max_ns=2 * 10**9)
+    found = measurement(stimulus(0), write=done)
+    timing = replace(found.timing, started_monotonic_ns=10**9, ended_monotonic_ns=10**9 + round(own_seconds * 1e9))
+    return replace(found, timing=replace(timing, **changes), evidence="00007-rnd")
+
+
+@pytest.mark.parametrize(
+    ("found", "warned"),
+    [
+        (timed(60.0, 60_000), False),
+        (timed(63.0, 57_000), False),  # 3.15 s and 1 s, and 2 s of the last I/O
+        (timed(63.0, 56_840), True),
+        (timed(1.9, 300), False),
+        (timed(120.0, 60_000), True),
+        (timed(120.0, 60_000, engine_restarted=True), False),
+        (replace(timed(120.0, 60_000), stimulus=replace(stimulus(0), ramp_seconds=60.0)), False),
+    ],
+)
+def test_a_clock_of_fio_that_is_slow_is_a_warning(found: Measurement, *, warned: bool) -> None:
+    """By more than a twentieth and a second longer than fio reports, and the greatest response time."""
+    details = [detail for what, detail in engine_deviations([found, found]) if what == "fio's clock"]
+    assert len(details) == warned
+    if warned:
+        assert details[0].startswith("in 2 of 2 points fio's clock disagrees with the suite's: fio reports ")
+        own = (found.timing.ended_monotonic_ns - found.timing.started_monotonic_ns) / 1e9
+        assert f"reports {found.runtime_ms / 1000:.4g} s of I/O, but {own:.4g} s passed" in details[0]

@@ -94,8 +94,48 @@ def test_an_answer_of_threads_that_changed_places_is_refused(tmp_path: Path) -> 
         fio.require_echo(text, json.dumps(document), name)
 
 
-def test_a_version_that_repeats_nothing_is_believed(tmp_path: Path) -> None:
-    """Without what fio repeats there is nothing to compare."""
-    text = fio.job_file(asked("random"), "/x.img", "libaio", SEED)
+def real_echo(tmp_path: Path, shape: str = "random") -> tuple[str, str, dict[str, Any]]:
+    """Return a job file, the target's name and fio's answer."""
+    text = fio.job_file(asked(shape), str(tmp_path / "a:b.img"), "libaio", SEED)
+    answer, name = answered(tmp_path, text)
+    return text, name, json.loads(answer)
 
-    fio.require_echo(text, json.dumps({"jobs": [{}]}))
+
+@pytest.mark.parametrize("option", ["filename", "direct", "ioengine", "iodepth", "rw", "randseed"])
+def test_an_answer_without_an_important_option_is_refused(tmp_path: Path, option: str) -> None:
+    """fio echoes these always, and by this name; a stimulus whose own options fio changes may ignore one."""
+    text, name, document = real_echo(tmp_path)
+    del document["global options"][option]
+
+    with pytest.raises(fio.AnswerRejected, match=f"expected {option}=.*, got none"):
+        fio.require_echo(text, json.dumps(document), name)
+    fio.require_echo(text, json.dumps(document), name, {option})
+
+
+def test_an_answer_without_options_is_refused() -> None:
+    """An answer that echoes nothing may be that of any job."""
+    text = fio.job_file(asked("random"), "/x.img", "libaio", SEED)
+    with pytest.raises(fio.AnswerRejected, match="got none"):
+        fio.require_echo(text, json.dumps({"jobs": [{}]}))
+
+
+@pytest.mark.parametrize("place", ["global options", "job options"])
+@pytest.mark.parametrize("option", ["buffered=1", "rate=1m", "direct=0"])
+def test_an_option_that_the_job_does_not_have_is_refused(tmp_path: Path, option: str, place: str) -> None:
+    """Another option changes the I/O; one of a job comes before one of all jobs."""
+    text, name, document = real_echo(tmp_path)
+    key, value = option.split("=")
+    (document if place == "global options" else document["jobs"][0])[place][key] = value
+    with pytest.raises(fio.AnswerRejected, match=f"expected .*, got .*{option}"):
+        fio.require_echo(text, json.dumps(document), name)
+
+
+def test_an_option_may_have_its_other_name(tmp_path: Path) -> None:
+    """fio echoes blockalign as ba: one option is missing, one is unknown; a second unknown one is refused."""
+    text, name, document = real_echo(tmp_path, "mix")
+    fio.require_echo(text, json.dumps(document), name)
+    assert "ba" in document["jobs"][0]["job options"]
+
+    document["jobs"][0]["job options"]["rate"] = "1m"
+    with pytest.raises(fio.AnswerRejected, match=r"expected no other option, got ba=.*, rate=1m"):
+        fio.require_echo(text, json.dumps(document), name)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snia_pts.lab.fio import AnswerRejected
 from snia_pts.lab.fio.engine import FioEngine
 from snia_pts.lab.observation import telemetry
 from snia_pts.lab.observation.telemetry import Observer, observe
@@ -24,6 +27,7 @@ from snia_pts.model.telemetry import TelemetrySample
 from snia_pts.units import MAX_QUANTITY
 from tests.drives import MIB, loop_device, need_program
 from tests.hosts import FakeHost
+from tests.strategies import block_statistics, vitals
 
 STAT = "  {} 0 {} 100 {} 0 {} 300 {} {} {} 0 0 0 0 0 0\n"
 CPU = "{} {} 0 {} {} {} 0 0 0 5 0\n"
@@ -380,6 +384,59 @@ def test_over_a_point_the_numbers_are_those_of_diskstats_and_of_fio(tmp_path: Pa
     assert vitals.cpu_percent is not None
     assert vitals.busiest_cpu_percent is not None
     assert 0 < vitals.cpu_percent < vitals.busiest_cpu_percent + 1 <= 101  # the kernel counts all, and each, in ticks
+
+
+def test_io_that_the_device_did_not_get_is_refused(tmp_path: Path) -> None:
+    """The kernel counts on the observed device; where it counted less than fio reports, fio worked elsewhere."""
+    with loop_device(tmp_path / "x.img", 16 * MIB) as device, loop_device(tmp_path / "y.img", 16 * MIB) as other:
+        list(engine(other, tmp_path / "e").measure([stimulus(seconds=0.1)]))  # its counters are no longer 0
+        asked = stimulus(seconds=0.3, block_size_bytes=MIB, access="SEQ")
+        with pytest.raises(AnswerRejected) as refused:
+            list(engine(device, tmp_path / "f", observer=observe(str(other))).measure([asked]))
+        sampled = ContinuousStimulus(phase="stimulus", stimulus=asked, sample_seconds=0.1)
+        with pytest.raises(AnswerRejected, match="but the kernel counted"):
+            list(engine(device, tmp_path / "g", observer=observe(str(other))).measure_continuous(sampled))
+
+    assert refused.value.blame == "host"
+    assert re.search(rf"fio reports .*, but the kernel counted .* on {device}$", refused.value.reason)
+
+
+@pytest.mark.parametrize(
+    ("reported", "counted", "accepted"),
+    [
+        (10**9, 10**9, True),
+        (10**9, 980_000_000, True),
+        (10**9, 979_999_999, False),
+        (10**7, 2_000_000, True),  # less than 8 MB is missing
+        (10**7, 1_999_999, False),
+        (10**7, 10**9, True),  # a ramp, or another program
+    ],
+)
+def test_the_kernel_may_count_a_little_less(tmp_path: Path, reported: int, counted: int, *, accepted: bool) -> None:
+    """By a fiftieth or 8 MB, as other I/O may be more; never with the page cache, which has I/O of its own time."""
+    seen = vitals(block=block_statistics(read_bytes=0, write_bytes=counted))
+    with loop_device(tmp_path / "x.img", 16 * MIB) as device:
+        laboratory = engine(device, tmp_path / "e")
+        for asked, believed in ((stimulus(), accepted), (stimulus(options=(("direct", "0"),)), True)):
+            with nullcontext() if believed else pytest.raises(AnswerRejected, match="the kernel counted"):
+                laboratory._require_counted(asked, reported, seen)
+        laboratory._require_counted(stimulus(), reported, vitals())
+        iostats = Path(f"/sys/block/{device.name}/queue/iostats")
+        iostats.write_text("0")
+        laboratory._require_counted(stimulus(), reported, seen)
+        iostats.write_text("1")
+
+
+def test_only_a_device_with_request_queues_counts_every_byte(drive: Drive, tmp_path: Path) -> None:
+    """Some kernels count only a part of what stacked devices do; a file has no counters."""
+    (drive.block / "queue").mkdir(exist_ok=True)
+    (drive.block / "queue/iostats").write_text("1\n")
+    assert not observed(drive).counts_every_byte
+    (drive.block / "mq").mkdir()
+    assert observed(drive).counts_every_byte
+    (drive.block / "queue/iostats").write_text("0\n")
+    assert not observed(drive).counts_every_byte
+    assert not observe(str(tmp_path), tmp_path).counts_every_byte
 
 
 def test_iostat_tells_the_same(tmp_path: Path) -> None:

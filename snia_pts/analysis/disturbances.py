@@ -9,21 +9,29 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from ..model.measurement import Measurement
 from ..model.steps import Stimulus
 from ..model.telemetry import TelemetrySample
+from ..model.time_series import TimeLine
 from ..units import MB, capacity, counted
 
 #: The block layer may count this share of the engine's bytes, and this many bytes, in excess: the kernel itself reads a
 #: drive that was just closed.
 _FOREIGN_SHARE, _FOREIGN_BYTES = 0.02, 8 * MB
+#: A sample of at least this many seconds and I/Os contradicts the kernel if they differ by more than this share, and by
+#: more than the I/O of this time: the suite reads the kernel's counters after fio's.
+_JUDGED_SECONDS, _JUDGED_IOS, _SAMPLE_SHARE, _LATE_SECONDS = 1.0, 2000, 0.05, 0.25
 #: Steal time up to this percentage may change a result by no more than is tolerated (docs/host-limits.rst).
 _STOLEN_PERCENT = 10.0
 #: Smaller changes of the wall clock are not reported.
 _CLOCK_SECONDS = 0.5
 #: A stimulus may overrun by the time of its outstanding I/Os; a longer overrun than this factor is reported.
 _MAX_OVERRUN = 1.05
+#: By the suite's clock, a stimulus may take longer than fio reports by this share and this time: a busy host notices
+#: its end late.
+_CLOCK_SHARE, _LATE_END_SECONDS = 0.05, 1.0
 #: A working drive answers an I/O sooner than this, and within this multiple of the average, at any queue depth.
 _STALL_SECONDS, _STALL_FACTOR = 2.0, 30.0
 #: An idle time is reported if it differs from the requested one by more than this share of it.
@@ -66,6 +74,42 @@ def foreign_bytes(point: Measurement) -> int:
     in_flight = point.stimulus.total_oio * point.stimulus.largest_block_bytes
     excess = block.read_bytes + block.write_bytes - test_bytes - in_flight
     return excess if excess > max(_FOREIGN_BYTES, _FOREIGN_SHARE * test_bytes) else 0
+
+
+def contradicted_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
+    """Yield a warning if the kernel counted other samples of a time line than fio, although their totals are equal.
+
+    If the totals differ, the kernel did not count everything, or other processes used the drive.
+    """
+    moved = [read + write for read, write in zip(line.read_bytes, line.write_bytes, strict=True)]
+    total, ios = math.fsum(moved), math.fsum(line.read_ios) + math.fsum(line.write_ios)
+    excess = [counted - engine for counted, engine in zip(line.counted_bytes, moved, strict=True)]
+    if line.stimulus.cached or not ios or not abs(math.fsum(excess)) <= max(_FOREIGN_BYTES, _FOREIGN_SHARE * total):
+        return
+    found = []
+    for differs, run in groupby(range(len(excess)), lambda row: _differs(line, row, moved[row], total / ios)):
+        rows = list(run)
+        late = len(rows) <= 2 and abs(math.fsum(excess[row] for row in rows)) <= _SAMPLE_SHARE * moved[rows[0]]
+        if differs and not late:  # If the suite was late once, the next sample has the difference with the other sign.
+            found += rows
+    if found:
+        row = max(found, key=lambda row: abs(excess[row]))
+        detail = (
+            f"in {len(found)} of {counted(len(excess), 'sample')} the kernel counted another amount of I/O than "
+            f"fio, although the totals are equal: {capacity(line.counted_bytes[row])} instead of "
+            f"{capacity(moved[row])} in sample {row + 1}; {line.stimulus.label}"
+        )
+        yield "samples", detail
+
+
+def _differs(line: TimeLine, row: int, engine_bytes: float, mean_bytes: float) -> bool:
+    """Return whether the kernel contradicts a sample; I/Os in flight may be counted in a neighboring one."""
+    greater, seconds = max(engine_bytes, line.counted_bytes[row]), line.seconds[row]
+    if seconds < _JUDGED_SECONDS or greater < _JUDGED_IOS * mean_bytes:
+        return False
+    in_flight = line.stimulus.total_oio * line.stimulus.largest_block_bytes
+    tolerance = in_flight + max(_SAMPLE_SHARE, _LATE_SECONDS / seconds) * greater
+    return abs(line.counted_bytes[row] - engine_bytes) > tolerance
 
 
 def _counted(
@@ -123,7 +167,7 @@ def inexact_idle_times(idle_times: Sequence[tuple[float, float]]) -> Iterator[tu
 
 
 def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Yield what the engine did differently from the request: restarts, overruns, stalls, repeats, wrong mixes."""
+    """Yield what the engine did differently from the request: restarts, overruns, clocks, stalls, repeats, mixes."""
     restarted = [point for point in points if point.timing.engine_restarted]
     if restarted:
         detail = (
@@ -143,10 +187,33 @@ def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]
             f"time: {point.runtime_ms / 1000:.3g} s instead of {point.stimulus.seconds:.3g} s ({point.evidence})"
         )
         yield "point duration", detail
+    yield from _clocks(points)
     yield from _spreads(points)
     yield from _stalls(points)
     yield from _repeats(points)
     yield from _mixes(points)
+
+
+def _clocks(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+    """Yield a warning if fio reports a much shorter runtime than the suite measured between start and end of its I/O.
+
+    The last I/Os may end after the runtime.  A fio that was restarted has no known start of its I/O.
+    """
+    different = []
+    for point in points:
+        own = (point.timing.ended_monotonic_ns - point.timing.started_monotonic_ns) / 1e9
+        engine = point.stimulus.ramp_seconds + point.runtime_ms / 1000
+        excess = own - engine - point.maximum_response_us / 1e6
+        if excess > _CLOCK_SHARE * own + _LATE_END_SECONDS and not (point.reported or point.timing.engine_restarted):
+            different.append((own - engine, own, engine, point))
+    if different:
+        _, own, engine, point = max(different, key=lambda entry: entry[0])
+        detail = (
+            f"in {len(different)} of {counted(len(points), 'point')} fio's clock disagrees with the suite's: fio "
+            f"reports {engine:.4g} s of I/O, but {own:.4g} s passed between start and end; {point.stimulus.label} "
+            f"({point.evidence}); fio's clock is slow, or the host was too busy to notice the end"
+        )
+        yield "fio's clock", detail
 
 
 def _mixes(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:

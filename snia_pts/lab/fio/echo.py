@@ -1,11 +1,12 @@
 """Check that a fio answer belongs to a job file: fio echoes the options that it read.
 
-Measured facts (fio 3.33; the source of 3.42 does the same):
+Measured facts (fio 3.33 and 3.39; the source of 3.42 does the same):
 
 * ``global options`` and ``job options`` contain each option as written; a group has those of its last job.  Jobs that
   are not grouped are in the order of their sections.
 * fio expands a variable in a file name; escaped colons stay escaped.
-* fio may echo an option that has two names by its other name.
+* fio may echo an option that has two names by its other name (``ba`` for ``blockalign``).
+* fio echoes every option of the job file, and those of the command line that start and end its threads.
 """
 
 from __future__ import annotations
@@ -17,14 +18,19 @@ from typing import Any
 
 from .job import TARGET, AnswerRejected
 
+#: fio has one name for each of these, and echoes it; the suite always writes them.
+_REQUIRED = ("filename", "direct", "ioengine", "iodepth", "rw", "randseed")
+#: Options on the command line of a staged fio (``job.command``).
+_HOOKS = {"exec_prerun", "exec_postrun"}
 _BEGIN = re.compile(r"^\{", re.MULTILINE)
 
 
 def require_echo(job_text: str, answer: str, target: str = "", ignored: Collection[str] = ()) -> None:
     """Check that the options echoed in ``answer`` are those of the job file, except the ``ignored`` ones.
 
-    ``target`` is the value of the target's variable.  An option that fio does not echo, or echoes by its other name, is
-    accepted.  Raises AnswerRejected on a difference.
+    ``target`` is the value of the target's variable.  The options on which a result depends most must be in the echo.
+    Because fio may echo an option by its other name, each other option that the echo does not have allows one that the
+    job file does not have.  Raises AnswerRejected on a difference.
     """
     begin = _BEGIN.search(answer)
     document = json.loads(answer[begin.start() :]) if begin else {}
@@ -50,10 +56,18 @@ def require_echo(job_text: str, answer: str, target: str = "", ignored: Collecti
 
 def _difference(expected: Mapping[str, str], actual: Mapping[str, Any], target: str, ignored: Collection[str]) -> str:
     """Return the first option that differs, with both values; "" if there is no difference."""
-    for name, value in expected.items():
-        values = {value, value.replace(f"${{{TARGET}}}", target)}
-        if name in actual and name not in ignored and str(actual[name]) not in values:
-            return f"expected {name}={value.replace(f'${{{TARGET}}}', target)}, got {name}={actual[name]}"
+    missing = expected.keys() - actual.keys()
+    for name, text in expected.items():
+        value = text.replace(f"${{{TARGET}}}", target)
+        if name in ignored:
+            continue
+        if name in actual and str(actual[name]) not in {text, value}:
+            return f"expected {name}={value}, got {name}={actual[name]}"
+        if name in missing and name in _REQUIRED:
+            return f"expected {name}={value}, got none"
+    unknown = [name for name in actual if name not in expected and name not in _HOOKS]
+    if len(unknown) > len(missing):
+        return f"expected no other option, got {', '.join(f'{name}={actual[name]}' for name in unknown)}"
     return ""
 
 

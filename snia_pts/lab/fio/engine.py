@@ -20,6 +20,7 @@ from ...files import create, rename
 from ...model.attempt import RejectedAttempt
 from ...model.measurement import IdleOutcome, Measurement, Sample, Timing, Transfers
 from ...model.steps import ContinuousStimulus, Stimulus
+from ...units import MB, exact_capacity
 from .. import fio
 from ..device.identity import block_directory
 from ..evidence import last_number
@@ -40,6 +41,8 @@ _MAX_SUSPENSION_SECONDS = 0.1
 _ECHOED_AS_WRITTEN = {"ioengine", "direct"}
 #: The next fio starts this long before the end of an idle time, and its checks this long before.
 _STAGING_NS, _CHECKS_NS = 1_500_000_000, 50_000_000
+#: The block layer may count this share of fio's bytes, and this many bytes, less than fio.
+_UNCOUNTED_SHARE, _UNCOUNTED_BYTES = 0.02, 8 * MB
 #: fio's runtime is in whole ms and may be rounded.
 _ROUNDING_SECONDS = 0.01
 
@@ -378,6 +381,7 @@ class FioEngine:
             raise
         if point.program.threads_missing:
             raise fio.AnswerRejected("host", "not all of fio's threads completed their I/O")
+        self._require_counted(point.stimulus, read.transferred_bytes + write.transferred_bytes, telemetry)
         overhead_ns = finished.ended_monotonic_ns - finished.started_monotonic_ns
         overhead_ns -= max(read.runtime_ms, write.runtime_ms) * 1_000_000 + round(1e9 * point.stimulus.ramp_seconds)
         overhead_ns = max(0, overhead_ns)
@@ -402,6 +406,22 @@ class FioEngine:
         )
         self._moment, self._overhead_ns = moment, overhead_ns
         return measurement
+
+    def _require_counted(self, stimulus: Stimulus, reported_bytes: int, telemetry: TelemetrySample) -> None:
+        """Check that the kernel counted the bytes that fio reports; raises fio.AnswerRejected if not.
+
+        ``telemetry`` begins before fio's first I/O, and ends after its last one.
+        """
+        block = telemetry.block
+        if block is None or stimulus.cached or not self._observer.counts_every_byte:
+            return
+        counted_bytes = block.read_bytes + block.write_bytes
+        if reported_bytes - counted_bytes > max(_UNCOUNTED_BYTES, _UNCOUNTED_SHARE * reported_bytes):
+            raise fio.AnswerRejected(
+                "host",
+                f"fio reports {exact_capacity(reported_bytes)}, but the kernel counted {exact_capacity(counted_bytes)} "
+                f"on {self._path}",
+            )
 
 
 def side_by_side(engines: Sequence[FioEngine], stimuli: Sequence[Stimulus]) -> tuple[Measurement, ...]:

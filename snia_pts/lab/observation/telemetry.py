@@ -13,6 +13,7 @@ import math
 import os
 import re
 import stat
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -121,6 +122,7 @@ class Observer:
         self._throttle_files = [CounterFile(path) for path in _throttle_counts(root)]
         has_statistics = block is not None and attribute(block / "queue/iostats") != "0"
         self._block = _Statistics(block / "stat") if block is not None and has_statistics else None
+        self._queue = block / "queue" if self._block is not None and block is not None else None
         self._error_files = [CounterFile(path) for path in _error_counts(block)] if block is not None else []
         driver, sensor = _sensor(block) if block is not None else ("", None)
         self._sensor = CounterFile(sensor, 64) if sensor is not None else None
@@ -130,6 +132,17 @@ class Observer:
         self._lap_max_celsius: float | None = None
         self._celsius_read_ns: int | None = None
         self._first = self._last = self._read()
+
+    @property
+    def counts_every_byte(self) -> bool:
+        """Whether the kernel counts every byte that the device transfers, before the program learns of it.
+
+        It does so for devices with request queues of their own.  For others (md, most of dm, NVMe multipath) some
+        kernels count only a part; with 32 bits the counters wrap.
+        """
+        if self._queue is None or sys.maxsize < 1 << 32:
+            return False
+        return (self._queue.parent / "mq").is_dir() and attribute(self._queue / "iostats") == "1"
 
     def start(self) -> None:
         """Take the reading before the first I/O of a stimulus."""
