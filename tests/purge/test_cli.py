@@ -129,3 +129,13 @@ def test_a_vendors_command_is_reported(capsys: pytest.CaptureFixture[str]) -> No
     assert "purge:" not in capsys.readouterr().out
     assert purge_of(Path("run"))["method"] == "vendor command: fallocate -p -l 8MiB {device}"
     assert "fallocate -p -l 8MiB" in Path("run/report.rst").read_text()
+
+
+def test_a_placeholder_in_the_path_is_not_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every placeholder of the command is replaced once; the path itself may contain another one."""
+    neighbour, before = Path("x.img"), Path("x.img").read_bytes()
+    filled(Path("x{serial}.img"), 8 * MIB)
+    argv = ("--purge-command", "fallocate -p -l 8MiB {device}", "--run-dir", "run")
+
+    assert main(("iops", "x{serial}.img", *SHORT, *argv)) == 0, capsys.readouterr().err
+    assert neighbour.read_bytes() == before

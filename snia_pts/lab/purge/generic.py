@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from ...errors import UsageError
 from .method import Method, MethodUnavailable, PurgeCapability, Tools, any_device
 
 _DEVICE, _SERIAL = "{device}", "{serial}"
+_PLACEHOLDER = re.compile(f"{_DEVICE}|{_SERIAL}")
 _MIN_BYTES_PER_SECOND = 50e6
 VENDOR_TOOL_HINT = (
     "It is the program of --purge-command. Such tools come from the drive's vendor, rarely from a distribution: "
@@ -60,10 +62,9 @@ def vendor(command: str) -> Method:
         values = {_DEVICE: tools.dut.path, _SERIAL: tools.dut.serial}
         if any(placeholder in word and not value for word in words for placeholder, value in values.items()):
             raise MethodUnavailable("the device reports no serial number to pass to the command")
-        arguments = words
-        for placeholder, value in values.items():
-            arguments = [word.replace(placeholder, value) for word in arguments]
-        return PurgeCapability(command=tuple(arguments), by_descriptor=tools.dut.kind == "file")
+        # One pass: the device's path may contain {serial}.
+        arguments = tuple(_PLACEHOLDER.sub(lambda match: values[match[0]], word) for word in words)
+        return PurgeCapability(command=arguments, by_descriptor=tools.dut.kind == "file")
 
     title = f"vendor command: {' '.join(words)}"
     return Method(name="vendor", title=title, standard=True, fits=any_device, query=query)
