@@ -970,7 +970,7 @@ def test_a_file_swapped_before_the_open_is_refused(tmp_path: Path, monkeypatch: 
     swap_at_open(monkeypatch, swap)
     still_open = descriptors()
     # A link is not even followed.
-    with pytest.raises(TargetUnfit if by == "link" else TargetBusy), held(path, 4096, overwrite=True):
+    with pytest.raises(TargetBusy), held(path, 4096, overwrite=True):
         raise AssertionError("it was held")
 
     assert descriptors() == still_open
@@ -1032,6 +1032,40 @@ def test_a_file_made_by_somebody_in_the_same_moment_is_refused(tmp_path: Path, m
         raise AssertionError("it was held")
 
     assert path.stat().st_size == MIB
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("before", ["resolved", "open_file"])
+@pytest.mark.parametrize("size_bytes", [None, MIB])
+def test_a_folder_that_another_user_exchanges_leads_root_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, size_bytes: int | None
+) -> None:
+    """Root follows no symlink that takes the place of the folder for the moment of one look, or from then on."""
+    victims, place, step = tmp_path / "victims", tmp_path / "place", getattr(safety, before)
+    for folder in (victims, place, place / "disk"):
+        folder.mkdir()
+        os.chown(folder, 65534 * (folder != victims), -1)
+    if size_bytes is None:
+        filled(victims / "x.img")
+        filled(place / "disk/x.img")
+    files = {each: content(each) for each in victims.iterdir()}
+
+    def exchange(*given: Any, **how: Any) -> Any:
+        (place / "disk").rename(place / "own")
+        (place / "disk").symlink_to(victims)
+        os.chown(place / "disk", 65534, -1, follow_symlinks=False)
+        try:
+            return step(*given, **how)
+        finally:
+            if before == "resolved":
+                (place / "disk").unlink()
+                (place / "own").rename(place / "disk")
+
+    monkeypatch.setattr(safety, before, exchange)
+    with pytest.raises((TargetBusy, TargetUnfit)), held(place / "disk/x.img", size_bytes, overwrite=True):
+        raise AssertionError("it was held")
+
+    assert {each: content(each) for each in victims.iterdir()} == files
 
 
 # -- while it is held -------------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def _real_path(path: Path) -> Path:
     Raises TargetUnfit if root would write to a file to which another user can make the path lead.
     """
     real = Path(require_fio_name(str(resolved(path))))
-    if os.geteuid() == 0 and not real.is_block_device() and (reason := redirect_risk(path.absolute())):
+    if os.geteuid() == 0 and not real.is_block_device() and (reason := redirect_risk(path.absolute(), real)):
         raise TargetUnfit(
             path=path,
             reason=f"root would write to a file, and {reason}",
