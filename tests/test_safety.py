@@ -461,6 +461,26 @@ def test_a_member_of_something_larger_is_refused(tmp_path: Path, write: Callable
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("sector_bytes", [512, 4096])
+def test_a_member_in_a_partition_that_the_kernel_has_not_read_is_refused(tmp_path: Path, sector_bytes: int) -> None:
+    """A loop device shows no partitions by itself; what is in them counts nevertheless."""
+    starts, length = (MIB // sector_bytes, 3 * MIB // sector_bytes), 2 * MIB // sector_bytes
+    table = b"".join(struct.pack("<B3sB3sII", 0, b"", 0x83, b"", start, length) for start in starts)
+    with loop_device(tmp_path / "disk.img", 16 * MIB, "--sector-size", str(sector_bytes)) as path:
+        put(path, 446, table.ljust(64, b"\0") + b"\x55\xaa")
+        assert not list(Path(f"/sys/block/{path.name}").glob(f"{path.name}p*"))
+        refused(path, TargetNotOurs, rf"{path.name} partition 2 \(nothing recognised\)")
+        with held(path, discard_data=True):
+            pass
+        part = tmp_path / "part"
+        part.write_bytes(bytes(2 * MIB))
+        with_volume(part)
+        put(path, 3 * MIB, part.read_bytes())
+        for discard_data in (False, True):
+            refused(path, TargetBusy, "marked as a member of LVM", discard_data=discard_data)
+
+
+@pytest.mark.root
 def test_a_device_below_device_mapper_is_refused(tmp_path: Path, device: Path) -> None:
     """A device that LVM, RAID or device mapper is made of is refused with the name of what is made of it."""
     need_program("dmsetup", "dmsetup")
