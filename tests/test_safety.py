@@ -461,6 +461,38 @@ def test_a_member_of_something_larger_is_refused(tmp_path: Path, write: Callable
 
 
 @pytest.mark.root
+def test_an_external_journal_is_refused(tmp_path: Path) -> None:
+    """The file system whose journal it is stands on another drive."""
+    with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
+        subprocess.run(["mke2fs", "-q", "-F", "-O", "journal_dev", path], check=True, capture_output=True)
+        for discard_data in (False, True):
+            refused(path, TargetBusy, "marked as a member of a file system", discard_data=discard_data)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("in_partition", [False, True])
+def test_one_drive_of_a_btrfs_is_refused(tmp_path: Path, in_partition: bool) -> None:
+    """Without it the other one cannot be mounted; a btrfs of one drive may be discarded."""
+    need_program("mkfs.btrfs", "btrfs-progs")
+    size, start = 128 * MIB, MIB * in_partition
+    offset = ("--offset", str(start))
+    with loop_device(tmp_path / "disk.img", size + start) as path, loop_device(tmp_path / "other.img", size) as other:
+        if in_partition:
+            entry = struct.pack("<B3sB3sII", 0, b"", 0x83, b"", start // 512, size // 512)
+            put(path, 446, entry.ljust(64, b"\0") + b"\x55\xaa")
+        for others in ((), (other,)):
+            with loop_device(path, 0, *offset) as part:
+                subprocess.run(["mkfs.btrfs", "-q", "-f", part, *others], check=True, capture_output=True)
+            if others:
+                for discard_data in (False, True):
+                    for member in (path, other):
+                        refused(member, TargetBusy, "member of a btrfs of 2 drives", discard_data=discard_data)
+            else:
+                with held(path, discard_data=True):
+                    pass
+
+
+@pytest.mark.root
 @pytest.mark.parametrize("sector_bytes", [512, 4096])
 def test_a_member_in_a_partition_that_the_kernel_has_not_read_is_refused(tmp_path: Path, sector_bytes: int) -> None:
     """A loop device shows no partitions by itself; what is in them counts nevertheless."""

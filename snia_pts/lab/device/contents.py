@@ -20,6 +20,8 @@ from ..process import program as process
 
 _TIMEOUT_SECONDS = 60
 _EDGE_BYTES = 256 * KIB
+#: The superblock of btrfs and, in it, the offset of the number of devices (linux/btrfs_tree.h).
+_BTRFS_SUPERBLOCK, _BTRFS_DEVICES = 64 * KIB, 0x88
 #: The unit of partx, for every sector size of the disk.
 _SECTOR_BYTES = 512
 _TABLE = " partition table"
@@ -27,6 +29,9 @@ _TABLE = " partition table"
 _NOT_DRIVE_ERRORS = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.EBUSY}
 #: Signatures of members of a larger whole; wipefs does not report usage "raid" for all of them.
 _MEMBERS = {
+    "bcachefs": "a bcachefs",
+    "jbd": "a file system (as its journal)",
+    "xfs_external_log": "a file system (as its journal)",
     "zfs_member": "a ZFS pool",
     "bcache": "a bcache",
     "ceph_bluestore": "Ceph",
@@ -76,7 +81,9 @@ def read_contents(disks: Mapping[Path, Sequence[Path]], evidence: Path | None = 
     """
     unreadable = {disk: _read_error(disk) for disk in disks}
     readable = [disk for disk, reason in unreadable.items() if not reason]
-    signatures, failed = _signatures([device for disk in readable for device in (disk, *disks[disk])], evidence)
+    devices = {device.name: device for disk in readable for device in (disk, *disks[disk])}
+    signatures, failed = _signatures(list(devices.values()), evidence)
+    signatures = [_as_member(signature, devices.get(signature.device)) for signature in signatures]
     if failed and len(disks) > 1:
         return {disk: read_contents({disk: parts})[disk] for disk, parts in disks.items()}
     return {
@@ -171,8 +178,21 @@ def _with_unread_partitions(disk: Path, contents: Contents) -> Contents:
         partitions.append(f"{disk.name} partition {number}")
         if kind := found.get("TYPE"):
             row = {"device": partitions[-1], "type": kind, "usage": found.get("USAGE"), "label": found.get("LABEL")}
-            signatures.append(_signature(row))
+            signatures.append(_as_member(_signature(row), disk, int(start) * _SECTOR_BYTES))
     return replace(contents, partitions=tuple(partitions), signatures=tuple(signatures))
+
+
+def _as_member(signature: Signature, device: Path | None, offset: int = 0) -> Signature:
+    """Return a signature, as that of a member if it is a btrfs of several drives, which begins at ``offset``."""
+    if signature.kind != "btrfs" or device is None:
+        return signature
+    try:
+        with device.open("rb") as file:
+            file.seek(offset + _BTRFS_SUPERBLOCK + _BTRFS_DEVICES)
+            count = int.from_bytes(file.read(8), "little")
+    except OSError as error:
+        return replace(signature, member_of=f"a btrfs (its number of drives cannot be read: {error.strerror})")
+    return replace(signature, member_of=f"a btrfs of {count} drives") if count > 1 else signature
 
 
 def parse_signatures(answer: str) -> tuple[list[Signature], str]:
