@@ -10,6 +10,7 @@ import re
 import struct
 import subprocess
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ from snia_pts.lab.device import safety
 from snia_pts.lab.device.identity import raw_attribute, read_dut, traits
 from snia_pts.lab.device.safety import Target, claim_target, confirm, contents, require_claimable
 from snia_pts.lab.inventory import read_inventory
+from snia_pts.model.run_options import RunOptions
 from snia_pts.runner.device import DeviceSetup
 from snia_pts.units import exact_capacity
 from tests import samples
@@ -1271,6 +1273,40 @@ def test_a_limit_of_the_host_is_no_exchange(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "open", full)
     with pytest.raises(OSError, match="Too many open files"):
         raw_attribute(place)
+
+
+@pytest.mark.root
+def test_a_device_is_released_once_its_io_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Path
+) -> None:
+    """What a stalled device holds of a program that has ended would be written over the next user's data."""
+    counts = tmp_path / f"sys/dev/block/7:{os.minor(device.stat().st_rdev)}/inflight"
+    counts.parent.mkdir(parents=True)
+    with held(device) as target:
+        assert safety.wait_for_outstanding_io(target, tmp_path) == ""
+        counts.write_text("       0        8\n")
+        monkeypatch.setattr(time, "sleep", lambda _: counts.write_text("       0        0\n"))
+        assert safety.wait_for_outstanding_io(target, tmp_path) == ""
+        counts.write_text("       0        8\n")
+        monkeypatch.setattr(time, "sleep", lambda _: None)
+        monkeypatch.setattr(safety, "_DRAIN_SECONDS", 0.01)
+        told = safety.wait_for_outstanding_io(target, tmp_path)
+    assert told == f"{device} still has I/O outstanding, and must not be used before {counts} is 0 0"
+
+
+def test_the_operator_learns_of_outstanding_io(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told while the target is still claimed."""
+    told, path = list[str](), filled(tmp_path / "x.img")
+    setup = DeviceSetup(RunOptions(test="iops", target=str(path), overwrite=True), told.append)
+
+    def outstanding(target: safety.Target) -> str:
+        os.fstat(target.descriptor)
+        return "it has"
+
+    monkeypatch.setattr("snia_pts.runner.device.wait_for_outstanding_io", outstanding)
+    with setup.claimed():
+        told.clear()
+    assert told == ["it has"]
 
 
 def test_nothing_stays_open(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ..errors import TargetMissing, UsageError
 from ..files import temporary_folder
 from ..lab.device.health import read_health
 from ..lab.device.identity import read_dut
-from ..lab.device.safety import Target, claim_target, confirm, contents, require_claimable
+from ..lab.device.safety import Target, claim_target, confirm, contents, require_claimable, wait_for_outstanding_io
 from ..lab.fio import IoEngine
 from ..lab.fio.engine import FioEngine
 from ..lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_version, require_options
@@ -158,6 +158,8 @@ class DeviceSetup:
                 yield
             finally:
                 self._target = None
+                if outstanding := wait_for_outstanding_io(target):
+                    self._tell(outstanding)
 
     def confirm(self, evidence: Path, ask: Confirm) -> None:
         """See TargetSetup; a file needs no confirmation: the run created it, or --overwrite was given."""
