@@ -351,12 +351,13 @@ def private_path(folder: Path, *, make: bool = False) -> Path:
     return real
 
 
-def redirect_risk(path: Path) -> str:
+def redirect_risk(path: Path, real: Path) -> str:
     """Return how other users may change where an absolute path leads: by a symlink, or by a folder before a ``..``.
 
-    Empty if they cannot.  Root and the user who called sudo do not count as other users.
+    Also says if it does not lead to ``real``, the path without symlinks that was determined before.  Empty if there is
+    no risk.  Root and the user who called sudo do not count as other users.
     """
-    risk = ""
+    risk, place, is_complete = "", Path("/"), False
     try:
         for entry in _way(path):
             if entry.is_symlink and not _is_trusted(entry.status):
@@ -364,9 +365,27 @@ def redirect_risk(path: Path) -> str:
             if risk and (entry.is_symlink or entry.is_up):
                 return risk
             risk = risk or entry.change_risk()
+            is_complete = entry.is_last and not entry.is_symlink
+            place = place if entry.is_symlink else entry.path
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
-    return ""
+    leads_to = place if is_complete else place / path.name
+    return "" if leads_to == real or not real.parent.exists() else f"{path} does not lead to {real} any more"
+
+
+@contextmanager
+def folder_without_symlinks(path: Path) -> Iterator[int]:
+    """Yield an O_PATH descriptor of the folder of a path, opened one name after the other.
+
+    Raises OSError, also if anything on the way to the folder is a symlink.
+    """
+    for entry in _way(path.parent):
+        if entry.is_symlink:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(entry.path))
+        if entry.is_last:
+            yield entry.descriptor
+            return
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
 
 
 def tampering_risk(folder: Path, *, parent: bool = False) -> str:

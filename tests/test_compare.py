@@ -244,6 +244,14 @@ def test_compare_tells_and_writes(runs: list[Path], tmp_path: Path, capsys: pyte
     assert str(tmp_path / "out" / "comparison.pdf") in said
     assert (tmp_path / "out" / "comparison.pdf").read_bytes().startswith(b"%PDF-")
 
+    before = (tmp_path / "out/comparison.html").read_bytes()
+    assert main(["compare", second, first, "--out", str(tmp_path / "out")]) == 15
+    said = capsys.readouterr().err
+    assert "out: comparison." in said
+    assert "already exists (and " in said
+    assert "Name another folder with --out, or remove what is in the way." in said
+    assert (tmp_path / "out/comparison.html").read_bytes() == before
+
     assert main(["compare", first, second, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     rates = [each for each in told["figures"] if each["metric"] == "iops" and each["rounds"][0]]

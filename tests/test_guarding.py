@@ -128,6 +128,10 @@ def test_what_is_read_in_part_is_read_on(tmp_path: Path, monkeypatch: pytest.Mon
         ("ddf_raid_member", "other", "ddf_raid_member", "a RAID (ddf_raid_member)"),
         ("zfs_member", "filesystem", "zfs_member", "a ZFS pool"),
         ("linux_raid_member", "raid", "linux_raid_member", "a Linux RAID"),
+        ("btrfs", "filesystem", "btrfs", ""),
+        ("bcachefs", "filesystem", "bcachefs", "a bcachefs"),
+        ("jbd", "other", "jbd", "a file system (as its journal)"),
+        ("xfs_external_log", "other", "xfs_external_log", "a file system (as its journal)"),
     ],
 )
 def test_what_wipefs_says_is_understood(kind: str | None, usage: str | None, words: str, member: str) -> None:

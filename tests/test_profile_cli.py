@@ -244,7 +244,16 @@ def test_what_others_made_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFi
     assert (run(*words), content(own)) == (8, before)
     assert run(*words, "--overwrite") in (0, 19)
     assert own.exists()
-    assert "was not removed: snia-pts did not create it" in capsys.readouterr().err
+    assert "was not removed: it existed before the run" in capsys.readouterr().err
+
+
+def test_a_file_that_a_run_by_name_left_remains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The run that created it promised to keep it."""
+    own, words = tmp_path / "snia-pts-etcd-fsync.data", ("--range", "100K", "--seconds", "0.2")
+    assert run("etcd-fsync", own, "--size", "1M", *words, "--run-dir", tmp_path / "first") in (0, 19)
+    assert run("etcd-fsync", tmp_path, *words, "--run-dir", tmp_path / "second") in (0, 19)
+    assert own.exists()
+    assert "was not removed: it existed before the run" in capsys.readouterr().err
 
 
 def test_a_second_run_takes_nothing_from_the_first(tmp_path: Path) -> None:

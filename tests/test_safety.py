@@ -10,6 +10,7 @@ import re
 import struct
 import subprocess
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ from snia_pts.lab.device import safety
 from snia_pts.lab.device.identity import raw_attribute, read_dut, traits
 from snia_pts.lab.device.safety import Target, claim_target, confirm, contents, require_claimable
 from snia_pts.lab.inventory import read_inventory
+from snia_pts.model.run_options import RunOptions
 from snia_pts.runner.device import DeviceSetup
 from snia_pts.units import exact_capacity
 from tests import samples
@@ -458,6 +460,58 @@ def test_a_member_of_something_larger_is_refused(tmp_path: Path, write: Callable
         write(path)
         for discard_data in (False, True):
             refused(path, TargetBusy, f"marked as a member of {whole}", discard_data=discard_data)
+
+
+@pytest.mark.root
+def test_an_external_journal_is_refused(tmp_path: Path) -> None:
+    """The file system whose journal it is stands on another drive."""
+    with loop_device(tmp_path / "disk.img", 8 * MIB) as path:
+        subprocess.run(["mke2fs", "-q", "-F", "-O", "journal_dev", path], check=True, capture_output=True)
+        for discard_data in (False, True):
+            refused(path, TargetBusy, "marked as a member of a file system", discard_data=discard_data)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("in_partition", [False, True])
+def test_one_drive_of_a_btrfs_is_refused(tmp_path: Path, in_partition: bool) -> None:
+    """Without it the other one cannot be mounted; a btrfs of one drive may be discarded."""
+    need_program("mkfs.btrfs", "btrfs-progs")
+    size, start = 128 * MIB, MIB * in_partition
+    offset = ("--offset", str(start))
+    with loop_device(tmp_path / "disk.img", size + start) as path, loop_device(tmp_path / "other.img", size) as other:
+        if in_partition:
+            entry = struct.pack("<B3sB3sII", 0, b"", 0x83, b"", start // 512, size // 512)
+            put(path, 446, entry.ljust(64, b"\0") + b"\x55\xaa")
+        for others in ((), (other,)):
+            with loop_device(path, 0, *offset) as part:
+                subprocess.run(["mkfs.btrfs", "-q", "-f", part, *others], check=True, capture_output=True)
+            if others:
+                for discard_data in (False, True):
+                    for member in (path, other):
+                        refused(member, TargetBusy, "member of a btrfs of 2 drives", discard_data=discard_data)
+            else:
+                with held(path, discard_data=True):
+                    pass
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("sector_bytes", [512, 4096])
+def test_a_member_in_a_partition_that_the_kernel_has_not_read_is_refused(tmp_path: Path, sector_bytes: int) -> None:
+    """A loop device shows no partitions by itself; what is in them counts nevertheless."""
+    starts, length = (MIB // sector_bytes, 3 * MIB // sector_bytes), 2 * MIB // sector_bytes
+    table = b"".join(struct.pack("<B3sB3sII", 0, b"", 0x83, b"", start, length) for start in starts)
+    with loop_device(tmp_path / "disk.img", 16 * MIB, "--sector-size", str(sector_bytes)) as path:
+        put(path, 446, table.ljust(64, b"\0") + b"\x55\xaa")
+        assert not list(Path(f"/sys/block/{path.name}").glob(f"{path.name}p*"))
+        refused(path, TargetNotOurs, rf"{path.name} partition 2 \(nothing recognised\)")
+        with held(path, discard_data=True):
+            pass
+        part = tmp_path / "part"
+        part.write_bytes(bytes(2 * MIB))
+        with_volume(part)
+        put(path, 3 * MIB, part.read_bytes())
+        for discard_data in (False, True):
+            refused(path, TargetBusy, "marked as a member of LVM", discard_data=discard_data)
 
 
 @pytest.mark.root
@@ -970,7 +1024,7 @@ def test_a_file_swapped_before_the_open_is_refused(tmp_path: Path, monkeypatch: 
     swap_at_open(monkeypatch, swap)
     still_open = descriptors()
     # A link is not even followed.
-    with pytest.raises(TargetUnfit if by == "link" else TargetBusy), held(path, 4096, overwrite=True):
+    with pytest.raises(TargetBusy), held(path, 4096, overwrite=True):
         raise AssertionError("it was held")
 
     assert descriptors() == still_open
@@ -1032,6 +1086,40 @@ def test_a_file_made_by_somebody_in_the_same_moment_is_refused(tmp_path: Path, m
         raise AssertionError("it was held")
 
     assert path.stat().st_size == MIB
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("before", ["resolved", "open_file"])
+@pytest.mark.parametrize("size_bytes", [None, MIB])
+def test_a_folder_that_another_user_exchanges_leads_root_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, size_bytes: int | None
+) -> None:
+    """Root follows no symlink that takes the place of the folder for the moment of one look, or from then on."""
+    victims, place, step = tmp_path / "victims", tmp_path / "place", getattr(safety, before)
+    for folder in (victims, place, place / "disk"):
+        folder.mkdir()
+        os.chown(folder, 65534 * (folder != victims), -1)
+    if size_bytes is None:
+        filled(victims / "x.img")
+        filled(place / "disk/x.img")
+    files = {each: content(each) for each in victims.iterdir()}
+
+    def exchange(*given: Any, **how: Any) -> Any:
+        (place / "disk").rename(place / "own")
+        (place / "disk").symlink_to(victims)
+        os.chown(place / "disk", 65534, -1, follow_symlinks=False)
+        try:
+            return step(*given, **how)
+        finally:
+            if before == "resolved":
+                (place / "disk").unlink()
+                (place / "own").rename(place / "disk")
+
+    monkeypatch.setattr(safety, before, exchange)
+    with pytest.raises((TargetBusy, TargetUnfit)), held(place / "disk/x.img", size_bytes, overwrite=True):
+        raise AssertionError("it was held")
+
+    assert {each: content(each) for each in victims.iterdir()} == files
 
 
 # -- while it is held -------------------------------------------------------------------------------------------------
@@ -1185,6 +1273,40 @@ def test_a_limit_of_the_host_is_no_exchange(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "open", full)
     with pytest.raises(OSError, match="Too many open files"):
         raw_attribute(place)
+
+
+@pytest.mark.root
+def test_a_device_is_released_once_its_io_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Path
+) -> None:
+    """What a stalled device holds of a program that has ended would be written over the next user's data."""
+    counts = tmp_path / f"sys/dev/block/7:{os.minor(device.stat().st_rdev)}/inflight"
+    counts.parent.mkdir(parents=True)
+    with held(device) as target:
+        assert safety.wait_for_outstanding_io(target, tmp_path) == ""
+        counts.write_text("       0        8\n")
+        monkeypatch.setattr(time, "sleep", lambda _: counts.write_text("       0        0\n"))
+        assert safety.wait_for_outstanding_io(target, tmp_path) == ""
+        counts.write_text("       0        8\n")
+        monkeypatch.setattr(time, "sleep", lambda _: None)
+        monkeypatch.setattr(safety, "_DRAIN_SECONDS", 0.01)
+        told = safety.wait_for_outstanding_io(target, tmp_path)
+    assert told == f"{device} still has I/O outstanding, and must not be used before {counts} is 0 0"
+
+
+def test_the_operator_learns_of_outstanding_io(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told while the target is still claimed."""
+    told, path = list[str](), filled(tmp_path / "x.img")
+    setup = DeviceSetup(RunOptions(test="iops", target=str(path), overwrite=True), told.append)
+
+    def outstanding(target: safety.Target) -> str:
+        os.fstat(target.descriptor)
+        return "it has"
+
+    monkeypatch.setattr("snia_pts.runner.device.wait_for_outstanding_io", outstanding)
+    with setup.claimed():
+        told.clear()
+    assert told == ["it has"]
 
 
 def test_nothing_stays_open(tmp_path: Path) -> None:

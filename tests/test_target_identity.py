@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -219,6 +220,30 @@ def image_that_is_mapped(folder: Path) -> Iterator[Case]:
 @contextmanager
 def image_that_is_mapped_in_a_btrfs_subvolume(folder: Path) -> Iterator[Case]:
     """The first file of each subvolume has the same device and inode numbers in /proc/PID/maps."""
+    with btrfs_subvolumes(folder) as (first, second):
+        library, image = filled(first / "library"), image_of(second)
+        with program(MAPS, library), program(MAPS, image) as other, loop(image) as target:
+            yield Case(target, image, rf"\(process {other.pid}\) has {image} mapped into its memory")
+
+
+@contextmanager
+def image_that_is_mapped_with_another_file_of_its_name(folder: Path) -> Iterator[Case]:
+    """Both have the same numbers and, by mounts over one another, the same name in /proc/PID/maps of one process."""
+    code = (
+        "import subprocess\nfirst, second, place = sys.argv[1:]\nfor each in (first, second, first):\n"
+        "    subprocess.run(['mount', '--bind', each, place], check=True)\n    sys.argv[1] = f'{place}/disk.img'\n"
+    ) + textwrap.indent(MAPS, "    ")
+    (folder / "place").mkdir()
+    with btrfs_subvolumes(folder) as (first, second):
+        image_of(first)
+        image = image_of(second)
+        with program(code, first, second, folder / "place", within=UNSHARE) as other, loop(image) as target:
+            yield Case(target, image, rf"\(process {other.pid}\) has {image} mapped into its memory")
+
+
+@contextmanager
+def btrfs_subvolumes(folder: Path) -> Iterator[tuple[Path, Path]]:
+    """Two subvolumes of a new btrfs."""
     need_program("mkfs.btrfs", "btrfs-progs")
     with (folder / "file system").open("wb") as file:
         file.truncate(256 * MIB)
@@ -226,9 +251,7 @@ def image_that_is_mapped_in_a_btrfs_subvolume(folder: Path) -> Iterator[Case]:
     with loop_device(folder / "file system", 0) as device, mounted(device, folder / "mnt") as place:
         for name in ("first", "second"):
             subprocess.run(["btrfs", "subvolume", "create", place / name], check=True, capture_output=True)
-        library, image = filled(place / "first" / "library"), image_of(place / "second")
-        with program(MAPS, library), program(MAPS, image) as other, loop(image) as target:
-            yield Case(target, image, rf"\(process {other.pid}\) has {image} mapped into its memory")
+        yield place / "first", place / "second"
 
 
 @contextmanager
@@ -518,6 +541,7 @@ REFUSED = (
     image_that_is_open,
     image_that_is_mapped,
     image_that_is_mapped_in_a_btrfs_subvolume,
+    image_that_is_mapped_with_another_file_of_its_name,
     image_with_a_hard_link,
     image_shared_with_a_free_loop,
     device_that_is_open_beneath,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ReportError, RunFolderError
-from ..files import keep_folder_open, make_folder, private_path, remove, replace_file, require_private
+from ..files import create_file, keep_folder_open, make_folder, private_path, remove, replace_file, require_private
 from ..results.result import TestResult
 from .checksums import FILE_NAME as CHECKSUMS_FILE
 from .checksums import checksums
@@ -207,8 +208,8 @@ def render(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str
     return files
 
 
-def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files by their paths in ``folder``, each atomically.
+def replace_files(folder: Path, files: Mapping[str, bytes], *, new: bool = False) -> None:
+    """Write files by their paths in ``folder``, each atomically.  With ``new``, none of them may exist.
 
     Raises ReportError, also if a subfolder is a symlink; and RunFolderError if root runs this and others may change the
     folder.
@@ -218,10 +219,16 @@ def replace_files(folder: Path, files: Mapping[str, bytes]) -> None:
         folder = private_path(folder.parent, make=True) / folder.name
         make_folder(folder)
         with keep_folder_open(folder):
+            if existing := [place for place in files if new and os.path.lexists(folder / place)]:
+                others = f" (and {len(existing) - 1} more)" if existing[1:] else ""
+                raise RunFolderError(path=folder, reason=f"{existing[0]} already exists{others}")
             for inside in {(folder / place).parent for place in files} - {folder}:
                 make_folder(inside)
             for place, data in files.items():
-                replace_file(folder / place, data, durable=False)  # it can be written again
+                if new:
+                    create_file(folder / place, data)
+                else:
+                    replace_file(folder / place, data, durable=False)  # it can be written again
     except (OSError, RunFolderError) as error:
         raise _failed(error) from error
 

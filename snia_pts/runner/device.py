@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from ..errors import TargetMissing, UsageError
 from ..files import temporary_folder
 from ..lab.device.health import read_health
 from ..lab.device.identity import read_dut
-from ..lab.device.safety import Target, claim_target, confirm, contents, require_claimable
+from ..lab.device.safety import Target, claim_target, confirm, contents, require_claimable, wait_for_outstanding_io
 from ..lab.fio import IoEngine
 from ..lab.fio.engine import FioEngine
 from ..lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_version, require_options
@@ -39,6 +39,8 @@ from .target import AS_FOUND, RunContext
 if TYPE_CHECKING:
     from ..lab.array import ArrayPurger
 
+#: The extended attribute of a file that a run in a directory created, so that a resumed run removes it too.
+_TEMPORARY = "user.snia-pts.temporary"
 _SIZE_HINT = "For a test file give its size, for example --size 1G."
 
 
@@ -150,6 +152,9 @@ class DeviceSetup:
             self._path, size_bytes=options.size_bytes, overwrite=options.overwrite, discard_data=options.discard_data
         ) as target:
             self._target = target
+            if self._file_in_directory and target.new:
+                with suppress(OSError):  # without extended attributes, a resumed run keeps the file
+                    os.setxattr(target.descriptor, _TEMPORARY, b"1")
             try:
                 for line in target.unchecked:
                     self._tell(f"not checked: {line}")
@@ -158,6 +163,8 @@ class DeviceSetup:
                 yield
             finally:
                 self._target = None
+                if outstanding := wait_for_outstanding_io(target):
+                    self._tell(outstanding)
 
     def confirm(self, evidence: Path, ask: Confirm) -> None:
         """See TargetSetup; a file needs no confirmation: the run created it, or --overwrite was given."""
@@ -252,8 +259,10 @@ class DeviceSetup:
     def remove_file(self, *, refused: bool = False) -> None:
         """See TargetSetup; not called for a run that can be resumed."""
         target = self._claimed()
-        if (self._file_in_directory or (refused and target.new)) and (reason := target.remove()):
-            self._tell(f"{self._path} was not removed: {reason}")
+        if target.new if refused else self._file_in_directory:
+            existed = "" if target.new or _is_temporary(target.descriptor) else "it existed before the run"
+            if reason := existed or target.remove():
+                self._tell(f"{self._path} was not removed: {reason}")
 
     def _cache(self, write_cache: str, *, keep: bool) -> WriteCache | None:
         """Return the write cache to set; None for the target's own."""
@@ -274,6 +283,13 @@ class DeviceSetup:
 def _require_configurable(spec: ProfileSpec, stage: HostConfigurator) -> None:
     """Raise TargetUnfit if the host cannot be configured as the profile requires."""
     stage.require(sum(spec.settings(), ()), cold=any(workload.cold for workload in spec.workload))
+
+
+def _is_temporary(descriptor: int) -> bool:
+    try:
+        return bool(os.getxattr(descriptor, _TEMPORARY))
+    except OSError:
+        return False
 
 
 def _is(path: Path, kind: Callable[[int], bool]) -> bool:

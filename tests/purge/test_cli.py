@@ -129,3 +129,27 @@ def test_a_vendors_command_is_reported(capsys: pytest.CaptureFixture[str]) -> No
     assert "purge:" not in capsys.readouterr().out
     assert purge_of(Path("run"))["method"] == "vendor command: fallocate -p -l 8MiB {device}"
     assert "fallocate -p -l 8MiB" in Path("run/report.rst").read_text()
+
+
+def test_a_placeholder_in_the_path_is_not_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every placeholder of the command is replaced once; the path itself may contain another one."""
+    neighbour, before = Path("x.img"), Path("x.img").read_bytes()
+    filled(Path("x{serial}.img"), 8 * MIB)
+    argv = ("--purge-command", "fallocate -p -l 8MiB {device}", "--run-dir", "run")
+
+    assert main(("iops", "x{serial}.img", *SHORT, *argv)) == 0, capsys.readouterr().err
+    assert neighbour.read_bytes() == before
+
+
+@pytest.mark.parametrize("form", ["dev:{device}", "x{device}y"])
+def test_a_vendors_command_gets_the_open_file(capsys: pytest.CaptureFixture[str], form: str) -> None:
+    """Wherever the placeholder is in a word, the command opens the claimed file, even if another file has its name."""
+    victim, before = filled(Path("victim"), 8 * MIB), Path("victim").read_bytes()
+    Path("tool").write_text(
+        "#!/bin/sh\nmv victim x.img\nname=/${1#*/}\nfallocate -p -l 8MiB ${name%y}\ncat x.img >victim\n"
+    )
+    Path("tool").chmod(0o755)
+    argv = ("--purge-command", f"./tool {form}", "--run-dir", "run")
+
+    assert main(("iops", "x.img", *SHORT, *argv)) == 13, capsys.readouterr().err
+    assert victim.read_bytes() == before

@@ -86,9 +86,9 @@ def _write_report(entries: Sequence[Entry], folder: Path) -> Mapping[str, Path]:
 
     files = render(build_comparison(entries), stem="comparison")
     try:
-        replace_files(folder, files)
+        replace_files(folder, files, new=True)
     except ReportError as error:
-        raise replace(error, hint="Name another place with --out.") from None
+        raise replace(error, hint="Name another folder with --out, or remove what is in the way.") from None
     return {name: folder / name for name in files if name.startswith("comparison.")}
 
 

@@ -14,10 +14,11 @@ import stat
 import struct
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 from ...errors import TargetBusy, TargetUnfit
+from ...files import folder_without_symlinks
 from .guard import cannot_open, require_sole_name
 from .identity import attribute
 from .storage import Layer, device_identity, holders, identity_of
@@ -34,12 +35,14 @@ def open_checked(path: Path, flags: int, checked: os.stat_result | None, *, fold
     """Open ``path`` for writing and return the descriptor, if it is still the file or device with status ``checked``.
 
     ``checked`` is None for a new file.  If ``folder``, a descriptor, is given, the last part of the path is opened in
-    that folder.  Raises TargetBusy, TargetUnfit.
+    that folder.  No symlink is followed.  Raises TargetBusy, TargetUnfit.
     """
-    name = path if folder is None else Path(path.name)
     try:
-        descriptor = os.open(name, flags | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+        with folder_without_symlinks(path) if folder is None else nullcontext(folder) as parent:
+            descriptor = os.open(path.name, flags | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=parent)
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise TargetBusy(path=path, reason=f"it {PATH_CHANGED}") from None
         if error.errno == errno.EBUSY:
             raise TargetBusy(path=path, reason=f"it {_EXCLUSIVE}") from None
         raise cannot_open(path, error.errno or errno.EIO) from None

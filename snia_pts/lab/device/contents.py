@@ -1,6 +1,6 @@
 """Signatures on a drive: file systems, partition tables, and membership in a RAID, pool or volume group.
 
-They are read by util-linux's wipefs with --no-act, which changes nothing.
+They are read by wipefs with --no-act, partx and blkid of util-linux, which change nothing.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import DeviceFailed
@@ -19,10 +20,18 @@ from ..process import program as process
 
 _TIMEOUT_SECONDS = 60
 _EDGE_BYTES = 256 * KIB
+#: The superblock of btrfs and, in it, the offset of the number of devices (linux/btrfs_tree.h).
+_BTRFS_SUPERBLOCK, _BTRFS_DEVICES = 64 * KIB, 0x88
+#: The unit of partx, for every sector size of the disk.
+_SECTOR_BYTES = 512
+_TABLE = " partition table"
 #: Errors of opening that do not mean that the drive failed.
 _NOT_DRIVE_ERRORS = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.EBUSY}
 #: Signatures of members of a larger whole; wipefs does not report usage "raid" for all of them.
 _MEMBERS = {
+    "bcachefs": "a bcachefs",
+    "jbd": "a file system (as its journal)",
+    "xfs_external_log": "a file system (as its journal)",
     "zfs_member": "a ZFS pool",
     "bcache": "a bcache",
     "ceph_bluestore": "Ceph",
@@ -72,16 +81,23 @@ def read_contents(disks: Mapping[Path, Sequence[Path]], evidence: Path | None = 
     """
     unreadable = {disk: _read_error(disk) for disk in disks}
     readable = [disk for disk, reason in unreadable.items() if not reason]
-    signatures, failed = _signatures([device for disk in readable for device in (disk, *disks[disk])], evidence)
+    devices = {device.name: device for disk in readable for device in (disk, *disks[disk])}
+    signatures, failed = _signatures(list(devices.values()), evidence)
+    signatures = [_as_member(signature, devices.get(signature.device)) for signature in signatures]
     if failed and len(disks) > 1:
         return {disk: read_contents({disk: parts})[disk] for disk, parts in disks.items()}
     return {
-        disk: Contents(
-            partitions=tuple(part.name for part in parts),
-            signatures=tuple(
-                signature for signature in signatures if signature.device in {disk.name, *(part.name for part in parts)}
+        disk: _with_unread_partitions(
+            disk,
+            Contents(
+                partitions=tuple(part.name for part in parts),
+                signatures=tuple(
+                    signature
+                    for signature in signatures
+                    if signature.device in {disk.name, *(part.name for part in parts)}
+                ),
+                unreadable=unreadable[disk] or failed,
             ),
-            unreadable=unreadable[disk] or failed,
         )
         for disk, parts in disks.items()
     }
@@ -134,12 +150,49 @@ def _signatures(devices: Sequence[Path], evidence: Path | None) -> tuple[list[Si
     """Return the signatures on these devices, and why they could not be read (empty if they were)."""
     if not devices:
         return [], ""
-    argv = ["wipefs", "--no-act", "--json", "--output", "DEVICE,TYPE,USAGE,LABEL", *map(str, devices)]
-    with temporary_folder() as folder:
-        finished = process.run(argv, evidence=evidence or folder / "wipefs", timeout_seconds=_TIMEOUT_SECONDS)
+    finished = _run(
+        "wipefs", "--no-act", "--json", "--output", "DEVICE,TYPE,USAGE,LABEL", *map(str, devices), evidence=evidence
+    )
     if finished.exit_code or finished.timed_out:
         return [], finished.error_summary
     return parse_signatures(finished.stdout)
+
+
+def _run(*argv: str, evidence: Path | None = None) -> process.Finished:
+    with temporary_folder() as folder:
+        return process.run(argv, evidence=evidence or folder / argv[0], timeout_seconds=_TIMEOUT_SECONDS)
+
+
+def _with_unread_partitions(disk: Path, contents: Contents) -> Contents:
+    """Add the partitions of a disk whose partition table the kernel has not read (a loop device, device mapper)."""
+    if contents.partitions or not any(signature.kind.endswith(_TABLE) for signature in contents.signatures):
+        return contents
+    listed = _run("partx", "--raw", "--noheadings", "--output", "NR,START,SECTORS", str(disk)).stdout
+    partitions, signatures = list[str](), list(contents.signatures)
+    for number, start, length in re.findall("^([0-9]{1,9}) ([0-9]{1,18}) ([0-9]{1,18})$", listed, re.MULTILINE):
+        part = ("-O", str(int(start) * _SECTOR_BYTES), "-S", str(int(length) * _SECTOR_BYTES))
+        found = dict(
+            line.partition("=")[::2]
+            for line in _run("blkid", "-p", "-o", "export", *part, str(disk)).stdout.split("\n")
+        )
+        partitions.append(f"{disk.name} partition {number}")
+        if kind := found.get("TYPE"):
+            row = {"device": partitions[-1], "type": kind, "usage": found.get("USAGE"), "label": found.get("LABEL")}
+            signatures.append(_as_member(_signature(row), disk, int(start) * _SECTOR_BYTES))
+    return replace(contents, partitions=tuple(partitions), signatures=tuple(signatures))
+
+
+def _as_member(signature: Signature, device: Path | None, offset: int = 0) -> Signature:
+    """Return a signature, as that of a member if it is a btrfs of several drives, which begins at ``offset``."""
+    if signature.kind != "btrfs" or device is None:
+        return signature
+    try:
+        with device.open("rb") as file:
+            file.seek(offset + _BTRFS_SUPERBLOCK + _BTRFS_DEVICES)
+            count = int.from_bytes(file.read(8), "little")
+    except OSError as error:
+        return replace(signature, member_of=f"a btrfs (its number of drives cannot be read: {error.strerror})")
+    return replace(signature, member_of=f"a btrfs of {count} drives") if count > 1 else signature
 
 
 def parse_signatures(answer: str) -> tuple[list[Signature], str]:
@@ -157,5 +210,5 @@ def _signature(row: Mapping[str, str | None]) -> Signature:
     if not member and (row["usage"] == "raid" or kind.endswith("_member")):
         member = f"a RAID ({kind})"
     if row["usage"] == "partition-table":
-        kind = f"{kind} partition table"
+        kind = f"{kind}{_TABLE}"
     return Signature(device=row["device"] or "", kind=kind, label=row["label"] or "", member_of=member)

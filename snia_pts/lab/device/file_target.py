@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...errors import TargetMissing, TargetNotOurs, TargetUnfit
+from ...files import folder_without_symlinks
 from ...units import capacity, exact_capacity
 from .claim import node_identity, open_checked
 from .contents import read_file_contents
@@ -132,13 +133,10 @@ def _require_creatable(path: Path, size_bytes: int | None) -> int:
 def _create(path: Path, requested_bytes: int | None) -> int:
     size_bytes = _require_creatable(path, requested_bytes)
     try:
-        folder = _open_folder(path)
+        with folder_without_symlinks(path) as folder:
+            return _create_in(folder, path, size_bytes)
     except OSError as error:
         raise cannot_open(path, error.errno or errno.EIO) from None
-    try:
-        return _create_in(folder, path, size_bytes)
-    finally:
-        os.close(folder)
 
 
 def _create_in(folder: int, path: Path, size_bytes: int) -> int:
@@ -160,11 +158,8 @@ def _create_in(folder: int, path: Path, size_bytes: int) -> int:
 
 def unlink_file(path: Path, descriptor: int) -> bool:
     """Unlink ``path`` if it still names the open file; return whether it did.  Raises OSError."""
-    folder = _open_folder(path)
-    try:
+    with folder_without_symlinks(path) as folder:
         return _unlink_same(folder, path.name, descriptor)
-    finally:
-        os.close(folder)
 
 
 def _unlink_same(folder: int, name: str, descriptor: int) -> bool:
@@ -177,11 +172,6 @@ def _unlink_same(folder: int, name: str, descriptor: int) -> bool:
         return False
     os.unlink(name, dir_fd=folder)
     return True
-
-
-def _open_folder(path: Path) -> int:
-    """Open the folder of a file; raises OSError."""
-    return os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def _require_readable_mark(path: Path) -> None:

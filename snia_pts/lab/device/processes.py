@@ -183,8 +183,12 @@ def _mapped_objects(folders: Iterable[Path]) -> Iterator[Identity]:
             continue
         if not table:  # the thread has exited before others
             continue
-        spans = {(numbers, name): (start, end) for start, end, numbers, name in _MAPPING.findall(table)}
-        for (numbers, name), (start, end) in spans.items():
+        spans = {
+            # Of a file system without a device (major number 0), such as btrfs, each mapping may be another file.
+            (numbers, name, start if numbers.startswith(b"00:") else b""): (start, end)
+            for start, end, numbers, name in _MAPPING.findall(table)
+        }
+        for (numbers, name, _), (start, end) in spans.items():
             if identity := _mapped_object(folder, (int(start, 16), int(end, 16)), numbers, os.fsdecode(name)):
                 yield identity
         return  # threads share their memory

@@ -35,11 +35,13 @@ from .file_target import (
 )
 from .fio_name import require_fio_name
 from .guard import require_free, require_spare, stack_of, usage_sentence
-from .identity import ROOT, block_directory, raw_attribute, read_dut, resolved, trait, traits
+from .identity import ROOT, attribute, block_directory, raw_attribute, read_dut, resolved, trait, traits
 from .processes import Processes, read_processes
 from .storage import Layer, device_path, identity_of, partitions
 from .usage import Usage, read_usage
 
+#: How long to wait at the end for I/O that a stalled device still holds.
+_DRAIN_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
 _DISAPPEARED = "is no longer there"
 _NO_PROCESSES = Processes(users={}, locks={})
@@ -109,7 +111,7 @@ def _real_path(path: Path) -> Path:
     Raises TargetUnfit if root would write to a file to which another user can make the path lead.
     """
     real = Path(require_fio_name(str(resolved(path))))
-    if os.geteuid() == 0 and not real.is_block_device() and (reason := redirect_risk(path.absolute())):
+    if os.geteuid() == 0 and not real.is_block_device() and (reason := redirect_risk(path.absolute(), real)):
         raise TargetUnfit(
             path=path,
             reason=f"root would write to a file, and {reason}",
@@ -275,6 +277,20 @@ def _remote(stack: _Stack) -> Iterator[str]:
     for layer in stack:
         if layer.block and layer.block.name.startswith("nbd"):
             yield f"what others do with the data behind {layer.name} (its server, and other clients of that)"
+
+
+def wait_for_outstanding_io(target: Target, root: Path = ROOT) -> str:
+    """Wait a few seconds until a device has completed all I/O; return a sentence if it has not, else nothing.
+
+    The kernel keeps the I/O of a program that has ended, until the device completes it.
+    """
+    status, deadline = os.fstat(target.descriptor), time.monotonic() + _DRAIN_SECONDS
+    counts = block_directory(status.st_rdev, root) / "inflight"
+    while stat.S_ISBLK(status.st_mode) and any(number != "0" for number in attribute(counts).split()):
+        if time.monotonic() > deadline:
+            return f"{target.dut.path} still has I/O outstanding, and must not be used before {counts} is 0 0"
+        time.sleep(_RETRY_SECONDS / 10)
+    return ""
 
 
 def regain(target: Target, *, patience_seconds: float, root: Path = ROOT) -> None:

@@ -18,7 +18,7 @@ class InheritedFiles:
     """Open files for a program, by the names that its command uses, and environment variables for it.
 
     If an argument of the command, or the value of a variable, is a key of ``files`` or ends with ``=`` and a key, the
-    key is replaced by the name of the descriptor.
+    key is replaced by the name of the descriptor.  A key in braces is replaced wherever it occurs.
     """
 
     files: Mapping[str, int] = field(default_factory=dict)
@@ -43,6 +43,8 @@ def duplicate(files: Mapping[str, int]) -> Iterator[dict[str, int]]:
 def substitute(argument: str, descriptors: Mapping[str, int]) -> str:
     """Return an argument of a command with the file's name in it replaced by the name of its descriptor."""
     for name, number in descriptors.items():
-        if argument == name or argument.endswith(f"={name}"):
+        if name.startswith("{"):
+            argument = argument.replace(name, f"{DESCRIPTORS}{number}")
+        elif argument == name or argument.endswith(f"={name}"):
             return f"{argument.removesuffix(name)}{DESCRIPTORS}{number}"
     return argument

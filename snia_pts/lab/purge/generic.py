@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from ...errors import UsageError
-from .method import Method, MethodUnavailable, PurgeCapability, Tools, any_device
+from .method import DEVICE, Method, MethodUnavailable, PurgeCapability, Tools, any_device
 
-_DEVICE, _SERIAL = "{device}", "{serial}"
+_SERIAL = "{serial}"
+_PLACEHOLDER = re.compile(f"{DEVICE}|{_SERIAL}")
 _MIN_BYTES_PER_SECOND = 50e6
 VENDOR_TOOL_HINT = (
     "It is the program of --purge-command. Such tools come from the drive's vendor, rarely from a distribution: "
@@ -50,20 +52,20 @@ def vendor(command: str) -> Method:
         words = shlex.split(command)
     except ValueError as error:
         raise UsageError(detail=f"--purge-command: {error}.", hint="Quote it as for a shell.") from None
-    if not any(placeholder in word for word in words[1:] for placeholder in (_DEVICE, _SERIAL)):
+    if not any(placeholder in word for word in words[1:] for placeholder in (DEVICE, _SERIAL)):
         raise UsageError(
             detail="--purge-command does not name the drive.",
             hint="Put {device} where its path belongs, or {serial}: --purge-command 'tool erase {device}'.",
         )
 
     def query(tools: Tools) -> PurgeCapability:
-        values = {_DEVICE: tools.dut.path, _SERIAL: tools.dut.serial}
+        values = {DEVICE: tools.dut.path, _SERIAL: tools.dut.serial}
         if any(placeholder in word and not value for word in words for placeholder, value in values.items()):
             raise MethodUnavailable("the device reports no serial number to pass to the command")
-        arguments = words
-        for placeholder, value in values.items():
-            arguments = [word.replace(placeholder, value) for word in arguments]
-        return PurgeCapability(command=tuple(arguments), by_descriptor=tools.dut.kind == "file")
+        if tools.dut.kind == "file":  # Tools.run replaces {device} by the name of the open descriptor
+            return PurgeCapability(command=tuple(words), by_descriptor=True)
+        # One pass: the device's path may contain {serial}.
+        return PurgeCapability(command=tuple(_PLACEHOLDER.sub(lambda match: values[match[0]], word) for word in words))
 
     title = f"vendor command: {' '.join(words)}"
     return Method(name="vendor", title=title, standard=True, fits=any_device, query=query)

@@ -18,6 +18,8 @@ from ..device.identity import ROOT, attribute, block_directory
 from ..process import program as process
 from ..process.inherited import InheritedFiles
 
+#: Stands for the target in a vendor's command.
+DEVICE = "{device}"
 #: A purge fails after this time if the device reports no estimate.
 DEFAULT_TIMEOUT_SECONDS = 12 * 3600.0
 _GRACE_SECONDS = 2 * 3600.0
@@ -103,7 +105,9 @@ class Tools:
         a folder such as ``/dev`` where only root can create entries.
         """
         evidence = self.evidence_path(name) if name else self._evidence
-        files = {self.dut.path: self._descriptor} if by_descriptor and self._descriptor is not None else {}
+        files = {}
+        if by_descriptor and self._descriptor is not None:
+            files = {self.dut.path: self._descriptor, DEVICE: self._descriptor}
         if not by_descriptor and (risk := tampering_risk(Path(self.dut.path).parent)):
             raise MethodFailed(
                 f"is not possible: {argv[0]} would open the device by its path, and {risk}", _USE_DEV_HINT
