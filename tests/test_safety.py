@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,7 +34,14 @@ from snia_pts.errors import (
 from snia_pts.lab.device import file_target as filetarget
 from snia_pts.lab.device import safety
 from snia_pts.lab.device.identity import raw_attribute, read_dut, traits
-from snia_pts.lab.device.safety import Target, claim_target, confirm, contents, require_claimable
+from snia_pts.lab.device.safety import (
+    Target,
+    claim_target,
+    confirm,
+    contents,
+    require_as_confirmed,
+    require_claimable,
+)
 from snia_pts.lab.inventory import read_inventory
 from snia_pts.model.run_options import RunOptions
 from snia_pts.runner.device import DeviceSetup
@@ -1358,3 +1366,31 @@ def test_the_operator_sees_what_is_on_it(tmp_path: Path) -> None:
             assert contents(target, tmp_path) == ("ext4 photos",)
         assert content(path) == before
     assert (tmp_path / "00000-wipefs.process.json").exists()
+
+
+@pytest.mark.root
+def test_a_device_that_changes_while_the_operator_types_is_refused(tmp_path: Path) -> None:
+    """Another program may open and write a claimed device before the confirmation: both are noticed after it."""
+    with loop_device(tmp_path / "disk.img", 8 * MIB) as path, held(path) as target:
+        require_as_confirmed(target, ())
+        with path.open("rb") as file, subprocess.Popen(["sleep", "60"], stdin=file) as other:
+            with pytest.raises(TargetBusy, match="has it open"):
+                require_as_confirmed(target, ())
+            other.kill()
+        with_file_system(filled(tmp_path / "photos.img", 8 * MIB))
+        with path.open("r+b") as device:
+            device.write((tmp_path / "photos.img").read_bytes())
+        with pytest.raises(TargetNotOurs, match="it now holds ext4 photos"):
+            require_as_confirmed(target, ())
+
+
+def test_a_file_on_an_unidentified_file_system_has_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a number of the file system and a generation of the file, as on FUSE, no file has a valid mark."""
+    path = tmp_path / "x.img"
+    with held(path, MIB):
+        pass
+    with path.open("rb") as file:
+        assert filetarget.has_valid_mark(file.fileno())
+        monkeypatch.setattr(filetarget, "generation", lambda _: "")
+        monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_fsid=0))
+        assert not filetarget.has_valid_mark(file.fileno())

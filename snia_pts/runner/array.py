@@ -15,7 +15,7 @@ from ..lab.array.assembled import identities
 from ..lab.array.controller import ArraySetting
 from ..lab.array.mdadm import require_driver
 from ..lab.array.preconditioning import Preconditioning
-from ..lab.device.safety import Target
+from ..lab.device.safety import Target, require_as_confirmed
 from ..lab.evidence import pre_run_path
 from ..lab.fio.probe import IO_ENGINES
 from ..lab.host.conditions import ARRAY_FOLDER as RESTORE_FOLDER
@@ -138,6 +138,8 @@ class ArraySetup(DeviceSetup):
             typed = ask(
                 ConfirmDestruction(path=self._layout.device, drives=drives, expected=expected, array=self._layout)
             )
+            for target, signatures in zip(self._targets, contents, strict=False):  # a controller hides its members
+                require_as_confirmed(target, signatures)
         self._require_confirmed(typed)
 
     def _require_confirmed(self, typed: str) -> None:

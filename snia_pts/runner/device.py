@@ -14,7 +14,15 @@ from ..errors import TargetMissing, UsageError
 from ..files import temporary_folder
 from ..lab.device.health import read_health
 from ..lab.device.identity import read_dut
-from ..lab.device.safety import Target, claim_target, confirm, contents, require_claimable, wait_for_outstanding_io
+from ..lab.device.safety import (
+    Target,
+    claim_target,
+    confirm,
+    contents,
+    require_as_confirmed,
+    require_claimable,
+    wait_for_outstanding_io,
+)
 from ..lab.fio import IoEngine
 from ..lab.fio.engine import FioEngine
 from ..lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_version, require_options
@@ -181,6 +189,8 @@ class DeviceSetup:
                 signatures=contents(target, evidence),
             )
             typed = ask(ConfirmDestruction(path=dut.path, drives=(drive,), expected=dut.identity))
+            confirm(dut, typed)
+            require_as_confirmed(target, drive.signatures)
         confirm(dut, typed)
 
     @contextmanager

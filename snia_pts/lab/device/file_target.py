@@ -68,7 +68,8 @@ def resize(descriptor: int, path: Path, size_bytes: int) -> None:
 
 def has_valid_mark(descriptor: int) -> bool:
     """Return whether snia-pts created an open file."""
-    return _stored_mark(descriptor) == _mark(descriptor)
+    mark = _mark(descriptor)
+    return bool(mark) and _stored_mark(descriptor) == mark
 
 
 def require_no_signature(path: Path) -> None:
@@ -99,9 +100,14 @@ def _stored_mark(descriptor: int) -> bytes | None:
 
 
 def _mark(descriptor: int) -> bytes:
-    """Return the mark that identifies an open file; a copy of the file is another inode and needs another mark."""
-    file_system = os.statvfs(descriptor).f_fsid
-    inode = generation(descriptor) or f"inode {os.fstat(descriptor).st_ino}"
+    """Return the mark that identifies an open file; a copy of the file is another inode and needs another mark.
+
+    Empty if the file system has neither a number of its own nor generations (FUSE): an inode number may be there twice.
+    """
+    file_system, inode_generation = os.statvfs(descriptor).f_fsid, generation(descriptor)
+    if not file_system and not inode_generation:
+        return b""
+    inode = inode_generation or f"inode {os.fstat(descriptor).st_ino}"
     return f"file system {file_system:x}, {inode}".encode()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from ...errors import (
     NotConfirmed,
     SniaPtsError,
     TargetBusy,
+    TargetNotOurs,
     TargetUnfit,
 )
 from ...files import redirect_risk
@@ -346,3 +347,19 @@ def contents(target: Target, evidence: Path) -> tuple[str, ...]:
     path = Path(target.dut.path)
     block = block_directory(os.fstat(target.descriptor).st_rdev)
     return _contents(path, block, pre_run_path(evidence, "wipefs")).descriptions(path.name)
+
+
+def require_as_confirmed(target: Target, signatures: Sequence[str], root: Path = ROOT) -> None:
+    """Raise TargetBusy or TargetNotOurs if a claimed device changed after the operator saw its ``signatures``.
+
+    Its claim refuses mounts and exclusive opens, but any other program may open and write it while the operator types.
+    """
+    path, status = Path(target.dut.path), os.fstat(target.descriptor)
+    usage, stack = _examine(path, status, root, ignore_locks=True)
+    if reason := usage_sentence(stack, usage, path):
+        raise TargetBusy(path=path, reason=reason)
+    now = _contents(path, block_directory(status.st_rdev, root)).descriptions(path.name)
+    if now != tuple(signatures):
+        found = ", ".join(now) or "nothing that is recognised"
+        reason = f"its content changed while the confirmation was awaited: it now holds {found}"
+        raise TargetNotOurs(path=path, reason=reason)
