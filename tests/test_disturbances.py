@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from snia_pts.analysis.disturbances import disturbances, engine_deviations, foreign_bytes, inexact_idle_times
+from snia_pts.analysis.disturbances import (
+    contradicted_samples,
+    disturbances,
+    engine_deviations,
+    foreign_bytes,
+    inexact_idle_times,
+)
 from snia_pts.model.measurement import Measurement
+from snia_pts.model.time_series import TimeLine
 from snia_pts.results.result import Gap, RunWarning
 from snia_pts.results.warnings import run_warnings
 from tests import samples
-from tests.strategies import block_statistics, measurement, stimulus, transfers, vitals
+from tests.strategies import block_statistics, measurement, sample, stimulus, transfers, vitals
 
 GB = 10**9
 
@@ -184,3 +193,55 @@ def test_the_mix_that_was_achieved_is_named() -> None:
     assert "2 of 2 kinds of points" in detail
     assert "94.70/5.30 in 100000 I/Os" not in detail
     assert "50.50/49.50 in 100000 I/Os" in detail
+
+
+def time_line(told: Sequence[int], counted: Sequence[int], **asked: Any) -> TimeLine:
+    """Return a time line of minutes in which fio and the kernel count so many thousand writes of 4 KiB."""
+    line = TimeLine(phase="stimulus", part="", stimulus=replace(stimulus(0), **asked))
+    for number, (engine, kernel) in enumerate(zip(told, counted, strict=True), start=1):
+        seen = vitals(block=block_statistics(write_bytes=kernel * 4096 * 1000))
+        line.add_sample(sample(number, engine * 1000, telemetry=seen))
+    return line
+
+
+TRUE = (230, 175, 209, 147, 180, 160, 190, 171)
+
+
+@pytest.mark.parametrize(
+    ("told", "number"),
+    [
+        (TRUE, 0),
+        ((230, 175, 205, 151, 180, 160, 190, 171), 0),  # 2 % of a sample is in the next
+        ((230, 175, 180, 176, 180, 160, 190, 171), 0),  # the suite was late once
+        ((150,) * 7 + (412,), 7),  # smooth: all but the fourth
+        ((161, 244, 146, 210, 126, 214, 133, 228), 8),  # every second sample is low
+        ((230, 0, 175, 209, 147, 180, 160, 361), 7),  # each is a sample late
+    ],
+)
+def test_samples_that_the_kernel_contradicts_are_a_warning(told: tuple[int, ...], number: int) -> None:
+    """The totals are equal, and fio's samples are not what the drive did; one late reading is no contradiction."""
+    found = list(contradicted_samples(time_line(told, TRUE)))
+    assert len(found) == (number > 0)
+    if found:
+        assert found[0][0] == "samples"
+        assert found[0][1].startswith(f"in {number} of 8 samples the kernel counted another amount of I/O")
+
+
+def test_samples_are_not_judged_by_counters_that_count_something_else() -> None:
+    """Where the totals differ, the kernel counts only a part, or others' I/O; the page cache writes when it likes."""
+    false = (150,) * 7 + (412,)
+    assert list(contradicted_samples(time_line(false, TRUE)))
+    assert not list(contradicted_samples(time_line(false, [each // 2 for each in TRUE])))
+    assert not list(contradicted_samples(time_line(false, TRUE, options=(("direct", "0"),))))
+    assert not list(contradicted_samples(time_line((0,) * 8, TRUE)))
+    unknown = time_line(false, TRUE)
+    unknown.counted_bytes[0] = math.nan
+    assert not list(contradicted_samples(unknown))
+
+
+def test_contradicted_samples_are_a_warning_of_the_result() -> None:
+    """The greatest difference is told."""
+    result = samples.iops_result()
+    (warned,) = run_warnings(replace(result, time_lines=(time_line((150,) * 7 + (412,), TRUE),)))[-1:]
+    assert warned.what == "samples"
+    assert "700.4 MB instead of 1.688 GB in sample 8" in warned.detail

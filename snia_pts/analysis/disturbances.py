@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from ..model.measurement import Measurement
 from ..model.steps import Stimulus
 from ..model.telemetry import TelemetrySample
+from ..model.time_series import TimeLine
 from ..units import MB, capacity, counted
 
 #: The block layer may count this share of the engine's bytes, and this many bytes, in excess: the kernel itself reads a
 #: drive that was just closed.
 _FOREIGN_SHARE, _FOREIGN_BYTES = 0.02, 8 * MB
+#: A sample of at least this many seconds and I/Os contradicts the kernel if they differ by more than this share, and by
+#: more than the I/O of this time: the suite reads the kernel's counters after fio's.
+_JUDGED_SECONDS, _JUDGED_IOS, _SAMPLE_SHARE, _LATE_SECONDS = 1.0, 2000, 0.05, 0.25
 #: Steal time up to this percentage may change a result by no more than is tolerated (docs/host-limits.rst).
 _STOLEN_PERCENT = 10.0
 #: Smaller changes of the wall clock are not reported.
@@ -66,6 +71,53 @@ def foreign_bytes(point: Measurement) -> int:
     in_flight = point.stimulus.total_oio * point.stimulus.largest_block_bytes
     excess = block.read_bytes + block.write_bytes - test_bytes - in_flight
     return excess if excess > max(_FOREIGN_BYTES, _FOREIGN_SHARE * test_bytes) else 0
+
+
+def contradicted_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
+    """Yield a warning if the kernel counted other samples of a time line than fio, although their totals are equal.
+
+    If the totals differ, the kernel did not count everything, or other processes used the drive.
+    """
+    total, ios = _sum(line.read_bytes, line.write_bytes), _sum(line.read_ios, line.write_ios)
+    difference = math.fsum(line.counted_bytes) - total
+    if line.stimulus.cached or not ios or not abs(difference) <= max(_FOREIGN_BYTES, _FOREIGN_SHARE * total):
+        return
+    number, worst = 0, 0
+    for differs, run in groupby(range(len(line)), lambda row: _differs(line, row, total / ios)):
+        if not differs:
+            continue
+        rows = list(run)
+        rest = math.fsum(_excess_bytes(line, row) for row in rows)
+        if len(rows) <= 2 and abs(rest) <= _SAMPLE_SHARE * line.counted_bytes[rows[0]]:
+            continue  # The suite was late once: the next sample has the difference with the other sign.
+        worst = max([*rows, worst] if number else rows, key=lambda row: abs(_excess_bytes(line, row)))
+        number += len(rows)
+    if number:
+        detail = (
+            f"in {number} of {counted(len(line), 'sample')} the kernel counted another amount of I/O than fio, "
+            f"although the totals are equal: {capacity(line.counted_bytes[worst])} instead of "
+            f"{capacity(line.read_bytes[worst] + line.write_bytes[worst])} in sample {worst + 1}; {line.stimulus.label}"
+        )
+        yield "samples", detail
+
+
+def _sum(reads: Iterable[float], writes: Iterable[float]) -> float:
+    return math.fsum(reads) + math.fsum(writes)
+
+
+def _excess_bytes(line: TimeLine, row: int) -> float:
+    """Return how much more the kernel counted than fio in a sample."""
+    return line.counted_bytes[row] - line.read_bytes[row] - line.write_bytes[row]
+
+
+def _differs(line: TimeLine, row: int, mean_bytes: float) -> bool:
+    """Return whether the kernel contradicts a sample; I/Os in flight may be counted in a neighboring one."""
+    greater, seconds = max(line.read_bytes[row] + line.write_bytes[row], line.counted_bytes[row]), line.seconds[row]
+    if seconds < _JUDGED_SECONDS or greater < _JUDGED_IOS * mean_bytes:
+        return False
+    in_flight = line.stimulus.total_oio * line.stimulus.largest_block_bytes
+    tolerance = in_flight + max(_SAMPLE_SHARE, _LATE_SECONDS / seconds) * greater
+    return abs(_excess_bytes(line, row)) > tolerance
 
 
 def _counted(

@@ -41,7 +41,8 @@ class TimeLine:
 
     A stimulus without samples is a single row.  ``ended_seconds`` is the end of a sample on a clock that starts with
     the I/O of the first stimulus.  Times between stimuli count, except those during which the run was interrupted: no
-    clock of the host can measure these reliably.  ``engine_starts`` counts the starts of the engine.  ``ended_rows``
+    clock of the host can measure these reliably.  ``counted_bytes`` are those that the kernel counted on the drive; nan
+    if unknown.  ``engine_starts`` counts the starts of the engine.  ``ended_rows``
     counts the rows of stimuli that have ended.
     """
 
@@ -64,6 +65,7 @@ class TimeLine:
     busiest_cpu_percent: array[float] = field(default_factory=_column)
     queue: array[float] = field(default_factory=_column)
     busy_percent: array[float] = field(default_factory=_column)
+    counted_bytes: array[float] = field(default_factory=_column)
     measurements: list[Measurement] = field(default_factory=list)
     engine_starts: int = 0
     complete: bool = True
@@ -96,6 +98,8 @@ class TimeLine:
             getattr(self, name).append(math.nan if value is None else value)
         for name, value in zip(TELEMETRY_COLUMNS, _telemetry_row(sample.telemetry), strict=True):
             getattr(self, name).append(math.nan if value is None else value)
+        block = sample.telemetry.block if sample.telemetry else None
+        self.counted_bytes.append(block.read_bytes + block.write_bytes if block else math.nan)
 
     def end(self, measurement: Measurement | None) -> None:
         """Add the measurement of the stimulus that was running; without a measurement it was stopped."""

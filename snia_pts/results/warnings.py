@@ -5,7 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from ..analysis.disturbances import clock_changes, disturbances, engine_deviations, inexact_idle_times
+from ..analysis.disturbances import (
+    clock_changes,
+    contradicted_samples,
+    disturbances,
+    engine_deviations,
+    inexact_idle_times,
+)
 from ..analysis.host_limit import limited_points_sentence
 from ..model.description import contradictions
 from ..model.health import alarms
@@ -44,6 +50,7 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
         *_to_warnings(inexact_idle_times(idle_times)),
         *_to_warnings(engine_deviations(measurements)),
         *_to_warnings(disturbances(measurements)),
+        *_to_warnings(finding for line in result.time_lines for finding in contradicted_samples(line)),
         *_to_warnings(alarms(result.facts.health, result.health_after)),
     )
 
