@@ -245,3 +245,33 @@ def test_contradicted_samples_are_a_warning_of_the_result() -> None:
     (warned,) = run_warnings(replace(result, time_lines=(time_line((150,) * 7 + (412,), TRUE),)))[-1:]
     assert warned.what == "samples"
     assert "700.4 MB instead of 1.688 GB in sample 8" in warned.detail
+
+
+def timed(own_seconds: float, runtime_ms: int, **changes: Any) -> Measurement:
+    """Return a point that took so long by the suite's clock and by fio's, with an I/O of 2 s."""
+    done = transfers(100, runtime_ms=runtime_ms, response_max_ns=2 * 10**9)
+    found = measurement(stimulus(0), write=done)
+    timing = replace(found.timing, started_monotonic_ns=10**9, ended_monotonic_ns=10**9 + round(own_seconds * 1e9))
+    return replace(found, timing=replace(timing, **changes), evidence="00007-rnd")
+
+
+@pytest.mark.parametrize(
+    ("found", "warned"),
+    [
+        (timed(60.0, 60_000), False),
+        (timed(63.0, 57_000), False),  # 3.15 s and 1 s, and 2 s of the last I/O
+        (timed(63.0, 56_840), True),
+        (timed(1.9, 300), False),
+        (timed(120.0, 60_000), True),
+        (timed(120.0, 60_000, engine_restarted=True), False),
+        (replace(timed(120.0, 60_000), stimulus=replace(stimulus(0), ramp_seconds=60.0)), False),
+    ],
+)
+def test_a_clock_of_fio_that_is_slow_is_a_warning(found: Measurement, *, warned: bool) -> None:
+    """By more than a twentieth and a second longer than fio reports, and the greatest response time."""
+    details = [detail for what, detail in engine_deviations([found, found]) if what == "fio's clock"]
+    assert len(details) == warned
+    if warned:
+        assert details[0].startswith("in 2 of 2 points fio's clock disagrees with the suite's: fio reports ")
+        own = (found.timing.ended_monotonic_ns - found.timing.started_monotonic_ns) / 1e9
+        assert f"reports {found.runtime_ms / 1000:.4g} s of I/O, but {own:.4g} s passed" in details[0]

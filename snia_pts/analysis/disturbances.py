@@ -29,6 +29,9 @@ _STOLEN_PERCENT = 10.0
 _CLOCK_SECONDS = 0.5
 #: A stimulus may overrun by the time of its outstanding I/Os; a longer overrun than this factor is reported.
 _MAX_OVERRUN = 1.05
+#: By the suite's clock, a stimulus may take longer than fio reports by this share and this time: a busy host notices
+#: its end late.
+_CLOCK_SHARE, _LATE_END_SECONDS = 0.05, 1.0
 #: A working drive answers an I/O sooner than this, and within this multiple of the average, at any queue depth.
 _STALL_SECONDS, _STALL_FACTOR = 2.0, 30.0
 #: An idle time is reported if it differs from the requested one by more than this share of it.
@@ -175,7 +178,7 @@ def inexact_idle_times(idle_times: Sequence[tuple[float, float]]) -> Iterator[tu
 
 
 def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
-    """Yield what the engine did differently from the request: restarts, overruns, stalls, repeats, wrong mixes."""
+    """Yield what the engine did differently from the request: restarts, overruns, clocks, stalls, repeats, mixes."""
     restarted = [point for point in points if point.timing.engine_restarted]
     if restarted:
         detail = (
@@ -195,10 +198,33 @@ def engine_deviations(points: Sequence[Measurement]) -> Iterator[tuple[str, str]
             f"time: {point.runtime_ms / 1000:.3g} s instead of {point.stimulus.seconds:.3g} s ({point.evidence})"
         )
         yield "point duration", detail
+    yield from _clocks(points)
     yield from _spreads(points)
     yield from _stalls(points)
     yield from _repeats(points)
     yield from _mixes(points)
+
+
+def _clocks(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
+    """Yield a warning if fio reports a much shorter runtime than the suite measured between start and end of its I/O.
+
+    The last I/Os may end after the runtime.  A fio that was restarted has no known start of its I/O.
+    """
+    different = []
+    for point in points:
+        own = (point.timing.ended_monotonic_ns - point.timing.started_monotonic_ns) / 1e9
+        engine = point.stimulus.ramp_seconds + point.runtime_ms / 1000
+        excess = own - engine - point.maximum_response_us / 1e6
+        if excess > _CLOCK_SHARE * own + _LATE_END_SECONDS and not (point.reported or point.timing.engine_restarted):
+            different.append((own - engine, own, engine, point))
+    if different:
+        _, own, engine, point = max(different, key=lambda entry: entry[0])
+        detail = (
+            f"in {len(different)} of {counted(len(points), 'point')} fio's clock disagrees with the suite's: fio "
+            f"reports {engine:.4g} s of I/O, but {own:.4g} s passed between start and end; {point.stimulus.label} "
+            f"({point.evidence}); fio's clock is slow, or the host was too busy to notice the end"
+        )
+        yield "fio's clock", detail
 
 
 def _mixes(points: Sequence[Measurement]) -> Iterator[tuple[str, str]]:
