@@ -168,6 +168,7 @@ FALSE: Mapping[str, Callable[[dict[str, Any]], str]] = {
 #: These agree with themselves, and are false by what was asked: by its time and mix, and where its queue was kept full.
 FALSE_AS_ASKED: Mapping[str, Callable[[dict[str, Any]], str]] = {
     "all counts x 100": _side(_all_counts(100)),
+    "depth of 1": _job(iodepth_level={"1": 100.0, "2": 0.0, "4": 0.0, "8": 0.0, ">=64": 0.0}),
     "short I/Os": _side(lambda side: side.update(short_ios=7)),
     "dropped I/Os": _side(lambda side: side.update(drop_ios=1)),
     "all times x 1000": _times(_all_times(1000)),

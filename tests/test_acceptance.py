@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import math
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -164,3 +166,42 @@ def test_short_reads_that_are_sync_calls_are_accepted() -> None:
     document["jobs"][0]["write"]["short_ios"] = 1
     with pytest.raises(fio.AnswerRejected, match="fio counted 1 short I/O"):
         accepted(document=document, asked=asked)
+
+
+def levels(**percents: float) -> dict[str, float]:
+    """Return fio's levels of depths, of which some are not 0; ``over`` is the last."""
+    names = {"one": "1", "two": "2", "four": "4", "eight": "8", "sixteen": "16", "half": "32", "over": ">=64"}
+    return {level: percents.get(name, 0.0) for name, level in names.items()}
+
+
+@pytest.mark.parametrize(
+    ("depth", "found", "believed"),
+    [
+        (4, levels(two=50.0, one=50.0), True),
+        (4, levels(two=49.9, one=50.1), False),
+        (8, levels(four=100.0), True),
+        (8, levels(two=100.0), False),
+        (32, levels(sixteen=99.9, one=0.1), True),
+        (32, levels(eight=100.0), False),
+        (100, levels(half=100.0), True),
+        (256, levels(over=50.0), True),
+        (256, levels(half=100.0), False),
+        (32, levels(one=math.nan), False),
+        (3, levels(one=100.0), True),
+    ],
+)
+def test_the_queue_depth_was_kept(depth: int, found: dict[str, float], *, believed: bool) -> None:
+    """Half of all I/Os or more had at least half the depth outstanding; options of a profile may reduce it."""
+    document = {"jobs": [{"error": 0, "read": side(), "write": side(10_000), "iodepth_level": found}]}
+    asked = stimulus(thread_count=1, queue_depth=depth)
+    with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match=f"half of queue depth {depth} in only"):
+        accepted(document=document, asked=asked)
+    accepted(document=document, asked=replace(asked, options=(("rate_iops", "1000"),)))
+
+
+def test_the_queue_depth_is_judged_by_many_ios() -> None:
+    """By a thousand, and ten times as many as are outstanding."""
+    for ios, depth, believed in ((999, 8, True), (1000, 8, False), (5119, 512, True), (5120, 512, False)):
+        document = {"jobs": [{"error": 0, "read": side(), "write": side(ios), "iodepth_level": levels(one=100.0)}]}
+        with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match="of queue depth"):
+            accepted(document=document, asked=stimulus(thread_count=1, queue_depth=depth))
