@@ -144,6 +144,7 @@ FALSE: Mapping[str, Callable[[dict[str, Any]], str]] = {
     "counts of bins x 100": _bins(lambda bins: [(edge, 100 * count) for edge, count in bins]),
     "a bin lost": _bins(lambda bins: bins[1:]),
     "a bin that is not there": _bins(lambda bins: [*bins, (bins[-1][0] * 4, 1)]),
+    "an empty bin": _bins(lambda bins: [*bins[:1], (bins[0][0] + (bins[-1][0] - bins[0][0]) // 2 + 1, 0), *bins[1:]]),
     "all in the highest bin": _bins(lambda bins: [(bins[-1][0], sum(count for _, count in bins))]),
     "all in the lowest bin": _bins(lambda bins: [(bins[0][0], sum(count for _, count in bins))]),
     "bins of another distribution": _bins(_merged_tail),

@@ -205,3 +205,31 @@ def test_the_queue_depth_is_judged_by_many_ios() -> None:
         document = {"jobs": [{"error": 0, "read": side(), "write": side(ios), "iodepth_level": levels(one=100.0)}]}
         with nullcontext() if believed else pytest.raises(fio.AnswerRejected, match="of queue depth"):
             accepted(document=document, asked=stimulus(thread_count=1, queue_depth=depth))
+
+
+@pytest.mark.parametrize(("response_us", "believed"), [(800, True), (600, True), (380, False), (40, True)])
+def test_response_times_fill_the_queue(response_us: int, believed: bool) -> None:
+    """10 000 I/Os of a full queue of 8 in one second take 800 us each; less than half of that is false."""
+    response_ns = 1000 * response_us
+    times = {"N": 10_000, "min": response_ns, "mean": float(response_ns), "max": response_ns}
+    write = {**side(10_000, runtime=1000), "lat_ns": {**times, "bins": {str(response_ns): 10_000}}}
+    document = {"jobs": [{"error": 0, "read": side(), "write": write}]}
+    asked = stimulus(seconds=1.0, thread_count=1, queue_depth=8)
+    if believed:
+        accepted(document=document, asked=asked, ended_monotonic_ns=10**12)
+        return
+    with pytest.raises(fio.AnswerRejected, match="too little with 8 outstanding I/Os") as refused:
+        accepted(document=document, asked=asked, ended_monotonic_ns=10**12)
+    assert refused.value.repeatable
+
+
+@pytest.mark.parametrize(("calls", "believed"), [(250, True), (249, True), (248, False)])
+def test_sync_calls_are_as_many_as_requested(calls: int, believed: bool) -> None:
+    """With fdatasync=4, 1000 writes of one thread have 250 calls; only the last may be missing."""
+    document, asked = answer(), stimulus(options=(("fdatasync", "4"),), thread_count=1)
+    document["jobs"][0]["sync"] = {"lat_ns": {"N": calls}}
+    if believed:
+        accepted(document=document, asked=asked)
+        return
+    with pytest.raises(fio.AnswerRejected, match="fio reports 248 sync calls after 1000 writes, expected 249 or more"):
+        accepted(document=document, asked=asked)

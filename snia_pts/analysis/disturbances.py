@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -81,35 +81,46 @@ def contradicted_samples(line: TimeLine) -> Iterator[tuple[str, str]]:
 
     If the totals differ, the kernel did not count everything, or other processes used the drive.
     """
-    moved = [read + write for read, write in zip(line.read_bytes, line.write_bytes, strict=True)]
-    total, ios = math.fsum(moved), math.fsum(line.read_ios) + math.fsum(line.write_ios)
-    excess = [counted - engine for counted, engine in zip(line.counted_bytes, moved, strict=True)]
-    if line.stimulus.cached or not ios or not abs(math.fsum(excess)) <= max(_FOREIGN_BYTES, _FOREIGN_SHARE * total):
+    total, ios = _sum(line.read_bytes, line.write_bytes), _sum(line.read_ios, line.write_ios)
+    difference = math.fsum(line.counted_bytes) - total
+    if line.stimulus.cached or not ios or not abs(difference) <= max(_FOREIGN_BYTES, _FOREIGN_SHARE * total):
         return
-    found = []
-    for differs, run in groupby(range(len(excess)), lambda row: _differs(line, row, moved[row], total / ios)):
+    number, worst = 0, 0
+    for differs, run in groupby(range(len(line)), lambda row: _differs(line, row, total / ios)):
+        if not differs:
+            continue
         rows = list(run)
-        late = len(rows) <= 2 and abs(math.fsum(excess[row] for row in rows)) <= _SAMPLE_SHARE * moved[rows[0]]
-        if differs and not late:  # If the suite was late once, the next sample has the difference with the other sign.
-            found += rows
-    if found:
-        row = max(found, key=lambda row: abs(excess[row]))
+        rest = math.fsum(_excess_bytes(line, row) for row in rows)
+        if len(rows) <= 2 and abs(rest) <= _SAMPLE_SHARE * line.counted_bytes[rows[0]]:
+            continue  # The suite was late once: the next sample has the difference with the other sign.
+        worst = max([*rows, worst] if number else rows, key=lambda row: abs(_excess_bytes(line, row)))
+        number += len(rows)
+    if number:
         detail = (
-            f"in {len(found)} of {counted(len(excess), 'sample')} the kernel counted another amount of I/O than "
-            f"fio, although the totals are equal: {capacity(line.counted_bytes[row])} instead of "
-            f"{capacity(moved[row])} in sample {row + 1}; {line.stimulus.label}"
+            f"in {number} of {counted(len(line), 'sample')} the kernel counted another amount of I/O than fio, "
+            f"although the totals are equal: {capacity(line.counted_bytes[worst])} instead of "
+            f"{capacity(line.read_bytes[worst] + line.write_bytes[worst])} in sample {worst + 1}; {line.stimulus.label}"
         )
         yield "samples", detail
 
 
-def _differs(line: TimeLine, row: int, engine_bytes: float, mean_bytes: float) -> bool:
+def _sum(reads: Iterable[float], writes: Iterable[float]) -> float:
+    return math.fsum(reads) + math.fsum(writes)
+
+
+def _excess_bytes(line: TimeLine, row: int) -> float:
+    """Return how much more the kernel counted than fio in a sample."""
+    return line.counted_bytes[row] - line.read_bytes[row] - line.write_bytes[row]
+
+
+def _differs(line: TimeLine, row: int, mean_bytes: float) -> bool:
     """Return whether the kernel contradicts a sample; I/Os in flight may be counted in a neighboring one."""
-    greater, seconds = max(engine_bytes, line.counted_bytes[row]), line.seconds[row]
+    greater, seconds = max(line.read_bytes[row] + line.write_bytes[row], line.counted_bytes[row]), line.seconds[row]
     if seconds < _JUDGED_SECONDS or greater < _JUDGED_IOS * mean_bytes:
         return False
     in_flight = line.stimulus.total_oio * line.stimulus.largest_block_bytes
     tolerance = in_flight + max(_SAMPLE_SHARE, _LATE_SECONDS / seconds) * greater
-    return abs(line.counted_bytes[row] - engine_bytes) > tolerance
+    return abs(_excess_bytes(line, row)) > tolerance
 
 
 def _counted(

@@ -30,6 +30,11 @@ _MEAN_SHARE, _MEAN_NS = 1e-6, 1e-3
 _RATE_SHARE, _RATE = 1e-9, 1.0
 #: A runtime is in whole milliseconds, and a thread's response times start slightly earlier than its runtime.
 _RUNTIME_SHARE, _RUNTIME_NS = 0.01, 2e6
+_MANY_IOS = 1000
+#: fio needs some microseconds from the completion of an I/O to the start of the next one.
+_LONG_RESPONSE_NS = 50_000
+#: The share of the outstanding I/Os that the response times must account for; true answers have 0.86 and more.
+_LEAST_OUTSTANDING = 0.5
 
 
 def require_response_times(response: Mapping[str, Any], ios: int, what: str) -> None:
@@ -38,6 +43,8 @@ def require_response_times(response: Mapping[str, Any], ios: int, what: str) -> 
     Raises AnswerRejected if they do not.
     """
     bins = {int(midpoint): int(count) for midpoint, count in response["bins"].items()}
+    if not all(count > 0 for count in bins.values()):
+        raise disagreement(f"a bin of the {what} has no response times")
     if not response["N"] == sum(bins.values()) == ios:
         raise disagreement(f"{ios} {what}, but {response['N']} response times, {sum(bins.values())} of them in bins")
     minimum, mean, maximum = int(response["min"]), float(response["mean"]), int(response["max"])
@@ -97,7 +104,8 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
     """Check that the response times are possible in the runtime with the number of outstanding I/Os.
 
     An I/O does not take longer than the runtime, unless it started in a ramp.  The sum of all response times is at most
-    the number of outstanding I/Os times the runtime (Little's law).  Raises AnswerRejected otherwise.
+    the number of outstanding I/Os times the runtime (Little's law), and at least half of it if fio's own time between
+    two I/Os is negligible.  Raises AnswerRejected otherwise.
     """
     depth = 1 if dict(stimulus.options).get("ioengine") in SYNCHRONOUS_ENGINES else stimulus.queue_depth
     outstanding = depth * sum(section.jobs for section in sections(stimulus))
@@ -106,11 +114,29 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
     max_ns = max(side.response_max_ns for side in sides)
     if max_ns > runtime_ns and not stimulus.ramp_seconds:
         raise disagreement(f"an I/O took {max_ns / 1e9:g} s in a runtime of {runtime_ns / 1e9:.3g} s")
+    ios = sum(side.ios for side in sides)
+    if _keeps_queue_full(stimulus) and ios >= _MANY_IOS and sum_ns >= _LONG_RESPONSE_NS * ios:
+        expected_ns = _LEAST_OUTSTANDING * outstanding * 1e6 * max(side.runtime_ms for side in sides)
+        if sum_ns < expected_ns:
+            reason = (
+                f"the response times add up to {sum_ns / 1e9:g} s, "
+                f"too little with {outstanding} outstanding I/Os in {runtime_ns / 1e9:.3g} s"
+            )
+            raise AnswerRejected("host", f"fio's answer is inconsistent: {reason}", repeatable=True)
     if sum_ns > outstanding * (runtime_ns + max_ns):
         raise disagreement(
-            f"the response times of {sum(side.ios for side in sides)} I/Os add up to {sum_ns / 1e9:g} s, "
+            f"the response times of {ios} I/Os add up to {sum_ns / 1e9:g} s, "
             f"impossible with {outstanding} outstanding I/Os in {runtime_ns / 1e9:.3g} s"
         )
+
+
+def _keeps_queue_full(stimulus: Stimulus) -> bool:
+    """Return whether fio starts the next I/O as soon as one has completed, during the whole measured time."""
+    return (
+        stimulus.seconds is not None
+        and stimulus.limit_bytes is None
+        and not (stimulus.ramp_seconds or stimulus.options)
+    )
 
 
 def upper_edge_ns(midpoint_ns: int) -> float:

@@ -102,6 +102,7 @@ def accept(
         if stimulus.passes is None:
             _require_common_runtime(read, write)
         require_outstanding(stimulus, (read, write))
+        _require_sync_calls(stimulus, write, jobs)
         for job in jobs:
             _require_depth_kept(stimulus, job)
         for what, side in (("read", read), ("write", write)):
@@ -470,3 +471,18 @@ def _require_common_runtime(read: Transfers, write: Transfers) -> None:
         raise AnswerRejected(
             "host", f"fio measured the reads over {read.runtime_ms} ms and the writes over {write.runtime_ms} ms"
         )
+
+
+def _require_sync_calls(stimulus: Stimulus, write: Transfers, jobs: Sequence[Mapping[str, Any]]) -> None:
+    """Check that fio counted a sync call after as many writes as an option says; raises AnswerRejected if not.
+
+    The call after the last writes of a thread may be missing.
+    """
+    intervals = [value for name, value in stimulus.options if name in ("fdatasync", "fsync") and value.isdecimal()]
+    if len(intervals) != 1 or intervals[0] == "0" or stimulus.ramp_seconds:
+        return
+    counts = [int(job["sync"]["lat_ns"].get("N", 0)) for job in jobs if "sync" in job]
+    expected = write.ios // int(intervals[0]) - stimulus.thread_count
+    if counts and sum(counts) < expected:
+        reason = f"fio reports {sum(counts)} sync calls after {write.ios} writes, expected {expected} or more"
+        raise AnswerRejected("host", reason)
