@@ -238,11 +238,47 @@ def test_the_answers_of_two_points_are_not_exchanged(suffixes: tuple[str, ...], 
         (folder.evidence / name).write_bytes(content)
 
     found = check_evidence(folder, assess(folder)).differences
-    sentence = (
-        "answer belongs to another job: expected randseed=" if len(suffixes) == 1 else "does not have the seed of"
-    )
+    sentence = "answer belongs to another job: " if len(suffixes) == 1 else "is the job of another stimulus: "
     assert len(found) == 2
-    assert all(sentence in difference for difference in found)
+    assert all(sentence in difference and "expected randseed=" in difference for difference in found)
+
+
+STIMULI = {
+    "queue depth": ("setup", "queue_depth", "queue_depth", 256, "expected iodepth=256, got iodepth=32"),
+    "seconds": ("rounds", "point_seconds", "seconds", 0.2, "expected runtime=200ms, got runtime="),
+}
+
+
+@pytest.mark.parametrize("what", STIMULI)
+def test_the_jobs_of_other_stimuli_are_refused(what: str, runs: Path, tmp_path: Path) -> None:
+    """A queue depth or time that was changed everywhere in the journal is not that of the job files."""
+    section, spec_name, name, value, sentence = STIMULI[what]
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        entries[0]["facts"]["spec"][section][spec_name] = value
+        steps = [each["step"] for each in entries if each["kind"] == "step"]
+        stimuli = [step["stimulus"] for step in steps if step["kind"] == "continuous"]
+        stimuli += [stimulus for step in steps if step["kind"] == "round" for stimulus in step["stimuli"]]
+        stimuli += [each["stimulus"] for each in outcomes(entries, "measurement")]
+        for stimulus in stimuli:
+            if stimulus[name] is not None:
+                stimulus[name] = value
+
+    folder = changed(runs / "points", tmp_path / "run", change)
+
+    assert any(sentence in difference for difference in check_evidence(folder, assess(folder)).differences)
+
+
+def test_another_io_engine_is_refused(runs: Path, tmp_path: Path) -> None:
+    """The I/O engine and the buffers of the journal are those of the job files."""
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        entries[0]["facts"]["platform"]["io_engine"] = "libaio, random buffers refilled"
+
+    folder = changed(runs / "points", tmp_path / "run", change)
+
+    differences = check_evidence(folder, assess(folder)).differences
+    assert any("expected refill_buffers=1, got refill_buffers=0" in difference for difference in differences)
 
 
 def test_the_answers_of_another_run_are_refused(runs: Path, tmp_path: Path) -> None:

@@ -13,14 +13,15 @@ import re
 import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import fields, is_dataclass, replace
-from itertools import zip_longest
+from itertools import product, zip_longest
 from pathlib import Path
 
 from ..errors import RecordError
 from ..files import open_regular, read_regular
 from ..lab import fio
 from ..lab.evidence import number_of
-from ..lab.fio.engine import ignored_options, seed_for, stimulus_seed
+from ..lab.fio.engine import describe_io_engine, ignored_options, seed_for, stimulus_seed
+from ..lab.fio.probe import IO_ENGINES
 from ..lab.fio.sampling import Sampler
 from ..lab.laboratory import target_deviations
 from ..lab.simulated.evidence import read_transfers
@@ -98,6 +99,7 @@ class _Verification:
 
     def __init__(self, evidence: Path, result: TestResult) -> None:
         self._evidence, self._simulated = evidence, result.facts.dut.simulated
+        self._facts, self._interruptions = result.facts, result.interruptions
         self._run_seed = result.facts.seed or 0
         self._ended_early = result.ending != "finished"
         self._numbers, self._digests = set[int](), set[str]()
@@ -186,7 +188,10 @@ class _Verification:
             read, write = read_transfers(answer)
             reread = replace(measurement, read=read, write=write, seed=stimulus_seed(self._run_seed, number))
         else:
-            self._require_same_point(measurement, answer)
+            job = read_regular(path.with_suffix(".fio"), _MAX_ANSWER_BYTES).decode("utf-8", "replace")
+            for difference in fio.job_differences(self._job_file(measurement), job):
+                yield f"{label}: evidence/{measurement.evidence}.fio is the job of another stimulus: {difference}"
+            fio.require_echo(job, answer, ignored=ignored_options(stimulus) | {"filename"})
             read, write = fio.accept(stimulus, 0, False, answer, stall_seconds=math.inf, allow_uncounted=True)
             reread = replace(
                 measurement,
@@ -200,13 +205,28 @@ class _Verification:
             )
         yield from _outcome_differences(f"{label}, {stimulus.label} (evidence/{path.name})", measurement, reread)
 
-    def _require_same_point(self, measurement: Measurement, answer: str) -> None:
-        """Raise fio.AnswerRejected or ValueError unless the answer repeats its job file, which has the point's seed."""
-        path = self._evidence / f"{measurement.evidence}.fio"
-        job = read_regular(path, _MAX_ANSWER_BYTES).decode("utf-8", "replace")
-        if f"\nrandseed={measurement.seed}\n" not in job:
-            raise ValueError(f"evidence/{path.name} does not have the seed of this point")
-        fio.require_echo(job, answer, ignored=ignored_options(measurement.stimulus) | {"filename"})
+    def _job_file(self, measurement: Measurement) -> str:
+        """Return the job file of a measurement by the journal; raises ValueError or fio.AnswerRejected."""
+        described = self._fact("io engine", self._facts.platform.io_engine, measurement)
+        for io_engine, refill, fixed_buffers in product(IO_ENGINES, (False, True), (False, True)):
+            if describe_io_engine(io_engine, refill=refill, fixed_buffers=fixed_buffers) == described:
+                return fio.job_file(
+                    measurement.stimulus,
+                    self._facts.dut.path,
+                    io_engine,
+                    measurement.seed,
+                    refill=refill,
+                    fixed_buffers=fixed_buffers,
+                )
+        raise ValueError(f"the journal's I/O engine is unknown: {described}")
+
+    def _fact(self, name: str, initial: str, measurement: Measurement) -> str:
+        """Return a fact at a measurement; an interruption lists its difference from the ``initial`` fact."""
+        for interruption in self._interruptions[: measurement.timing.interruptions][-1:]:
+            for change in interruption.changes:
+                if change.startswith(f"{name}: "):
+                    return change.removeprefix(f"{name}: ").removesuffix(f", was {initial}")
+        return initial
 
 
 def _names(measurement: Measurement) -> tuple[str, ...]:
