@@ -351,3 +351,19 @@ def test_a_deviation_that_was_taken_out_is_missed(what: str, runs: Path, tmp_pat
 
     (difference,) = check_evidence(folder, assess(folder)).differences
     assert difference.startswith(f"the journal does not list this deviation: {what}")
+
+
+@pytest.mark.parametrize("part", ["standard", "actual", "clause"])
+@pytest.mark.parametrize("what", ["rounds.point_seconds", "device under test"])
+def test_a_deviation_with_another_value_is_missed(what: str, part: str, runs: Path, tmp_path: Path) -> None:
+    """A deviation has the value of the standard, and that of the run."""
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        (deviation,) = (each for each in entries[0]["facts"]["deviations"] if each["what"] == what)
+        deviation[part] = "as the standard"
+
+    folder = changed(runs / "points", tmp_path / "run", change)
+
+    (difference,) = check_evidence(folder, assess(folder)).differences
+    assert difference.startswith(f"the journal does not list this deviation: {what}: ")
+    assert ("as the standard" in difference) == (part != "clause")

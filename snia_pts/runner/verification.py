@@ -32,6 +32,7 @@ from ..record.folder import RunFolder
 from ..record.journal_reader import JournalReader
 from ..results.imported import Imported
 from ..results.result import RunFacts, TestResult
+from ..spec import Deviation
 from ..spec.reader import spec_deviations
 
 #: Maximum number of differences in a message.
@@ -87,11 +88,21 @@ def _differences(folder: RunFolder, result: TestResult, files: Collection[str]) 
 
 
 def _missing_deviations(facts: RunFacts) -> Iterator[str]:
-    """Yield a sentence for each deviation of the specification or the target that the facts do not list."""
-    listed = {deviation.what for deviation in facts.deviations}
+    """Yield a sentence for each deviation of the specification or the target that the facts do not list like this."""
+    complete = set(map(_without_order, facts.deviations))
     for deviation in (*spec_deviations(facts.spec, facts.test_class), *target_deviations(facts.dut, facts.spec)):
-        if deviation.what not in listed:
-            yield f"the journal does not list this deviation: {deviation.what}, {deviation.actual}"
+        if _without_order(deviation) in complete:
+            continue
+        expected = f"{deviation.what}: {deviation.actual}; the standard: {deviation.standard}"
+        listed = [each for each in facts.deviations if each.what == deviation.what]
+        got = "; ".join(f"{each.actual}; the standard: {each.standard}" for each in listed)
+        yield f"the journal does not list this deviation: {expected}{f' (got {got})' if got else ''}"
+
+
+def _without_order(deviation: Deviation) -> tuple[str, ...]:
+    """Return the words of a deviation for a comparison: the order of keys in a table of an option does not matter."""
+    words = (sorted(re.findall(r"[^\s,()]+", value)) for value in (deviation.standard, deviation.actual))
+    return (deviation.what, *map(" ".join, words), deviation.clause)
 
 
 class _Verification:
