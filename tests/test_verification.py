@@ -126,6 +126,16 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "sync": ("synced", with_number("measurement", "sync", "mean_ns"), "sync.mean_ns is "),
     "simulated": ("simulated", with_number("measurement", "write", "ios"), "write.ios is "),
     "imported rate": ("imported", with_number("measurement", "reported", "iops"), "reported.iops is "),
+    "purge method": (
+        "points",
+        lambda entries: outcomes(entries, "purge")[0].update(method="NVMe Format, SES 1"),
+        "expected a command of NVMe Format, SES 1, got fallocate --punch-hole ",
+    ),
+    "no purge program": (
+        "points",
+        lambda entries: outcomes(entries, "purge")[0].update(evidence="", deviations=[]),
+        "cannot read its evidence again: ",
+    ),
     "one answer for two": ("simulated", with_one_answer_for_two, "does not follow the previous evidence"),
 }
 

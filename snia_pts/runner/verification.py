@@ -8,13 +8,15 @@ belongs to one point of one run, and a missing point leaves a gap in the numbers
 from __future__ import annotations
 
 import gzip
+import json
 import math
 import re
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from itertools import product, zip_longest
 from pathlib import Path
+from typing import Any
 
 from ..errors import RecordError
 from ..files import open_regular, read_regular
@@ -24,8 +26,9 @@ from ..lab.fio.engine import describe_io_engine, ignored_options, seed_for, stim
 from ..lab.fio.probe import IO_ENGINES
 from ..lab.fio.sampling import Sampler
 from ..lab.laboratory import target_deviations
+from ..lab.purge import NONE, NOT_PROVEN, is_command_of
 from ..lab.simulated.evidence import read_transfers
-from ..model.measurement import Measurement, Outcome, Sample
+from ..model.measurement import Measurement, Outcome, PurgeOutcome, Sample
 from ..model.steps import ContinuousStimulus, Step, progress_label
 from ..record.evidence import EvidenceCheck, check_files
 from ..record.folder import RunFolder
@@ -82,7 +85,7 @@ def _differences(folder: RunFolder, result: TestResult, files: Collection[str]) 
     for step, outcomes in recorded.steps():
         try:
             yield from verification.check_step(step, outcomes)
-        except (fio.AnswerRejected, ValueError, OSError, EOFError, zlib.error) as error:
+        except (fio.AnswerRejected, LookupError, TypeError, ValueError, OSError, EOFError, zlib.error) as error:
             yield f"{step.label}: cannot read its evidence again: {error}"
     yield from verification.find_gaps(recorded, files)
 
@@ -121,7 +124,8 @@ class _Verification:
     def check_step(self, step: Step, outcomes: Iterator[Outcome]) -> Iterator[str]:
         """Yield a sentence for each outcome whose numbers differ from its evidence.
 
-        Raises fio.AnswerRejected, ValueError, OSError, EOFError or zlib.error if the evidence cannot be read.
+        Raises fio.AnswerRejected, LookupError, TypeError, ValueError, OSError, EOFError or zlib.error if the evidence
+        cannot be read.
         """
         measurement = (
             next(self._measurements[step.phase, step.part], None) if isinstance(step, ContinuousStimulus) else None
@@ -137,6 +141,28 @@ class _Verification:
             elif isinstance(outcome, Sample) and measurement and not self._simulated:
                 journaled = replace(outcome, interruptions=0, telemetry=None)
                 yield from _outcome_differences(label, journaled, next(samples, None))
+            elif isinstance(outcome, PurgeOutcome) and not self._simulated and outcome.method != NONE:
+                yield from self._check_purge(label, outcome)
+
+    def _check_purge(self, label: str, purge: PurgeOutcome) -> Iterator[str]:
+        """Yield a sentence for each program that is not that of the purge's method; an array has one for each member.
+
+        A purge that failed, and is therefore a deviation, may have run no program.
+        """
+        array = self._facts.dut.array
+        titles = purge.method.partition(", each of ")[0].split(" / ") if array else [purge.method]
+        members = range(1, len(array.members) + 1) if array else ()
+        failed = any(deviation.what == "purge" and NOT_PROVEN in deviation.actual for deviation in purge.deviations)
+        for name in [f"{purge.evidence}-member{number}" for number in members] or [purge.evidence]:
+            if not (failed or NONE in titles) or (self._evidence / f"{name}.process.json").exists():
+                argv = self._process_record(name)["argv"]
+                if not any(is_command_of(title, argv) for title in titles):
+                    yield f"{label}: expected a command of {purge.method}, got {' '.join(argv)} (evidence/{name})"
+
+    def _process_record(self, name: str) -> Mapping[str, Any]:
+        """Return how a program ran."""
+        record = json.loads(read_regular(self._evidence / f"{name}.process.json", _MAX_ANSWER_BYTES))
+        return dict(record)
 
     def _samples(self, step: ContinuousStimulus, measurement: Measurement) -> Iterator[Sample]:
         """Read the samples of a continuous stimulus again; see FioEngine.

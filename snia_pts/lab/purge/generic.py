@@ -8,6 +8,8 @@ from ...errors import UsageError
 from .method import Method, MethodUnavailable, PurgeCapability, Tools, any_device
 
 _DEVICE, _SERIAL = "{device}", "{serial}"
+#: The beginning of the title of a vendor's command.
+VENDOR_TITLE = "vendor command: "
 _MIN_BYTES_PER_SECOND = 50e6
 VENDOR_TOOL_HINT = (
     "It is the program of --purge-command. Such tools come from the drive's vendor, rarely from a distribution: "
@@ -65,24 +67,31 @@ def vendor(command: str) -> Method:
             arguments = [word.replace(placeholder, value) for word in arguments]
         return PurgeCapability(command=tuple(arguments), by_descriptor=tools.dut.kind == "file")
 
-    title = f"vendor command: {' '.join(words)}"
-    return Method(name="vendor", title=title, standard=True, fits=any_device, query=query)
+    title = f"{VENDOR_TITLE}{' '.join(words)}"
+    return Method(name="vendor", title=title, words=(words[0],), standard=True, fits=any_device, query=query)
 
 
 METHODS = (
     Method(
         name="blkdiscard",
         title="blkdiscard",
+        words=("blkdiscard",),
         standard=False,
         fits=lambda tools: tools.dut.kind != "file",
         query=_discard,
     ),
     Method(
-        name="punch-hole", title="punch-hole", standard=False, fits=lambda tools: tools.dut.kind == "file", query=_punch
+        name="punch-hole",
+        title="punch-hole",
+        words=("fallocate", "--punch-hole"),
+        standard=False,
+        fits=lambda tools: tools.dut.kind == "file",
+        query=_punch,
     ),
     Method(
         name="overwrite",
         title="overwrite with zeros",
+        words=("dd", "if=/dev/zero"),
         standard=False,
         fits=any_device,
         query=_overwrite,
