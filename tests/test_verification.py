@@ -126,6 +126,21 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "sync": ("synced", with_number("measurement", "sync", "mean_ns"), "sync.mean_ns is "),
     "simulated": ("simulated", with_number("measurement", "write", "ios"), "write.ios is "),
     "imported rate": ("imported", with_number("measurement", "reported", "iops"), "reported.iops is "),
+    "target": (
+        "points",
+        lambda entries: entries[0]["facts"]["dut"].update(path="/dev/nvme0n1"),
+        "SNIA_PTS_TARGET=/dev/nvme0n1 fio FILE, got # Repeat it, ",
+    ),
+    "no target": (
+        "points",
+        lambda entries: entries[0]["facts"]["dut"].update(path="drive$"),
+        "its path contains characters that fio misinterprets",
+    ),
+    "fio's version": (
+        "points",
+        lambda entries: entries[0]["facts"]["platform"].update(engine_version="3.99"),
+        "the journal says fio 3.99, its evidence fio 3.",
+    ),
     "purge method": (
         "points",
         lambda entries: outcomes(entries, "purge")[0].update(method="NVMe Format, SES 1"),

@@ -18,9 +18,10 @@ from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any
 
-from ..errors import RecordError
+from ..errors import RecordError, TargetUnfit
 from ..files import open_regular, read_regular
 from ..lab import fio
+from ..lab.device.fio_name import fio_name
 from ..lab.evidence import number_of
 from ..lab.fio.engine import describe_io_engine, ignored_options, seed_for, stimulus_seed
 from ..lab.fio.probe import IO_ENGINES
@@ -82,12 +83,28 @@ def _differences(folder: RunFolder, result: TestResult, files: Collection[str]) 
         return
     yield from _missing_deviations(recorded.facts)
     verification = _Verification(folder.evidence, result)
+    if files:
+        yield from _or_unreadable("fio", verification.check_version())
     for step, outcomes in recorded.steps():
-        try:
-            yield from verification.check_step(step, outcomes)
-        except (fio.AnswerRejected, LookupError, TypeError, ValueError, OSError, EOFError, zlib.error) as error:
-            yield f"{step.label}: cannot read its evidence again: {error}"
+        yield from _or_unreadable(step.label, verification.check_step(step, outcomes))
     yield from verification.find_gaps(recorded, files)
+
+
+def _or_unreadable(label: str, differences: Iterator[str]) -> Iterator[str]:
+    """Yield ``differences``, and a sentence if the evidence cannot be read."""
+    try:
+        yield from differences
+    except (
+        fio.AnswerRejected,
+        TargetUnfit,
+        LookupError,
+        TypeError,
+        ValueError,
+        OSError,
+        EOFError,
+        zlib.error,
+    ) as error:
+        yield f"{label}: cannot read its evidence again: {error}"
 
 
 def _missing_deviations(facts: RunFacts) -> Iterator[str]:
@@ -121,11 +138,17 @@ class _Verification:
         #: Measurements of continuous stimuli; the evidence of their samples is a file of their name.
         self._measurements = {(line.phase, line.part): iter(line.measurements) for line in result.time_lines}
 
+    def check_version(self) -> Iterator[str]:
+        """Yield a sentence if the version of fio differs from that of the program at the start of the run."""
+        if not self._simulated:
+            version = str(self._process_record("00000-fio-version")["stdout"]).strip().removeprefix("fio-")
+            if version != self._facts.platform.engine_version:
+                yield f"the journal says fio {self._facts.platform.engine_version}, its evidence fio {version}"
+
     def check_step(self, step: Step, outcomes: Iterator[Outcome]) -> Iterator[str]:
         """Yield a sentence for each outcome whose numbers differ from its evidence.
 
-        Raises fio.AnswerRejected, LookupError, TypeError, ValueError, OSError, EOFError or zlib.error if the evidence
-        cannot be read.
+        Raises an error that ``_or_unreadable`` handles if the evidence cannot be read.
         """
         measurement = (
             next(self._measurements[step.phase, step.part], None) if isinstance(step, ContinuousStimulus) else None
@@ -228,6 +251,7 @@ class _Verification:
             job = read_regular(path.with_suffix(".fio"), _MAX_ANSWER_BYTES).decode("utf-8", "replace")
             for difference in fio.job_differences(self._job_file(measurement), job):
                 yield f"{label}: evidence/{measurement.evidence}.fio is the job of another stimulus: {difference}"
+            yield from self._check_target(label, measurement)
             fio.require_echo(job, answer, ignored=ignored_options(stimulus) | {"filename"})
             read, write = fio.accept(stimulus, 0, False, answer, stall_seconds=math.inf, allow_uncounted=True)
             reread = replace(
@@ -249,13 +273,24 @@ class _Verification:
             if describe_io_engine(io_engine, refill=refill, fixed_buffers=fixed_buffers) == described:
                 return fio.job_file(
                     measurement.stimulus,
-                    self._facts.dut.path,
+                    self._path(measurement),
                     io_engine,
                     measurement.seed,
                     refill=refill,
                     fixed_buffers=fixed_buffers,
                 )
         raise ValueError(f"the journal's I/O engine is unknown: {described}")
+
+    def _check_target(self, label: str, measurement: Measurement) -> Iterator[str]:
+        """Yield a sentence if fio had another target open."""
+        record, expected = self._process_record(measurement.evidence), fio_name(self._path(measurement))
+        name = record["environment"][fio.TARGET]
+        if (target := record["descriptors"].get(name, name)) != expected:
+            yield f"{label}: evidence/{measurement.evidence}.process.json: expected target {expected}, got {target}"
+
+    def _path(self, measurement: Measurement) -> str:
+        """Return the target's path at a measurement; the path of an array stays."""
+        return self._fact("path of the drive", self._facts.dut.path, measurement)
 
     def _fact(self, name: str, initial: str, measurement: Measurement) -> str:
         """Return a fact at a measurement; an interruption lists its difference from the ``initial`` fact."""

@@ -50,7 +50,10 @@ def require_echo(job_text: str, answer: str, target: str = "", ignored: Collecti
 
 
 def job_differences(expected_text: str, actual_text: str) -> Iterator[str]:
-    """Yield a sentence for each option in which two job files differ."""
+    """Yield a sentence for each option in which two job files differ, and for the first line, which has the target."""
+    expected_line, actual_line = (text.partition("\n")[0] for text in (expected_text, actual_text))
+    if expected_line != actual_line:
+        yield f"expected {expected_line}, got {actual_line}"
     absent = dict[str, str]()
     for expected, actual in zip_longest(_sections(expected_text), _sections(actual_text), fillvalue=absent):
         for name in expected | actual:
