@@ -146,6 +146,21 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         lambda entries: outcomes(entries, "purge")[0].update(method="NVMe Format, SES 1"),
         "expected a command of NVMe Format, SES 1, got fallocate --punch-hole ",
     ),
+    "survivors": (
+        "points",
+        lambda entries: outcomes(entries, "purge")[0].update(survivors=64),
+        "64 of 64 blocks survived, and no deviation says NOT PROVEN",
+    ),
+    "no samples": (
+        "simulated",
+        lambda entries: outcomes(entries, "purge")[0].update(samples=0),
+        "0 of 0 blocks survived, and no deviation says NOT PROVEN",
+    ),
+    "no purge deviation": (
+        "points",
+        lambda entries: outcomes(entries, "purge")[0].update(deviations=[]),
+        "does not list this deviation: purge: punch-hole",
+    ),
     "no purge program": (
         "points",
         lambda entries: outcomes(entries, "purge")[0].update(evidence="", deviations=[]),

@@ -27,7 +27,7 @@ from ..lab.fio.engine import describe_io_engine, ignored_options, seed_for, stim
 from ..lab.fio.probe import IO_ENGINES
 from ..lab.fio.sampling import Sampler
 from ..lab.laboratory import target_deviations
-from ..lab.purge import NONE, NOT_PROVEN, is_command_of
+from ..lab.purge import METHODS, NONE, NOT_PROVEN, is_command_of
 from ..lab.simulated.evidence import read_transfers
 from ..model.measurement import Measurement, Outcome, PurgeOutcome, Sample
 from ..model.steps import ContinuousStimulus, Step, progress_label
@@ -48,6 +48,8 @@ _CHUNK_BYTES = 256 * 1024
 _MAX_VALUE_LENGTH = 40
 #: Evidence of a stimulus, not of a purge or of the preparation.
 _STIMULUS_EVIDENCE = re.compile(r"[0-9]{5,9}-(rnd|seq)")
+#: Titles of the purge methods that are deviations.
+_NON_STANDARD = {NONE, *(method.title for method in METHODS.values() if not method.standard)}
 #: Maximum number of unmeasured points with evidence at the end of a run: the current and the next one.
 _MAX_UNMEASURED_POINTS = 2
 
@@ -164,20 +166,34 @@ class _Verification:
             elif isinstance(outcome, Sample) and measurement and not self._simulated:
                 journaled = replace(outcome, interruptions=0, telemetry=None)
                 yield from _outcome_differences(label, journaled, next(samples, None))
-            elif isinstance(outcome, PurgeOutcome) and not self._simulated and outcome.method != NONE:
+            elif isinstance(outcome, PurgeOutcome):
                 yield from self._check_purge(label, outcome)
 
     def _check_purge(self, label: str, purge: PurgeOutcome) -> Iterator[str]:
-        """Yield a sentence for each program that is not that of the purge's method; an array has one for each member.
+        """Yield a sentence for each contradiction in a purge, and for each program that is not that of its method.
 
-        A purge that failed, and is therefore a deviation, may have run no program.
+        Each member of an array has a program.  A purge that failed, as a deviation says, may have run none.
         """
         array = self._facts.dut.array
         titles = purge.method.partition(", each of ")[0].split(" / ") if array else [purge.method]
+        deviations = [deviation.actual for deviation in purge.deviations if deviation.what == "purge"]
+        if not deviations and not _NON_STANDARD.isdisjoint(titles):
+            yield f"{label}: the journal does not list this deviation: purge: {purge.method}"
+        failed = any(NOT_PROVEN in deviation for deviation in deviations)
+        incomplete = failed or NONE in titles
+        unproven = purge.survivors > 0 or not (purge.samples or incomplete)
+        # An array has no samples if one of its members has none.
+        impossible = purge.survivors > purge.samples and not (array and not purge.samples)
+        if impossible or (unproven and not failed):
+            yield (
+                f"{label}: the proof of the purge contradicts itself: {purge.survivors} of {purge.samples} blocks "
+                f"survived, and {'a' if failed else 'no'} deviation says {NOT_PROVEN}"
+            )
+        if self._simulated or purge.method == NONE:
+            return
         members = range(1, len(array.members) + 1) if array else ()
-        failed = any(deviation.what == "purge" and NOT_PROVEN in deviation.actual for deviation in purge.deviations)
         for name in [f"{purge.evidence}-member{number}" for number in members] or [purge.evidence]:
-            if not (failed or NONE in titles) or (self._evidence / f"{name}.process.json").exists():
+            if not incomplete or (self._evidence / f"{name}.process.json").exists():
                 argv = self._process_record(name)["argv"]
                 if not any(is_command_of(title, argv) for title in titles):
                     yield f"{label}: expected a command of {purge.method}, got {' '.join(argv)} (evidence/{name})"
