@@ -146,6 +146,23 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
         lambda entries: outcomes(entries, "purge")[0].update(method="NVMe Format, SES 1"),
         "expected a command of NVMe Format, SES 1, got fallocate --punch-hole ",
     ),
+    "start": (
+        "points",
+        with_number("measurement", "timing", "started_monotonic_ns"),
+        "timing.started_monotonic_ns is ",
+    ),
+    "end": ("points", with_number("measurement", "timing", "ended_monotonic_ns"), "timing.ended_monotonic_ns is "),
+    "gap": ("points", with_number("measurement", "timing", "idle_gap_ms", by=9999), "idle gap: expected "),
+    "no gap": (
+        "points",
+        lambda entries: outcomes(entries, "measurement")[-1]["timing"].update(idle_gap_ms=None, suite_gap_us=None),
+        " ms, got none",
+    ),
+    "duration": (
+        "rounds",
+        lambda entries: entries[-1].update(at=entries[0]["facts"]["started"]),
+        "the run lasts 0 s, its measurements ",
+    ),
     "survivors": (
         "points",
         lambda entries: outcomes(entries, "purge")[0].update(survivors=64),

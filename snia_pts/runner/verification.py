@@ -14,6 +14,7 @@ import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
+from datetime import datetime
 from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from ..lab.fio.sampling import Sampler
 from ..lab.laboratory import target_deviations
 from ..lab.purge import METHODS, NONE, NOT_PROVEN, is_command_of
 from ..lab.simulated.evidence import read_transfers
-from ..model.measurement import Measurement, Outcome, PurgeOutcome, Sample
+from ..model.measurement import Measurement, Outcome, PurgeOutcome, Sample, Timing
 from ..model.steps import ContinuousStimulus, Step, progress_label
 from ..record.evidence import EvidenceCheck, check_files
 from ..record.folder import RunFolder
@@ -48,6 +49,8 @@ _CHUNK_BYTES = 256 * 1024
 _MAX_VALUE_LENGTH = 40
 #: Evidence of a stimulus, not of a purge or of the preparation.
 _STIMULUS_EVIDENCE = re.compile(r"[0-9]{5,9}-(rnd|seq)")
+#: Tolerance of times.
+_TOLERANCE_MS = 1000
 #: Titles of the purge methods that are deviations.
 _NON_STANDARD = {NONE, *(method.title for method in METHODS.values() if not method.standard)}
 #: Maximum number of unmeasured points with evidence at the end of a run: the current and the next one.
@@ -84,6 +87,7 @@ def _differences(folder: RunFolder, result: TestResult, files: Collection[str]) 
         yield from _imported_differences(folder, recorded, recorded.facts.imported)
         return
     yield from _missing_deviations(recorded.facts)
+    yield from _short_duration(result)
     verification = _Verification(folder.evidence, result)
     if files:
         yield from _or_unreadable("fio", verification.check_version())
@@ -137,6 +141,7 @@ class _Verification:
         self._ended_early = result.ending != "finished"
         self._numbers, self._digests = set[int](), set[str]()
         self._last = self._rejected = 0
+        self._previous: Measurement | None = None
         #: Measurements of continuous stimuli; the evidence of their samples is a file of their name.
         self._measurements = {(line.phase, line.part): iter(line.measurements) for line in result.time_lines}
 
@@ -257,6 +262,7 @@ class _Verification:
         self._digests.add(measurement.evidence_sha256)
 
     def _check_numbers(self, label: str, measurement: Measurement) -> Iterator[str]:
+        previous, self._previous = self._previous, None  # unknown if the evidence cannot be read
         path = self._evidence / f"{measurement.evidence}.json"
         answer = read_regular(path, _MAX_ANSWER_BYTES).decode("utf-8", "replace")
         stimulus, number = measurement.stimulus, number_of(measurement.evidence) or 0
@@ -279,8 +285,16 @@ class _Verification:
                 sync=fio.sync_times(answer) if stimulus.options else None,
                 uncounted_ios=fio.uncounted_ios(stimulus, answer),
                 stream_bytes=fio.stream_bytes(stimulus, answer),
+                timing=self._reread_timing(measurement),
             )
+            yield from _gap_difference(label, previous, measurement)
+            self._previous = measurement
         yield from _outcome_differences(f"{label}, {stimulus.label} (evidence/{path.name})", measurement, reread)
+
+    def _reread_timing(self, measurement: Measurement) -> Timing:
+        record = self._process_record(measurement.evidence)
+        names = ("started", "started_monotonic_ns", "ended_monotonic_ns")
+        return replace(measurement.timing, **{name: record[name] for name in names})
 
     def _job_file(self, measurement: Measurement) -> str:
         """Return the job file of a measurement by the journal; raises ValueError or fio.AnswerRejected."""
@@ -315,6 +329,47 @@ class _Verification:
                 if change.startswith(f"{name}: "):
                     return change.removeprefix(f"{name}: ").removesuffix(f", was {initial}")
         return initial
+
+
+def _overhead_ns(measurement: Measurement) -> int:
+    """Return the time of a program without its I/O."""
+    timing = measurement.timing
+    io_ms = max(measurement.read.runtime_ms, measurement.write.runtime_ms) + 1000 * measurement.stimulus.ramp_seconds
+    return max(0, timing.ended_monotonic_ns - timing.started_monotonic_ns - round(1e6 * io_ms))
+
+
+def _gap_difference(label: str, previous: Measurement | None, measurement: Measurement) -> Iterator[str]:
+    """Yield a sentence if the idle gap differs from the times of this and the previous program.
+
+    Not after a rejected attempt or an interruption: the previous program is another one then, or unknown.
+    """
+    timing = measurement.timing
+    if previous is None or measurement.rejected or previous.timing.interruptions != timing.interruptions:
+        return
+    between_ns = timing.started_monotonic_ns - previous.timing.ended_monotonic_ns
+    longest_ns = between_ns + 2 * _overhead_ns(previous) + _overhead_ns(measurement)
+    gap_ms = timing.idle_gap_ms
+    if gap_ms is None or not between_ns / 1e6 - _TOLERANCE_MS <= gap_ms <= longest_ns / 1e6 + _TOLERANCE_MS:
+        got = "none" if gap_ms is None else f"{gap_ms:.0f} ms"
+        yield f"{label}: idle gap: expected {between_ns / 1e6:.0f} to {longest_ns / 1e6:.0f} ms, got {got}"
+
+
+def _short_duration(result: TestResult) -> Iterator[str]:
+    """Yield a sentence if a run is shorter than its measurements together.
+
+    Not after an interruption, during which the clock may have been set.
+    """
+    if result.interruptions:
+        return
+    try:
+        run = datetime.fromisoformat(result.finished) - datetime.fromisoformat(result.facts.started)
+    except (TypeError, ValueError):  # unknown
+        return
+    measured_seconds = sum(measurement.runtime_ms for measurement in result.measurements) / 1000
+    # Someone may set the clock during a run, which each measurement records.
+    set_seconds = sum(abs(measurement.timing.clock_set_seconds) for measurement in result.measurements)
+    if run.total_seconds() + set_seconds + _TOLERANCE_MS / 1000 < measured_seconds:
+        yield f"the run lasts {run.total_seconds():.0f} s, its measurements {measured_seconds:.0f} s"
 
 
 def _names(measurement: Measurement) -> tuple[str, ...]:
