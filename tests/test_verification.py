@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from snia_pts.cli.main import main
-from snia_pts.errors import LimitsMissed
+from snia_pts.errors import LimitsMissed, RecordError
 from snia_pts.record.entries import AFTER, BEFORE, line
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import assess
@@ -424,3 +424,15 @@ def test_a_deviation_with_another_value_is_missed(what: str, part: str, runs: Pa
     (difference,) = check_evidence(folder, assess(folder)).differences
     assert difference.startswith(f"the journal does not list this deviation: {what}: ")
     assert ("as the standard" in difference) == (part != "clause")
+
+
+def test_a_step_that_differs_says_in_what(runs: Path, tmp_path: Path) -> None:
+    """A step with the same name as the procedure's, but another number, says which one."""
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        entries[0]["facts"]["spec"]["rounds"]["point_seconds"] = 60
+
+    folder = changed(runs / "points", tmp_path / "run", change)
+
+    with pytest.raises(RecordError, match=r"step Round 1: expected stimuli 1\.seconds 60\.0, got 0\.[0-9]+; "):
+        assess(folder)

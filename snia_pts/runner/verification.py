@@ -13,7 +13,7 @@ import math
 import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import product, zip_longest
 from pathlib import Path
@@ -35,6 +35,7 @@ from ..model.steps import ContinuousStimulus, Step, progress_label
 from ..record.evidence import EvidenceCheck, check_files
 from ..record.folder import RunFolder
 from ..record.journal_reader import JournalReader
+from ..record.replay import field_differences
 from ..results.imported import Imported
 from ..results.result import RunFacts, TestResult
 from ..spec import Deviation
@@ -45,8 +46,6 @@ _MAX_LISTED = 5
 #: Larger than any answer of fio, which has at most a few thousand bins.
 _MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
-#: Longer texts, such as histograms, are not printed.
-_MAX_VALUE_LENGTH = 40
 #: Evidence of a stimulus, not of a purge or of the preparation.
 _STIMULUS_EVIDENCE = re.compile(r"[0-9]{5,9}-(rnd|seq)")
 #: Tolerance of times.
@@ -403,21 +402,6 @@ def _outcome_differences(label: str, journaled: object, reread: object) -> Itera
     if journaled != reread:
         numbers = (
             f"{name} is {journal_value} in the journal, {evidence_value} in the evidence"
-            for name, journal_value, evidence_value in _field_differences(journaled, reread)
+            for name, journal_value, evidence_value in field_differences(journaled, reread)
         )
         yield f"{label}: {', '.join(numbers)}"
-
-
-def _field_differences(journaled: object, reread: object, name: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield the name of each field that differs, with both values."""
-    if is_dataclass(journaled) and type(journaled) is type(reread):
-        for field in fields(journaled):
-            journal_value, evidence_value = getattr(journaled, field.name), getattr(reread, field.name)
-            yield from _field_differences(journal_value, evidence_value, f"{name}.{field.name}".removeprefix("."))
-    elif journaled != reread:
-        yield name or "it", _printable_value(journaled), _printable_value(reread)
-
-
-def _printable_value(value: object) -> str:
-    text = "missing" if value is None else str(value)
-    return text if len(text) <= _MAX_VALUE_LENGTH else "a different text"
