@@ -393,7 +393,12 @@ def test_a_purge_is_not_begun_on_something_else(target: Target, tmp_path: Path) 
 def test_a_failed_purge_stays_one(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The purge's own failure goes on upwards as it is."""
     lie = Method(
-        name="lie", title="lie", standard=True, fits=any_device, query=lambda tools: PurgeCapability(command=("true",))
+        name="lie",
+        title="lie",
+        words=(),
+        standard=True,
+        fits=any_device,
+        query=lambda tools: PurgeCapability(command=("true",)),
     )
     monkeypatch.setitem(METHODS, "lie", lie)
     with pytest.raises(PurgeFailed, match="lie"):

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from snia_pts.errors import DeviceFailed, HostFailed, PurgeFailed, TargetUnfit
 from snia_pts.lab.device.identity import read_dut
 from snia_pts.lab.device.safety import Target, claim_target, regain
-from snia_pts.lab.purge import METHODS, Method, PurgeCapability, Purger, method, proof
+from snia_pts.lab.purge import METHODS, Method, PurgeCapability, Purger, is_command_of, method, proof
 from snia_pts.lab.purge.choice import choose
+from snia_pts.lab.purge.generic import vendor
 from snia_pts.lab.purge.method import MethodFailed, Tools, any_device
 from snia_pts.lab.purge.proof import count_survivors, sample_offsets
 from snia_pts.model.measurement import PurgeOutcome
@@ -40,6 +41,7 @@ def lying(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     lie = Method(
         name="lie",
         title="lie",
+        words=(),
         standard=True,
         fits=any_device,
         query=lambda tools: PurgeCapability(command=command(tools.dut.path)),
@@ -362,6 +364,7 @@ def test_a_purge_that_never_began_is_not_proven(tmp_path: Path, monkeypatch: pyt
     lie = Method(
         name="lie",
         title="lie",
+        words=(),
         standard=True,
         fits=any_device,
         query=lambda tools: PurgeCapability(command=("true",)),
@@ -497,3 +500,17 @@ def test_a_drive_that_stays_away_has_failed(tmp_path: Path) -> None:
         (tmp_path / "disk").unlink()
         with pytest.raises(DeviceFailed, match="it disappeared, and cannot be claimed again"):
             regain(target, patience_seconds=0, root=tmp_path / "root")
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_each_command_is_of_one_method(method: Method) -> None:
+    """The words of a method are in the command of no other one."""
+    assert [other.title for other in METHODS.values() if is_command_of(other.title, method.words)] == [method.title]
+
+
+def test_the_command_of_a_vendor() -> None:
+    """A vendor's command begins with its program, also one with a space."""
+    title = vendor("'/opt/my tool' erase {device}").title
+
+    assert is_command_of(title, ("/opt/my tool", "erase", "/dev/sdx"))
+    assert not is_command_of(title, ("blkdiscard", "/dev/sdx"))

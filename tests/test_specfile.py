@@ -17,7 +17,7 @@ from snia_pts.cli.text.formatting import deviation_lines, setting_lines
 from snia_pts.errors import SpecError, UsageError
 from snia_pts.report.sections.summary import differences_table
 from snia_pts.spec import SPEC_TYPES, PatternSpec
-from snia_pts.spec.reader import SPECS, Specification, format_value, parse_override, read_specification
+from snia_pts.spec.reader import SPECS, Specification, format_value, parse_override, read_specification, spec_deviations
 from tests.drives import special
 from tests.strategies import CLASSES, VERSIONS, toml_document, toml_values
 
@@ -357,6 +357,7 @@ def test_own_file_without_a_part(tmp_path: Path) -> None:
     del own["histogram"]
     path = written(tmp_path, toml_document(own))
     read = read_specification("latency", "2.0.2", "enterprise", path=path)
+    assert set(read.deviations) > set(spec_deviations(read.spec, "enterprise"))
 
     assert {(each.what, each.actual) for each in read.deviations if each.what.startswith("histogram.")} == {
         (f"histogram.{name}", "none")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from snia_pts.cli.main import main
-from snia_pts.errors import LimitsMissed
+from snia_pts.errors import LimitsMissed, RecordError
 from snia_pts.record.entries import AFTER, BEFORE, line
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import assess
@@ -126,6 +126,63 @@ CHANGES: dict[str, tuple[str, Change, str]] = {
     "sync": ("synced", with_number("measurement", "sync", "mean_ns"), "sync.mean_ns is "),
     "simulated": ("simulated", with_number("measurement", "write", "ios"), "write.ios is "),
     "imported rate": ("imported", with_number("measurement", "reported", "iops"), "reported.iops is "),
+    "target": (
+        "points",
+        lambda entries: entries[0]["facts"]["dut"].update(path="/dev/nvme0n1"),
+        "SNIA_PTS_TARGET=/dev/nvme0n1 fio FILE, got # Repeat it, ",
+    ),
+    "no target": (
+        "points",
+        lambda entries: entries[0]["facts"]["dut"].update(path="drive$"),
+        "its path contains characters that fio misinterprets",
+    ),
+    "fio's version": (
+        "points",
+        lambda entries: entries[0]["facts"]["platform"].update(engine_version="3.99"),
+        "the journal says fio 3.99, its evidence fio 3.",
+    ),
+    "purge method": (
+        "points",
+        lambda entries: outcomes(entries, "purge")[0].update(method="NVMe Format, SES 1"),
+        "expected a command of NVMe Format, SES 1, got fallocate --punch-hole ",
+    ),
+    "start": (
+        "points",
+        with_number("measurement", "timing", "started_monotonic_ns"),
+        "timing.started_monotonic_ns is ",
+    ),
+    "end": ("points", with_number("measurement", "timing", "ended_monotonic_ns"), "timing.ended_monotonic_ns is "),
+    "gap": ("points", with_number("measurement", "timing", "idle_gap_ms", by=9999), "idle gap: expected "),
+    "no gap": (
+        "points",
+        lambda entries: outcomes(entries, "measurement")[-1]["timing"].update(idle_gap_ms=None, suite_gap_us=None),
+        " ms, got none",
+    ),
+    "duration": (
+        "rounds",
+        lambda entries: entries[-1].update(at=entries[0]["facts"]["started"]),
+        "the run lasts 0 s, its measurements ",
+    ),
+    "survivors": (
+        "points",
+        lambda entries: outcomes(entries, "purge")[0].update(survivors=64),
+        "64 of 64 blocks survived, and no deviation says NOT PROVEN",
+    ),
+    "no samples": (
+        "simulated",
+        lambda entries: outcomes(entries, "purge")[0].update(samples=0),
+        "0 of 0 blocks survived, and no deviation says NOT PROVEN",
+    ),
+    "no purge deviation": (
+        "points",
+        lambda entries: outcomes(entries, "purge")[0].update(deviations=[]),
+        "does not list this deviation: purge: punch-hole",
+    ),
+    "no purge program": (
+        "points",
+        lambda entries: outcomes(entries, "purge")[0].update(evidence="", deviations=[]),
+        "cannot read its evidence again: ",
+    ),
     "one answer for two": ("simulated", with_one_answer_for_two, "does not follow the previous evidence"),
 }
 
@@ -238,11 +295,47 @@ def test_the_answers_of_two_points_are_not_exchanged(suffixes: tuple[str, ...], 
         (folder.evidence / name).write_bytes(content)
 
     found = check_evidence(folder, assess(folder)).differences
-    sentence = (
-        "answer belongs to another job: expected randseed=" if len(suffixes) == 1 else "does not have the seed of"
-    )
+    sentence = "answer belongs to another job: " if len(suffixes) == 1 else "is the job of another stimulus: "
     assert len(found) == 2
-    assert all(sentence in difference for difference in found)
+    assert all(sentence in difference and "expected randseed=" in difference for difference in found)
+
+
+STIMULI = {
+    "queue depth": ("setup", "queue_depth", "queue_depth", 256, "expected iodepth=256, got iodepth=32"),
+    "seconds": ("rounds", "point_seconds", "seconds", 0.2, "expected runtime=200ms, got runtime="),
+}
+
+
+@pytest.mark.parametrize("what", STIMULI)
+def test_the_jobs_of_other_stimuli_are_refused(what: str, runs: Path, tmp_path: Path) -> None:
+    """A queue depth or time that was changed everywhere in the journal is not that of the job files."""
+    section, spec_name, name, value, sentence = STIMULI[what]
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        entries[0]["facts"]["spec"][section][spec_name] = value
+        steps = [each["step"] for each in entries if each["kind"] == "step"]
+        stimuli = [step["stimulus"] for step in steps if step["kind"] == "continuous"]
+        stimuli += [stimulus for step in steps if step["kind"] == "round" for stimulus in step["stimuli"]]
+        stimuli += [each["stimulus"] for each in outcomes(entries, "measurement")]
+        for stimulus in stimuli:
+            if stimulus[name] is not None:
+                stimulus[name] = value
+
+    folder = changed(runs / "points", tmp_path / "run", change)
+
+    assert any(sentence in difference for difference in check_evidence(folder, assess(folder)).differences)
+
+
+def test_another_io_engine_is_refused(runs: Path, tmp_path: Path) -> None:
+    """The I/O engine and the buffers of the journal are those of the job files."""
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        entries[0]["facts"]["platform"]["io_engine"] = "libaio, random buffers refilled"
+
+    folder = changed(runs / "points", tmp_path / "run", change)
+
+    differences = check_evidence(folder, assess(folder)).differences
+    assert any("expected refill_buffers=1, got refill_buffers=0" in difference for difference in differences)
 
 
 def test_the_answers_of_another_run_are_refused(runs: Path, tmp_path: Path) -> None:
@@ -315,3 +408,31 @@ def test_a_deviation_that_was_taken_out_is_missed(what: str, runs: Path, tmp_pat
 
     (difference,) = check_evidence(folder, assess(folder)).differences
     assert difference.startswith(f"the journal does not list this deviation: {what}")
+
+
+@pytest.mark.parametrize("part", ["standard", "actual", "clause"])
+@pytest.mark.parametrize("what", ["rounds.point_seconds", "device under test"])
+def test_a_deviation_with_another_value_is_missed(what: str, part: str, runs: Path, tmp_path: Path) -> None:
+    """A deviation has the value of the standard, and that of the run."""
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        (deviation,) = (each for each in entries[0]["facts"]["deviations"] if each["what"] == what)
+        deviation[part] = "as the standard"
+
+    folder = changed(runs / "points", tmp_path / "run", change)
+
+    (difference,) = check_evidence(folder, assess(folder)).differences
+    assert difference.startswith(f"the journal does not list this deviation: {what}: ")
+    assert ("as the standard" in difference) == (part != "clause")
+
+
+def test_a_step_that_differs_says_in_what(runs: Path, tmp_path: Path) -> None:
+    """A step with the same name as the procedure's, but another number, says which one."""
+
+    def change(entries: list[dict[str, Any]]) -> None:
+        entries[0]["facts"]["spec"]["rounds"]["point_seconds"] = 60
+
+    folder = changed(runs / "points", tmp_path / "run", change)
+
+    with pytest.raises(RecordError, match=r"step Round 1: expected stimuli 1\.seconds 60\.0, got 0\.[0-9]+; "):
+        assess(folder)

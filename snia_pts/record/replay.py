@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 
 from ..errors import RecordError, TargetUnfit
 from ..files import replace_file
@@ -25,6 +26,10 @@ from .result_xml import chunks
 
 #: Share of the limit that counts as all of it, because another tool does not report what it wrote between samples.
 _AMOUNT_TOLERANCE = 0.95
+#: Maximum number of differences in a message.
+_MAX_LISTED = 3
+#: Longer texts, such as histograms, are not printed.
+_MAX_VALUE_LENGTH = 40
 #: Passes the outcomes of a step on.
 Tee = Callable[[Step, Iterator[Outcome]], Iterator[Outcome]]
 
@@ -161,10 +166,29 @@ def read_journal_state(folder: RunFolder) -> tuple[int, int]:
 def require_same(folder: RunFolder, stored: Step, step: Step) -> None:
     """Raise RecordError if the journal's next step is not the procedure's."""
     if stored != step:
-        raise RecordError(
-            path=folder.journal,
-            reason=f"expected step {step.label}, got {stored.label} (another suite version?)",
-        )
+        difference = f"expected step {step.label}, got {stored.label}"
+        if step.label == stored.label:
+            found = islice(field_differences(step, stored), _MAX_LISTED)
+            difference = f"step {step.label}: {'; '.join(f'expected {name} {a}, got {b}' for name, a, b in found)}"
+        raise RecordError(path=folder.journal, reason=f"{difference} (another suite version?)")
+
+
+def field_differences(first: object, second: object, name: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield the name of each field that differs, with both values."""
+    if is_dataclass(first) and type(first) is type(second):
+        for each in fields(first):
+            first_value, second_value = getattr(first, each.name), getattr(second, each.name)
+            yield from field_differences(first_value, second_value, f"{name}.{each.name}".removeprefix("."))
+    elif isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second):
+        for number, (first_value, second_value) in enumerate(zip(first, second, strict=True), start=1):
+            yield from field_differences(first_value, second_value, f"{name} {number}")
+    elif first != second:
+        yield name or "it", _printable_value(first), _printable_value(second)
+
+
+def _printable_value(value: object) -> str:
+    text = "missing" if value is None else str(value)
+    return text if len(text) <= _MAX_VALUE_LENGTH else "a different text"
 
 
 class _JournalEnds(Exception):

@@ -8,29 +8,37 @@ belongs to one point of one run, and a missing point leaves a gap in the numbers
 from __future__ import annotations
 
 import gzip
+import json
 import math
 import re
 import zlib
-from collections.abc import Collection, Iterator
-from dataclasses import fields, is_dataclass, replace
-from itertools import zip_longest
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from itertools import product, zip_longest
 from pathlib import Path
+from typing import Any
 
-from ..errors import RecordError
+from ..errors import RecordError, TargetUnfit
 from ..files import open_regular, read_regular
 from ..lab import fio
+from ..lab.device.fio_name import fio_name
 from ..lab.evidence import number_of
-from ..lab.fio.engine import ignored_options, seed_for, stimulus_seed
+from ..lab.fio.engine import describe_io_engine, ignored_options, seed_for, stimulus_seed
+from ..lab.fio.probe import IO_ENGINES
 from ..lab.fio.sampling import Sampler
 from ..lab.laboratory import target_deviations
+from ..lab.purge import METHODS, NONE, NOT_PROVEN, is_command_of
 from ..lab.simulated.evidence import read_transfers
-from ..model.measurement import Measurement, Outcome, Sample
+from ..model.measurement import Measurement, Outcome, PurgeOutcome, Sample, Timing
 from ..model.steps import ContinuousStimulus, Step, progress_label
 from ..record.evidence import EvidenceCheck, check_files
 from ..record.folder import RunFolder
 from ..record.journal_reader import JournalReader
+from ..record.replay import field_differences
 from ..results.imported import Imported
 from ..results.result import RunFacts, TestResult
+from ..spec import Deviation
 from ..spec.reader import spec_deviations
 
 #: Maximum number of differences in a message.
@@ -38,10 +46,12 @@ _MAX_LISTED = 5
 #: Larger than any answer of fio, which has at most a few thousand bins.
 _MAX_ANSWER_BYTES = 64 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
-#: Longer texts, such as histograms, are not printed.
-_MAX_VALUE_LENGTH = 40
 #: Evidence of a stimulus, not of a purge or of the preparation.
 _STIMULUS_EVIDENCE = re.compile(r"[0-9]{5,9}-(rnd|seq)")
+#: Tolerance of times.
+_TOLERANCE_MS = 1000
+#: Titles of the purge methods that are deviations.
+_NON_STANDARD = {NONE, *(method.title for method in METHODS.values() if not method.standard)}
 #: Maximum number of unmeasured points with evidence at the end of a run: the current and the next one.
 _MAX_UNMEASURED_POINTS = 2
 
@@ -76,21 +86,48 @@ def _differences(folder: RunFolder, result: TestResult, files: Collection[str]) 
         yield from _imported_differences(folder, recorded, recorded.facts.imported)
         return
     yield from _missing_deviations(recorded.facts)
+    yield from _short_duration(result)
     verification = _Verification(folder.evidence, result)
+    if files:
+        yield from _or_unreadable("fio", verification.check_version())
     for step, outcomes in recorded.steps():
-        try:
-            yield from verification.check_step(step, outcomes)
-        except (fio.AnswerRejected, ValueError, OSError, EOFError, zlib.error) as error:
-            yield f"{step.label}: cannot read its evidence again: {error}"
+        yield from _or_unreadable(step.label, verification.check_step(step, outcomes))
     yield from verification.find_gaps(recorded, files)
 
 
+def _or_unreadable(label: str, differences: Iterator[str]) -> Iterator[str]:
+    """Yield ``differences``, and a sentence if the evidence cannot be read."""
+    try:
+        yield from differences
+    except (
+        fio.AnswerRejected,
+        TargetUnfit,
+        LookupError,
+        TypeError,
+        ValueError,
+        OSError,
+        EOFError,
+        zlib.error,
+    ) as error:
+        yield f"{label}: cannot read its evidence again: {error}"
+
+
 def _missing_deviations(facts: RunFacts) -> Iterator[str]:
-    """Yield a sentence for each deviation of the specification or the target that the facts do not list."""
-    listed = {deviation.what for deviation in facts.deviations}
+    """Yield a sentence for each deviation of the specification or the target that the facts do not list like this."""
+    complete = set(map(_without_order, facts.deviations))
     for deviation in (*spec_deviations(facts.spec, facts.test_class), *target_deviations(facts.dut, facts.spec)):
-        if deviation.what not in listed:
-            yield f"the journal does not list this deviation: {deviation.what}, {deviation.actual}"
+        if _without_order(deviation) in complete:
+            continue
+        expected = f"{deviation.what}: {deviation.actual}; the standard: {deviation.standard}"
+        listed = [each for each in facts.deviations if each.what == deviation.what]
+        got = "; ".join(f"{each.actual}; the standard: {each.standard}" for each in listed)
+        yield f"the journal does not list this deviation: {expected}{f' (got {got})' if got else ''}"
+
+
+def _without_order(deviation: Deviation) -> tuple[str, ...]:
+    """Return the words of a deviation for a comparison: the order of keys in a table of an option does not matter."""
+    words = (sorted(re.findall(r"[^\s,()]+", value)) for value in (deviation.standard, deviation.actual))
+    return (deviation.what, *map(" ".join, words), deviation.clause)
 
 
 class _Verification:
@@ -98,17 +135,26 @@ class _Verification:
 
     def __init__(self, evidence: Path, result: TestResult) -> None:
         self._evidence, self._simulated = evidence, result.facts.dut.simulated
+        self._facts, self._interruptions = result.facts, result.interruptions
         self._run_seed = result.facts.seed or 0
         self._ended_early = result.ending != "finished"
         self._numbers, self._digests = set[int](), set[str]()
         self._last = self._rejected = 0
+        self._previous: Measurement | None = None
         #: Measurements of continuous stimuli; the evidence of their samples is a file of their name.
         self._measurements = {(line.phase, line.part): iter(line.measurements) for line in result.time_lines}
+
+    def check_version(self) -> Iterator[str]:
+        """Yield a sentence if the version of fio differs from that of the program at the start of the run."""
+        if not self._simulated:
+            version = str(self._process_record("00000-fio-version")["stdout"]).strip().removeprefix("fio-")
+            if version != self._facts.platform.engine_version:
+                yield f"the journal says fio {self._facts.platform.engine_version}, its evidence fio {version}"
 
     def check_step(self, step: Step, outcomes: Iterator[Outcome]) -> Iterator[str]:
         """Yield a sentence for each outcome whose numbers differ from its evidence.
 
-        Raises fio.AnswerRejected, ValueError, OSError, EOFError or zlib.error if the evidence cannot be read.
+        Raises an error that ``_or_unreadable`` handles if the evidence cannot be read.
         """
         measurement = (
             next(self._measurements[step.phase, step.part], None) if isinstance(step, ContinuousStimulus) else None
@@ -124,6 +170,42 @@ class _Verification:
             elif isinstance(outcome, Sample) and measurement and not self._simulated:
                 journaled = replace(outcome, interruptions=0, telemetry=None)
                 yield from _outcome_differences(label, journaled, next(samples, None))
+            elif isinstance(outcome, PurgeOutcome):
+                yield from self._check_purge(label, outcome)
+
+    def _check_purge(self, label: str, purge: PurgeOutcome) -> Iterator[str]:
+        """Yield a sentence for each contradiction in a purge, and for each program that is not that of its method.
+
+        Each member of an array has a program.  A purge that failed, as a deviation says, may have run none.
+        """
+        array = self._facts.dut.array
+        titles = purge.method.partition(", each of ")[0].split(" / ") if array else [purge.method]
+        deviations = [deviation.actual for deviation in purge.deviations if deviation.what == "purge"]
+        if not deviations and not _NON_STANDARD.isdisjoint(titles):
+            yield f"{label}: the journal does not list this deviation: purge: {purge.method}"
+        failed = any(NOT_PROVEN in deviation for deviation in deviations)
+        incomplete = failed or NONE in titles
+        unproven = purge.survivors > 0 or not (purge.samples or incomplete)
+        # An array has no samples if one of its members has none.
+        impossible = purge.survivors > purge.samples and not (array and not purge.samples)
+        if impossible or (unproven and not failed):
+            yield (
+                f"{label}: the proof of the purge contradicts itself: {purge.survivors} of {purge.samples} blocks "
+                f"survived, and {'a' if failed else 'no'} deviation says {NOT_PROVEN}"
+            )
+        if self._simulated or purge.method == NONE:
+            return
+        members = range(1, len(array.members) + 1) if array else ()
+        for name in [f"{purge.evidence}-member{number}" for number in members] or [purge.evidence]:
+            if not incomplete or (self._evidence / f"{name}.process.json").exists():
+                argv = self._process_record(name)["argv"]
+                if not any(is_command_of(title, argv) for title in titles):
+                    yield f"{label}: expected a command of {purge.method}, got {' '.join(argv)} (evidence/{name})"
+
+    def _process_record(self, name: str) -> Mapping[str, Any]:
+        """Return how a program ran."""
+        record = json.loads(read_regular(self._evidence / f"{name}.process.json", _MAX_ANSWER_BYTES))
+        return dict(record)
 
     def _samples(self, step: ContinuousStimulus, measurement: Measurement) -> Iterator[Sample]:
         """Read the samples of a continuous stimulus again; see FioEngine.
@@ -179,6 +261,7 @@ class _Verification:
         self._digests.add(measurement.evidence_sha256)
 
     def _check_numbers(self, label: str, measurement: Measurement) -> Iterator[str]:
+        previous, self._previous = self._previous, None  # unknown if the evidence cannot be read
         path = self._evidence / f"{measurement.evidence}.json"
         answer = read_regular(path, _MAX_ANSWER_BYTES).decode("utf-8", "replace")
         stimulus, number = measurement.stimulus, number_of(measurement.evidence) or 0
@@ -186,7 +269,11 @@ class _Verification:
             read, write = read_transfers(answer)
             reread = replace(measurement, read=read, write=write, seed=stimulus_seed(self._run_seed, number))
         else:
-            self._require_same_point(measurement, answer)
+            job = read_regular(path.with_suffix(".fio"), _MAX_ANSWER_BYTES).decode("utf-8", "replace")
+            for difference in fio.job_differences(self._job_file(measurement), job):
+                yield f"{label}: evidence/{measurement.evidence}.fio is the job of another stimulus: {difference}"
+            yield from self._check_target(label, measurement)
+            fio.require_echo(job, answer, ignored=ignored_options(stimulus) | {"filename"})
             read, write = fio.accept(stimulus, 0, False, answer, stall_seconds=math.inf, allow_uncounted=True)
             reread = replace(
                 measurement,
@@ -197,16 +284,91 @@ class _Verification:
                 sync=fio.sync_times(answer) if stimulus.options else None,
                 uncounted_ios=fio.uncounted_ios(stimulus, answer),
                 stream_bytes=fio.stream_bytes(stimulus, answer),
+                timing=self._reread_timing(measurement),
             )
+            yield from _gap_difference(label, previous, measurement)
+            self._previous = measurement
         yield from _outcome_differences(f"{label}, {stimulus.label} (evidence/{path.name})", measurement, reread)
 
-    def _require_same_point(self, measurement: Measurement, answer: str) -> None:
-        """Raise fio.AnswerRejected or ValueError unless the answer repeats its job file, which has the point's seed."""
-        path = self._evidence / f"{measurement.evidence}.fio"
-        job = read_regular(path, _MAX_ANSWER_BYTES).decode("utf-8", "replace")
-        if f"\nrandseed={measurement.seed}\n" not in job:
-            raise ValueError(f"evidence/{path.name} does not have the seed of this point")
-        fio.require_echo(job, answer, ignored=ignored_options(measurement.stimulus) | {"filename"})
+    def _reread_timing(self, measurement: Measurement) -> Timing:
+        record = self._process_record(measurement.evidence)
+        names = ("started", "started_monotonic_ns", "ended_monotonic_ns")
+        return replace(measurement.timing, **{name: record[name] for name in names})
+
+    def _job_file(self, measurement: Measurement) -> str:
+        """Return the job file of a measurement by the journal; raises ValueError or fio.AnswerRejected."""
+        described = self._fact("io engine", self._facts.platform.io_engine, measurement)
+        for io_engine, refill, fixed_buffers in product(IO_ENGINES, (False, True), (False, True)):
+            if describe_io_engine(io_engine, refill=refill, fixed_buffers=fixed_buffers) == described:
+                return fio.job_file(
+                    measurement.stimulus,
+                    self._path(measurement),
+                    io_engine,
+                    measurement.seed,
+                    refill=refill,
+                    fixed_buffers=fixed_buffers,
+                )
+        raise ValueError(f"the journal's I/O engine is unknown: {described}")
+
+    def _check_target(self, label: str, measurement: Measurement) -> Iterator[str]:
+        """Yield a sentence if fio had another target open."""
+        record, expected = self._process_record(measurement.evidence), fio_name(self._path(measurement))
+        name = record["environment"][fio.TARGET]
+        if (target := record["descriptors"].get(name, name)) != expected:
+            yield f"{label}: evidence/{measurement.evidence}.process.json: expected target {expected}, got {target}"
+
+    def _path(self, measurement: Measurement) -> str:
+        """Return the target's path at a measurement; the path of an array stays."""
+        return self._fact("path of the drive", self._facts.dut.path, measurement)
+
+    def _fact(self, name: str, initial: str, measurement: Measurement) -> str:
+        """Return a fact at a measurement; an interruption lists its difference from the ``initial`` fact."""
+        for interruption in self._interruptions[: measurement.timing.interruptions][-1:]:
+            for change in interruption.changes:
+                if change.startswith(f"{name}: "):
+                    return change.removeprefix(f"{name}: ").removesuffix(f", was {initial}")
+        return initial
+
+
+def _overhead_ns(measurement: Measurement) -> int:
+    """Return the time of a program without its I/O."""
+    timing = measurement.timing
+    io_ms = max(measurement.read.runtime_ms, measurement.write.runtime_ms) + 1000 * measurement.stimulus.ramp_seconds
+    return max(0, timing.ended_monotonic_ns - timing.started_monotonic_ns - round(1e6 * io_ms))
+
+
+def _gap_difference(label: str, previous: Measurement | None, measurement: Measurement) -> Iterator[str]:
+    """Yield a sentence if the idle gap differs from the times of this and the previous program.
+
+    Not after a rejected attempt or an interruption: the previous program is another one then, or unknown.
+    """
+    timing = measurement.timing
+    if previous is None or measurement.rejected or previous.timing.interruptions != timing.interruptions:
+        return
+    between_ns = timing.started_monotonic_ns - previous.timing.ended_monotonic_ns
+    longest_ns = between_ns + 2 * _overhead_ns(previous) + _overhead_ns(measurement)
+    gap_ms = timing.idle_gap_ms
+    if gap_ms is None or not between_ns / 1e6 - _TOLERANCE_MS <= gap_ms <= longest_ns / 1e6 + _TOLERANCE_MS:
+        got = "none" if gap_ms is None else f"{gap_ms:.0f} ms"
+        yield f"{label}: idle gap: expected {between_ns / 1e6:.0f} to {longest_ns / 1e6:.0f} ms, got {got}"
+
+
+def _short_duration(result: TestResult) -> Iterator[str]:
+    """Yield a sentence if a run is shorter than its measurements together.
+
+    Not after an interruption, during which the clock may have been set.
+    """
+    if result.interruptions:
+        return
+    try:
+        run = datetime.fromisoformat(result.finished) - datetime.fromisoformat(result.facts.started)
+    except (TypeError, ValueError):  # unknown
+        return
+    measured_seconds = sum(measurement.runtime_ms for measurement in result.measurements) / 1000
+    # Someone may set the clock during a run, which each measurement records.
+    set_seconds = sum(abs(measurement.timing.clock_set_seconds) for measurement in result.measurements)
+    if run.total_seconds() + set_seconds + _TOLERANCE_MS / 1000 < measured_seconds:
+        yield f"the run lasts {run.total_seconds():.0f} s, its measurements {measured_seconds:.0f} s"
 
 
 def _names(measurement: Measurement) -> tuple[str, ...]:
@@ -240,21 +402,6 @@ def _outcome_differences(label: str, journaled: object, reread: object) -> Itera
     if journaled != reread:
         numbers = (
             f"{name} is {journal_value} in the journal, {evidence_value} in the evidence"
-            for name, journal_value, evidence_value in _field_differences(journaled, reread)
+            for name, journal_value, evidence_value in field_differences(journaled, reread)
         )
         yield f"{label}: {', '.join(numbers)}"
-
-
-def _field_differences(journaled: object, reread: object, name: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield the name of each field that differs, with both values."""
-    if is_dataclass(journaled) and type(journaled) is type(reread):
-        for field in fields(journaled):
-            journal_value, evidence_value = getattr(journaled, field.name), getattr(reread, field.name)
-            yield from _field_differences(journal_value, evidence_value, f"{name}.{field.name}".removeprefix("."))
-    elif journaled != reread:
-        yield name or "it", _printable_value(journaled), _printable_value(reread)
-
-
-def _printable_value(value: object) -> str:
-    text = "missing" if value is None else str(value)
-    return text if len(text) <= _MAX_VALUE_LENGTH else "a different text"

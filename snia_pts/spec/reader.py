@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from functools import cache, reduce
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +95,17 @@ def spec_deviations(spec: Spec, test_class: TestClass) -> tuple[Deviation, ...]:
     if isinstance(spec, ProfileSpec):
         return ()
     standard = _File.read(SPECS / f"{spec.test}-{spec.pts}.toml", test_class)
-    values = {key: _toml_value(reduce(getattr, key.split("."), spec)) for key in standard.leaves}
+    values = {key: _toml_value(_value(spec, key)) for key in standard.leaves}
     differences = _differences(standard, standard, values)
     return (*(difference for difference in differences if isinstance(difference, Deviation)), *standard.departures)
+
+
+def _value(spec: Spec, key: str) -> Any:
+    """Return a value of a specification; None if an optional section is absent."""
+    value: Any = spec
+    for name in key.split("."):
+        value = getattr(value, name, None)
+    return value
 
 
 def parse_override(text: str) -> tuple[str, Any]:

@@ -12,7 +12,7 @@ from .answer import (
     sync_times,
     uncounted_ios,
 )
-from .echo import require_echo
+from .echo import job_differences, require_echo
 from .files import JobFiles
 from .job import (
     STALL_SECONDS,
@@ -42,6 +42,7 @@ __all__ = [
     "blame",
     "command",
     "engine_cpu_percent",
+    "job_differences",
     "job_file",
     "null_job_file",
     "read_totals",

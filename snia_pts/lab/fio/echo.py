@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from .job import TARGET, AnswerRejected
@@ -54,6 +55,22 @@ def require_echo(job_text: str, answer: str, target: str = "", ignored: Collecti
         raise AnswerRejected("host", f"fio's answer belongs to another job: {difference}")
 
 
+def job_differences(expected_text: str, actual_text: str) -> Iterator[str]:
+    """Yield a sentence for each option in which two job files differ, and for the first line, which has the target."""
+    expected_line, actual_line = (text.partition("\n")[0] for text in (expected_text, actual_text))
+    if expected_line != actual_line:
+        yield f"expected {expected_line}, got {actual_line}"
+    absent = dict[str, str]()
+    for expected, actual in zip_longest(_sections(expected_text), _sections(actual_text), fillvalue=absent):
+        for name in expected | actual:
+            if expected.get(name) != actual.get(name):
+                yield f"expected {_option(name, expected)}, got {_option(name, actual)}"
+
+
+def _option(name: str, options: Mapping[str, str]) -> str:
+    return f"{name}={options[name]}" if name in options else f"no {name}"
+
+
 def _difference(expected: Mapping[str, str], actual: Mapping[str, Any], target: str, ignored: Collection[str]) -> str:
     """Return the first option that differs, with both values; "" if there is no difference."""
     missing = expected.keys() - actual.keys()
@@ -78,6 +95,6 @@ def _sections(job_text: str) -> list[dict[str, str]]:
         name, separator, value = line.partition("=")
         if line.startswith("["):
             sections.append({})
-        elif separator and not line.startswith("#"):
+        elif separator and sections and not line.startswith("#"):
             sections[-1][name] = value
     return sections

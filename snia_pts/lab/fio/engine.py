@@ -127,8 +127,7 @@ class FioEngine:
         ``path``) reads telemetry of drive and host only while fio runs.  A drive that stalls for longer than
         ``stall_seconds`` has failed.
         """
-        fixed = ", fixed buffers" if fixed_buffers else ""
-        self.io_engine = f"{io_engine}{fixed}, random buffers {'refilled' if refill else 'scrambled'}"
+        self.io_engine = describe_io_engine(io_engine, refill=refill, fixed_buffers=fixed_buffers)
         self._io_engine, self._fixed_buffers = io_engine, fixed_buffers
         self._refill = refill
         self._stall_seconds = stall_seconds
@@ -493,6 +492,12 @@ def _accepted(
             "host", f"fio reports {runtime:g} s of I/O, but its process ran for only {present_seconds:.3g} s"
         )
     return read, write
+
+
+def describe_io_engine(io_engine: fio.IoEngine, *, refill: bool, fixed_buffers: bool) -> str:
+    """Return the I/O engine as a report states it: with its buffers."""
+    fixed = ", fixed buffers" if fixed_buffers else ""
+    return f"{io_engine}{fixed}, random buffers {'refilled' if refill else 'scrambled'}"
 
 
 def ignored_options(stimulus: Stimulus) -> frozenset[str]:

@@ -7,8 +7,18 @@ must be gone.
 
 from __future__ import annotations
 
-from .choice import AUTO, METHODS, NONE, available_methods
+from .choice import AUTO, METHODS, NONE, available_methods, is_command_of
 from .method import Method, PurgeCapability
-from .purger import Purger
+from .purger import NOT_PROVEN, Purger
 
-__all__ = ["AUTO", "METHODS", "NONE", "Method", "PurgeCapability", "Purger", "available_methods"]
+__all__ = [
+    "AUTO",
+    "METHODS",
+    "NONE",
+    "NOT_PROVEN",
+    "Method",
+    "PurgeCapability",
+    "Purger",
+    "available_methods",
+    "is_command_of",
+]

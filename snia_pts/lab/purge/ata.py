@@ -155,6 +155,7 @@ METHODS = (
     Method(
         name="ata-sanitize-block",
         title="ATA Sanitize, block",
+        words=("hdparm", "--sanitize-block-erase"),
         standard=True,
         fits=_fits,
         query=partial(_sanitize, feature="BLOCK_ERASE_EXT command", option="--sanitize-block-erase"),
@@ -163,6 +164,7 @@ METHODS = (
     Method(
         name="ata-security-erase",
         title="ATA Security Erase",
+        words=("hdparm", "--security-erase"),
         standard=True,
         fits=_fits,
         query=partial(_erase, option="--security-erase", flag="supported", time=""),
@@ -172,6 +174,7 @@ METHODS = (
     Method(
         name="ata-security-erase-enhanced",
         title="ATA Security Erase, enhanced",
+        words=("hdparm", "--security-erase-enhanced"),
         standard=True,
         fits=_fits,
         query=partial(_erase, option="--security-erase-enhanced", flag="supported: enhanced erase", time="ENHANCED"),
@@ -181,6 +184,7 @@ METHODS = (
     Method(
         name="ata-sanitize-crypto",
         title="ATA Sanitize, crypto",
+        words=("hdparm", "--sanitize-crypto-scramble"),
         standard=True,
         fits=_fits,
         query=partial(_sanitize, feature="CRYPTO_SCRAMBLE_EXT command", option="--sanitize-crypto-scramble"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,6 +59,13 @@ def available_methods(dut: Dut, root: Path = ROOT) -> tuple[str, ...]:
     """
     with temporary_folder() as folder:
         return tuple(_available(Tools(dut, folder / "capability", root=root)))
+
+
+def is_command_of(title: str, argv: Sequence[str]) -> bool:
+    """Return whether a command is that of the method with a title."""
+    if title.startswith(generic.VENDOR_TITLE):
+        return title.removeprefix(generic.VENDOR_TITLE).startswith(argv[0])
+    return any(method.title == title and {*method.words} <= {*argv} for method in METHODS.values())
 
 
 def _best(tools: Tools) -> Method:

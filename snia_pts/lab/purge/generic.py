@@ -10,6 +10,8 @@ from .method import DEVICE, Method, MethodUnavailable, PurgeCapability, Tools, a
 
 _SERIAL = "{serial}"
 _PLACEHOLDER = re.compile(f"{DEVICE}|{_SERIAL}")
+#: The beginning of the title of a vendor's command.
+VENDOR_TITLE = "vendor command: "
 _MIN_BYTES_PER_SECOND = 50e6
 VENDOR_TOOL_HINT = (
     "It is the program of --purge-command. Such tools come from the drive's vendor, rarely from a distribution: "
@@ -67,24 +69,31 @@ def vendor(command: str) -> Method:
         # One pass: the device's path may contain {serial}.
         return PurgeCapability(command=tuple(_PLACEHOLDER.sub(lambda match: values[match[0]], word) for word in words))
 
-    title = f"vendor command: {' '.join(words)}"
-    return Method(name="vendor", title=title, standard=True, fits=any_device, query=query)
+    title = f"{VENDOR_TITLE}{' '.join(words)}"
+    return Method(name="vendor", title=title, words=(words[0],), standard=True, fits=any_device, query=query)
 
 
 METHODS = (
     Method(
         name="blkdiscard",
         title="blkdiscard",
+        words=("blkdiscard",),
         standard=False,
         fits=lambda tools: tools.dut.kind != "file",
         query=_discard,
     ),
     Method(
-        name="punch-hole", title="punch-hole", standard=False, fits=lambda tools: tools.dut.kind == "file", query=_punch
+        name="punch-hole",
+        title="punch-hole",
+        words=("fallocate", "--punch-hole"),
+        standard=False,
+        fits=lambda tools: tools.dut.kind == "file",
+        query=_punch,
     ),
     Method(
         name="overwrite",
         title="overwrite with zeros",
+        words=("dd", "if=/dev/zero"),
         standard=False,
         fits=any_device,
         query=_overwrite,

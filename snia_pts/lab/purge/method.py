@@ -208,6 +208,7 @@ class Method:
     """A purge method.
 
     ``name`` is the value of --purge, ``title`` the name in the report, ``standard`` whether the standard names it.
+    ``words`` are in each of its commands and together in none of another method.
     ``fits`` decides from sysfs alone whether the method applies.  ``query`` queries the device, without changing it;
     raises MethodUnavailable.  ``prepare`` readies the device before the proof's pattern is written, ``perform`` purges;
     both raise MethodFailed.  A method that is not ``automatic`` is used only by name.
@@ -215,6 +216,7 @@ class Method:
 
     name: str
     title: str
+    words: tuple[str, ...]
     standard: bool
     fits: Callable[[Tools], bool]
     query: Callable[[Tools], PurgeCapability]

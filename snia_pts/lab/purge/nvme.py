@@ -151,6 +151,7 @@ METHODS = (
     Method(
         name="nvme-format",
         title="NVMe Format, SES 1",
+        words=("nvme", "format", "--ses=1"),
         standard=True,
         fits=_fits,
         query=partial(_format, secure_erase=1),
@@ -159,6 +160,7 @@ METHODS = (
     Method(
         name="nvme-format-crypto",
         title="NVMe Format, SES 2",
+        words=("nvme", "format", "--ses=2"),
         standard=True,
         fits=_fits,
         query=partial(_format, secure_erase=2),
@@ -167,6 +169,7 @@ METHODS = (
     Method(
         name="nvme-sanitize-block",
         title="NVMe Sanitize, block",
+        words=("nvme", "sanitize", "--sanact=2"),
         standard=True,
         fits=_fits,
         query=partial(_sanitize, capability=2, action=2, estimate="time_block_erase"),
@@ -175,6 +178,7 @@ METHODS = (
     Method(
         name="nvme-sanitize-crypto",
         title="NVMe Sanitize, crypto",
+        words=("nvme", "sanitize", "--sanact=4"),
         standard=True,
         fits=_fits,
         query=partial(_sanitize, capability=1, action=4, estimate="time_crypto_erase"),

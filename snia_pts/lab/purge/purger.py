@@ -21,6 +21,8 @@ from .method import Method, MethodFailed, MethodUnavailable, Tools
 from .proof import Proof
 
 _STANDARD = "ATA Security Erase or Sanitize, SCSI Format Unit or Sanitize, NVMe Format or Sanitize, or a vendor command"
+#: In the deviation of a purge that failed.
+NOT_PROVEN = "NOT PROVEN"
 _CLAUSE = "PTS chapter 3, Purge"
 _REAPPEAR_SECONDS = 120.0
 
@@ -87,7 +89,7 @@ class Purger:
             hint = failure.remedy or PurgeFailed.hint
             raise PurgeFailed(path=target.dut.path, method=method.title, reason=str(failure), hint=hint)
         deviations = (
-            (_deviation(f"{method.title}, NOT PROVEN: the purge {failure}"),) if failure else _deviations(method)
+            (_deviation(f"{method.title}, {NOT_PROVEN}: the purge {failure}"),) if failure else _deviations(method)
         )
         return PurgeOutcome(
             method=method.title,

@@ -66,10 +66,19 @@ def _fits(tools: Tools) -> bool:
 
 
 METHODS = (
-    Method(name="scsi-format", title="SCSI Format Unit", standard=True, fits=_fits, query=_format, perform=_perform),
+    Method(
+        name="scsi-format",
+        title="SCSI Format Unit",
+        words=("sg_format", "--format"),
+        standard=True,
+        fits=_fits,
+        query=_format,
+        perform=_perform,
+    ),
     Method(
         name="scsi-sanitize-block",
         title="SCSI Sanitize, block",
+        words=("sg_sanitize", "--block"),
         standard=True,
         fits=_fits,
         query=partial(_sanitize, service_action="2", option="--block"),
@@ -78,6 +87,7 @@ METHODS = (
     Method(
         name="scsi-sanitize-crypto",
         title="SCSI Sanitize, crypto",
+        words=("sg_sanitize", "--crypto"),
         standard=True,
         fits=_fits,
         query=partial(_sanitize, service_action="3", option="--crypto"),
