@@ -120,7 +120,7 @@ class ArraySetup(DeviceSetup):
 
     def confirm(self, evidence: Path, ask: Confirm) -> None:
         """See TargetSetup; the confirmation covers every member."""
-        typed = self._options.serial
+        typed, contents = self._options.serial, tuple[tuple[str, ...], ...]()
         if typed is None:
             members = self._members.read()
             contents = self._members.contents(self._targets, evidence)
@@ -138,9 +138,9 @@ class ArraySetup(DeviceSetup):
             typed = ask(
                 ConfirmDestruction(path=self._layout.device, drives=drives, expected=expected, array=self._layout)
             )
-            for target, signatures in zip(self._targets, contents, strict=False):  # a controller hides its members
-                require_as_confirmed(target, signatures)
         self._require_confirmed(typed)
+        for target, signatures in zip(self._targets, contents, strict=False):  # a controller hides its members
+            require_as_confirmed(target, signatures)
 
     def _require_confirmed(self, typed: str) -> None:
         expected = identities(self._members.read())

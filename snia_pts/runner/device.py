@@ -180,6 +180,7 @@ class DeviceSetup:
         dut, typed = target.dut, self._options.serial
         if dut.kind == "file":
             return
+        drive = None
         if typed is None:
             drive = ThreatenedDrive(
                 path=dut.path,
@@ -189,9 +190,9 @@ class DeviceSetup:
                 signatures=contents(target, evidence),
             )
             typed = ask(ConfirmDestruction(path=dut.path, drives=(drive,), expected=dut.identity))
-            confirm(dut, typed)
-            require_as_confirmed(target, drive.signatures)
         confirm(dut, typed)
+        if drive:
+            require_as_confirmed(target, drive.signatures)
 
     @contextmanager
     def conditions_applied(self, spec: Spec, folder: RunFolder, write_cache: str) -> Iterator[tuple[HostSetting, ...]]:

@@ -355,7 +355,7 @@ def _answer(reads: int, writes: int, runtime_ms: int = 100) -> bytes:
         "sys_cpu": 2.5,
         "ctx": 100,
         "majf": 0,
-        "iodepth_level": {"1": 0.1, ">=64": 0.0},
+        "iodepth_level": {"1": 0.1, "4": 99.9, ">=64": 0.0},
     }
     document = {"fio version": "fio-3.33", "timestamp": 1_800_000_000, "global options": {"direct": "1"}, "jobs": [job]}
     return json.dumps(document, indent=2).encode() + b"\n"
