@@ -1368,6 +1368,21 @@ def test_the_operator_sees_what_is_on_it(tmp_path: Path) -> None:
     assert (tmp_path / "00000-wipefs.process.json").exists()
 
 
+def test_a_size_cuts_off_no_file_of_others(tmp_path: Path) -> None:
+    """--overwrite with a smaller --size is refused, also by --plan: the run may still be refused after that."""
+    path = filled(tmp_path / "x.img", 2 * MIB)
+    before = content(path)
+    refused(path, TargetUnfit, "would cut it off", MIB, overwrite=True)
+    with pytest.raises(TargetUnfit, match="would cut it off"):
+        require_claimable(path, size_bytes=MIB, overwrite=True)
+    assert content(path) == before
+
+    own = tmp_path / "own.img"
+    for size in (2 * MIB, MIB):
+        with held(own, size, overwrite=True) as target:
+            assert target.dut.capacity_bytes == size
+
+
 @pytest.mark.root
 def test_a_device_that_changes_while_the_operator_types_is_refused(tmp_path: Path) -> None:
     """Another program may open and write a claimed device before the confirmation: both are noticed after it."""

@@ -32,6 +32,10 @@ def require_file(path: Path, size_bytes: int | None, *, overwrite: bool) -> None
     if not overwrite:
         _require_readable_mark(path)
         require_no_signature(path)
+    elif size_bytes is not None and os.access(path, os.R_OK, effective_ids=True):
+        with path.open("rb") as file:
+            if not is_reusable(file.fileno(), path):
+                require_whole(path, file.fileno(), size_bytes)
     _require_growth_space(path, size_bytes, path.stat())
 
 
@@ -55,6 +59,17 @@ def open_file(path: Path, size_bytes: int | None, *, overwrite: bool) -> tuple[i
         os.close(descriptor)
         raise
     return descriptor, False
+
+
+def require_whole(path: Path, descriptor: int, size_bytes: int) -> None:
+    """Raise TargetUnfit if ``size_bytes`` would cut off a file that snia-pts did not create.
+
+    The run may still be refused, and must not have destroyed anything then.
+    """
+    actual_bytes = os.fstat(descriptor).st_size
+    if size_bytes < actual_bytes:
+        reason = f"it has {exact_capacity(actual_bytes)}, and --size {exact_capacity(size_bytes)} would cut it off"
+        raise TargetUnfit(path=path, reason=reason, hint="Leave out --size, or truncate the file yourself.")
 
 
 def resize(descriptor: int, path: Path, size_bytes: int) -> None:

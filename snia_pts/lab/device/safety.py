@@ -31,6 +31,7 @@ from .file_target import (
     require_file,
     require_no_kernel_tree,
     require_no_signature,
+    require_whole,
     resize,
     unlink_file,
 )
@@ -159,6 +160,8 @@ def claim_target(
                 created_by_suite = new or is_reusable(descriptor, real)
                 if not (created_by_suite or overwrite):
                     require_no_signature(real)
+                if size_bytes is not None and not created_by_suite:
+                    require_whole(real, descriptor, size_bytes)
                 if size_bytes is not None:
                     resize(descriptor, real, size_bytes)
             device_traits = traits(block_directory(os.fstat(descriptor).st_rdev, root), root) if is_device else ()
