@@ -130,7 +130,7 @@ def say(line: str) -> None:
 def print_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
     """Print lines as they come; a line feed inside a line, which a device's text could contain, becomes U+FFFD."""
     for line in lines:
-        print(printable(line), file=stream or sys.stdout, flush=True)
+        print(printable(line.replace("\n", "\ufffd"), lines=True), file=stream or sys.stdout, flush=True)
 
 
 def destruction_lines(request: ConfirmDestruction) -> Iterator[str]:
