@@ -156,17 +156,6 @@ def make_empty_folder(path: Path) -> tuple[Path, bool]:
     return real, created
 
 
-@contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """Create a folder and remove it at the end; as root, in a folder where no other user can rename it."""
-    from tempfile import TemporaryDirectory, gettempdir
-
-    usual = Path(gettempdir())
-    parent = "/tmp" if _first_risk(usual, parent=True) else usual.resolve()  # noqa: S108
-    with TemporaryDirectory(prefix="snia-pts-", dir=parent) as folder:
-        yield Path(folder)
-
-
 # -- files in a folder ------------------------------------------------------------------------------------------------
 
 

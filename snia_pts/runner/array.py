@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import NotConfirmed, NotResumable, TargetUnfit, UsageError
-from ..files import make_folder, temporary_folder
+from ..files import make_folder
 from ..lab.array import ArrayPurger, AssembledArray, Drives, MemberCaches, Members, Slots, controller_of, predicted_dut
 from ..lab.array.assembled import identities
 from ..lab.array.controller import ArraySetting
@@ -35,6 +35,7 @@ from ..record.replay import assess
 from ..results.interruption import ResumePolicy
 from ..spec import Deviation, IopsSpec, LatencySpec, ProfileSpec, Spec, ThroughputSpec
 from ..spec.toml_file import read_file
+from ..temporary import temporary_folder
 from ..units import KIB
 from .confirmation import Confirm, ConfirmDestruction, ThreatenedDrive
 from .device import DeviceSetup

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import TargetMissing, UsageError
-from ..files import temporary_folder
 from ..lab.device.health import read_health
 from ..lab.device.identity import read_dut
 from ..lab.device.safety import (
@@ -41,6 +40,7 @@ from ..model.test_platform import HostSetting
 from ..procedures.profile import points
 from ..record.folder import RunFolder
 from ..spec import Deviation, ProfileSpec, Spec, host_setting_names
+from ..temporary import temporary_folder
 from .confirmation import Confirm, ConfirmDestruction, ThreatenedDrive
 from .target import AS_FOUND, RunContext
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ...files import temporary_folder
+from ...temporary import temporary_folder
 from ..process import program as process
 
 _ANSWER_SECONDS = 120.0

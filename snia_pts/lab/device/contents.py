@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import DeviceFailed
-from ...files import temporary_folder
+from ...temporary import temporary_folder
 from ...units import KIB
 from ..process import program as process
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import TargetUnfit, ToolMissing
-from ...files import temporary_folder
 from ...model.dut import Dut
+from ...temporary import temporary_folder
 from ..device.identity import ROOT
 from ..process import program as process
 from . import ata, generic, nvme, scsi

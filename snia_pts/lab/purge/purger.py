@@ -9,10 +9,10 @@ from datetime import datetime
 from pathlib import Path
 
 from ...errors import PurgeFailed, TargetUnfit
-from ...files import temporary_folder
 from ...model.dut import Dut
 from ...model.measurement import PurgeOutcome
 from ...spec import Deviation
+from ...temporary import temporary_folder
 from ..device.identity import ROOT, read_dut
 from ..device.safety import Target, regain
 from ..process.program import Tick

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from ...errors import RunFolderError, ToolMissing
-from ...files import temporary_folder
 from ...model.dut import CacheState, Dut
 from ...spec import Deviation
+from ...temporary import temporary_folder
 from ..device.identity import ROOT, attribute
 from ..process import program as process
 from .settings import AppliedChange, Change, Setting
