@@ -348,7 +348,7 @@ def test_a_point_of_fewer_threads_than_asked_is_refused(tmp_path: Path, evidence
     losing.start()
     first = next(outcomes)
     losing.join()
-    with pytest.raises(fio.AnswerRejected, match="not all of fio's threads|too little with 8 outstanding") as refusal:
+    with pytest.raises(fio.AnswerRejected, match=r"not all of fio's threads|too little with 8 outstanding") as refusal:
         next(outcomes)
 
     assert first.runtime_ms >= 1500
