@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
-_FOLDER_MODE = 0o755  # whatever the umask: others may read a run, and never change it
+_FOLDER_MODE = 0o755  # whatever the umask, no other user may change a run
 NOT_EMPTY = "it is not empty, and no run overwrites another"
 _UNEXPECTED_FILE_HINT = "Remove it, and find out who put it there; nothing was written through it."
 #: How many symlinks Linux follows on the way to a file.
@@ -82,7 +82,7 @@ def keep_folder_open(folder: Path, *, parent: bool = False) -> Iterator[None]:
         yield
         return
     with directory(folder.parent) as above, _full_path_in_errors(folder):
-        descriptor = _open_folder(folder.name, folder, above)
+        descriptor = _open_folder(folder.name or ".", folder, above)
     try:
         _require_no_risk(folder, _change_risk(folder, os.fstat(descriptor), parent=parent))
         _open_folders[folder] = descriptor
@@ -327,7 +327,11 @@ def require_private(folder: Path, *, parent: bool = False) -> None:
     ``parent`` is True if the folder to be written to will be created in this one: a sticky directory is safe then,
     because in it users can rename only their own files.
     """
-    _require_no_risk(folder, _first_risk(folder, parent=parent))
+    try:
+        risk = _first_risk(folder, parent=parent)
+    except OSError as error:
+        raise RunFolderError(path=folder, reason=error.strerror or str(error)) from None
+    _require_no_risk(folder, risk)
 
 
 def private_path(folder: Path, *, make: bool = False) -> Path:
@@ -416,7 +420,10 @@ def _way(path: Path, *, make: bool = False) -> Iterator[_Entry]:
     with ExitStack() as held:
 
         def hold(name: str, parent: int | None = None) -> int:
-            descriptor = os.open(name, _HANDLE, dir_fd=parent)
+            try:  # O_DIRECTORY lets the kernel mount what is mounted on demand
+                descriptor = os.open(name, _HANDLE | os.O_DIRECTORY, dir_fd=parent)
+            except NotADirectoryError:
+                descriptor = os.open(name, _HANDLE, dir_fd=parent)
             held.callback(os.close, descriptor)
             return descriptor
 
@@ -425,15 +432,16 @@ def _way(path: Path, *, make: bool = False) -> Iterator[_Entry]:
         while remaining:
             name, folder = remaining.pop(), descriptor
             with _full_path_in_errors(place / name):
-                if make:
-                    with suppress(FileExistsError):
-                        os.mkdir(name, _FOLDER_MODE, dir_fd=folder)
                 try:
                     descriptor = hold(name, folder)
                 except FileNotFoundError as error:
-                    if ".." not in remaining:
+                    if ".." in remaining:
+                        raise FileNotFoundError(error.errno, "it does not exist, and a .. follows it") from None
+                    if not make:
                         return
-                    raise FileNotFoundError(error.errno, "it does not exist, and a .. follows it") from None
+                    with suppress(FileExistsError):
+                        os.mkdir(name, _FOLDER_MODE, dir_fd=folder)
+                    descriptor = hold(name, folder)
             path, is_up = (place.parent, True) if name == ".." else (place / name, False)
             status = os.fstat(descriptor)
             yield _Entry(path=path, descriptor=descriptor, status=status, is_last=not remaining, is_up=is_up)
@@ -455,7 +463,10 @@ def _open_private(folder: Path, *, make: bool = False) -> tuple[int, Path]:
     for entry in _way(folder, make=make):
         _require_no_risk(folder, entry.change_risk())
         if entry.is_last and not entry.is_symlink:
-            return os.open(".", _FOLDER, dir_fd=entry.descriptor), entry.path
+            try:
+                return os.open(".", _FOLDER, dir_fd=entry.descriptor), entry.path
+            except PermissionError:  # it may be entered but not listed, which suffices to open what is in it
+                return os.open(".", _HANDLE | os.O_DIRECTORY, dir_fd=entry.descriptor), entry.path
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
 
 
@@ -509,17 +520,23 @@ def _trusted_users() -> frozenset[int]:
 
 
 def _is_private_group(folder: Path, group: int) -> bool:
-    """Return whether all members of a folder's group are trusted, and it has no access control list."""
+    """Return whether a folder's group is root's, or that of a trusted user alone, and it has no access control list.
+
+    A group without known members proves nothing: a directory service does not list them.
+    """
     import grp
     import pwd
 
     try:
         has_acl = "system.posix_acl_access" in os.listxattr(folder)
-        members = {pwd.getpwnam(name).pw_uid for name in grp.getgrgid(group).gr_mem}
+        entry = grp.getgrgid(group)
+        owners = [pwd.getpwuid(user) for user in _trusted_users()]
+        members = {pwd.getpwnam(name).pw_uid for name in entry.gr_mem}
     except (OSError, KeyError):
         return False
+    is_own = any((user.pw_name, user.pw_gid) == (entry.gr_name, group) for user in owners)
     members |= {user.pw_uid for user in pwd.getpwall() if user.pw_gid == group}
-    return not has_acl and members <= _trusted_users()
+    return is_own and not has_acl and members <= _trusted_users()
 
 
 def _owner(status: os.stat_result) -> str:

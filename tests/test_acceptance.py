@@ -226,7 +226,7 @@ def test_response_times_fill_the_queue(response_us: int, believed: bool) -> None
 @pytest.mark.parametrize(("calls", "believed"), [(250, True), (249, True), (248, False)])
 def test_sync_calls_are_as_many_as_requested(calls: int, believed: bool) -> None:
     """With fdatasync=4, 1000 writes of one thread have 250 calls; only the last may be missing."""
-    document, asked = answer(), stimulus(options=(("fdatasync", "4"),), thread_count=1)
+    document, asked = answer(), stimulus(options=(("fdatasync", "4"),), thread_count=1, queue_depth=1)
     document["jobs"][0]["sync"] = {"lat_ns": {"N": calls}}
     if believed:
         accepted(document=document, asked=asked)

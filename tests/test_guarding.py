@@ -14,7 +14,7 @@ from snia_pts.errors import TargetBusy, TargetMissing, TargetNotOurs, TargetUnfi
 from snia_pts.lab.device import guard
 from snia_pts.lab.device.contents import Contents, Signature, parse_signatures, read_contents
 from snia_pts.lab.device.processes import Processes, User, read_processes
-from snia_pts.lab.device.storage import Identity, Layer, block_of, device_identity, identity_at
+from snia_pts.lab.device.storage import Identity, Layer, block_of, device_identity, generic_identity, identity_at
 from snia_pts.lab.device.usage import Usage, Use, read_usage
 from snia_pts.lab.process import program as process
 from tests.drives import need_root
@@ -201,6 +201,41 @@ def test_the_daemon_of_multipath_may_keep_the_paths_open(host: FakeHost, who: st
     assert guard.usage_sentence(stack(host, block), found, PATH) == reason
     at_the_top = usage(users={identity(block): (User(f"{who} (process 7)"),)})
     assert guard.usage_sentence(stack(host, block), at_the_top, PATH) == f"{who} (process 7) has it open"
+
+
+def test_two_paths_to_one_drive_are_refused(host: FakeHost) -> None:
+    """A drive with two device nodes is refused at each; a multipath device on both, and other drives, are free."""
+    one, other = (host.disk(name, device__wwid="naa.5000c500a1b2c300\n", size="2048\n") for name in ("sda", "sdb"))
+    host.disk("sdc", device__wwid="naa.5000c500a1b2c301\n", size="2048\n")
+    for block, path in ((one, "/dev/sdb"), (other, "/dev/sda")):
+        with pytest.raises(TargetUnfit, match=f"it and {path} are two paths to one drive"):
+            guard.require_free(PATH, stack(host, block), NOBODY, host.root)
+    block = host.made_of("dm-0", one, other, dm__name="x\n", dm__uuid="mpath-1\n")
+    guard.require_free(PATH, stack(host, block), NOBODY, host.root)
+
+
+def test_a_hidden_path_and_drives_without_an_identifier_are_no_second_path(host: FakeHost) -> None:
+    """NVMe multipath hides its paths; two drives that report no worldwide identifier are not one."""
+    named = host.disk("sda", device__wwid="naa.1\n")
+    host.disk("sdb", device__wwid="naa.1\n", hidden="1\n")
+    unnamed = host.disk("sdc")
+    host.disk("sdd")
+    for block in (named, unnamed):
+        guard.require_free(PATH, stack(host, block), NOBODY, host.root)
+
+
+def test_a_generic_device_is_the_drive_behind_it(host: FakeHost) -> None:
+    """A virtual machine may have a drive open as /dev/sgN or /dev/ngXnY; a terminal is no drive."""
+    disk, namespace = host.disk("sda"), host.nvme()
+    place = host.root / "sys/dev/char"
+    (place / "21:3/device/block").mkdir(parents=True)
+    (place / "21:3/device/block/sda").symlink_to(disk)
+    (host.root / "sys/class/nvme-generic/ng0n1").mkdir(parents=True)
+    (place / "243:0").symlink_to(host.root / "sys/class/nvme-generic/ng0n1")
+
+    assert generic_identity(os.makedev(21, 3), host.root) == identity(disk)
+    assert generic_identity(os.makedev(243, 0), host.root) == identity(namespace)
+    assert generic_identity(os.makedev(4, 1), host.root) is None
 
 
 @pytest.mark.parametrize("part", [True, False])

@@ -99,7 +99,7 @@ def _in_use(path: Path, block: Path, usage: Usage, root: Path) -> SniaPtsError |
     try:
         require_node(path, block)
         block_dut(path, block, root)
-        require_free(path, stack_of(block, usage, root), usage)
+        require_free(path, stack_of(block, usage, root), usage, root)
         require_writable(path)
     except SniaPtsError as refusal:
         return refusal

@@ -271,7 +271,7 @@ class DeviceSetup:
         """See TargetSetup; not called for a run that can be resumed."""
         target = self._claimed()
         if target.new if refused else self._file_in_directory:
-            existed = "" if target.new or _is_temporary(target.descriptor) else "it existed before the run"
+            existed = "" if target.new or _is_temporary(target.descriptor) else "it may have existed before the run"
             if reason := existed or target.remove():
                 self._tell(f"{self._path} was not removed: {reason}")
 

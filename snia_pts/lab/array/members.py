@@ -79,7 +79,9 @@ class Drives:
 
     def contents(self, targets: Sequence[Target], evidence: Path) -> tuple[tuple[str, ...], ...]:
         """See Members."""
-        return tuple(contents(target, evidence) for target in targets)
+        return tuple(
+            contents(target, evidence, f"wipefs-member{number}") for number, target in enumerate(targets, start=1)
+        )
 
     def _claim(self, path: Path, *, confirmed: bool) -> AbstractContextManager[Target]:
         self._read_dut(path)

@@ -25,6 +25,8 @@ _BTRFS_SUPERBLOCK, _BTRFS_DEVICES = 64 * KIB, 0x88
 #: The unit of partx, for every sector size of the disk.
 _SECTOR_BYTES = 512
 _TABLE = " partition table"
+#: The exit code of blkid for a part of a disk without any signature.
+_NOTHING_FOUND = 2
 #: Errors of opening that do not mean that the drive failed.
 _NOT_DRIVE_ERRORS = {errno.EACCES, errno.EPERM, errno.ENOENT, errno.EBUSY}
 #: Signatures of members of a larger whole; wipefs does not report usage "raid" for all of them.
@@ -86,6 +88,8 @@ def read_contents(disks: Mapping[Path, Sequence[Path]], evidence: Path | None = 
     signatures = [_as_member(signature, devices.get(signature.device)) for signature in signatures]
     if failed and len(disks) > 1:
         return {disk: read_contents({disk: parts})[disk] for disk, parts in disks.items()}
+    if failed and any(disks.values()):  # a partition may have no node, in a container: read it from the disk
+        return read_contents(dict.fromkeys(disks, ()), evidence)
     return {
         disk: _with_unread_partitions(
             disk,
@@ -167,19 +171,21 @@ def _with_unread_partitions(disk: Path, contents: Contents) -> Contents:
     """Add the partitions of a disk whose partition table the kernel has not read (a loop device, device mapper)."""
     if contents.partitions or not any(signature.kind.endswith(_TABLE) for signature in contents.signatures):
         return contents
-    listed = _run("partx", "--raw", "--noheadings", "--output", "NR,START,SECTORS", str(disk)).stdout
-    partitions, signatures = list[str](), list(contents.signatures)
-    for number, start, length in re.findall("^([0-9]{1,9}) ([0-9]{1,18}) ([0-9]{1,18})$", listed, re.MULTILINE):
+    listed = _run("partx", "--raw", "--noheadings", "--output", "NR,START,SECTORS", str(disk))
+    partitions, signatures, unreadable = list[str](), list(contents.signatures), contents.unreadable
+    if listed.exit_code:
+        unreadable = unreadable or f"its partition table: {listed.error_summary}"
+    for number, start, length in re.findall("^([0-9]{1,9}) ([0-9]{1,18}) ([0-9]{1,18})$", listed.stdout, re.MULTILINE):
         part = ("-O", str(int(start) * _SECTOR_BYTES), "-S", str(int(length) * _SECTOR_BYTES))
-        found = dict(
-            line.partition("=")[::2]
-            for line in _run("blkid", "-p", "-o", "export", *part, str(disk)).stdout.split("\n")
-        )
+        probed = _run("blkid", "-p", "-o", "export", *part, str(disk))
+        if probed.exit_code not in (0, _NOTHING_FOUND):
+            unreadable = unreadable or f"its partition {number}: {probed.error_summary}"
+        found = dict(line.partition("=")[::2] for line in probed.stdout.split("\n"))
         partitions.append(f"{disk.name} partition {number}")
         if kind := found.get("TYPE"):
             row = {"device": partitions[-1], "type": kind, "usage": found.get("USAGE"), "label": found.get("LABEL")}
             signatures.append(_as_member(_signature(row), disk, int(start) * _SECTOR_BYTES))
-    return replace(contents, partitions=tuple(partitions), signatures=tuple(signatures))
+    return replace(contents, partitions=tuple(partitions), signatures=tuple(signatures), unreadable=unreadable)
 
 
 def _as_member(signature: Signature, device: Path | None, offset: int = 0) -> Signature:

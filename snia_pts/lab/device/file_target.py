@@ -68,8 +68,8 @@ def require_whole(path: Path, descriptor: int, size_bytes: int) -> None:
     """
     actual_bytes = os.fstat(descriptor).st_size
     if size_bytes < actual_bytes:
-        reason = f"it has {exact_capacity(actual_bytes)}, and --size {exact_capacity(size_bytes)} would cut it off"
-        raise TargetUnfit(path=path, reason=reason, hint="Leave out --size, or truncate the file yourself.")
+        reason = f"it has {exact_capacity(actual_bytes)}, and would be cut off at {exact_capacity(size_bytes)}"
+        raise TargetUnfit(path=path, reason=reason, hint="Choose another file, or truncate this one yourself.")
 
 
 def resize(descriptor: int, path: Path, size_bytes: int) -> None:
@@ -117,7 +117,8 @@ def _stored_mark(descriptor: int) -> bytes | None:
 def _mark(descriptor: int) -> bytes:
     """Return the mark that identifies an open file; a copy of the file is another inode and needs another mark.
 
-    Empty if the file system has neither a number of its own nor generations (FUSE): an inode number may be there twice.
+    Empty if the file system has neither a number of its own nor generations (FUSE, NFS): an inode number may be there
+    twice.
     """
     file_system, inode_generation = os.statvfs(descriptor).f_fsid, generation(descriptor)
     if not file_system and not inode_generation:
@@ -225,6 +226,6 @@ def _require_space(path: Path, needed_bytes: int) -> None:
     if needed_bytes > free_bytes:
         raise TargetUnfit(
             path=path,
-            reason=f"its file system has {capacity(free_bytes)} of free space; the file needs {capacity(needed_bytes)}",
+            reason=f"its file system has {capacity(free_bytes)} of free space; it needs {capacity(needed_bytes)} more",
             hint="Free some space, or give a smaller --size.",
         )

@@ -38,6 +38,7 @@ _MEMBER_HINT = (
     "--discard-data does not allow this."
 )
 _DATA_HINT = "Choose another drive, or pass --discard-data if all data on this one may be destroyed."
+_PATHS_HINT = "Test the multipath device of the drive, or remove the other path first."
 _GONE_HINT = "Detach the device and create it again on a file or device that exists here, or choose another target."
 
 
@@ -57,7 +58,7 @@ def stack_of(block: Path, usage: Usage, root: Path = ROOT) -> tuple[Layer, ...]:
     return tuple(layers(block, usage.backings, root))
 
 
-def require_free(path: Path, stack: Sequence[Layer], usage: Usage) -> None:
+def require_free(path: Path, stack: Sequence[Layer], usage: Usage, root: Path = ROOT) -> None:
     """Refuse a target that cannot be tested, or that is in use itself or in any layer beneath it.
 
     ``stack`` is the target and the layers beneath it, empty for a device that is gone.  Raises TargetMissing,
@@ -76,6 +77,27 @@ def require_free(path: Path, stack: Sequence[Layer], usage: Usage) -> None:
         )
     for layer in beneath:
         _require_backing_name(path, layer)
+    for layer in stack:
+        if layer.block and (other := _other_path(layer.block, {below.block for below in stack}, root)):
+            reason = f"{'it' if layer is top else layer.name} and {other} are two paths to one drive"
+            raise TargetUnfit(path=path, reason=reason, hint=_PATHS_HINT)
+
+
+def _other_path(block: Path, known: Collection[Path | None], root: Path) -> str:
+    """Return the path of a block device of the same drive that is not ``known``; empty if there is none.
+
+    A drive may have two ports, and the host a device for each: what uses one of them does not show at the other.
+    """
+    facts, names = _drive_facts(block), {path.name for path in known if path}
+    others = (other for other in sorted((root / "sys/block").glob("*")) if other.name not in names)
+    same = (other for other in others if _drive_facts(other) == facts and attribute(other / "hidden") != "1")
+    return next((f"/dev/{other.name}" for other in same), "") if facts[0] else ""
+
+
+def _drive_facts(block: Path) -> tuple[str, ...]:
+    """Return the worldwide identifier of a drive (empty if it has none), its model and its size."""
+    wwid = attribute(block / "wwid") or attribute(block / "device/wwid")
+    return (wwid, attribute(block / "device/model"), attribute(block / "size"))
 
 
 def usage_sentence(stack: Sequence[Layer], usage: Usage, path: Path) -> str:

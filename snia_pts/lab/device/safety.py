@@ -243,7 +243,7 @@ def _require_free(path: Path, root: Path) -> _Stack:
     if not path.exists():
         return ()
     usage, stack = _examine(path, path.stat(), root)
-    require_free(path, stack, usage)
+    require_free(path, stack, usage, root)
     return stack
 
 
@@ -345,11 +345,14 @@ def _change(path: Path, status: os.stat_result) -> str:
     return "" if node_identity(now) == node_identity(status) else PATH_CHANGED
 
 
-def contents(target: Target, evidence: Path) -> tuple[str, ...]:
-    """Return descriptions of the file systems and partition tables on a claimed device, for the operator to see."""
+def contents(target: Target, evidence: Path, name: str = "wipefs") -> tuple[str, ...]:
+    """Return descriptions of the file systems and partition tables on a claimed device, for the operator to see.
+
+    ``name`` is that of the evidence.
+    """
     path = Path(target.dut.path)
     block = block_directory(os.fstat(target.descriptor).st_rdev)
-    return _contents(path, block, pre_run_path(evidence, "wipefs")).descriptions(path.name)
+    return _contents(path, block, pre_run_path(evidence, name)).descriptions(path.name)
 
 
 def require_as_confirmed(target: Target, signatures: Sequence[str], root: Path = ROOT) -> None:

@@ -71,10 +71,23 @@ class Layer:
 
 
 def identity_of(status: os.stat_result) -> Identity | None:
-    """Return the identity of a block device or file; None for anything else."""
+    """Return the identity of a block device, of the drive behind a generic device, or of a file; None for others."""
     if stat.S_ISBLK(status.st_mode):
         return Identity("device", status.st_rdev)
+    if stat.S_ISCHR(status.st_mode):
+        return generic_identity(status.st_rdev)
     return Identity("file", status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
+
+
+def generic_identity(number: int, root: Path = ROOT) -> Identity | None:
+    """Return the identity of the drive to which a character device (sg, bsg, ng) sends commands; None for others."""
+    node = root / f"sys/dev/char/{os.major(number)}:{os.minor(number)}"
+    try:
+        blocks = [node / "device/block" / name for name in os.listdir(node / "device/block")]  # noqa: PTH208
+    except OSError:
+        name = node.resolve().name
+        blocks = [root / "sys/block" / f"nvme{name[2:]}"] if name.startswith("ng") else []
+    return device_identity(blocks[0]) if blocks else None
 
 
 def identity_at(path: Path | str) -> Identity | None:

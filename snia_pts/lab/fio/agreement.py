@@ -31,8 +31,9 @@ _RATE_SHARE, _RATE = 1e-9, 1.0
 #: A runtime is in whole milliseconds, and a thread's response times start slightly earlier than its runtime.
 _RUNTIME_SHARE, _RUNTIME_NS = 0.01, 2e6
 _MANY_IOS = 1000
-#: fio needs some microseconds from the completion of an I/O to the start of the next one.
-_LONG_RESPONSE_NS = 50_000
+#: fio needs some microseconds from the completion of an I/O to the start of the next one, or as long as refilling its
+#: buffer takes, which with so many outstanding I/Os happens beside the others.
+_LONG_RESPONSE_NS, _MANY_OUTSTANDING = 50_000, 4
 #: The share of the outstanding I/Os that the response times must account for; true answers have 0.86 and more.
 _LEAST_OUTSTANDING = 0.5
 
@@ -115,7 +116,8 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
     if max_ns > runtime_ns and not stimulus.ramp_seconds:
         raise disagreement(f"an I/O took {max_ns / 1e9:g} s in a runtime of {runtime_ns / 1e9:.3g} s")
     ios = sum(side.ios for side in sides)
-    if _keeps_queue_full(stimulus) and ios >= _MANY_IOS and sum_ns >= _LONG_RESPONSE_NS * ios:
+    many = ios >= _MANY_IOS and depth >= _MANY_OUTSTANDING
+    if many and _keeps_queue_full(stimulus) and sum_ns >= _LONG_RESPONSE_NS * ios:
         expected_ns = _LEAST_OUTSTANDING * outstanding * 1e6 * max(side.runtime_ms for side in sides)
         if sum_ns < expected_ns:
             reason = (
