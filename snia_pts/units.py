@@ -125,7 +125,8 @@ def distinct_digits(values: Iterable[float]) -> int:
     """Return the fewest ``digits``, at least four, with which ``number`` prints different values differently."""
     distinct = {value for value in values if math.isfinite(value)}
     for digits in range(4, 17):
-        if len({number(value, digits=digits) for value in distinct}) == len(distinct):
+        printed = {float(number(value, digits=digits).replace(NARROW_NBSP, "")) for value in distinct}
+        if len(printed) == len(distinct):  # as numbers: 1.000 and 1.0000 are equal
             return digits
     return 17
 

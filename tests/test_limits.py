@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -318,6 +318,7 @@ def test_a_file_with_mistakes_is_called_what_it_is(tmp_path: Path) -> None:
     assert "docs/usage.rst" in raised.value.hint
 
 
+@example(bound=1.0, percent=0.0, which="minimum", steps=-1)
 @given(
     st.floats(1e-3, 1e7),
     st.sampled_from((0.0, 0.1, 5.0)),
