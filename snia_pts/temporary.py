@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
-from .files import tampering_risk
+from .trusted_paths import tampering_risk
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from snia_pts import files
+from snia_pts import files, trusted_paths
 from snia_pts.cli.main import main
 from snia_pts.errors import RecordError, ReportError, RunFolderError
 from snia_pts.lab.evidence import last_number
@@ -408,18 +408,18 @@ def test_the_user_behind_sudo_and_sticky_folders_are_safe(tmp_path: Path, monkey
     (sticky / "run").mkdir(parents=True)
     sticky.chmod(0o1777)
 
-    files.require_private(sticky / "run")
-    files.require_private(sticky, parent=True)
+    trusted_paths.require_private(sticky / "run")
+    trusted_paths.require_private(sticky, parent=True)
     for folder in (sticky, home / "run"):
         with pytest.raises(RunFolderError):
-            files.require_private(folder)
+            trusted_paths.require_private(folder)
     monkeypatch.setenv("SUDO_UID", "4711")
-    files.require_private(home / "run")
+    trusted_paths.require_private(home / "run")
     monkeypatch.setenv("SUDO_UID", "4712")
     with pytest.raises(RunFolderError, match="belongs to user 4711"):
-        files.require_private(home / "run")
+        trusted_paths.require_private(home / "run")
     monkeypatch.setattr(os, "geteuid", lambda: 4713)
-    files.require_private(home / "run")
+    trusted_paths.require_private(home / "run")
 
 
 @pytest.mark.root

@@ -20,12 +20,11 @@ from ..files import (
     make_empty_folder,
     make_folder,
     open_regular,
-    private_path,
     remove,
     remove_folder,
-    require_private,
     shell_quoted,
 )
+from ..trusted_paths import private_path, require_private
 from ..units import MIB, capacity
 
 #: The longest line of a journal, in bytes.

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ReportError, RunFolderError
-from ..files import create_file, keep_folder_open, make_folder, private_path, remove, replace_file, require_private
+from ..files import create_file, keep_folder_open, make_folder, remove, replace_file
 from ..results.result import TestResult
+from ..trusted_paths import private_path, require_private
 from .checksums import FILE_NAME as CHECKSUMS_FILE
 from .checksums import checksums
 from .formats.isolation import isolated

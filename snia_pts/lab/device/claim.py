@@ -18,7 +18,7 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 from ...errors import TargetBusy, TargetUnfit
-from ...files import folder_without_symlinks
+from ...trusted_paths import folder_without_symlinks
 from .guard import cannot_open, require_sole_name
 from .identity import attribute
 from .storage import Layer, device_identity, holders, identity_of

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...errors import TargetMissing, TargetNotOurs, TargetUnfit
-from ...files import folder_without_symlinks
+from ...trusted_paths import folder_without_symlinks
 from ...units import capacity, exact_capacity
 from .claim import node_identity, open_checked
 from .contents import read_file_contents

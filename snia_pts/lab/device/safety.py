@@ -19,8 +19,8 @@ from ...errors import (
     TargetNotOurs,
     TargetUnfit,
 )
-from ...files import redirect_risk
 from ...model.dut import Dut
+from ...trusted_paths import redirect_risk
 from ...units import exact_capacity
 from ..evidence import pre_run_path
 from .claim import BRIEF_USE_SECONDS, PATH_CHANGED, claim_beneath, lock, node_identity, open_checked, require_sole_open

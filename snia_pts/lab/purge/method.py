@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...files import tampering_risk
 from ...model.dut import Dut
+from ...trusted_paths import tampering_risk
 from ..device.identity import ROOT, attribute, block_directory
 from ..process import program as process
 from ..process.inherited import InheritedFiles

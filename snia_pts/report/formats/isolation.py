@@ -13,8 +13,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ...errors import ReportError
-from ...files import tampering_risk
 from ...temporary import temporary_folder
+from ...trusted_paths import tampering_risk
 
 #: Environment variables with paths of configuration, data or caches.
 _PLACES = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "MATPLOTLIBRC", "PLOTLY_DIR")
