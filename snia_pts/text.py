@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterable
+from typing import Any
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _NO_BREAK_SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
@@ -41,3 +43,14 @@ def suggestion(word: str, valid_words: Iterable[str]) -> str:
     from difflib import get_close_matches  # only needed after a mistake
 
     return "".join(f"did you mean {match}?" for match in get_close_matches(word, list(valid_words), n=1))
+
+
+def json_values(value: Any) -> Any:
+    """Return ``value`` as JSON can hold it: null for every NaN and infinity, texts made printable, lists for tuples."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {name: json_values(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_values(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

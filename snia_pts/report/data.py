@@ -34,7 +34,7 @@ from ..results.result import Loop, TestResult
 from ..results.warnings import run_warnings
 from ..spec import ProfileSpec, Tracked, loop_rule, settling_rule
 from ..spec.reader import numbers
-from ..text import printable
+from ..text import json_values, printable
 from .sections.steady_state import tracking
 
 Value = str | int | float | bool | None
@@ -349,15 +349,9 @@ def as_json(all_tables: tuple[Data, ...]) -> bytes:
                 "name": data.name,
                 "title": data.title,
                 "fields": [{"name": field, "unit": unit(field)} for field in data.fields],
-                "rows": [[_finite(value) for value in row] for row in data.rows],
+                "rows": json_values(data.rows),
             }
             for data in all_tables
         ],
     }
     return (json.dumps(document, indent=None, allow_nan=False, separators=(",", ":")) + "\n").encode()
-
-
-def _finite(value: Value) -> Value:
-    if isinstance(value, str):
-        return printable(value)
-    return None if isinstance(value, float) and not math.isfinite(value) else value

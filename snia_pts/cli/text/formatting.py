@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from ...analysis.steady_state import SteadyState
 from ...model.measurement import METRICS
 from ...model.steps import Demand, mix
 from ...spec import Deviation, OperatorSetting, Tracked, default_of
-from ...text import printable
+from ...text import json_values
 from ...units import block_size, counted, number
 
 
 def json_text(document: object) -> str:
     """Return a document as JSON, with null for every NaN and infinity, and with texts made printable."""
-    return json.dumps(_finite(document), indent=1, allow_nan=False)
+    return json.dumps(json_values(document), indent=1, allow_nan=False)
 
 
 def format_tracked(tracked: Tracked) -> str:
@@ -76,14 +74,3 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     for first, *others in lines:
         cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
         yield "  ".join((f"  {first.ljust(widths[0])}", *cells)).rstrip()
-
-
-def _finite(value: Any) -> Any:
-    """Return ``value`` with null for every NaN and infinity, and with texts made printable."""
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, dict):
-        return {name: _finite(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
