@@ -421,3 +421,12 @@ def test_alarms_of_power_and_of_counters(role: Role, after: float, what: str | N
     readings = (replace(before, figures=(replace(figure, value=value),)) for value in (5, after))
 
     assert [name for name, _ in alarms(*readings)] == ([what] if what else [])
+
+
+def test_power_cycles_of_an_interrupted_test_are_no_alarm() -> None:
+    """The power may have failed in the interruption, which the report states."""
+    figure = HealthValue(name="x", value=5, unit="", source="log", role="power")
+    before, after = (replace(reading(errors=0, hot=0, state=0), figures=(replace(figure, value=n),)) for n in (5, 6))
+
+    assert list(alarms(before, after)) != []
+    assert list(alarms(before, after, interrupted=True)) == []

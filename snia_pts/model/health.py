@@ -138,11 +138,11 @@ def _source(change: Change) -> str:
     return f"{change.name}, {change.source}"
 
 
-def alarms(before: Health | None, after: Health | None) -> Iterator[tuple[str, str]]:
+def alarms(before: Health | None, after: Health | None, *, interrupted: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the alarms of a drive, each as what and detail.
 
     They are the states that the drive warns of, new faults, times of excessive heat, power cycles, and amounts written
-    that decreased.
+    that decreased.  A test that was ``interrupted``, perhaps by a power cut, has no alarm for power cycles.
     """
     all_changes = changes(before, after)
     states = [
@@ -163,7 +163,7 @@ def alarms(before: Health | None, after: Health | None) -> Iterator[tuple[str, s
             for change in all_changes
             if change.role == role and change.difference is not None and change.difference > 0
         ]
-        if increases:
+        if increases and not (role == "power" and interrupted):
             yield what, f"new during the test: {'; '.join(increases)}"
     decreases = [
         f"{change.name} is {change.after:.15g}, and was {change.before:.15g}"

@@ -51,7 +51,7 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
         *_to_warnings(engine_deviations(measurements)),
         *_to_warnings(disturbances(measurements)),
         *_to_warnings(finding for line in result.time_lines for finding in contradicted_samples(line)),
-        *_to_warnings(_alarms(result)),
+        *_to_warnings(alarms(result.facts.health, result.health_after, interrupted=bool(result.interruptions))),
     )
 
 
@@ -143,10 +143,3 @@ def _pauses(result: TestResult) -> Iterator[RunWarning]:
             f"{max(pauses_ms) / 1000:.3g} s"
         )
         yield RunWarning(what="pause", detail=detail)
-
-
-def _alarms(result: TestResult) -> Iterator[tuple[str, str]]:
-    """Yield the alarms of the drive, without its power cycles if the run was interrupted, perhaps by one."""
-    for what, detail in alarms(result.facts.health, result.health_after):
-        if what != "power of the drive" or not result.interruptions:
-            yield what, detail
