@@ -150,7 +150,7 @@ def test_fio_s_last_bin_has_no_end(greatest_ns: int, believed: bool) -> None:
 @pytest.mark.parametrize("name", ["short_ios", "drop_ios"])
 @pytest.mark.parametrize("part", ["read", "write"])
 def test_a_short_io_of_a_timed_point_is_the_device_s_failure(name: str, part: str) -> None:
-    """The device transferred less than asked: the number of I/Os is told."""
+    """The device transferred less than asked: the reason states the number of I/Os."""
     document = answer()
     document["jobs"][0][part][name] = 2
     with pytest.raises(fio.AnswerRejected, match="fio counted 2 short I/Os") as refused:

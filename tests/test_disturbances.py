@@ -195,12 +195,12 @@ def test_the_mix_that_was_achieved_is_named() -> None:
     assert "50.50/49.50 in 100000 I/Os" in detail
 
 
-def time_line(told: Sequence[int], counted: Sequence[int], **asked: Any) -> TimeLine:
+def time_line(engine: Sequence[int], counted: Sequence[int], **asked: Any) -> TimeLine:
     """Return a time line of minutes in which fio and the kernel count so many thousand writes of 4 KiB."""
     line = TimeLine(phase="stimulus", part="", stimulus=replace(stimulus(0), **asked))
-    for number, (engine, kernel) in enumerate(zip(told, counted, strict=True), start=1):
+    for number, (reported, kernel) in enumerate(zip(engine, counted, strict=True), start=1):
         seen = vitals(block=block_statistics(write_bytes=kernel * 4096 * 1000))
-        line.add_sample(sample(number, engine * 1000, telemetry=seen))
+        line.add_sample(sample(number, reported * 1000, telemetry=seen))
     return line
 
 
@@ -208,7 +208,7 @@ TRUE = (230, 175, 209, 147, 180, 160, 190, 171)
 
 
 @pytest.mark.parametrize(
-    ("told", "number"),
+    ("engine", "number"),
     [
         (TRUE, 0),
         ((230, 175, 205, 151, 180, 160, 190, 171), 0),  # 2 % of a sample is in the next
@@ -218,9 +218,9 @@ TRUE = (230, 175, 209, 147, 180, 160, 190, 171)
         ((230, 0, 175, 209, 147, 180, 160, 361), 7),  # each is a sample late
     ],
 )
-def test_samples_that_the_kernel_contradicts_are_a_warning(told: tuple[int, ...], number: int) -> None:
+def test_samples_that_the_kernel_contradicts_are_a_warning(engine: tuple[int, ...], number: int) -> None:
     """The totals are equal, and fio's samples are not what the drive did; one late reading is no contradiction."""
-    found = list(contradicted_samples(time_line(told, TRUE)))
+    found = list(contradicted_samples(time_line(engine, TRUE)))
     assert len(found) == (number > 0)
     if found:
         assert found[0][0] == "samples"
@@ -240,7 +240,7 @@ def test_samples_are_not_judged_by_counters_that_count_something_else() -> None:
 
 
 def test_contradicted_samples_are_a_warning_of_the_result() -> None:
-    """The greatest difference is told."""
+    """The warning states the greatest difference."""
     result = samples.iops_result()
     (warned,) = run_warnings(replace(result, time_lines=(time_line((150,) * 7 + (412,), TRUE),)))[-1:]
     assert warned.what == "samples"

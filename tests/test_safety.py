@@ -1301,14 +1301,14 @@ def test_a_device_is_released_once_its_io_is_done(
         counts.write_text("       0        8\n")
         monkeypatch.setattr(time, "sleep", lambda _: None)
         monkeypatch.setattr(safety, "_DRAIN_SECONDS", 0.01)
-        told = safety.wait_for_outstanding_io(target, tmp_path)
-    assert told == f"{device} still has I/O outstanding, and must not be used before {counts} is 0 0"
+        sentence = safety.wait_for_outstanding_io(target, tmp_path)
+    assert sentence == f"{device} still has I/O outstanding, and must not be used before {counts} is 0 0"
 
 
 def test_the_operator_learns_of_outstanding_io(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told while the target is still claimed."""
-    told, path = list[str](), filled(tmp_path / "x.img")
-    setup = DeviceSetup(RunOptions(test="iops", target=str(path), overwrite=True), told.append)
+    """The operator reads it while the target is still claimed."""
+    notices, path = list[str](), filled(tmp_path / "x.img")
+    setup = DeviceSetup(RunOptions(test="iops", target=str(path), overwrite=True), notices.append)
 
     def outstanding(target: safety.Target) -> str:
         os.fstat(target.descriptor)
@@ -1316,8 +1316,8 @@ def test_the_operator_learns_of_outstanding_io(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr("snia_pts.runner.device.wait_for_outstanding_io", outstanding)
     with setup.claimed():
-        told.clear()
-    assert told == ["it has"]
+        notices.clear()
+    assert notices == ["it has"]
 
 
 def test_nothing_stays_open(tmp_path: Path) -> None:

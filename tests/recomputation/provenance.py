@@ -26,7 +26,7 @@ class Gap:
 
 
 def started_seconds(run: Path, measured: Row) -> float:
-    """Return when the I/O of a measurement started: its end, by the clock that nobody sets, less its I/O time."""
+    """Return when the I/O of a measurement started: its end, by the monotonic clock, less its I/O time."""
     runtime_ms = max(values(measured, "read_runtime_ms", "write_runtime_ms"))
     for line in (run / "journal.jsonl").read_text(encoding="utf-8").splitlines():
         outcome = json.loads(line)["entry"].get("outcome", {})
