@@ -28,16 +28,32 @@ DEVICES = {
     "test_simulated_device",
     "test_watchdog",
 }
-#: Theirs let fio run too, side by side.
+#: Theirs let fio run too, or make devices and files that the whole host sees, side by side.
 LIVELY = {
+    "test_array",
     "test_cli",
+    "test_device",
     "test_end_to_end",
     "test_end_to_end_of_all",
+    "test_evidence",
+    "test_guarding",
+    "test_inventory",
+    "test_isolation",
     "test_laboratory",
+    "test_plan_cli",
+    "test_planted",
     "test_privilege",
     "test_profile_cli",
+    "test_purge",
     "test_recomputation",
+    "test_resuming",
+    "test_resuming_elsewhere",
+    "test_safety",
+    "test_swapped",
+    "test_target_identity",
     "test_telemetry",
+    "test_tuning",
+    "test_verification",
 }
 
 
