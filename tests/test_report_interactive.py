@@ -60,7 +60,7 @@ def test_surfaces_are_the_window() -> None:
     result = samples.iops_result()
     surfaces = [each["data"][0] for each in figures(result) if each["data"][0]["type"] == "surface"]
     points = dict(window_points(result.loops[0]))
-    for trace, (name, _, divisor) in zip(surfaces, interactive._HEIGHTS, strict=True):
+    for trace, (name, _, divisor) in zip(surfaces, interactive._SURFACE_METRICS, strict=True):
         shown = {
             (x, y): value
             for y, row in zip(trace["y"], trace["z"], strict=True)
