@@ -1,4 +1,4 @@
-"""How long rehearsals take, and the picture of docs/simulation.rst.
+"""The duration of simulated tests, and the picture of docs/simulation.rst.
 
 bench/simulation.py                          the IOPS test, and all eight tests, at full length on a simulated drive
 bench/simulation.py --picture FILE.svg       IOPS against drive fills, from FOB on, for every simulated flash drive
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def rehearsals(drive: str) -> None:
-    """Run whole tests in processes of their own and print how long they took and what memory they had."""
+    """Run complete tests in child processes, and print their duration and memory."""
     print(f"{'test':30} {'wall (s)':>9} {'CPU (s)':>9} {'peak RSS (MiB)':>15}")
     for verb in (["iops"], ["all", "--advanced"]):
         with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +80,7 @@ def picture(path: Path) -> None:
 
 
 def course(name: str, fills: float = _FILLS, steps: int = 300) -> tuple[list[float], list[float]]:
-    """Return drive fills and IOPS at ``steps`` places on the way."""
+    """Return drive fills and IOPS at ``steps`` points in time."""
     drive = SimulatedDrive(read_preset(name), 1)
     capacity = drive.preset.drive.capacity_bytes
     stimulus = Stimulus(
@@ -94,7 +94,7 @@ def course(name: str, fills: float = _FILLS, steps: int = 300) -> tuple[list[flo
         seconds=60.0,
     )
     done = [drive.run(stimulus, float("inf"), fills * capacity / steps) for _ in range(steps)]
-    return [fills * (place + 0.5) / steps for place in range(steps)], [each.write.ios / each.seconds for each in done]
+    return [fills * (place + 0.5) / steps for place in range(steps)], [item.write.ios / item.seconds for item in done]
 
 
 if __name__ == "__main__":
