@@ -51,7 +51,7 @@ def log_ticks(low: float, high: float) -> list[float]:
 
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     subs = (1, 2, 5) if last - first <= 3 else (1,)
-    ticks = LogLocator(subs=subs, numticks=_MAX_LABELS).tick_values(10.0**first, 10.0**last).tolist()
+    ticks = [float(tick) for tick in LogLocator(subs=subs, numticks=_MAX_LABELS).tick_values(10.0**first, 10.0**last)]
     below = max(tick for tick in ticks if tick <= low * (1 + 1e-9))
     above = min((tick for tick in ticks if tick >= high * (1 - 1e-9) and tick > below), default=ticks[-1])
     enclosing = [tick for tick in ticks if below <= tick <= above]
@@ -64,8 +64,7 @@ def linear_ticks(low: float, high: float) -> list[float]:
 
     if low == high:  # the locator's own margin is too small to be read
         high += abs(high) * 0.1 or 1.0
-    ticks: list[float] = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high).tolist()
-    return ticks
+    return [float(tick) for tick in MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)]
 
 
 def round_ticks(first: int, last: int, *, most: int = 25) -> list[int]:
