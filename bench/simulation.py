@@ -60,17 +60,17 @@ def picture(path: Path) -> None:
     from snia_pts.report.figures import axes as ax
     from snia_pts.report.figures.figure import canvas, legend_beside, plot
     from snia_pts.report.figures.render import settings
-    from snia_pts.report.figures.style import looks
+    from snia_pts.report.figures.style import series_styles
 
     names = [name for name in preset_names() if read_preset(name).media.over_provisioning_percent]
     with settings():
         figure = canvas(height=3.6)
         axes = plot(figure, left=0.8, right=2.0, bottom=0.55, top=0.2)
         ax.dress(axes)
-        shown, heights = looks(names), []
+        styles, heights = series_styles(names), []
         for name in names:
             fills, iops = course(name)
-            axes.plot(fills, iops, label=name, color=shown[name].colour, linestyle=shown[name].dash)
+            axes.plot(fills, iops, label=name, color=styles[name].colour, linestyle=styles[name].dash)
             heights += iops
         ax.set_linear_x(axes, [0.0, _FILLS])
         axes.set_xlabel("Drive fills (bytes written / user capacity)")

@@ -205,16 +205,16 @@ def test_the_low_end_of_the_columns_is_in_front() -> None:
         words = check(figure)
     assert next(word for word in words if "/" in word) == "100/0"
     front: Any = figure.axes[0].patches[-1]
-    assert tuple(front.get_facecolor()[:3]) == pytest.approx(to_rgb(style.looks(MIXES)[100].colour))
+    assert tuple(front.get_facecolor()[:3]) == pytest.approx(to_rgb(style.series_styles(MIXES)[100].colour))
 
 
 def test_a_series_has_one_style_that_differs_in_grey() -> None:
     """A key's style depends only on its position; no two of the standard's series share marker and dash."""
-    assert style.looks(MIXES) == style.looks(MIXES)
+    assert style.series_styles(MIXES) == style.series_styles(MIXES)
     for keys in (SIZES, MIXES):
-        outcome = style.looks(keys).values()
-        assert len({look.colour for look in outcome}) == len(keys)
-        assert len({(look.marker, str(look.dash)) for look in outcome}) == len(keys)
+        outcome = style.series_styles(keys).values()
+        assert len({style.colour for style in outcome}) == len(keys)
+        assert len({(style.marker, str(style.dash)) for style in outcome}) == len(keys)
 
 
 @given(st.floats(1e-6, 1e12), st.floats(1, 1e9))
