@@ -184,7 +184,11 @@ def _sentence(detail: ErrorDetails, kind: type) -> str:
     if detail["type"] in _UNKNOWN_KEY:
         return f"{key}: unknown key; {suggestion(str(location[-1]), _keys(kind, location[:-1]))}".rstrip("; ")
     template = _EXPECTED.get(detail["type"])
-    expected = template.format(**detail.get("ctx", {})) if template else detail["msg"].removeprefix("Input should be ")
+    context = {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value  # 0, not 0.0
+        for name, value in detail.get("ctx", {}).items()
+    }
+    expected = template.format(**context) if template else detail["msg"].removeprefix("Input should be ")
     value = detail["input"]
     if isinstance(value, dict) or detail["type"] in ("too_short", "too_long"):
         return f"{key}: expected {expected}".removeprefix(":").strip()
