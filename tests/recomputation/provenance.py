@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tests.recomputation.printed import Expected, PrintedTable, labelled, text
-from tests.recomputation.record import Row, column, measurements, per_second, rows, values
+from tests.recomputation.record import Row, column, facts, measurements, per_second, rows, values
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def journal(run: Path) -> tuple[list[dict[str, Any]], list[Gap]]:
 
 def warnings(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the warnings; those about I/Os that stalled and points that took too long have measured figures."""
-    expected: dict[str, Expected] = {"stall": _stalls(run), "point duration": _overruns(run)}
-    return [[what, expected.get(what)] for what, _ in table.body]
+    expected = {"stall": _stalls, "point duration": _overruns}
+    return [[what, expected[what](run) if what in expected else None] for what, _ in table.body]
 
 
 def _stalls(run: Path) -> Expected:
@@ -71,7 +71,7 @@ def _stalls(run: Path) -> Expected:
     longest, average = column(points, "maximum_response_us") / 1e6, column(points, "average_response_us") / 1e6
     stalled = (longest > 2) & (longest > 30 * average)
     template = "in {} of {} points an I/O took more than {} s and more than {} times the average; up to {} s, in {any}"
-    return text(template, float(stalled.sum()), float(len(points)), 2, 30, float(longest.max()))
+    return text(template, float(stalled.sum()), float(len(points)), 2, 30, float(longest[stalled].max()))
 
 
 def _overruns(run: Path) -> Expected:
@@ -92,7 +92,7 @@ def _overruns(run: Path) -> Expected:
 def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the figures of the procedure: purges, preconditioning, gaps and starts of the engine."""
     expected: dict[str, Expected] = {"Evidence": None, "Checksums": None}
-    expected |= {_label("WIPC", row): _preconditioning(row) for row in measurements(run, "WIPC")}
+    expected |= {_label("WIPC", row): _preconditioning(run, row) for row in measurements(run, "WIPC")}
     expected["Idle gap between points"] = _gaps(run)
     expected["fio starts per continuous stimulus"] = _starts(run) or None
     purges = iter(journal(run)[0])
@@ -110,9 +110,11 @@ def _label(name: str, row: Row) -> str:
     return f"{name}, {row['part']}" if row["part"] else name
 
 
-def _preconditioning(row: Row) -> Expected:
+def _preconditioning(run: Path, row: Row) -> Expected:
+    """Return what was written: the user capacity twice, which is more than two passes over a part of it."""
     written, range_bytes, milliseconds = values(row, "write_bytes", "range_bytes", "write_runtime_ms")
-    figures = (2.0, range_bytes / 1e9, *values(row, "thread_count", "queue_depth"), written / 1e9, written)
+    passes = 2 * float(facts(run)["dut.capacity_bytes"]) / range_bytes
+    figures = (passes, range_bytes / 1e9, *values(row, "thread_count", "queue_depth"), written / 1e9, written)
     template = (
         f"{row['point']}, {{}} passes over {{}} GB, TC {{}}/QD {{}}: "
         "{} GB written ({} bytes) in {time}, {} MB/s"
@@ -123,6 +125,8 @@ def _preconditioning(row: Row) -> Expected:
 def _gaps(run: Path) -> Expected:
     """Return the gaps between points that the test did not request."""
     kept = [gap for gap in journal(run)[1] if not gap.requested]
+    if not kept:
+        return "n/a"
     idle, suite = [gap.idle_ms for gap in kept], [gap.suite_ms for gap in kept]
     figures = [float(reduce(part)) for part in (idle, suite) for reduce in (np.median, np.max)]
     template = "at most {} ms median, {} ms worst; spent in the suite: {} ms median, {} ms worst (over {} points)"

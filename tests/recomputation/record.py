@@ -254,6 +254,23 @@ def window_rounds(run: Path) -> int:
     return int(specification.get("steady_state.window_rounds") or specification["settling.window_rounds"])
 
 
+def achieved(run: Path, name: str) -> bool:
+    """Return whether a series ended with steady state: all variables, and of samples not before the range was full."""
+    variables, window = series(run)[name].values(), window_rounds(run)
+    last = max(next(iter(variables)))
+    if not all(determination(each, last, window)["steady"] for each in variables):
+        return False
+    return not is_sampled(run, name) or fills(run, last) >= parameter(run, "settling.minimum_fills")
+
+
+def fills(run: Path, number: int) -> float:
+    """Return how often the range was written by the end of the sample that is a round."""
+    (kept,) = filter(None, (samples(run, "", phase) for phase in ("stimulus", "PC")))
+    (range_bytes,) = {row["range_bytes"] for phase in ("stimulus", "PC") for row in measurements(run, phase)}
+    place = kept.index(sampled_rows(run)[number])
+    return float(column(kept[: place + 1], "write_bytes").sum()) / float(range_bytes)
+
+
 def determination(series_values: dict[int, float], last: int, window: int) -> dict[str, float]:
     """Return the figures of the window that ends with round ``last``, with the rule: 20 % and 10 %."""
     numbers = np.arange(last - window + 1, last + 1)

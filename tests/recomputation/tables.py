@@ -12,6 +12,7 @@ from tests.recomputation import demand, matrices, provenance, recoveries, satura
 from tests.recomputation.printed import Expected, PrintedTable, labelled, text
 from tests.recomputation.record import (
     Row,
+    achieved,
     answers,
     column,
     determination,
@@ -123,12 +124,11 @@ def tracked_figures(run: Path, table: PrintedTable) -> Cells:
             figures = matrices.over_window(run, point)
             steady = determination(rounds, max(rounds), window_rounds(run))["steady"]
             span, numbers = _span(run, name, "")
-            met = all(determination(each, max(each), window_rounds(run))["steady"] for each in variables.values())
             keys = ("iops", "mb_per_second", "average_ms", "five_nines_ms", "maximum_ms")
             cells.append(
                 [
                     variable,
-                    text(span + ("" if met else " (NOT ACHIEVED)"), *numbers),
+                    text(span + ("" if achieved(run, name) else " (NOT ACHIEVED)"), *numbers),
                     *(figures[key] for key in keys),
                     "yes" if steady else "NO",
                 ]
@@ -154,9 +154,8 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
         kind = "Preconditioning" if "Preconditioning" in name else name if len(series(run)) > 1 else ""
         suffix = f", {kind if kind in ('Preconditioning', '1024 KiB', '128 KiB') else 'Test loop'}" if kind else ""
         suffix = "" if len(series(run)) == 1 else suffix
-        met = all(determination(each, max(each), window_rounds(run))["steady"] for each in variables.values())
         span, numbers = _span(run, name, ", min {} - {}")
-        window = text(span + ("" if met else " (NOT ACHIEVED)"), *numbers)
+        window = text(span + ("" if achieved(run, name) else " (NOT ACHIEVED)"), *numbers)
         expected[f"{'Window' if suffix else 'Measurement window'} (rounds){suffix}"] = window
         count = float(len(next(iter(variables.values()))))
         if is_sampled(run, name):
