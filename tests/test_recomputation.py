@@ -100,9 +100,8 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     if kind == "real":
         settings = [setting.replace("cycles=2", "cycles=3") for setting in shortened(test)]  # median and mean differ
         target = [str(folder.parent / "drive.img"), "--size", "64M"]
-    options = ("--class", test_class, "--pts", pts, "--run-dir", str(folder), "--seed", "20261123")
-    options += ("--to", "csv,rst", "--progress", "none")
-    assert main([test, *target, *options, *settings]) == 0
+    options = ("--run-dir", str(folder), "--seed", "20261123", "--to", "csv,rst", "--progress", "none")
+    assert main([test, *target, "--class", test_class, "--pts", pts, *options, *settings]) == 0
     return folder
 
 
