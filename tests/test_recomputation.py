@@ -7,9 +7,9 @@ printed may differ from it by half of its last digit.
 
 from __future__ import annotations
 
-import json
 import math
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from snia_pts.cli.main import main
+from snia_pts.record.folder import RunFolder
 from snia_pts.spec import SPEC_TYPES
 from tests.operating import assessed
 from tests.recomputation.printed import check, printed_tables
@@ -27,6 +28,7 @@ from tests.recomputation.record import (
     column,
     determination,
     facts,
+    journal,
     measurements,
     per_second,
     percentile,
@@ -43,6 +45,7 @@ from tests.recomputation.record import (
 )
 from tests.recomputation.sentences import check_header, check_sentences, lines, required_sentences, spans, windows
 from tests.recomputation.tables import NOT_MEASURED, recomputation
+from tests.samples import remove_later_evidence
 from tests.test_end_to_end_of_all import shortened
 
 #: What shortens the simulated runs; the real ones are shortened like those of the end-to-end tests.
@@ -81,6 +84,8 @@ _RUNS = [
         for *how, drive in runs[test]
     ),
     pytest.param(("enterprise", "2.0.2", "steady", "wsat"), id="steady-wsat"),
+    pytest.param(("enterprise", "2.0.2", "interrupted", "iops"), id="interrupted-iops"),
+    pytest.param(("enterprise", "1.1", "interrupted", "wsat"), id="interrupted-wsat"),
     *(
         pytest.param(("enterprise", "2.0.2", "real", test), id=f"real-{test}", marks=pytest.mark.long)
         for test in _TESTS
@@ -96,13 +101,28 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     folder.parent.mkdir()
     changed = _STEADY if kind == "steady" else _SHORT.get(test, ())
     settings = [part for setting in changed for part in ("--set", setting)]
-    target = ["sim:enterprise-nvme" if kind == "steady" else kind]
+    target = ["sim:enterprise-nvme" if kind in ("steady", "interrupted") else kind]
+    if kind == "interrupted":
+        settings += ["--max-rounds", "14"] if test == "iops" else []
     if kind == "real":
         settings = [setting.replace("cycles=2", "cycles=3") for setting in shortened(test)]  # median and mean differ
         target = [str(folder.parent / "drive.img"), "--size", "64M"]
     options = ("--run-dir", str(folder), "--seed", "20261123", "--to", "csv,rst", "--progress", "none")
     assert main([test, *target, "--class", test_class, "--pts", pts, *options, *settings]) == 0
+    if kind == "interrupted":
+        interrupt(folder)
     return folder
+
+
+def interrupt(run: Path) -> None:
+    """Cut off the end of a run, as a crash would (within a round, if it has rounds), and resume it."""
+    path = run / "journal.jsonl"
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) * 5 // 8])
+    remove_later_evidence(RunFolder(path=run))
+    for name in ("result.xml", "tables", "report.rst"):
+        shutil.rmtree(run / name) if (run / name).is_dir() else (run / name).unlink()
+    assert main(["resume", str(run), "--progress", "none"]) == 0
 
 
 def same(found: Sequence[float], expected: Sequence[float]) -> None:
@@ -191,8 +211,7 @@ def test_samples_are_those_of_the_journal(run: Path) -> None:
     """The journal has every sample as the engine gave it, and the tables of samples have the same numbers."""
     tables: dict[str, list[dict[str, float]]] = {}
     name = ""
-    for line in (run / "journal.jsonl").read_text(encoding="utf-8").splitlines():
-        entry = json.loads(line)["entry"]
+    for entry in journal(run):
         if entry["kind"] == "step" and entry["step"]["kind"] == "continuous":
             name = slug(entry["step"]["part"], entry["step"]["phase"])
         if entry["kind"] == "outcome" and entry["outcome"]["kind"] == "sample":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.recomputation.printed import Expected, PrintedTable, labelled, text
-from tests.recomputation.record import Row, column, facts, measurements, per_second, rows, values
+from tests.recomputation.record import Row, column, facts, journal, measurements, per_second, rows, values
 
 
 @dataclass(frozen=True)
@@ -28,21 +27,20 @@ class Gap:
 def started_seconds(run: Path, measured: Row) -> float:
     """Return when the I/O of a measurement started: its end, by the monotonic clock, less its I/O time."""
     runtime_ms = max(values(measured, "read_runtime_ms", "write_runtime_ms"))
-    for line in (run / "journal.jsonl").read_text(encoding="utf-8").splitlines():
-        outcome = json.loads(line)["entry"].get("outcome", {})
+    for entry in journal(run):
+        outcome = entry.get("outcome", {})
         if outcome.get("evidence") == measured["evidence"]:
             return float(outcome["timing"]["ended_monotonic_ns"]) / 1e9 - runtime_ms / 1000
     raise AssertionError(f"{measured['evidence']} is not in the journal")
 
 
 @cache
-def journal(run: Path) -> tuple[list[dict[str, Any]], list[Gap]]:
+def purges_and_gaps(run: Path) -> tuple[list[dict[str, Any]], list[Gap]]:
     """Return the journal's outcomes of purges, and its gaps; a purge between two measurements is no gap."""
     purges: list[dict[str, Any]] = []
     gaps: list[Gap] = []
     requested, purged = 0.0, False
-    for line in (run / "journal.jsonl").read_text(encoding="utf-8").splitlines():
-        entry = json.loads(line)["entry"]
+    for entry in journal(run):
         if entry["kind"] == "step" and entry["step"]["kind"] == "idle":
             requested = float(entry["step"]["seconds"])
         outcome = entry.get("outcome", {"kind": ""})
@@ -95,7 +93,7 @@ def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
     expected |= {_label("WIPC", row): _preconditioning(run, row) for row in measurements(run, "WIPC")}
     expected["Idle gap between points"] = _gaps(run)
     expected["fio starts per continuous stimulus"] = _starts(run) or None
-    purges = iter(journal(run)[0])
+    purges = iter(purges_and_gaps(run)[0])
     for label, _ in table.body:
         if label.startswith("Purge"):
             purge = next(purges)
@@ -124,7 +122,7 @@ def _preconditioning(run: Path, row: Row) -> Expected:
 
 def _gaps(run: Path) -> Expected:
     """Return the gaps between points that the test did not request."""
-    kept = [gap for gap in journal(run)[1] if not gap.requested]
+    kept = [gap for gap in purges_and_gaps(run)[1] if not gap.requested]
     if not kept:
         return "n/a"
     idle, suite = [gap.idle_ms for gap in kept], [gap.suite_ms for gap in kept]
@@ -135,7 +133,7 @@ def _gaps(run: Path) -> Expected:
 
 def _idle(run: Path, requested: float) -> Expected:
     """Return the idle times that the test requested."""
-    kept = [gap.idle_ms / 1000 for gap in journal(run)[1] if gap.requested == requested]
+    kept = [gap.idle_ms / 1000 for gap in purges_and_gaps(run)[1] if gap.requested == requested]
     figures = (float(reduce(kept)) for reduce in (np.min, np.median, np.max))
     template = "{} times without host I/O: {} s shortest, {} s median, {} s longest (upper bounds)"
     return text(template, float(len(kept)), *figures)

@@ -78,6 +78,53 @@ def measurements(run: Path, phase: str, part: str | None = None) -> list[Row]:
     return [row for row in rows(run, "measurements") if row["phase"] == phase and (part is None or row["part"] == part)]
 
 
+# -- journal ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def journal(run: Path) -> list[dict[str, Any]]:
+    """Return the entries of the journal that count: what a resumed run discarded is left out, but not its resume."""
+    kept: list[dict[str, Any]] = []
+    for entry in entries(run):
+        if entry["kind"] == "resume":
+            del kept[first_discarded(kept, entry) :]
+        kept.append(entry)
+    return kept
+
+
+def entries(run: Path) -> list[dict[str, Any]]:
+    lines = (run / "journal.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["entry"] for line in lines]
+
+
+def first_discarded(kept: Sequence[dict[str, Any]], resumed: dict[str, Any]) -> int:
+    """Return the place of the first step after those that a resumed run keeps."""
+    steps = [place for place, entry in enumerate(kept) if entry["kind"] == "step"]
+    return [*steps, len(kept)][int(resumed["kept_steps"])]
+
+
+def discarded(run: Path) -> tuple[int, int]:
+    """Return how many outcomes resumed runs discarded, and the bytes that they wrote: by samples, where there are."""
+    kept: list[dict[str, Any]] = []
+    outcomes = written = 0
+    for entry in entries(run):
+        if entry["kind"] == "resume":
+            gone = kept[first_discarded(kept, entry) :]
+            del kept[len(kept) - len(gone) :]
+            found = [after["outcome"] for after in gone if after["kind"] == "outcome"]
+            sampled = [outcome["write_bytes"] for outcome in found if outcome["kind"] == "sample"]
+            whole = [outcome["write"]["bytes"] for outcome in found if outcome["kind"] == "measurement"]
+            outcomes, written = outcomes + len(found), written + (sum(sampled) if sampled else sum(whole))
+        kept.append(entry)
+    return outcomes, written
+
+
+def interruptions(run: Path, name: str, number: int) -> list[int]:
+    """Return how often the run had been interrupted before each point of a round, each number once."""
+    rounds = [row for row in rows(run, "measurements") if row.get("round") == str(number) and row["part"] in ("", name)]
+    return sorted({int(row["interruptions"]) for row in rounds})
+
+
 # -- answers of the engine --------------------------------------------------------------------------------------------
 
 
