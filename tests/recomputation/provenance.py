@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -11,8 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from tests.recomputation.printed import Expected, PrintedTable, labelled, text
-from tests.recomputation.record import Row, column, facts, journal, measurements, per_second, rows, values
+from tests.recomputation.printed import Expected, PrintedTable, check_number, labelled, text
+from tests.recomputation.record import (
+    Row,
+    column,
+    combined,
+    facts,
+    journal,
+    measurements,
+    per_second,
+    rate,
+    rows,
+    values,
+)
 
 
 @dataclass(frozen=True)
@@ -169,6 +181,40 @@ def host_or_drive(run: Path, table: PrintedTable) -> list[list[Expected]]:
         "Host ceiling": None,
     }
     return labelled(table, expected)
+
+
+def host_ceilings(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return the ranges of CPU time per I/O and of IOPS of each kind of I/O, from the answers on a null target.
+
+    Reads are measured as writes of buffers that are not filled.
+    """
+    cpus = int(journal(run)[0]["facts"]["platform"]["cpus"])
+    assert table.heading[3] == f"Host IOPS ({cpus} CPU{'s' * (cpus != 1)})"
+    found: dict[str, list[tuple[int, int, float]]] = {}
+    for job in sorted((run / "evidence").glob("00000-ceiling-*.fio")):
+        document = json.loads(job.with_suffix(".json").read_text(encoding="utf-8"))
+        jobs, options = document["jobs"], document["global options"] | document["jobs"][0]["job options"]
+        access = "RND" if options["rw"] == "randwrite" else "SEQ"
+        size = f"writes, {int(options['bs']) // 1024} KiB"
+        kind = f"{access} {size if job.stem.endswith('write') else 'reads, any size'}"
+        threads = int(options.get("numjobs", len(jobs)))
+        percent = float(np.mean([each["usr_cpu"] + each["sys_cpu"] for each in jobs]))
+        iops = rate([combined([each["write"] for each in jobs])], "total_ios")
+        found.setdefault(kind, []).append((threads, int(options["iodepth"]), threads * percent / 100 / iops * 1e6))
+    cells: list[list[Expected]] = []
+    for kind, demands in found.items():
+        names = [f"T{threads}Q{depth}" for threads, depth, _ in sorted(demands)]
+        costs = [cost for _, _, cost in demands]
+        rates = [min(threads, cpus) / cost * 1e6 for threads, _, cost in demands]
+        shown = " - ".join(dict.fromkeys((names[0], names[-1])))
+        cells.append([kind, shown, partial(_check_range, costs), partial(_check_range, rates)])
+    return cells
+
+
+def _check_range(figures: list[float], cell: str) -> None:
+    shown = cell.split(" - ")
+    check_number(shown[0], min(figures))
+    check_number(shown[-1], max(figures))
 
 
 def _check_judged(judged: int, cell: str) -> None:

@@ -284,6 +284,7 @@ RECOMPUTED: dict[str, Recompute] = {
     "Warnings": provenance.warnings,
     "Procedure": provenance.procedure,
     "Host or drive\\?": provenance.host_or_drive,
+    r"Host ceiling \(null device\)": provenance.host_ceilings,
 }
 
 #: Tables without measured figures: texts, the test set-up, and identities.
