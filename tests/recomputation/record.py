@@ -120,7 +120,12 @@ def discarded(run: Path) -> tuple[int, int]:
 
 
 def interruptions(run: Path, name: str, number: int) -> list[int]:
-    """Return how often the run had been interrupted before each point of a round, each number once."""
+    """Return how often the run had been interrupted before each point of a round, each number once.
+
+    None for samples: a run that is interrupted in them begins again at its purge.
+    """
+    if is_sampled(run, name):
+        return []
     rounds = [row for row in rows(run, "measurements") if row.get("round") == str(number) and row["part"] in ("", name)]
     return sorted({int(row["interruptions"]) for row in rounds})
 
