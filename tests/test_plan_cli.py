@@ -217,12 +217,12 @@ def both(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     out, told = capsys.readouterr()
     assert (out, sorted(Path().rglob("*"))) == ("", before)
     assert main([*words, "--progress", "none", "--to", "none"]) == code != 0
-    assert _apart_from_the_host(capsys.readouterr().err) == _apart_from_the_host(told)
+    assert _without_host_facts(capsys.readouterr().err) == _without_host_facts(told)
     return code, told
 
 
-def _apart_from_the_host(text: str) -> str:
-    """Leave out what the host changes between two commands: the free space, and processes that nobody may examine."""
+def _without_host_facts(text: str) -> str:
+    """Leave out what the host changes between two commands: the free space, and processes that cannot be examined."""
     lines = (line for line in text.splitlines(keepends=True) if not line.startswith("snia-pts: not checked: "))
     return re.sub(r"\d[\d.]* \w+ (?=of free space)", "", "".join(lines))
 

@@ -2,7 +2,7 @@
 
 ``tests/run_folders`` contains a run of each test, one that was interrupted and resumed, one of a profile, one imported
 from TKperf, and two of fio: on a loop device, and on an array for which another loop device stands in.
-Until release 0.2.0 they are made anew when a format changes (``python -m tests.run_folders.make``); later they stay.
+Until release 0.2.0 they are replaced when a format changes (``python -m tests.run_folders.make``); later they stay.
 
 Each run states the version of the suite that made it.  ``assess`` compares job files and the words of deviations only
 for runs of its own version, because another version may write them differently.  The tests read the runs as a later
@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +38,8 @@ def _later_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def unpacked(name: str, folder: Path) -> Path:
     """Unpack a stored run and return its folder."""
-    shutil.unpack_archive(HERE / f"{name}.tar.xz", folder, filter="data")
+    options: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # not in Python 3.11.2
+    shutil.unpack_archive(HERE / f"{name}.tar.xz", folder, **options)
     return folder / name
 
 

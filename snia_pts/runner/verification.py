@@ -117,11 +117,11 @@ def _missing_deviations(facts: RunFacts) -> Iterator[str]:
     """Yield a sentence for each deviation of the specification or the target that the facts do not list like this."""
     same_version = _is_of_this_version(facts)  # another one may word its deviations differently
     for deviation in (*spec_deviations(facts.spec, facts.test_class), *target_deviations(facts.dut, facts.spec)):
-        listed = [each for each in facts.deviations if each.what == deviation.what]
-        if any(_without_order(each) == _without_order(deviation) for each in listed) or (listed and not same_version):
+        listed = [entry for entry in facts.deviations if entry.what == deviation.what]
+        if any(_without_order(entry) == _without_order(deviation) for entry in listed) or (listed and not same_version):
             continue
         expected = f"{deviation.what}: {deviation.actual}; the standard: {deviation.standard}"
-        got = "; ".join(f"{each.actual}; the standard: {each.standard}" for each in listed)
+        got = "; ".join(f"{entry.actual}; the standard: {entry.standard}" for entry in listed)
         yield f"the journal does not list this deviation: {expected}{f' (got {got})' if got else ''}"
 
 

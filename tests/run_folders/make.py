@@ -1,4 +1,4 @@
-"""Make the run folders of this directory anew: ``python -m tests.run_folders.make``, as root, in half a minute.
+"""Replace the run folders of this directory: ``python -m tests.run_folders.make``, as root, in about 15 seconds.
 
 Each run becomes ``NAME.tar.xz``; ``NAME.json`` contains the version of the suite that made it, its verdict and its key
 figures.  Seeds are fixed, so that two runs of a simulated drive differ only in their times.  The runs ``array`` and
@@ -167,8 +167,8 @@ def _pack(folder: Path, path: Path) -> None:
         return member
 
     with tarfile.open(path, "w:xz", format=tarfile.PAX_FORMAT, preset=9) as archive_file:
-        for each in sorted(folder.rglob("*"), key=str):
-            archive_file.add(each, each.relative_to(folder.parent), recursive=False, filter=anonymous)
+        for member_path in sorted(folder.rglob("*"), key=str):
+            archive_file.add(member_path, member_path.relative_to(folder.parent), recursive=False, filter=anonymous)
 
 
 def _platform(engine: EngineIdentity) -> TestPlatform:

@@ -82,7 +82,7 @@ def accept(
     """
     if timed_out:
         raise AnswerRejected("device", f"no answer within {timeout_seconds(stimulus, stall_seconds):.0f} s")
-    document = _document(output, exit_code)
+    document = parse_answer(output, exit_code)
     try:
         jobs = _jobs(document)
         for job in jobs:
@@ -128,7 +128,7 @@ def sync_times(output: str) -> SyncTimes | None:
     Raises AnswerRejected if they cannot be parsed.
     """
     try:
-        times = [times for job in _document(output, 0)["jobs"] if (times := _job_sync_times(job)) is not None]
+        times = [times for job in parse_answer(output)["jobs"] if (times := _job_sync_times(job)) is not None]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise AnswerRejected("host", f"cannot parse fio's sync calls ({error!r})") from error
     if len(times) < 2:
@@ -186,7 +186,7 @@ def read_totals(answer: str) -> tuple[Totals, float | None]:
     Raises AnswerRejected if the answer cannot be parsed or reports an error.
     """
     try:
-        document = _document(answer, 0)
+        document = parse_answer(answer)
         jobs, printed_ms = _jobs(document), document.get("timestamp_ms")
         for job in jobs:
             _require_no_error(job, 0, answer, "")
@@ -205,8 +205,8 @@ def blame(error_number: int) -> Literal["device", "host"]:
 
 
 @lru_cache(maxsize=1)  # Transfers, sync calls and uncounted I/Os are read from the same answer one after the other.
-def _document(output: str, exit_code: int) -> dict[str, Any]:
-    """Parse fio's JSON, which text lines may precede."""
+def parse_answer(output: str, exit_code: int = 0) -> dict[str, Any]:
+    """Return fio's JSON document, which text lines may precede; raises AnswerRejected if there is none."""
     begin = _BEGIN.search(output)
     try:
         document = json.loads(output[begin.start() :], object_pairs_hook=_unique) if begin else None
@@ -293,12 +293,12 @@ def _side(side: Mapping[str, Any]) -> Side:
 
 def uncounted_ios(stimulus: Stimulus, output: str) -> int:
     """Return the number of I/Os in an accepted answer that fio lost count of at its end."""
-    return sum(_uncounted(stimulus, job) for job in _document(output, 0)["jobs"])
+    return sum(_uncounted(stimulus, job) for job in parse_answer(output)["jobs"])
 
 
 def stream_bytes(stimulus: Stimulus, output: str) -> tuple[int, ...]:
     """Return the bytes of each sequential thread of an accepted answer; empty if fio reported only their sum."""
-    jobs = _document(output, 0)["jobs"][: stimulus.streams]
+    jobs = parse_answer(output)["jobs"][: stimulus.streams]
     if len(jobs) < 2:
         return ()
     return tuple(

@@ -11,19 +11,17 @@ Measured facts (fio 3.33 and 3.39; the source of 3.42 does the same):
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Collection, Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 
+from .answer import parse_answer
 from .job import TARGET, AnswerRejected
 
 #: fio has one name for each of these, and echoes it; the suite always writes them.
 _REQUIRED = ("filename", "direct", "ioengine", "iodepth", "rw", "randseed")
 #: Options on the command line of a staged fio (``job.command``).
 _HOOKS = {"exec_prerun", "exec_postrun"}
-_BEGIN = re.compile(r"^\{", re.MULTILINE)
 
 
 def require_echo(job_text: str, answer: str, target: str = "", ignored: Collection[str] = ()) -> None:
@@ -33,8 +31,7 @@ def require_echo(job_text: str, answer: str, target: str = "", ignored: Collecti
     Because fio may echo an option by its other name, each other option that the echo does not have allows one that the
     job file does not have.  Raises AnswerRejected on a difference.
     """
-    begin = _BEGIN.search(answer)
-    document = json.loads(answer[begin.start() :]) if begin else {}
+    document = parse_answer(answer)
     try:
         global_options = document.get("global options") or {}
         job_options = [job.get("job options") or {} for job in document["jobs"]]
@@ -57,8 +54,7 @@ def require_echo(job_text: str, answer: str, target: str = "", ignored: Collecti
 
 def require_version(answer: str, version: str) -> None:
     """Check that the fio of this ``version`` (``3.33``) gave ``answer``; raises AnswerRejected if not."""
-    begin = _BEGIN.search(answer)
-    actual = json.loads(answer[begin.start() :]).get("fio version") if begin else None
+    actual = parse_answer(answer).get("fio version")
     if actual != f"fio-{version}":
         raise AnswerRejected("host", f"expected an answer of fio-{version}, got one of {actual or 'no version'}")
 

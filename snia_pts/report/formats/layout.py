@@ -71,7 +71,7 @@ class PlacedFigure(Flowable):
         self.hAlign = "CENTER"
 
     def wrap(self, aW: float, aH: float) -> tuple[float, float]:  # noqa: ARG002  # reportlab's names
-        """Return the planned size, whatever space is available: a figure moves to the next page, but never shrinks."""
+        """Return the planned size even if less space is available: a figure moves to the next page, never shrinks."""
         return self.width, self.height
 
     def draw(self) -> None:
