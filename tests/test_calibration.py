@@ -121,14 +121,15 @@ def test_a_slow_drive_is_not_blamed_on_the_host(tmp_path: Path) -> None:
                 assert share.limited is not True, (found.stimulus.label, share)
 
 
-def stolen() -> float:
-    """Return the CPU seconds that a hypervisor took since the start of this machine."""
-    return int(Path("/proc/stat").read_text().split()[8]) / os.sysconf("SC_CLK_TCK")
+def used_by_others() -> float:
+    """Return the CPU seconds since the start of this machine that other processes used, or a hypervisor took."""
+    user, nice, system, _, _, irq, soft_irq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+    used = (user + nice + system + irq + soft_irq + steal) / os.sysconf("SC_CLK_TCK")
+    return used - sum(os.times()[:4])  # of this process, and of its children that have ended
 
 
-@pytest.mark.flaky(reruns=6, reruns_delay=5)
 def test_a_drive_that_is_all_host_is_found(tmp_path: Path) -> None:
-    """On a file in memory, threads enough for all CPUs find no drive to wait for, unless others use the CPUs too."""
+    """On a file in memory, threads enough for all CPUs find no drive to wait for."""
     asked = [stimulus(percent, thread_count=2 * CPUS, queue_depth=32, seconds=0.5) for percent in (0, 100)]
     null = calibrated(tmp_path, asked)
     with mounted("none", tmp_path / "memory", "-t", "tmpfs") as memory:
@@ -137,11 +138,11 @@ def test_a_drive_that_is_all_host_is_found(tmp_path: Path) -> None:
             os.close(os.open(target, os.O_RDONLY | os.O_DIRECT))
         except OSError as error:
             pytest.skip(f"this kernel has no direct I/O on files in memory: {error.strerror}")
-        before = stolen()
+        before = used_by_others()
         alone = [found for each in asked for found in measured(target, tmp_path, each)]  # no other fio begins meanwhile
-        taken = 100 * (stolen() - before) / sum(CPUS * found.runtime_ms / 1000 for found in alone)
-        if taken > 5:  # which docs/host-limits.rst names among what is not seen
-            pytest.skip(f"a hypervisor took {taken:.0f} % of the CPU time")
+        taken = 100 * (used_by_others() - before) / sum(CPUS * found.runtime_ms / 1000 for found in alone)
+        if taken > 10:  # which docs/host-limits.rst names among what is not seen
+            pytest.skip(f"other processes or a hypervisor took {taken:.0f} % of the CPU time")
         shares = [host_share(found, read_dut(target), CPUS, null) for found in alone]
 
     assert [share and share.limited for share in shares] == [True, True], shares
