@@ -96,7 +96,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         return
     found = config.stash.get(_left_out, Counter())
     for report in terminalreporter.stats.get("skipped", ()):
-        found[_area(report.nodeid.partition("::")[0]), report.longrepr[2].removeprefix("Skipped: ")] += 1
+        reason = " ".join(report.longrepr[2].removeprefix("Skipped: ").split())
+        found[_area(report.nodeid.partition("::")[0]), reason] += 1
     lines = {f"  {area}: {reason} ({count} test{'s' * (count > 1)})" for (area, reason), count in found.items()}
     if place := os.environ.get(_NOT_TRIED):
         lines |= set(Path(place).read_text(encoding="utf-8").splitlines())

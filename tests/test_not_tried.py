@@ -34,7 +34,7 @@ def test_both_halves_list_what_neither_tried(tmp_path: Path) -> None:
         "def test_b():\n    pass\n"
     )
     (tmp_path / "test_arrays.py").write_text(
-        "import pytest\n@pytest.mark.device\ndef test_c():\n    pytest.skip('mdadm is missing')\n"
+        "import pytest\n@pytest.mark.device\ndef test_c():\n    pytest.skip('mdadm\\nis missing')\n"
         "@pytest.mark.long\ndef test_d():\n    pass\n"
     )
     first = listed(tmp_path, "not long and not device", "-n", "2")
