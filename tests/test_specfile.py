@@ -81,10 +81,10 @@ def deviating(test: str, key: str, value: Any) -> list[tuple[str, str, str]]:
     return [(each.what, each.standard, each.actual) for each in changed(test, (key, value)).deviations]
 
 
-def mistakes(path: Path, test: str = "iops") -> list[str]:
+def mistakes(path: Path, test: str = "iops", pts: str = "2.0.2") -> list[str]:
     """Return the mistakes that the message about an invalid file lists."""
     with pytest.raises(SpecError) as caught:
-        read_specification(test, "2.0.2", "enterprise", path=path)
+        read_specification(test, pts, "enterprise", path=path)
     lines = str(caught.value).splitlines()
 
     count = len(lines) - 1
@@ -625,12 +625,24 @@ def test_dates_and_nan_are_told_with_their_key(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("test", "pts", "mistake"),
+    [
+        ("latency", "2.0.2", "test: 'latency': expected 'iops'; run its own test"),
+        ("iops", "1.1", "pts: '1.1': expected '2.0.2'; choose its version with --pts"),
+    ],
+)
+def test_a_file_of_another_test_or_version_is_refused(test: str, pts: str, mistake: str, tmp_path: Path) -> None:
+    """Its numbers would be reported as those of the chosen test and version."""
+    assert mistakes(written(tmp_path, toml_document(table(test, pts)))) == [mistake]
+
+
 def test_departure_of_a_mistyped_class(tmp_path: Path) -> None:
     """A departure whose class is mistyped is a mistake, and does not vanish."""
     own = table("iops", "1.1")
     own["departures"][0]["class"] = "cleint"
 
-    assert mistakes(written(tmp_path, toml_document(own))) == [
+    assert mistakes(written(tmp_path, toml_document(own)), pts="1.1") == [
         "departures 1: expected what, standard, actual, clause, and optionally class"
     ]
 

@@ -58,6 +58,10 @@ def read_specification(
     """
     standard = _File.read(SPECS / f"{test}-{pts}.toml", test_class)
     chosen = _File.read(path, test_class) if path else standard
+    for key, expected in (("test", test), ("pts", pts)):
+        if (actual := chosen.leaves.get(key)) and actual.value != expected:
+            choice = "run its own test" if key == "test" else "choose its version with --pts"
+            raise spec_error(str(path), [f"{key}: {actual.value!r}: expected {expected!r}; {choice}"])
     values = {key: leaf.value for key, leaf in chosen.leaves.items()}
     mistakes = list(chosen.mistakes)
     for key, value in overrides:
