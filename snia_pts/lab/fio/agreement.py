@@ -31,9 +31,12 @@ _RATE_SHARE, _RATE = 1e-9, 1.0
 #: A runtime is in whole milliseconds, and a thread's response times start slightly earlier than its runtime.
 _RUNTIME_SHARE, _RUNTIME_NS = 0.01, 2e6
 _MANY_IOS = 1000
-#: fio needs some microseconds from the completion of an I/O to the start of the next one, and refilling its buffer may
-#: take as long as the I/O, unless the block is small or other outstanding I/Os go on meanwhile.
-_LONG_RESPONSE_NS, _SMALL_BLOCK_BYTES, _MANY_OUTSTANDING = 50_000, 16 * KIB, 4
+#: fio needs some microseconds from the completion of an I/O to the start of the next one, or as long as refilling its
+#: buffer takes, which with so many outstanding I/Os happens beside the others.
+_LONG_RESPONSE_NS, _MANY_OUTSTANDING = 50_000, 4
+#: With fewer outstanding I/Os these microseconds are negligible for small blocks, if the runtime has so much time for
+#: each I/O of a thread, times the number of threads, which may share one CPU.
+_LONG_TURN_NS, _SMALL_BLOCK_BYTES = 100_000, 16 * KIB
 #: The share of the outstanding I/Os that the response times must account for.  True answers have 0.86 and more, but a
 #: point of 0.1 s on an overloaded host had 0.41, and was measured again.
 _LEAST_OUTSTANDING = 0.5
@@ -110,22 +113,26 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
     two I/Os is negligible.  Raises AnswerRejected otherwise.
     """
     depth = 1 if dict(stimulus.options).get("ioengine") in SYNCHRONOUS_ENGINES else stimulus.queue_depth
-    outstanding = depth * sum(section.jobs for section in sections(stimulus))
+    threads = sum(section.jobs for section in sections(stimulus))
+    outstanding = depth * threads
     sum_ns = math.fsum(side.ios * side.response_mean_ns for side in sides)
     runtime_ns = 1e6 * max(side.runtime_ms for side in sides) * (1 + _RUNTIME_SHARE) + _RUNTIME_NS
     max_ns = max(side.response_max_ns for side in sides)
     if max_ns > runtime_ns and not stimulus.ramp_seconds:
         raise disagreement(f"an I/O took {max_ns / 1e9:g} s in a runtime of {runtime_ns / 1e9:.3g} s")
     ios = sum(side.ios for side in sides)
-    is_judged = ios >= _MANY_IOS and sum_ns >= _LONG_RESPONSE_NS * ios and _keeps_queue_full(stimulus)
-    if is_judged and (depth >= _MANY_OUTSTANDING or stimulus.largest_block_bytes <= _SMALL_BLOCK_BYTES):
-        expected_ns = _LEAST_OUTSTANDING * outstanding * 1e6 * max(side.runtime_ms for side in sides)
-        if sum_ns < expected_ns:
-            reason = (
-                f"the response times add up to {sum_ns / 1e9:g} s, "
-                f"too little with {outstanding} outstanding I/Os in {runtime_ns / 1e9:.3g} s"
-            )
-            raise AnswerRejected("host", f"fio's answer is inconsistent: {reason}", repeatable=True)
+    full_ns = outstanding * 1e6 * max(side.runtime_ms for side in sides)
+    if depth >= _MANY_OUTSTANDING:
+        is_slow = sum_ns >= _LONG_RESPONSE_NS * ios
+    else:
+        is_small = stimulus.largest_block_bytes <= _SMALL_BLOCK_BYTES
+        is_slow = is_small and full_ns >= _LONG_TURN_NS * threads * ios
+    if ios >= _MANY_IOS and is_slow and sum_ns < _LEAST_OUTSTANDING * full_ns and _keeps_queue_full(stimulus):
+        reason = (
+            f"the response times add up to {sum_ns / 1e9:g} s, "
+            f"too little with {outstanding} outstanding I/Os in {runtime_ns / 1e9:.3g} s"
+        )
+        raise AnswerRejected("host", f"fio's answer is inconsistent: {reason}", repeatable=True)
     if sum_ns > outstanding * (runtime_ns + max_ns):
         raise disagreement(
             f"the response times of {ios} I/Os add up to {sum_ns / 1e9:g} s, "
