@@ -237,6 +237,19 @@ def test_linear_ticks_enclose_and_are_few(low: float, span: float) -> None:
     assert 2 <= len(ticks) <= 8
 
 
+@pytest.mark.parametrize(("highest", "has_room"), [(249_900.0, True), (250_000.0, True), (230_000.0, False)])
+def test_a_value_near_the_last_tick_has_room_for_its_marker(highest: float, has_room: bool) -> None:
+    """Otherwise the axis ends at the last tick; markers are cut at the end of an axis."""
+    plot = Figure().subplots()
+    axes.set_linear_y(plot, [0.0, highest])
+    axes.set_linear_x(plot, [0.0, highest])
+
+    for ticks, end in ((plot.get_yticks(), plot.get_ylim()[1]), (plot.get_xticks(), plot.get_xlim()[1])):
+        assert ticks[-1] == 250_000
+        assert end > highest + 5000
+        assert (end > ticks[-1]) == has_room
+
+
 def test_drawing_leaves_matplotlibs_settings_alone() -> None:
     """What a program has set before is set after."""
     import matplotlib

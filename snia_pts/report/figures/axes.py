@@ -93,11 +93,17 @@ def set_log_y(axes: Axes, values: Iterable[float]) -> None:
     axes.tick_params(axis="y", which="minor", left=False, labelleft=False)
 
 
+def _ends(ticks: Sequence[float], highest: float) -> tuple[float, float]:
+    """Return the ends of a linear axis, with room for a marker at a highest value that is close to the last tick."""
+    room = 0.03 * (ticks[-1] - ticks[0])
+    return ticks[0], ticks[-1] + (room if highest > ticks[-1] - room else 0.0)
+
+
 def set_linear_y(axes: Axes, values: Iterable[float]) -> None:
     """Give ``axes`` a linear y axis with round ends around ``values``."""
     shown = finite(values) or [0.0, 1.0]
     ticks = linear_ticks(min(shown), max(shown))
-    axes.set_ylim(ticks[0], ticks[-1])
+    axes.set_ylim(*_ends(ticks, max(shown)))
     axes.set_yticks(ticks, tick_labels(ticks))
 
 
@@ -124,7 +130,7 @@ def set_linear_x(axes: Axes, values: Iterable[float]) -> None:
     """Give ``axes`` a linear x axis with round ends around ``values``."""
     shown = finite(values) or [0.0, 1.0]
     ticks = linear_ticks(min(shown), max(shown))
-    axes.set_xlim(ticks[0], ticks[-1])
+    axes.set_xlim(*_ends(ticks, max(shown)))
     axes.set_xticks(ticks, tick_labels(ticks))
 
 
