@@ -26,6 +26,13 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         """Accept ``-1G`` as the value of an option, so that the option can report an invalid size."""
         super().__init__(**options)
+        self.add_argument(
+            "-v",
+            "--verbose",
+            action="count",
+            default=argparse.SUPPRESS,
+            help="show what the suite does, on standard error; -vv shows more",
+        )
         #: The keys of --set that replace an option which only other verbs have.
         self.keys_instead: dict[str, list[str]] = {}
         self._negative_number_matcher = re.compile(r"-\.?[0-9]")

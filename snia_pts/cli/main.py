@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import codecs
 import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TextIO, cast
 
 from ..errors import HostFailed, Interrupted, SniaPtsError, UsageError, stop_cause
@@ -39,7 +40,8 @@ def _run(argv: Sequence[str], afterwards: list[Callable[[], None]]) -> int:
         _require_text(argv)
         arguments = build_parser().parse_args(argv)
         arguments.command_line, arguments.afterwards = ("snia-pts", *argv), afterwards
-        code = int(arguments.verb(arguments))
+        with _log_on_terminal(arguments):
+            code = int(arguments.verb(arguments))
         sys.stdout.flush()
         return code
     except SniaPtsError as error:
@@ -65,6 +67,16 @@ def _run(argv: Sequence[str], afterwards: list[Callable[[], None]]) -> int:
                 HostFailed(step="printing the result", what="standard output", reason=reason, hint=hint)
             )
         return _print_error(HostFailed(step="running", what=str(error.filename or "a file"), reason=reason))
+
+
+def _log_on_terminal(arguments: argparse.Namespace) -> AbstractContextManager[None]:
+    """Return a context that shows the log on standard error, as -v requests."""
+    verbosity: int = getattr(arguments, "verbose", 0)
+    if not verbosity:
+        return nullcontext()
+    from .text.log import shown
+
+    return shown(verbosity, getattr(arguments, "progress", "auto"))
 
 
 def _require_text(argv: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
@@ -37,6 +38,7 @@ from .host.configurator import HostConfigurator
 from .observation.kernel_log import KernelLog, kernel_names, open_log
 from .settings.write_cache import CLAUSE, WriteCache
 
+_LOGGER = logging.getLogger(__name__)
 #: The maximum number of repeats of a point if fio sizes count of its last I/Os.
 _MAX_REPEATS = 2
 
@@ -189,6 +191,7 @@ class Laboratory:
                 if not refusal.repeatable or refusal.attempt is None or len(rejected) == _MAX_REPEATS:
                     raise
                 rejected.append(refusal.attempt)
+                _LOGGER.warning("%s, %s is measured again: %s", step.label, step.stimuli[count].label, refusal.reason)
             finally:
                 if isinstance(measurements, Generator):
                     measurements.close()

@@ -101,6 +101,10 @@ class RunFolder:
         return self.path / "result.xml"
 
     @property
+    def log(self) -> Path:
+        return self.path / "log.txt"
+
+    @property
     def stop_requested(self) -> bool:
         """Whether a stop after the current point was requested: the file or symlink ``stop`` exists."""
         try:
@@ -180,6 +184,7 @@ class RunFolder:
             with keep_folder_open(self.path):
                 if not self.has_started:
                     remove(self.journal)
+                    remove(self.log)
                 with keep_folder_open(self.evidence):
                     for path in self.evidence.glob("00000-*"):
                         remove(path)

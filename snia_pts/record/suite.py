@@ -137,8 +137,10 @@ class SuiteFolder:
         return folder
 
     def discard(self) -> None:
-        """Remove a suite folder that contains only suite.json."""
-        if not any(child.name != _NAME for child in self.path.iterdir()):
-            (self.path / _NAME).unlink(missing_ok=True)
+        """Remove a suite folder that contains only suite.json and a log."""
+        own = (self.path / _NAME, self.as_run_folder.log)
+        if all(child in own for child in self.path.iterdir()):
+            for path in own:
+                path.unlink(missing_ok=True)
             if self.created:
                 self.path.rmdir()

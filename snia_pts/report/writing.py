@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from .pages import Report
 
+_LOGGER = logging.getLogger(__name__)
 #: The formats of every figure, both vector.
 FIGURE_FORMS = ("svg", "pdf")
 
@@ -146,6 +148,8 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
     if pages:
         files |= render(build(result), pages) | {CHECKSUMS_FILE: checksums(result)}
     replace_files(folder, files)
+    if files:
+        _LOGGER.info("report files written to %s: %s", folder, ", ".join(files))
     if pages or "csv" in formats:
         _tidy(folder, kept=files)
     return places(folder, formats)

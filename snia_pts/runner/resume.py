@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from ..model.run_options import COMMAND, RunOptions
 from ..model.test_platform import HostSetting, TestPlatform
 from ..record.folder import RunFolder, writable_path
 from ..record.journal import WAIT, is_locked
+from ..record.log import logged
 from ..record.replay import ResumePlan, assess, inspect_run, parse_time, read_journal_state
 from ..report import USUAL
 from ..report.writing import forget
@@ -35,11 +37,12 @@ from ..units import counted
 from . import session
 from .confirmation import ConfirmRestart
 from .events import FolderCreated, ResumePlanned, RunStarted
-from .run import Caller, FinishedRun, claimed, finish, ticker
+from .run import Caller, FinishedRun, claimed, finish, log_platform, ticker
 from .setup import file_name, plan_test, require_formats, target_setup
 from .target import TargetSetup
 from .verification import require_evidence
 
+_LOGGER = logging.getLogger(__name__)
 #: Fields of the drive that may differ and are recorded; another difference could mix measurements of two drives.
 _ALLOWED_DIFFERENCES = {"path", "bus", "discard"}
 #: Fields of an array that are known before it is created.
@@ -77,7 +80,7 @@ def resume(path: Path, options: ResumeOptions, caller: Caller) -> FinishedRun:
         formats = available_formats(run_options, caller)
         target = resumed_target(facts, path, run_options, options, caller)
         caller.on_event(FolderCreated(folder=folder, title=f"{facts.spec.title} test", dut=facts.dut))
-        with folder.opened():
+        with folder.opened(), logged(folder):
             result = _measure(folder, resume_plan, target, run_options, caller)
             return finish(result, folder, formats, caller)
 
@@ -197,6 +200,15 @@ def confirm_restart(
 
     For a drive, the operator confirms its serial number in any case.  Raises NotConfirmed.
     """
+    _LOGGER.info(
+        "resume, policy %s: stopped at %s (%s); %d steps are kept, %d outcomes discarded, next: %s",
+        resume_plan.policy,
+        resume_plan.position,
+        resume_plan.reason,
+        resume_plan.kept_steps,
+        resume_plan.discarded_outcomes,
+        resume_plan.next_step or "the end of the run",
+    )
     caller.on_event(ResumePlanned(folder=folder, resume_plan=resume_plan))
     spec, dut = resume_plan.facts.spec, resume_plan.facts.dut
     if not resume_plan.restarts_test or dut.kind != "file" or resume_plan.policy == "purge":
@@ -239,7 +251,11 @@ def _resume_claimed(
     target.set_clock(parse_time(folder, facts.started))
     stimuli = (*plan.preconditioning, *plan.stimuli)
     context = target.context(facts.spec, folder.evidence, facts.seed or 0, ticker(caller.on_event), stimuli)
-    changes += tuple(platform_changes(facts.platform, replace(read_platform(context.engine), settings=settings)))
+    platform = replace(read_platform(context.engine), settings=settings)
+    changes += tuple(platform_changes(facts.platform, platform))
+    log_platform(platform)
+    for change in changes:
+        _LOGGER.warning("changed since the stop: %s", change)
     forget(folder.path)  # the existing report is outdated once the run resumes
     caller.on_event(RunStarted(spec=facts.spec, plan=plan, simulated=facts.dut.simulated, resumed=True))
     return session.resume(

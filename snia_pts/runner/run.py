@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +17,7 @@ from ..lab.host.platform import read_platform
 from ..model.run_options import RunOptions
 from ..model.test_platform import HostSetting, TestPlatform
 from ..record.folder import RunFolder, default_name
+from ..record.log import logged
 from ..results.result import RunFacts, RunWarning, TestResult
 from ..spec import ProfileSpec
 from ..spec.reader import Specification
@@ -44,6 +47,7 @@ from .setup import (
 )
 from .target import TargetSetup
 
+_LOGGER = logging.getLogger(__name__)
 _RUNS = Path("runs")
 
 
@@ -58,6 +62,7 @@ class Caller:
 
     def tell(self, text: str) -> None:
         """Send a notice."""
+        _LOGGER.info("%s", text)
         self.on_event(Notice(text=text))
 
 
@@ -101,7 +106,7 @@ def run(options: RunOptions, caller: Caller) -> FinishedRun:
     )
     folder = RunFolder.create(options.run_folder or _RUNS / name)
     caller.on_event(FolderCreated(folder=folder, title=f"{spec.title} test", dut=prepared.estimate.dut))
-    with folder.opened():
+    with folder.opened(), logged(folder):
         result = _measure(prepared, folder, caller)
         return finish(result, folder, formats, caller)
 
@@ -168,6 +173,7 @@ def perform(
 ) -> TestResult:
     """Run a test on a target that is claimed and confirmed."""
     spec = specification.spec
+    _LOGGER.info("start: %s", shlex.join(options.stored().command()))
     options = options if options.seed is not None else replace(options, seed=new_seed())
     with target.conditions_applied(spec, folder, spec.setup.write_cache) as settings:
         return _perform(specification, target, folder, options, caller, run_id or folder.path.name, settings)
@@ -209,6 +215,10 @@ def _perform(
             plan.stimuli, plan.shortest.seconds, lambda text: caller.on_event(CalibrationStarted(text=text))
         ),
     )
+    log_platform(platform)
+    _LOGGER.info("seed %d", seed)
+    for warning in facts.warnings:
+        _LOGGER.warning("%s: %s", warning.what, warning.detail)
     caller.on_event(RunStarted(spec=spec, plan=plan, simulated=dut.simulated, resumed=False))
     return session.run(
         facts,
@@ -219,6 +229,18 @@ def _perform(
         read_health=context.read_health,
         durable=context.durable,
         stop=caller.stop,
+    )
+
+
+def log_platform(platform: TestPlatform) -> None:
+    """Log the versions of the suite and of what it runs on."""
+    _LOGGER.info(
+        "snia-pts %s, Python %s, %s %s, kernel %s",
+        platform.suite_version,
+        platform.python,
+        platform.engine,
+        platform.engine_version,
+        platform.kernel,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +27,7 @@ from ..results.result import Ending, RunFacts, TestResult
 from ..spec import Spec, SteadyStateRule, loop_rule, settling_rule
 from .events import OnEvent, OutcomeRecorded, RoundEvaluated, RunResumed, StepStarted
 
+_LOGGER = logging.getLogger(__name__)
 #: Reads the drive's health data; raises nothing.
 ReadHealth = Callable[[], Health | None]
 
@@ -183,6 +185,8 @@ class _RunSession:
         self._step = step
         self.check_stop_requested(step)
         self.journal.append(StepEntry(step=step))
+        _LOGGER.debug("step: %s", step.label)
+        self._observer.replaying = False
         self._observer.start_step(step)
         yield from self._outcomes(step, step, 0)
 
@@ -191,6 +195,7 @@ class _RunSession:
     ) -> Iterator[Outcome]:
         """Replay recorded outcomes; measure the remaining points of an interrupted round."""
         self._step = step
+        self._observer.replaying = True
         self._observer.start_step(step)
         outcome_count = 0
         for outcome in outcomes:
@@ -200,6 +205,7 @@ class _RunSession:
         if isinstance(step, Round) and outcome_count < len(step.stimuli):
             self.check_stop_requested(step)
             on_resume()
+            self._observer.replaying = False
             yield from self._outcomes(step, replace(step, stimuli=step.stimuli[outcome_count:]), outcome_count)
 
     def _outcomes(self, step: Step, remaining: Step, outcome_count: int) -> Iterator[Outcome]:
@@ -231,6 +237,7 @@ class _RunSession:
             raise self.interrupted()
         if self.folder.stop_requested:
             self.folder.withdraw_stop()
+            _LOGGER.info("a stop was requested by the file stop")
             raise self.interrupted()
         self.folder.require_room(step.label)
 
@@ -250,6 +257,7 @@ class _RunSession:
 
     def end(self, ending: Ending, detail: str, at: datetime) -> None:
         """Append the end entry."""
+        _LOGGER.log(logging.INFO if ending == "finished" else logging.WARNING, "the run ends: %s", detail or ending)
         health = self._read_health()  # writes evidence
         self.journal.append(
             EndEntry(
@@ -296,6 +304,7 @@ class _ResumedSession:
         self._open()
         self._session.journal.append(self._entry())
         self.has_resumed = True
+        _LOGGER.info("resumed after the recorded steps")
         self._session.emit(RunResumed())
 
     def _open(self) -> None:
@@ -312,6 +321,7 @@ class _ProgressObserver:
 
     def __init__(self, spec: Spec, emit: OnEvent) -> None:
         self._emit = emit
+        self.replaying = False
         self._rule, self._settling, self._phase = loop_rule(spec), settling_rule(spec), sampled_phase(spec)
         self._samples_before = self._sampled_bytes = 0
         self._sampled_rounds: list[SampledRound] = []
@@ -341,12 +351,23 @@ class _ProgressObserver:
                 if sampled is not None:
                     self._sampled_rounds.append(sampled)
                     window = sampled_window(self._sampled_rounds, self._settling)
-                    self._emit(RoundEvaluated(step=step, rule=self._settling, evaluated_round=sampled, window=window))
+                    self._emit_round(
+                        RoundEvaluated(step=step, rule=self._settling, evaluated_round=sampled, window=window)
+                    )
 
     def _evaluate(self, step: Step, measured_round: MeasuredRound, rule: SteadyStateRule) -> None:
         name = f"{step.kind} {step.part}"
         last = self._rounds[name] = [*self._rounds.get(name, ()), measured_round][-rule.window_rounds :]
-        self._emit(RoundEvaluated(step=step, rule=rule, evaluated_round=measured_round, window=last_window(last, rule)))
+        window = last_window(last, rule)
+        self._emit_round(RoundEvaluated(step=step, rule=rule, evaluated_round=measured_round, window=window))
+
+    def _emit_round(self, event: RoundEvaluated) -> None:
+        if not self.replaying:
+            window = event.window
+            decision = "steady" if window and window.steady else "not steady" if window else "too few rounds"
+            number = "" if isinstance(event.step, Round) else f", round {event.evaluated_round.number}"
+            _LOGGER.info("%s%s: %s", event.step.label, number, decision)
+        self._emit(event)
 
 
 def _stamp(at: datetime) -> str:

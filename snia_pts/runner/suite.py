@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from ..model.dut import Dut
 from ..model.run_options import RunOptions
 from ..record.folder import RunFolder, default_name
 from ..record.journal_reader import JournalReader
+from ..record.log import logged
 from ..record.replay import ResumePlan, assess, inspect_run, store
 from ..record.suite import SuiteFolder
 from ..report import USUAL, places
@@ -52,6 +54,7 @@ from .setup import (
 )
 from .target import TargetSetup
 
+_LOGGER = logging.getLogger(__name__)
 _RUNS = Path("runs")
 
 
@@ -200,7 +203,7 @@ def _run(plan: _SuitePlan, target: TargetSetup, caller: Caller) -> FinishedSuite
     caller.on_event(
         FolderCreated(folder=folder.as_run_folder, title=counted(len(tests), "test"), dut=plan.dut, report="summary")
     )
-    with folder.locked():
+    with folder.locked(), logged(folder.as_run_folder):
         folder.as_run_folder.withdraw_stop()
         try:
             with target.claimed():
@@ -236,8 +239,9 @@ def _run_tests(plan: _SuitePlan, target: TargetSetup, caller: Caller) -> list[Re
                     target.confirm(run.evidence, caller.confirm)
                 confirmed = True
             title = plan.specifications[test].spec.title
+            _LOGGER.info("test %d of %d: %s", position, len(plan.specifications), title)
             caller.on_event(TestStarted(title=title, position=position, total=len(plan.specifications)))
-            with run.opened():
+            with run.opened(), logged(run):
                 result = _run_or_resume(plan, run, resume_plan, target, test, caller)
         except BaseException as error:
             if not run.journal.exists():
@@ -272,6 +276,7 @@ def _report(result: TestResult, run: RunFolder, formats: Sequence[str], unreport
     try:
         write(result, run.path, formats)
     except ReportError as error:
+        _LOGGER.error("%s", error)
         unreported.append(error)
 
 

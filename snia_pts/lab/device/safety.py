@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 import time
@@ -42,6 +43,7 @@ from .processes import Processes, read_processes
 from .storage import Layer, device_path, identity_of, partitions
 from .usage import Usage, read_usage
 
+_LOGGER = logging.getLogger(__name__)
 #: How long to wait at the end for I/O that a stalled device still holds.
 _DRAIN_SECONDS = 5.0
 _RETRY_SECONDS = 0.5
@@ -178,6 +180,9 @@ def claim_target(
             change = _change(real, os.fstat(descriptor))
             if change:
                 raise TargetBusy(path=real, reason=f"it {change}")
+        _LOGGER.info("%s opened and locked: %s", real, dut.summary)
+        for check in unchecked:
+            _LOGGER.warning("not checked: %s", check)
         yield target
 
 
@@ -311,6 +316,7 @@ def regain(target: Target, *, patience_seconds: float, root: Path = ROOT) -> Non
     while True:
         try:
             _claim_again(target, path, root)
+            _LOGGER.warning("%s disappeared and was opened again", path)
             return
         except SniaPtsError as refusal:
             if time.monotonic() > deadline:

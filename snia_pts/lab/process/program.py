@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import math
 import os
 import select
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 #: Called about once a second while a program runs, with the seconds since its start and the bytes that it has written.
 Tick = Callable[[float, int], None]
 
+_LOGGER = logging.getLogger(__name__)
 #: How long a program may take to report that it is ready, or to end after SIGTERM.
 _GRACE_SECONDS = 15.0
 #: How long a report is put off that a program cannot give now.
@@ -256,6 +258,7 @@ class Program:
         self.started_ns = time.monotonic_ns()
         with suppress(OSError):
             self._control_socket.send(b"\n")
+        _LOGGER.debug("%s started, evidence %s", self._argv[0], self._evidence.name)
 
     def end(self) -> None:
         """End the program if it still runs; sets ``finished`` if the program was started."""
@@ -283,6 +286,7 @@ class Program:
             )
             content = {field.name: getattr(self.finished, field.name) for field in fields(Finished)}
             self._record.write(json.dumps(content).encode())
+            _log_end(self.finished, self._evidence.name)
 
     def iter_stdout(
         self, timeout_seconds: float, tick: Tick | None = None, *, reports: Reports | None = None
@@ -405,6 +409,25 @@ def run(
     with Program(argv, evidence=evidence, inherited=inherited, stdout_file=stdout_file) as program:
         program.wait_for_io_end(timeout_seconds, tick)
     return program.finished
+
+
+def _log_end(finished: Finished, evidence: str) -> None:
+    """Log how a program ended.  Its arguments, which may contain a password of a drive, stand only in the evidence."""
+    failed = finished.exit_code != 0 or finished.timed_out
+    level = logging.WARNING if failed or finished.unkillable_pid is not None else logging.INFO
+    remarks = (
+        ": timeout" if finished.timed_out else "",
+        f"; process {finished.unkillable_pid} hangs in the kernel" if finished.unkillable_pid is not None else "",
+    )
+    _LOGGER.log(
+        level,
+        "%s ended with exit code %d after %.3f s, evidence %s%s",
+        finished.argv[0],
+        finished.exit_code,
+        finished.seconds,
+        evidence,
+        "".join(remarks),
+    )
 
 
 @contextmanager

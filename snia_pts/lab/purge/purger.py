@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from .choice import NONE, choose
 from .method import Method, MethodFailed, MethodUnavailable, Tools
 from .proof import Proof
 
+_LOGGER = logging.getLogger(__name__)
 _STANDARD = "ATA Security Erase or Sanitize, SCSI Format Unit or Sanitize, NVMe Format or Sanitize, or a vendor command"
 #: In the deviation of a purge that failed.
 NOT_PROVEN = "NOT PROVEN"
@@ -75,6 +77,7 @@ class Purger:
                 deviations=_deviations(None),
             )
         proof = Proof(target, seed)
+        _LOGGER.info("purge of %s by %s", target.dut.path, method.title)
         seconds, failure = _perform(method, tools, proof)
         survivors = 0
         if failure is None or self.allow_unpurged:
@@ -85,6 +88,11 @@ class Purger:
             failure = MethodFailed(
                 f"reported success, but {survivors} of {len(proof.offsets)} blocks written before it survived"
             )
+        if failure:
+            _LOGGER.warning("the purge by %s %s", method.title, failure)
+        else:
+            blocks = len(proof.offsets) if proof.is_written else 0
+            _LOGGER.info("purged in %.1f s; %d of %d blocks survived", seconds, survivors, blocks)
         if failure and not self.allow_unpurged:
             hint = failure.remedy or PurgeFailed.hint
             raise PurgeFailed(path=target.dut.path, method=method.title, reason=str(failure), hint=hint)

@@ -9,6 +9,7 @@ Only known settings are restored, only to values that they accept, and only on t
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import signal
 import stat
@@ -27,6 +28,7 @@ from ...files import keep_folder_open, read_regular, remove, replace_file
 from ..device.identity import ROOT
 from .state_dir import boot_id, locked_state_dir, restore_file_name
 
+_LOGGER = logging.getLogger(__name__)
 RESTORE_FILE = "settings.json"
 _MAX_BYTES = 1 << 20
 _UNREADABLE = "its value cannot be read"
@@ -203,6 +205,10 @@ def _apply(planned: AppliedChange) -> AppliedChange:
             failure = error.strerror or str(error)
         now = setting.read()
         failure = "" if now == value else failure or f"it is {now or 'unreadable'} after it was set"
+        if failure:
+            _LOGGER.warning("%s could not be set to %s: %s", setting.name, value, failure)
+        else:
+            _LOGGER.info("%s set to %s (it was %s)", setting.name, value, planned.before)
     return AppliedChange(change=planned.change, before=planned.before, error=failure)
 
 
