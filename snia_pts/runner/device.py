@@ -239,14 +239,15 @@ class DeviceSetup:
             tick=tick,
             descriptor=target.descriptor,
         )
-        if self._conditions is None:
+        conditions = self._conditions
+        if conditions is None:
             raise RuntimeError("the conditions are not applied")
         laboratory = Laboratory(
             target,
             engine,
             purger=self._purger(tick),
-            cache=self._conditions.cache,
-            stage=self._conditions.configurator,
+            cache=conditions.cache,
+            stage=conditions.configurator,
             seed=seed,
             evidence=evidence,
         )
@@ -262,6 +263,7 @@ class DeviceSetup:
             engine=engine,
             now=lambda: datetime.now().astimezone(),
             read_health=lambda: read_health(target.dut, evidence),
+            lost_values=lambda: conditions.lost_values(evidence),
             calibrate=calibration.ceilings,
             durable=True,
             unchecked=target.unchecked,

@@ -217,6 +217,7 @@ def _perform(
         caller.on_event,
         now=context.now,
         read_health=context.read_health,
+        lost_values=context.lost_values,
         durable=context.durable,
         stop=caller.stop,
     )

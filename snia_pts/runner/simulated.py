@@ -108,6 +108,7 @@ class SimulatedSetup:
             engine=laboratory,
             now=laboratory.now,
             read_health=lambda: None,
+            lost_values=lambda: (),
             calibrate=lambda *_: (),
             durable=False,
         )
