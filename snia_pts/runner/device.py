@@ -28,6 +28,7 @@ from ..lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_
 from ..lab.host.calibration import Calibration
 from ..lab.host.conditions import Conditions, conditions_applied, restore_settings, with_expected_cache
 from ..lab.host.configurator import HostConfigurator, backing_device
+from ..lab.host.tuning.direct_io import direct_io
 from ..lab.laboratory import Laboratory, target_deviations
 from ..lab.link_speed import assumed_speed
 from ..lab.process.program import Tick, find
@@ -111,6 +112,10 @@ class DeviceSetup:
         purges = spec.purge or any(workload.fresh for workload in spec.workload)
         deviations = self._purger().expected_deviations(self.dut(spec)) if purges else ()
         return deviations if self._options.purge == NONE else ()
+
+    def buffered_io(self) -> tuple[HostSetting, ...]:
+        """See TargetSetup."""
+        return tuple(finding.setting for finding in direct_io(self._path))
 
     def require_tools(self) -> None:
         """See TargetSetup."""

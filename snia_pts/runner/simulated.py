@@ -59,6 +59,10 @@ class SimulatedSetup:
         del spec
         return ()
 
+    def buffered_io(self) -> tuple[HostSetting, ...]:
+        """See TargetSetup: no I/O is performed."""
+        return ()
+
     def require_tools(self) -> None:
         """See TargetSetup: no tools are required."""
 

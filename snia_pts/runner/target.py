@@ -69,6 +69,10 @@ class TargetSetup(Protocol):
         """Return the deviations that its Purge will add."""
         ...
 
+    def buffered_io(self) -> tuple[HostSetting, ...]:
+        """Return a finding if the direct I/O of a test would end in the page cache or memory of this host."""
+        ...
+
     def require_tools(self) -> None:
         """Raise ToolMissing if a program is missing, UsageError if root is required."""
         ...

@@ -19,6 +19,7 @@ from ..settings.write_cache import WriteCache, WriteCacheStatus
 from . import tuning
 from .configurator import HostConfigurator
 from .settings_list import find
+from .tuning.direct_io import direct_io
 from .tuning.mount import mount
 
 #: The subfolder of a run folder that contains the restore file for the run's array.
@@ -87,12 +88,13 @@ def conditions_applied(
         configurator.require_applied(outcomes)
         if tune:
             now = tuning.inspect(tuned_block, root=root)
-        mount_findings = mount(target.dut.path, root) if target.dut.kind == "file" else ()
+        path_findings = mount(target.dut.path, root) if target.dut.kind == "file" else ()
+        path_findings += direct_io(Path(target.dut.path), root)
         yield Conditions(
             cache=cache,
             configurator=configurator,
             cache_status=cache.status(cache_evidence, outcomes),
-            settings=tuning.to_host_settings((*now, *mount_findings), before, outcomes, errors),
+            settings=tuning.to_host_settings((*now, *path_findings), before, outcomes, errors),
             changes=tuple(_excluding(tuning_changes, [outcome.change for outcome in outcomes if outcome.error])),
         )
 
