@@ -13,7 +13,7 @@ import re
 import secrets
 import shlex
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedReader, BufferedWriter, FileIO
 from pathlib import Path
@@ -57,9 +57,14 @@ def open_regular(path: Path, max_bytes: int | None = None) -> BufferedReader:
         raise
 
 
-def read_regular(path: Path, max_bytes: int) -> bytes:
-    """Return the content of a regular file of at most ``max_bytes``.  Raises OSError, also for any other file."""
+def read_regular(path: Path, max_bytes: int, on_open: Callable[[os.stat_result], object] | None = None) -> bytes:
+    """Return the content of a regular file of at most ``max_bytes``.  Raises OSError, also for any other file.
+
+    ``on_open`` is called with the status of the file that is read, which ``path`` may no longer lead to.
+    """
     with open_regular(path, max_bytes) as file:
+        if on_open is not None:
+            on_open(os.fstat(file.fileno()))
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:  # it has grown, or its reported size is wrong
         raise _too_large(max_bytes)

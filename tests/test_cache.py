@@ -238,6 +238,28 @@ def test_a_cache_that_cannot_be_set_again_is_a_deviation(nvme: Drive) -> None:
     assert (deviation.standard, deviation.actual.partition(" ")[0]) == ("disabled", "enabled")
 
 
+def test_a_cache_that_changed_by_itself_is_reported(nvme: Drive) -> None:
+    """A drive that was reset has its default again; the restore at the end finds nothing to do and says nothing."""
+    with nvme.run(cache := nvme.cache()):
+        assert cache.lost_values(nvme.evidence) == ()
+        nvme.stage.state = "on"
+        (line,) = cache.lost_values(nvme.evidence)
+
+    assert line == (
+        "write cache of nvme0 is enabled, and was disabled when the run began; "
+        "measurements may have been made with either"
+    )
+
+
+def test_a_cache_that_was_left_as_it_was_is_compared_too(nvme: Drive) -> None:
+    """With --keep-write-cache the suite does not set it, but its state is in the header of the report."""
+    with nvme.run(cache := nvme.cache(keep=True)):
+        nvme.stage.state = "off"
+        (line,) = cache.lost_values(nvme.evidence)
+
+    assert "is disabled, and was enabled when the run began" in line
+
+
 def test_a_laboratory_looks_after_each_purge(tmp_path: Path) -> None:
     """What there is to tell of the cache comes with what came of the purge, and stands in the result as a warning."""
 

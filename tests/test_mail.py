@@ -289,6 +289,23 @@ def test_options_without_a_recipient_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.root
+def test_the_owner_is_that_of_the_file_that_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A configuration of another user, replaced by one of root's after it was read, does not get root's password."""
+    need_root()
+    path = written(tmp_path, f'{FILE}user = "lab"\npassword_file = "password"\n')
+    (own := tmp_path / "own.toml").write_bytes(path.read_bytes())
+    os.chown(path, 65534, 65534)
+
+    def replaced(*_: object) -> Iterator[str]:
+        own.replace(path)
+        yield from ()
+
+    monkeypatch.setattr("snia_pts.cli.mail.config._mistakes", replaced)
+    with pytest.raises(SpecError, match="does not belong to the owner of the mail configuration"):
+        load_mail_config(mail_options(mail=path))
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

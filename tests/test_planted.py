@@ -87,7 +87,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 }
 #: Where what was planted is replaced, and the file is written; everywhere else it is refused.
 REPLACED = {
-    *((writer, kind) for writer in ("replace", "report") for kind in KINDS if kind != "directory"),
+    *(("replace", kind) for kind in KINDS if kind != "directory"),
     ("create, replacing", "hard link"),
     ("program", "hard link"),
     ("folder", "directory"),

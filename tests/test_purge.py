@@ -448,9 +448,17 @@ def called(name: Path, device: Path) -> None:
 
 @contextmanager
 def moved(tmp_path: Path, serial: str) -> Iterator[tuple[Target, Path, Path]]:
-    """A drive that was held as one device and is back as another: the target, and both devices."""
+    """A drive that was held as one device and is back as another: the target, and both devices.
+
+    Its node has no kernel's name, which two loop devices cannot share.
+    """
     name, root = tmp_path / "disk", tmp_path / "root"
-    with loop_device(filled(tmp_path / "a.img", SIZE)) as old, loop_device(filled(tmp_path / "b.img", SIZE)) as new:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        loop_device(filled(tmp_path / "a.img", SIZE)) as old,
+        loop_device(filled(tmp_path / "b.img", SIZE)) as new,
+    ):
+        patch.setattr("snia_pts.lab.device.identity._kernel_node", lambda path: path)
         known(root, old, "S1")
         known(root, new, serial)
         called(name, old)

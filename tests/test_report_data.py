@@ -20,12 +20,12 @@ from lxml import etree
 
 from snia_pts.cli.main import main
 from snia_pts.errors import ReportError, UsageError
+from snia_pts.files import replace_file
 from snia_pts.model.measurement import METRICS
-from snia_pts.report import DATA_OUTPUTS, OUTPUTS, data, write
+from snia_pts.report import DATA_OUTPUTS, OUTPUTS, data, write, writing
 from snia_pts.report.formats import xlsx
-from snia_pts.report.writing import TABLE_NAMES, forget
+from snia_pts.report.writing import forget, replace_files
 from snia_pts.results.result import TestResult
-from snia_pts.spec import SPEC_TYPES
 from snia_pts.text import printable
 from tests import samples
 from tests.drives import need_program
@@ -222,13 +222,13 @@ def test_a_report_is_written_in_the_requested_formats(tmp_path: Path, capsys: py
     assert main(["report", str(place), "--to", "xlsx,csv,json"]) == 0
     assert capsys.readouterr().out.split() == [str(place / name) for name in ("report.xlsx", "tables", "report.json")]
     assert not (place / "report.pdf").exists()
-    names = {path.stem for path in (place / "tables").iterdir()}
+    names = {path.stem for path in (place / "tables").glob("*.csv")}
     assert {"run", "measurements", "points", "rounds", "windows", "samples-histogram"} <= names
     assert json.loads((place / "report.json").read_text())["format"] == 1
 
-    (place / "tables" / "limits.csv").write_text("of another report")
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=place / "tables", check=True)
     assert main(["report", str(place), "--to", "csv"]) == 0
-    assert {path.stem for path in (place / "tables").iterdir()} == names
+    assert {path.stem for path in (place / "tables").glob("*.csv")} == names
 
     assert main(["report", str(place), "--to", "docx"]) == UsageError.exit_code
     assert "unknown format 'docx'" in capsys.readouterr().err
@@ -289,31 +289,79 @@ def test_nothing_is_written_through_a_symlink(inside: str, formats: tuple[str, .
     assert {path.name: path.read_text() for path in elsewhere.iterdir()} == {"mine.csv": "mine", "mine.svg": "mine"}
 
 
-#: What is somebody else's in a run folder.
-KEPT = {"result.xml", "journal.jsonl", "report.of.mine", "figures/notes.pdf", "figures/mine.svg", "tables/mine.csv"}
+#: Files of the user in a run folder; some have the form of a figure, or the name of a table that this report lacks.
+KEPT = {
+    "result.xml",
+    "journal.jsonl",
+    "report.of.mine",
+    "figures/notes.pdf",
+    "figures/mine.svg",
+    "figures/mine.pdf",
+    "tables/limits.csv",
+}
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Return the content of every file, by path."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_an_earlier_report_is_removed_completely(tmp_path: Path) -> None:
-    """All its files, and nothing else; of figures and tables those that the next report has not."""
+    """All its files, and nothing else; of figures and tables those that the next report does not have."""
     result = samples.iops_result(stop_after=120)
     for name in KEPT:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("mine")
+    replace_files(tmp_path, {f"figures/logo.{form}": b"of another report" for form in ("svg", "pdf")})
     write(result, tmp_path, ("rst", "csv", "json", "junit", "ocp"))
-    for form in ("svg", "pdf"):
-        (tmp_path / "figures" / f"logo.{form}").write_text("of another report")
-    write(result, tmp_path, ("rst",))
     assert not list((tmp_path / "figures").glob("logo.*"))
+    write(result, tmp_path, ("rst",))
     assert (tmp_path / "report.ocp.jsonl").exists()
+    assert (tmp_path / "tables/run.csv").exists()
     forget(tmp_path)
-    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == KEPT
+    assert files_in(tmp_path) == dict.fromkeys(KEPT, b"mine")
 
 
-@pytest.mark.parametrize("test", SPEC_TYPES)
-def test_every_table_has_a_registered_name(test: str) -> None:
-    """An old table is recognised by its name, and no other file is."""
-    assert all(TABLE_NAMES.fullmatch(table.name) for table in data.tables(samples.result_of(test)))
+@pytest.mark.parametrize(("name", "formats"), [("figures/matrix-3d.svg", ("rst",)), ("tables/run.csv", ("rst", "csv"))])
+def test_a_file_of_the_user_is_not_replaced(name: str, formats: tuple[str, ...], tmp_path: Path) -> None:
+    """Not one that was there before the first report, nor a report's that was edited: nothing is written or removed."""
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ReportError, match=rf"{Path(name).name} was not written by snia-pts, or was changed"):
+        write(samples.iops_result(), tmp_path, formats)
+    assert files_in(tmp_path) == {name: b"mine"}
+
+
+@pytest.mark.parametrize("again", [forget, lambda folder: write(samples.iops_result(stop_after=120), folder, ("csv",))])
+def test_a_table_that_was_edited_is_kept(again: Callable[[Path], object], tmp_path: Path) -> None:
+    """The next report, or a resume, says which file is in the way before it writes or removes anything."""
+    write(samples.iops_result(stop_after=120), tmp_path, ("csv", "json"))
+    (tmp_path / "tables/run.csv").write_text("annotated")
+    before = files_in(tmp_path)
+    with pytest.raises(ReportError, match=r"run\.csv was not written by snia-pts, or was changed"):
+        again(tmp_path)
+    assert files_in(tmp_path) == before
+
+
+def test_a_report_after_an_interrupted_one_replaces_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after any file, it left old and new ones: both are the report's own."""
+    write(samples.iops_result(stop_after=60), tmp_path, ("csv",))
+    written = list[Path]()
+
+    def killed(path: Path, content: bytes, *, durable: bool) -> None:
+        if len(written) == 3:
+            raise KeyboardInterrupt
+        written.append(path)
+        replace_file(path, content, durable=durable)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "replace_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            write(samples.iops_result(stop_after=120), tmp_path, ("csv",))
+    assert len(written) == 3
+    write(samples.iops_result(stop_after=200), tmp_path, ("csv",))
+    forget(tmp_path)
+    assert files_in(tmp_path) == {}
 
 
 def test_a_workbook_has_a_part_of_a_long_line_and_says_so() -> None:

@@ -26,7 +26,7 @@ from snia_pts.record.document import parse
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.journal_reader import JournalReader
 from snia_pts.record.replay import assess
-from snia_pts.record.result_xml import chunks, differences, result_xml
+from snia_pts.record.result_xml import chunks, differences, result_xml, stored_verdict
 from snia_pts.results.result import TestResult
 from snia_pts.runner.verification import check_evidence
 from snia_pts.spec import SPEC_TYPES, DemandSpec
@@ -377,6 +377,20 @@ def test_entities_and_document_types_are_refused(document: bytes) -> None:
     with pytest.raises(RecordError, match=r"document type|invalid XML") as refused:
         parse(document, "evil.xml")
     assert "root:" not in str(refused.value)
+
+
+@pytest.mark.parametrize("offset", [0, 4080, 4090, 4095, 4096])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_verdict_is_not_read_after_a_document_type(encoding: str, offset: int, tmp_path: Path) -> None:
+    """Also if it is split between two chunks, or not in ASCII: an entity could make any verdict."""
+    head = f'<?xml version="1.0" encoding="{encoding}"?>'
+    rest = '<result><run verdict="&v;"/></result>'
+    kind = '<!DOCTYPE result [<!ENTITY v "STEADY STATE">]>'
+    (path := tmp_path / "result.xml").write_text(head + " " * (offset - len(head)) + kind + rest, encoding=encoding)
+    assert stored_verdict(path) == ""
+
+    path.write_text(head + rest.replace("&v;", "STEADY STATE"), encoding=encoding)
+    assert stored_verdict(path) == "STEADY STATE"
 
 
 @pytest.mark.parametrize(

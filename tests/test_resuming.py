@@ -43,6 +43,7 @@ from snia_pts.record.journal_reader import JournalReader
 from snia_pts.record.replay import assess, inspect_run, parse_time
 from snia_pts.record.suite import SuiteFolder
 from snia_pts.results.interruption import ResumePolicy, resumable_step_count
+from snia_pts.results.warnings import run_warnings
 from snia_pts.runner.resume import ResumeOptions, resumed_options
 from snia_pts.runner.session import resume, run
 from tests import killing
@@ -319,6 +320,27 @@ def test_a_run_that_is_asked_to_stop_ends_after_its_point(test: str, references:
     assert killing.went_on(folder, "rule").ending == "finished"
 
 
+def test_a_setting_that_changed_by_itself_is_a_warning_of_the_resumed_run_too(references: Any, tmp_path: Path) -> None:
+    """What was read when the run was stopped stays in its result, beside what is read at its end."""
+    found, _ = references("iops")
+    folder = RunFolder.create(tmp_path / "run")
+    simulated = killing.laboratory(found.facts, folder)
+
+    def stopped(step: Step) -> Iterator[Outcome]:
+        yield from simulated.perform(step)
+        if isinstance(step, Round):
+            raise Interrupted(cause="the operator", step=step.label, what="x")
+
+    with pytest.raises(Interrupted):
+        run(found.facts, stopped, folder, lambda _: None, now=simulated.now, lost_values=lambda: ("the cache is on",))
+
+    (warning,) = [each for each in run_warnings(assess(folder)) if each.what == "changed during the run"]
+    assert warning.detail.endswith(": the cache is on")
+    result = killing.went_on(folder, "rule")
+    assert warning in run_warnings(result)
+    assert warning.detail in folder.result.read_text()
+
+
 def test_a_disk_without_room_stops_the_run_before_the_next_point(
     references: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,6 +401,17 @@ def test_the_command_line_resumes_what_it_began(
     assert "interruption: stopped" in said.out
     assert "interruption" in (place / "report.rst").read_text()
     assert main(["assess", str(place)]) == 0
+
+
+def test_a_setting_that_a_killed_run_lost_is_in_the_report(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read before the target is claimed, which restores it; the report says so first."""
+    place = cut(finished, tmp_path / "run")
+    monkeypatch.setattr("snia_pts.runner.resume.values_lost_before_resume", lambda path: (f"{path.name}: on",))
+
+    assert main(["resume", str(place)]) == 0
+    assert "run: on" in (place / "report.rst").read_text()
 
 
 def test_a_run_that_is_at_its_end_is_not_resumed(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:

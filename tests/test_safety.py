@@ -1055,11 +1055,17 @@ def test_a_file_swapped_after_the_open_is_refused(tmp_path: Path, monkeypatch: p
         raise AssertionError("it was held")
 
 
+def without_kernel_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let /dev have no node with the kernel's name of any device, so that the given node is used."""
+    monkeypatch.setattr("snia_pts.lab.device.identity._kernel_node", lambda path: path)
+
+
 @pytest.mark.root
 def test_a_device_swapped_before_the_open_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Path
 ) -> None:
     """A node that leads to another disk a moment later is not held: checks and descriptor are of one device."""
+    without_kernel_node(monkeypatch)
     with loop_device(filled(tmp_path / "other.img")) as other:
         nodes = [tmp_path / "node", tmp_path / "next"]
         for node, leads_to in zip(nodes, (device, other), strict=True):
@@ -1175,8 +1181,11 @@ def test_a_file_that_ends_within_a_sector_is_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.root
-def test_a_node_that_changes_during_the_run_is_noticed(tmp_path: Path, device: Path) -> None:
+def test_a_node_that_changes_during_the_run_is_noticed(
+    tmp_path: Path, device: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A device node that is gone is the device's failure; one with another device behind it the host's."""
+    without_kernel_node(monkeypatch)
     with loop_device(filled(tmp_path / "other.img")) as other:
         node = tmp_path / "node"
         subprocess.run(["mknod", node, "b", "7", device.name.removeprefix("loop")], check=True)

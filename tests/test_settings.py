@@ -18,7 +18,15 @@ from snia_pts.errors import HostFailed
 from snia_pts.files import replace_file
 from snia_pts.lab.host import settings_list
 from snia_pts.lab.settings import settings
-from snia_pts.lab.settings.settings import RESTORE_FILE, AppliedChange, Change, Setting, applied, restore
+from snia_pts.lab.settings.settings import (
+    RESTORE_FILE,
+    AppliedChange,
+    Change,
+    Setting,
+    applied,
+    restore,
+    values_lost_by_killed_run,
+)
 from snia_pts.lab.settings.state_dir import restore_file_name
 
 SCHEDULER = "sys/block/sdx/queue/scheduler"
@@ -311,6 +319,34 @@ def test_what_a_killed_run_left_is_put_back(host: Host, with_folder: bool) -> No
     assert not (host.folder / RESTORE_FILE).exists()
     assert not host.register
     assert host.restore(host.folder) == ()
+
+
+def test_a_value_that_a_killed_run_lost_is_reported_before_the_restore(host: Host) -> None:
+    """The restore of a value that is already back is silent, so resume reads first; it changes and removes nothing."""
+
+    def lost() -> tuple[str, ...]:
+        find = partial(settings_list.find, root=host.root)
+        return values_lost_by_killed_run(host.folder, find=find, root=host.root)
+
+    assert lost() == ()
+    host.kill()
+    assert lost() == ()
+    host.write(GOVERNOR, "powersave")
+    assert lost() == (
+        "governor is powersave, and was performance when the run began; measurements may have been made with either",
+    )
+    assert host.read(SCHEDULER) == "none"
+    assert (host.folder / RESTORE_FILE).exists()
+    host.write("proc/sys/kernel/random/boot_id", "boot-2")
+    assert lost() == ()
+
+
+def test_an_active_runs_values_are_not_compared(host: Host) -> None:
+    """Its restore file is locked: it compares them itself."""
+    with host.hold():
+        host.write(GOVERNOR, "powersave")
+        find = partial(settings_list.find, root=host.root)
+        assert values_lost_by_killed_run(host.folder, find=find, root=host.root) == ()
 
 
 def test_a_deleted_run_folder_is_no_loss(host: Host) -> None:

@@ -164,6 +164,21 @@ def test_tune_leaves_alone_what_an_axis_goes_through(host: Host) -> None:
     assert (host.governors(), host.told) == ({"powersave"}, [])
 
 
+def test_a_tuned_setting_that_changed_by_itself_is_reported_once(host: Host) -> None:
+    """Also one that needed no change; both processors' governors give one sentence."""
+    host.host.write(f"{CPU}/policy1/scaling_governor", "performance\n")
+    with host.settled(tune=True) as conditions:
+        assert conditions.lost_values(host.folder / "evidence") == ()
+        for policy in ("policy0", "policy1"):
+            host.host.write(f"{CPU}/{policy}/scaling_governor", "powersave\n")
+        lines = conditions.lost_values(host.folder / "evidence")
+
+    assert lines == (
+        "governor is powersave, and was performance when the run began; measurements may have been made with either",
+    )
+    assert host.told == []
+
+
 def test_what_another_run_keeps_is_not_gone_through(host: Host, tmp_path: Path) -> None:
     """Its numbers would change under it; the same holds for two runs that go through values."""
     other = tmp_path / "other"

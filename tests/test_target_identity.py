@@ -11,18 +11,23 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from snia_pts.errors import KernelFilesMissing, SniaPtsError, TargetBusy, TargetMissing, TargetUnfit
-from snia_pts.lab.device import processes, safety, storage, usage
+from snia_pts.errors import KernelFilesMissing, NotConfirmed, SniaPtsError, TargetBusy, TargetMissing, TargetUnfit
+from snia_pts.lab.device import identity, processes, safety, storage, usage
+from snia_pts.lab.device.identity import read_dut
 from snia_pts.lab.device.processes import Processes, read_processes
 from snia_pts.lab.device.safety import claim_target, require_claimable
 from snia_pts.lab.device.storage import Identity, identity_at, read_backings
 from snia_pts.lab.inventory import read_inventory
+from snia_pts.record.folder import RunFolder
+from snia_pts.runner.resume import drive_changes
 from tests.drives import MIB, UNSHARE, content, filled, loop_device, mounted, need_program, need_root, partitioned
+from tests.strategies import dut
 
 pytestmark = pytest.mark.root
 ROOT = Path(__file__).parent.parent
@@ -1066,3 +1071,44 @@ def test_a_symlink_to_nothing_is_refused(tmp_path: Path) -> None:
             attempt(link, size_bytes=MIB, overwrite=False)
         assert refused.value.exit_code == 6
     assert list(tmp_path.iterdir()) == [link]
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_under_another_name_is_the_device(tmp_path: Path) -> None:
+    """A device without a serial number is confirmed by its name: that is the kernel's, whatever a node is called."""
+    image = image_of(tmp_path)
+    before = content(image)
+    with loop(image) as device:
+        misleading = node(tmp_path, device).rename(tmp_path / "sda")
+        assert read_dut(misleading) == read_dut(device)
+        assert read_dut(misleading).identity == device.name
+
+        options = "--discard-data", "--purge", "none", "--run-dir", "run", "--set", "rounds.point_seconds=1"
+        refused = run(tmp_path, "iops", misleading, *options, "--serial", "sda")
+        assert refused.returncode == NotConfirmed.exit_code, refused.stderr
+        assert "'sda' is not its name" in refused.stderr
+        assert str(device) in refused.stderr
+        assert run(tmp_path, "iops", misleading, *options, "--serial", device.name, "--plan").returncode == 0
+    assert content(image) == before
+
+
+def test_another_device_of_the_same_name_is_not_taken_for_the_same(tmp_path: Path) -> None:
+    """A device without a serial number that was attached again may be another one: a resumed run has a warning."""
+    before = dut(serial="", instance="boot 1, disk 7")
+    other, folder = replace(before, instance="boot 1, disk 8"), RunFolder(path=tmp_path)
+    assert tuple(drive_changes(folder, before, replace(before), overwrite=False)) == ()
+    (change,) = drive_changes(folder, before, other, overwrite=False)
+    assert change == f"identity of the drive: {other.path} has no serial number, so it may be another drive"
+
+
+def test_without_a_node_in_dev_a_device_keeps_the_name_that_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container that has the device by another name; and a node of another device does not stand for it."""
+    with loop(image_of(tmp_path)) as device, loop(filled(tmp_path / "other.img", SIZE_BYTES)) as another:
+        given = node(tmp_path, device)
+        for name in ("missing", another.name):
+            monkeypatch.setattr(identity, "block_directory", lambda number, *_, name=name: Path(name))
+            assert identity.resolved(given) == given

@@ -26,7 +26,7 @@ from snia_pts.model.test_platform import HostSetting
 from snia_pts.report.sections.provenance import provenance
 from snia_pts.report.tables import Table
 from snia_pts.runner.resume import platform_changes
-from snia_pts.runner.run import host_warnings
+from snia_pts.runner.setup import host_warnings
 from tests import samples
 from tests.drives import MIB, loop_device
 from tests.hosts import FakeHost

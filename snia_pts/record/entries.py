@@ -14,7 +14,7 @@ from ..model.health import Health
 from ..model.measurement import IdleOutcome, Measurement, PrepareOutcome, PurgeOutcome, Sample
 from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round
 from ..results.interruption import ResumePolicy
-from ..results.result import Ending, RunFacts
+from ..results.result import Ending, RunFacts, RunWarning
 from ..units import Amount, Quantity
 
 #: Bytes of a line before and after its entry.
@@ -67,13 +67,14 @@ class OutcomeEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndEntry:
-    """Last entry: how the run ended, and the drive's health data then."""
+    """Last entry: how the run ended, and what was read then: the drive's health data, and warnings about settings."""
 
     kind: Literal["end"] = "end"
     ending: Ending
     detail: str
     at: Timestamp
     health: Health | None = None
+    warnings: tuple[RunWarning, ...] = ()
     evidence: Digests = field(default_factory=dict)
 
 

@@ -16,7 +16,7 @@ from ..files import open_regular
 from ..model.measurement import IdleOutcome, Measurement, Outcome, PrepareOutcome, PurgeOutcome, Sample
 from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round, Step, progress_label
 from ..results.interruption import Interruption
-from ..results.result import RunFacts
+from ..results.result import RunFacts, RunWarning
 from ..units import MIB
 from .entries import (
     AFTER,
@@ -44,8 +44,8 @@ class JournalReader:
 
     A step that a resume discarded is skipped.  These are set once ``steps`` is exhausted: ``end`` (None in a run
     that was killed), ``torn`` (the last line is incomplete), ``interruptions``, ``evidence`` (the digest of each file
-    by its name), ``discarded`` (the measurements of steps that were discarded), and ``length`` (bytes) and ``checksum``
-    of all complete lines.
+    by its name), ``warnings`` (of all end entries), ``discarded`` (the measurements of steps that were discarded), and
+    ``length`` (bytes) and ``checksum`` of all complete lines.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,6 +59,7 @@ class JournalReader:
         self._discarded_counts: dict[int, tuple[int, int]] = {}
         self.end: EndEntry | None = None
         self.interruptions: list[Interruption] = []
+        self.warnings: list[RunWarning] = []
         self.evidence: dict[str, str] = {}
         self.discarded: list[Measurement] = []
         self.torn = False
@@ -172,6 +173,8 @@ class JournalReader:
             self.checksum, self.length = checksum, self.length + len(text)
             if not isinstance(entry, StepEntry):
                 self.evidence.update(entry.evidence)
+            if isinstance(entry, EndEntry):
+                self.warnings += entry.warnings
             yield number, entry
 
     def _invalid(self, number: int, reason: str, hint: str = _DAMAGED) -> RecordError:

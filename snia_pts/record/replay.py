@@ -53,6 +53,7 @@ def assess(folder: RunFolder) -> TestResult:
         running=running,
         interruptions=journal.interruptions,
         health_after=end.health if end else None,
+        end_warnings=journal.warnings,
         evidence=journal.evidence,
     )
 

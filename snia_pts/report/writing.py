@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from ..trusted_paths import private_path, require_private
 from .checksums import FILE_NAME as CHECKSUMS_FILE
 from .checksums import checksums
 from .formats.isolation import isolated
+from .written_files import recorded, written
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -110,11 +111,6 @@ DATA_OUTPUTS: Mapping[str, Callable[[TestResult], Mapping[str, bytes]]] = {
     "ocp": _ocp,
     "interactive": _interactive,
 }
-#: The names that data tables may have; a second table of a name has a number.
-TABLE_NAMES = re.compile(
-    r"(run|specification|deviations|settings|warnings|limits|windows|rounds|points|features|prepared|measurements|"
-    r"samples-[a-z0-9-]+)(--\d+)?"
-)
 #: The paths of formats whose file is not ``report.`` with their name.
 _PATHS = {
     "csv": "tables",
@@ -150,8 +146,6 @@ def write(result: TestResult, folder: Path, formats: Sequence[str] = USUAL) -> d
     replace_files(folder, files)
     if files:
         _LOGGER.info("report files written to %s: %s", folder, ", ".join(files))
-    if pages or "csv" in formats:
-        _tidy(folder, kept=files)
     return places(folder, formats)
 
 
@@ -161,39 +155,13 @@ def places(folder: Path, formats: Sequence[str]) -> dict[str, Path]:
 
 
 def forget(folder: Path) -> None:
-    """Remove every file of an earlier report, because it is out of date.  Raises ReportError."""
-    _remove(
-        *places(folder, (*OUTPUTS, *DATA_OUTPUTS)).values(),
-        folder / CHECKSUMS_FILE,
-        *_figures(folder),
-        *_tables(folder),
-    )
+    """Remove every file of an earlier report, because it is out of date, and no file of the user.  Raises ReportError.
 
-
-def _tidy(folder: Path, kept: Collection[str]) -> None:
-    """Remove figures and tables of an earlier report that this one does not have, if it has any of the same kind."""
-    for paths in (_figures(folder), _tables(folder)):
-        if any(f"{path.parent.name}/{path.name}" in kept for path in paths):
-            _remove(*(path for path in paths if f"{path.parent.name}/{path.name}" not in kept))
-
-
-def _figures(folder: Path) -> list[Path]:
-    """Return the figures in a run folder: files that exist in all formats, and no files of the user."""
-    place = folder / "figures"
-    names = [] if place.is_symlink() else [path.with_suffix("") for path in place.glob(f"*.{FIGURE_FORMS[0]}")]
-    forms = ([name.with_name(f"{name.name}.{form}") for form in FIGURE_FORMS] for name in names)
-    return [path for paths in forms if all(each.is_file() for each in paths) for path in paths]
-
-
-def _tables(folder: Path) -> list[Path]:
-    """Return the tables in a run folder, by their known names, and no files of the user."""
-    place = folder / "tables"
-    return [] if place.is_symlink() else [path for path in place.glob("*.csv") if TABLE_NAMES.fullmatch(path.stem)]
-
-
-def _remove(*paths: Path) -> None:
+    Raises it before anything is removed if a figure or table was changed, because the next report could not replace it.
+    """
+    reports = [*places(folder, (*OUTPUTS, *DATA_OUTPUTS)).values(), folder / CHECKSUMS_FILE]
     try:
-        for path in paths:
+        for path in (*reports, *written(folder / "figures"), *written(folder / _PATHS["csv"])):
             if not path.is_dir():
                 remove(path)
     except (OSError, RunFolderError) as error:
@@ -216,8 +184,9 @@ def render(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str
 def replace_files(folder: Path, files: Mapping[str, bytes], *, new: bool = False) -> None:
     """Write files by their paths in ``folder``, each atomically.  With ``new``, none of them may exist.
 
-    Raises ReportError, also if a subfolder is a symlink; and RunFolderError if root runs this and others may change the
-    folder.
+    Subfolders have a list of what was written there: other files of a report are removed from them, those of the user
+    are neither replaced nor removed.  Raises ReportError, before anything is written, if a file of the user is in the
+    way or a subfolder is a symlink; and RunFolderError if root runs this and others may change the folder.
     """
     require_private(folder)
     try:
@@ -227,13 +196,18 @@ def replace_files(folder: Path, files: Mapping[str, bytes], *, new: bool = False
             if existing := [place for place in files if new and os.path.lexists(folder / place)]:
                 others = f" (and {len(existing) - 1} more)" if existing[1:] else ""
                 raise RunFolderError(path=folder, reason=f"{existing[0]} already exists{others}")
-            for inside in {(folder / place).parent for place in files} - {folder}:
-                make_folder(inside)
+            contents: dict[Path, dict[str, bytes]] = {}
             for place, data in files.items():
-                if new:
-                    create_file(folder / place, data)
-                else:
-                    replace_file(folder / place, data, durable=False)  # it can be written again
+                if (inside := (folder / place).parent) != folder:
+                    contents.setdefault(inside, {})[Path(place).name] = data
+            for inside in contents:
+                make_folder(inside)
+            with nullcontext() if new else recorded(contents):
+                for place, data in files.items():
+                    if new:
+                        create_file(folder / place, data)
+                    else:
+                        replace_file(folder / place, data, durable=False)  # it can be written again
     except (OSError, RunFolderError) as error:
         raise _failed(error) from error
 

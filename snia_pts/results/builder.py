@@ -14,7 +14,7 @@ from ..model.time_series import TimeLine
 from ..procedures import Conclusion
 from ..spec import ProfileSpec, SampledSteadyStateRule, Spec, WriteSaturationSpec, loop_rule, settling_rule
 from .interruption import Interruption
-from .result import Ending, Gap, Loop, RunFacts, Sampling, TestResult
+from .result import Ending, Gap, Loop, RunFacts, RunWarning, Sampling, TestResult
 
 #: A sample that takes at least this many times its requested time is reported as long.
 _LONG_SAMPLE_FACTOR = 1.5
@@ -132,6 +132,7 @@ class ResultBuilder:
         running: bool = False,
         interruptions: Sequence[Interruption] = (),
         health_after: Health | None = None,
+        end_warnings: Sequence[RunWarning] = (),
         evidence: Mapping[str, str] = MappingProxyType({}),
     ) -> TestResult:
         """Return the result of the steps so far."""
@@ -153,6 +154,7 @@ class ResultBuilder:
             running=running,
             interruptions=tuple(interruptions),
             health_after=health_after,
+            end_warnings=tuple(end_warnings),
             evidence=evidence,
         )
 

@@ -40,6 +40,7 @@ def run_warnings(result: TestResult) -> tuple[RunWarning, ...]:
         *result.facts.warnings,
         *_to_warnings(contradictions(result.facts.dut, result.facts.about)),
         *_claim_disputes(result),
+        *result.end_warnings,
         *_resume_changes(result),
         *_to_warnings(clock_changes(measurements)),
         *_purge_remarks(result),

@@ -21,6 +21,7 @@ from ..lab.fio.probe import IO_ENGINES
 from ..lab.host.conditions import ARRAY_FOLDER as RESTORE_FOLDER
 from ..lab.host.conditions import restore_settings, with_cache_status
 from ..lab.host.settings_list import find as find_setting
+from ..lab.host.tuning.direct_io import direct_io
 from ..lab.laboratory import target_deviations
 from ..lab.process.program import Tick, find
 from ..lab.purge import NONE, Purger
@@ -92,6 +93,10 @@ class ArraySetup(DeviceSetup):
             caches = MemberCaches(self._duts(), spec.setup.write_cache, keep=keep)
             dut = with_cache_status(dut, caches.expected_status()) if self._duts() else dut
         return (*target_deviations(dut, spec), *_sync_deviations(self._layout))
+
+    def buffered_io(self) -> tuple[HostSetting, ...]:
+        """See TargetSetup; a buffering member is a setting of its own."""
+        return tuple(finding.setting for dut in self._duts() for finding in direct_io(Path(dut.path)))
 
     def require_tools(self) -> None:
         """See TargetSetup."""

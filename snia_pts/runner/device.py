@@ -28,6 +28,7 @@ from ..lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_
 from ..lab.host.calibration import Calibration
 from ..lab.host.conditions import Conditions, conditions_applied, restore_settings, with_expected_cache
 from ..lab.host.configurator import HostConfigurator, backing_device
+from ..lab.host.tuning.direct_io import direct_io
 from ..lab.laboratory import Laboratory, target_deviations
 from ..lab.link_speed import assumed_speed
 from ..lab.process.program import Tick, find
@@ -111,6 +112,10 @@ class DeviceSetup:
         purges = spec.purge or any(workload.fresh for workload in spec.workload)
         deviations = self._purger().expected_deviations(self.dut(spec)) if purges else ()
         return deviations if self._options.purge == NONE else ()
+
+    def buffered_io(self) -> tuple[HostSetting, ...]:
+        """See TargetSetup."""
+        return tuple(finding.setting for finding in direct_io(self._path))
 
     def require_tools(self) -> None:
         """See TargetSetup."""
@@ -239,14 +244,15 @@ class DeviceSetup:
             tick=tick,
             descriptor=target.descriptor,
         )
-        if self._conditions is None:
+        conditions = self._conditions
+        if conditions is None:
             raise RuntimeError("the conditions are not applied")
         laboratory = Laboratory(
             target,
             engine,
             purger=self._purger(tick),
-            cache=self._conditions.cache,
-            stage=self._conditions.configurator,
+            cache=conditions.cache,
+            stage=conditions.configurator,
             seed=seed,
             evidence=evidence,
         )
@@ -262,6 +268,7 @@ class DeviceSetup:
             engine=engine,
             now=lambda: datetime.now().astimezone(),
             read_health=lambda: read_health(target.dut, evidence),
+            lost_values=lambda: conditions.lost_values(evidence),
             calibrate=calibration.ceilings,
             durable=True,
             unchecked=target.unchecked,

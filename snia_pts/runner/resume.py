@@ -21,6 +21,7 @@ from ..errors import (
 )
 from ..files import shell_quoted
 from ..lab.device.contents import require_answer
+from ..lab.host.conditions import values_lost_before_resume
 from ..lab.host.platform import read_platform
 from ..model.dut import Dut
 from ..model.run_options import COMMAND, RunOptions
@@ -103,11 +104,12 @@ def _measure(
     folder: RunFolder, resume_plan: ResumePlan, target: TargetSetup, options: RunOptions, caller: Caller
 ) -> TestResult:
     """Claim the target, have its destruction confirmed, and perform the remaining steps of the test."""
+    lost_values = values_lost_before_resume(folder.path)
     try:
         with claimed(target, folder):
             confirm_restart(folder, resume_plan, target, options, caller)
             target.confirm(folder.evidence, caller.confirm)
-            return resume_claimed(folder, resume_plan, target, options, caller)
+            return resume_claimed(folder, resume_plan, target, options, caller, lost_values)
     except SniaPtsError as error:
         if read_journal_state(folder) != resume_plan.journal_state:
             error.add_note(f"snia-pts resume {shell_quoted(folder.path)} continues it.")
@@ -229,12 +231,20 @@ def confirm_restart(
 
 
 def resume_claimed(
-    folder: RunFolder, resume_plan: ResumePlan, target: TargetSetup, options: RunOptions, caller: Caller
+    folder: RunFolder,
+    resume_plan: ResumePlan,
+    target: TargetSetup,
+    options: RunOptions,
+    caller: Caller,
+    lost_values: tuple[str, ...],
 ) -> TestResult:
-    """Perform the remaining steps of a test on a target that is claimed and confirmed."""
+    """Perform the remaining steps of a test on a target that is claimed and confirmed.
+
+    ``lost_values`` are sentences about the settings that changed by themselves before the resume.
+    """
     folder.withdraw_stop()
     with target.conditions_applied(resume_plan.facts.spec, folder, resume_plan.facts.dut.write_cache) as settings:
-        return _resume_claimed(folder, resume_plan, target, options, caller, settings)
+        return _resume_claimed(folder, resume_plan, target, options, caller, settings, lost_values)
 
 
 def _resume_claimed(
@@ -244,9 +254,10 @@ def _resume_claimed(
     options: RunOptions,
     caller: Caller,
     settings: tuple[HostSetting, ...],
+    lost_values: tuple[str, ...],
 ) -> TestResult:
     facts = resume_plan.facts
-    changes = tuple(drive_changes(folder, facts.dut, target.dut(facts.spec), overwrite=options.overwrite))
+    changes = lost_values + tuple(drive_changes(folder, facts.dut, target.dut(facts.spec), overwrite=options.overwrite))
     plan = plan_test(facts.spec, facts.dut, target.speed(facts.spec), options)
     target.set_clock(parse_time(folder, facts.started))
     stimuli = (*plan.preconditioning, *plan.stimuli)
@@ -267,6 +278,7 @@ def _resume_claimed(
         command_line=caller.command_line or ("snia-pts", "resume", str(folder.path)),
         now=context.now,
         read_health=context.read_health,
+        lost_values=context.lost_values,
         durable=context.durable,
         stop=caller.stop,
     )

@@ -37,6 +37,7 @@ from .setup import (
     TestEstimate,
     all_limits,
     estimate_test,
+    host_warnings,
     new_seed,
     plan_test,
     preflight,
@@ -227,6 +228,7 @@ def _perform(
         caller.on_event,
         now=context.now,
         read_health=context.read_health,
+        lost_values=context.lost_values,
         durable=context.durable,
         stop=caller.stop,
     )
@@ -255,14 +257,6 @@ def _warnings(platform: TestPlatform, unchecked: Sequence[str]) -> Iterator[RunW
         yield RunWarning(what=program, detail=f"this version is newer than {newest}, the newest that was tested")
     for line in unchecked:
         yield RunWarning(what="not checked", detail=line)
-
-
-def host_warnings(settings: Sequence[HostSetting]) -> Iterator[RunWarning]:
-    """Yield a warning for each host setting that affects results."""
-    for setting in settings:
-        if setting.judgement == "affects results":
-            recommended = f" (recommended: {setting.recommended})" if setting.recommended else ""
-            yield RunWarning(what=f"host: {setting.name}", detail=f"{setting.value}{recommended}: {setting.reason}")
 
 
 def finish(result: TestResult, folder: RunFolder, formats: Sequence[str], caller: Caller) -> FinishedRun:

@@ -23,7 +23,7 @@ from ..record.journal import Journal, uninterrupted
 from ..record.journal_reader import JournalReader
 from ..record.replay import ResumePlan, read_journal_state, require_same, store
 from ..results.builder import sampled_phase
-from ..results.result import Ending, RunFacts, TestResult
+from ..results.result import Ending, RunFacts, RunWarning, TestResult
 from ..spec import Spec, SteadyStateRule, loop_rule, settling_rule
 from .events import OnEvent, OutcomeRecorded, RoundEvaluated, RunResumed, StepStarted
 
@@ -60,13 +60,15 @@ def run(
     *,
     now: Callable[[], datetime] = _wall_clock,
     read_health: ReadHealth = _no_health,
+    lost_values: Callable[[], tuple[str, ...]] = tuple,
     durable: bool = True,
     stop: Event | None = None,
 ) -> TestResult:
     """Run a test to its end; write the journal and result.xml to ``folder``.
 
     ``now`` is the run's clock; a journal that is not ``durable`` may lose its last entries when the host crashes.
-    ``read_health`` reads the drive's health data after the last step.  Another thread may set ``stop`` to end the run
+    ``read_health`` reads the drive's health data after the last step; then ``lost_values`` returns a sentence for each
+    setting of the run that changed by itself, which becomes a warning.  Another thread may set ``stop`` to end the run
     after its current point or sample.
 
     If the run is stopped or fails, the measurements are in the journal, the end is recorded with its reason, and
@@ -77,7 +79,7 @@ def run(
     start_entry = StartEntry(facts=facts, evidence=ledger.digest_remaining())
     with Journal(folder.journal, durable=durable) as journal:
         journal.append(start_entry)
-        session = _RunSession(facts, perform, folder, journal, emit, read_health, ledger, stop)
+        session = _RunSession(facts, perform, folder, journal, emit, read_health, lost_values, ledger, stop)
         with _closing(session, now):
             drive(procedure(facts.spec, facts.dut), session.answer_by_performing)
         return _finish(session, now)
@@ -93,6 +95,7 @@ def resume(
     changes: tuple[str, ...] = (),
     now: Callable[[], datetime] = _wall_clock,
     read_health: ReadHealth = _no_health,
+    lost_values: Callable[[], tuple[str, ...]] = tuple,
     durable: bool = True,
     stop: Event | None = None,
 ) -> TestResult:
@@ -103,7 +106,9 @@ def resume(
     """
     with Journal(folder.journal, durable=durable, existing=True) as journal:
         ledger = EvidenceLedger(folder.evidence, resume_plan.evidence, durable=durable)
-        session = _RunSession(resume_plan.facts, laboratory.perform, folder, journal, emit, read_health, ledger, stop)
+        session = _RunSession(
+            resume_plan.facts, laboratory.perform, folder, journal, emit, read_health, lost_values, ledger, stop
+        )
         leftovers = (describe_unjournaled(resume_plan.unjournaled_files),) if resume_plan.unjournaled_files else ()
 
         def entry() -> ResumeEntry:
@@ -165,11 +170,13 @@ class _RunSession:
         journal: Journal,
         emit: OnEvent,
         read_health: ReadHealth,
+        lost_values: Callable[[], tuple[str, ...]],
         ledger: EvidenceLedger,
         stop: Event | None,
     ) -> None:
         self._stop = stop
         self._read_health = read_health
+        self._lost_values = lost_values
         self._ledger = ledger
         self.folder = folder
         self.emit = emit
@@ -258,10 +265,16 @@ class _RunSession:
     def end(self, ending: Ending, detail: str, at: datetime) -> None:
         """Append the end entry."""
         _LOGGER.log(logging.INFO if ending == "finished" else logging.WARNING, "the run ends: %s", detail or ending)
-        health = self._read_health()  # writes evidence
+        health, lost_values = self._read_health(), self._lost_values()  # both write evidence
+        warnings = (RunWarning(what="changed during the run", detail=f"{_stamp(at)}: {line}") for line in lost_values)
         self.journal.append(
             EndEntry(
-                ending=ending, detail=detail, at=_stamp(at), health=health, evidence=self._ledger.digest_remaining()
+                ending=ending,
+                detail=detail,
+                at=_stamp(at),
+                health=health,
+                warnings=tuple(warnings),
+                evidence=self._ledger.digest_remaining(),
             )
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,10 +12,12 @@ from ..errors import ReportError, TargetUnfit, UsageError
 from ..model.array import Layout
 from ..model.dut import AssumedSpeed, Dut
 from ..model.run_options import ARRAY, PROFILE, SIMULATED, RunOptions
+from ..model.test_platform import HostSetting
 from ..procedures.estimator import Assumptions, Plan, PurgeKind, plan
 from ..record.folder import require_empty
 from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
 from ..results.limit_checks import expected, unmeasurable
+from ..results.result import RunWarning
 from ..spec import Deviation, OperatorSetting, ProfileSpec, Spec
 from ..spec.limits import Limit, limits_error
 from ..spec.profile_reader import Changes, profile_path, read_profile
@@ -30,7 +32,7 @@ _MIN_MB_PER_SECOND, _MAX_MB_PER_SECOND = 1e-3, 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestEstimate:
-    """The estimated cost of a test, with its limits, and the deviations and settings known before it."""
+    """The estimated cost of a test, with its limits, and the deviations, settings and warnings known before it."""
 
     dut: Dut
     spec: Spec
@@ -38,6 +40,7 @@ class TestEstimate:
     deviations: tuple[Deviation, ...]
     limits: tuple[Limit, ...] = ()
     settings: tuple[OperatorSetting, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
 
     @property
     def test_limits(self) -> tuple[Limit, ...]:
@@ -179,8 +182,17 @@ def estimate_test(specification: Specification, target: TargetSetup, options: Ru
         plan=plan_test(spec, dut, target.speed(spec), options),
         deviations=(*specification.deviations, *target.deviations(spec), *target.purge_deviations(spec)),
         settings=specification.settings,
+        warnings=tuple(host_warnings(target.buffered_io())),
         limits=all_limits(spec, options),
     )
+
+
+def host_warnings(settings: Sequence[HostSetting]) -> Iterator[RunWarning]:
+    """Yield a warning for each host setting that affects results."""
+    for setting in settings:
+        if setting.judgement == "affects results":
+            recommended = f" (recommended: {setting.recommended})" if setting.recommended else ""
+            yield RunWarning(what=f"host: {setting.name}", detail=f"{setting.value}{recommended}: {setting.reason}")
 
 
 def all_limits(spec: Spec, options: RunOptions) -> tuple[Limit, ...]:

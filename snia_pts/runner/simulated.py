@@ -59,6 +59,10 @@ class SimulatedSetup:
         del spec
         return ()
 
+    def buffered_io(self) -> tuple[HostSetting, ...]:
+        """See TargetSetup: no I/O is performed."""
+        return ()
+
     def require_tools(self) -> None:
         """See TargetSetup: no tools are required."""
 
@@ -108,6 +112,7 @@ class SimulatedSetup:
             engine=laboratory,
             now=laboratory.now,
             read_health=lambda: None,
+            lost_values=lambda: (),
             calibrate=lambda *_: (),
             durable=False,
         )

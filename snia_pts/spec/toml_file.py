@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -63,21 +64,34 @@ class Mistakes(ValueError):
         self.sentences = sentences
 
 
-def read_file(path: Path, kind: type[Kind], what: str = SPECIFICATION, *, remedy: str = SpecError.hint) -> Kind:
-    """Read a TOML file and return it as a ``kind``.
+def read_file(
+    path: Path,
+    kind: type[Kind],
+    what: str = SPECIFICATION,
+    *,
+    remedy: str = SpecError.hint,
+    on_open: Callable[[os.stat_result], object] | None = None,
+) -> Kind:
+    """Read a TOML file and return it as a ``kind``; ``on_open`` is called with the status of the file that is read.
 
     Raises SpecError, which lists all errors and calls the file ``what``.
     """
-    value, mistakes = validate(kind, read_toml(path, what, remedy=remedy))
+    value, mistakes = validate(kind, read_toml(path, what, remedy=remedy, on_open=on_open))
     if value is None:
         raise spec_error(str(path), mistakes, what, remedy=remedy)
     return value
 
 
-def read_toml(path: Path, what: str = SPECIFICATION, *, remedy: str = SpecError.hint) -> dict[str, Any]:
-    """Return the content of a TOML file; raises SpecError, which calls the file ``what``."""
+def read_toml(
+    path: Path,
+    what: str = SPECIFICATION,
+    *,
+    remedy: str = SpecError.hint,
+    on_open: Callable[[os.stat_result], object] | None = None,
+) -> dict[str, Any]:
+    """Return the content of a TOML file; raises SpecError, which calls the file ``what``.  See ``read_file``."""
     try:
-        return tomllib.loads(read_regular(path, _MAX_BYTES).decode("utf-8"))
+        return tomllib.loads(read_regular(path, _MAX_BYTES, on_open).decode("utf-8"))
     except FileNotFoundError:
         raise spec_error(str(path), ["no such file"], what, remedy=remedy) from None
     except OSError as error:

@@ -149,3 +149,38 @@ def test_protection_information_is_not_formatted_away(stage: Stage, kind: str, f
     chosen = choose(stage.tools(), "auto")
     assert chosen is not None
     assert chosen.name == ("scsi-format" if free else "scsi-sanitize-block")
+
+
+def units(stage: Stage, **types: str) -> None:
+    """Give the drive's target device more logical units, by number, of these SCSI device types."""
+    target = stage.root / "sys/devices/host0/target0:2:5"
+    for number, kind in {"n0": "0", **types}.items():
+        (target / f"0:2:5:{number[1:]}").mkdir(parents=True)
+        (target / f"0:2:5:{number[1:]}/type").write_text(f"{kind}\n")
+    device = stage.block / "device"
+    for entry in device.iterdir():
+        entry.rename(target / "0:2:5:0" / entry.name)
+    device.rmdir()
+    device.symlink_to(target / "0:2:5:0")
+
+
+@pytest.mark.parametrize("name", ["auto", "scsi-format", "scsi-sanitize-block", "scsi-sanitize-crypto"])
+def test_a_device_with_another_logical_unit_is_not_erased(stage: Stage, name: str) -> None:
+    """A drive with two actuators may erase both: nothing is sent, and what affects one unit can be named."""
+    busy(stage)
+    units(stage, n1="0")
+    with pytest.raises(PurgeFailed, match=r"may erase all logical units of the device, and it has others \(0:2:5:1\)"):
+        stage.purge(name)
+
+    assert stage.acted(*READING) == []
+    assert stage.state == ""
+    assert available_methods(stage.tools().dut, stage.root) == ("blkdiscard", "overwrite")
+
+
+def test_a_logical_unit_without_data_does_not_matter(stage: Stage) -> None:
+    """An enclosure and a well-known unit have none; a target with a number that begins alike is another device."""
+    busy(stage)
+    units(stage, n1="13", n49409="30")
+    (stage.root / "sys/devices/host0/target0:2:5/0:2:50:1").mkdir()
+
+    assert stage.purge("scsi-sanitize-block").survivors == 0

@@ -15,6 +15,7 @@ from ...errors import RecordError, TargetUnfit, UsageError
 from ...lab.device.identity import block_directory, read_dut
 from ...lab.host.conditions import restore_settings
 from ...lab.host.tuning import inspect
+from ...lab.host.tuning.direct_io import direct_io
 from ...model.test_platform import HostSetting
 from ...record.folder import unreadable
 from ...units import counted
@@ -28,7 +29,8 @@ def host(arguments: argparse.Namespace) -> int:
     """Print the host settings that affect results, or restore those that killed runs changed."""
     if arguments.restore is not None:
         return _restore(arguments)
-    settings = [finding.setting for finding in inspect(_block(arguments.target))]
+    findings = inspect(_block(arguments.target)) + (direct_io(arguments.target) if arguments.target else ())
+    settings = [finding.setting for finding in findings]
     if arguments.json:
         target = None if arguments.target is None else str(arguments.target)
         print(json_text({"format": 1, "target": target, "settings": [asdict(setting) for setting in settings]}))

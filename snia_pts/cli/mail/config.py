@@ -89,11 +89,12 @@ def load_mail_config(arguments: argparse.Namespace) -> MailConfig | None:
 
 
 def _from_file(path: Path, recipients: tuple[str, ...]) -> MailConfig:
-    file = read_file(path, _File, _WHAT, remedy=_REMEDY)
+    statuses: list[os.stat_result] = []
+    file = read_file(path, _File, _WHAT, remedy=_REMEDY, on_open=statuses.append)
     mistakes: list[str] = list(_mistakes(file, recipients))
     password, context = "", None
     try:
-        password = _password(path, file)
+        password = _password(path, file, statuses[0].st_uid)
         context = None if file.tls == "none" else _context(path, file)
     except ValueError as mistake:
         mistakes.append(str(mistake))
@@ -127,13 +128,16 @@ def _mistakes(file: _File, recipients: tuple[str, ...]) -> Iterator[str]:
         yield "user: expected one of password_variable and password_file with a user, and neither without"
 
 
-def _password(path: Path, file: _File) -> str:
-    """Return the password, "" without a user; raises ValueError if it cannot be read, or if others may read it."""
+def _password(path: Path, file: _File, owner: int) -> str:
+    """Return the password, "" without a user; raises ValueError if it cannot be read, or if others may read it.
+
+    ``owner`` is the user who owned the configuration that was read; its ``path`` may lead to another file by now.
+    """
     if file.password_variable:
         name, lines = f"password_variable: {file.password_variable!r}", [os.environ.get(file.password_variable, "")]
     elif file.password_file:
         name = f"password_file: {file.password_file!r}"
-        lines = _read_private_lines(path.parent / file.password_file, path.stat().st_uid)
+        lines = _read_private_lines(path.parent / file.password_file, owner)
     else:
         return ""
     if len(lines) != 1 or not lines[0] or not (lines[0].isascii() and lines[0].isprintable()):

@@ -105,6 +105,7 @@ def plan_lines(planned: TestEstimate, dut: Dut, argument: Path | None = None) ->
     yield from _host(spec)
     yield from _assumptions(plan)
     yield from _limits(planned)
+    yield from _warnings(planned)
     yield from deviation_lines(planned.deviations, spec.authority)
     yield from setting_lines(planned.settings)
 
@@ -196,6 +197,11 @@ def _limits(planned: TestEstimate) -> Iterator[str]:
         yield f"    and {len(own) - _MAX_LIMITS} more"
 
 
+def _warnings(planned: TestEstimate) -> Iterator[str]:
+    """Yield the warnings about the target, which are the same for every test on it."""
+    yield from (f"  warning: {warning.what}: {warning.detail}" for warning in planned.warnings)
+
+
 def _suite_limits(tests: Sequence[TestEstimate]) -> Iterator[str]:
     """Yield the number of limits, in total and on each test."""
     if total := len(tests[0].limits):
@@ -219,6 +225,7 @@ def suite_lines(tests: Sequence[TestEstimate], dut: Dut, argument: Path | None =
     yield ""
     yield from _assumptions(tests[0].plan)
     yield from _suite_limits(tests)
+    yield from _warnings(tests[0])
     yield from deviation_lines(tuple(_merge(tests, lambda planned: planned.deviations)), "the standard")
     yield from setting_lines(tuple(_merge(tests, lambda planned: planned.settings)))
 
@@ -259,6 +266,7 @@ def plan_json(planned: TestEstimate, dut: Dut) -> dict[str, Any]:
         "longest": _steps_json(plan, plan.longest, dut),
         "limits": [asdict(limit) for limit in planned.test_limits],
         "deviations": [asdict(deviation) for deviation in planned.deviations],
+        "warnings": [asdict(warning) for warning in planned.warnings],
         "settings": [asdict(setting) for setting in planned.settings],
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from ...model.dut import CacheState, Dut
@@ -44,6 +45,13 @@ class MemberCaches(WriteCache):
             remarks += tuple(f"{dut.path}: {remark}" for remark in member_remarks)
             deviations += member_deviations
         return remarks, deviations
+
+    def lost_values(self, evidence: Path) -> tuple[str, ...]:
+        lost = (
+            cache.lost_values(_member_evidence(evidence, number))
+            for number, (_, cache) in enumerate(self._members, start=1)
+        )
+        return tuple(chain.from_iterable(lost))
 
     def _combine(self, statuses: Sequence[WriteCacheStatus]) -> WriteCacheStatus:
         """Return the common status of all members, or a status that lists each member's."""

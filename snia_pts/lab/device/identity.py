@@ -88,7 +88,7 @@ def read_dut(path: Path, *, size_bytes: int | None = None, root: Path = ROOT) ->
 
 
 def resolved(path: Path) -> Path:
-    """Return the absolute path without symlinks that leads to the same file as ``path``.
+    """Return the absolute path without symlinks that leads to the same file as ``path``; of a device, its node in /dev.
 
     A magic link (``/proc/PID/root``, ``/proc/PID/fd/N``) and a working directory hidden by a later mount lead to other
     files than the resolved path.  For a file that does not exist yet, the folders are compared.  Raises TargetUnfit if
@@ -111,7 +111,21 @@ def resolved(path: Path) -> Path:
         kind = "file" if original == path else "folder"
         reason = f"it leads to another {kind} than its resolved path {real}"
         raise TargetUnfit(path=path, reason=reason, hint="Use a path of this mount namespace.")
-    return real
+    return _kernel_node(real)
+
+
+def _kernel_node(path: Path) -> Path:
+    """Return the node in ``/dev`` with the kernel's name of a block device; any other path, or without one, unchanged.
+
+    Another node of the device (``mknod``) can have any name, also that of another device, and the name is what
+    identifies a device without a serial number.
+    """
+    numbers = _node_numbers(path)
+    if numbers is None or not path.is_block_device():
+        return path
+    node = Path("/dev", block_directory(numbers[2]).name.replace("!", "/"))
+    same = node.is_block_device() and (found := _node_numbers(node)) is not None and found[2] == numbers[2]
+    return node if same else path
 
 
 def _is_missing(path: Path) -> bool:

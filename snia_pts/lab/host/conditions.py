@@ -14,11 +14,12 @@ from ...model.test_platform import HostSetting
 from ..device.identity import ROOT, block_directory
 from ..device.safety import Target
 from ..evidence import pre_run_path
-from ..settings.settings import Change, applied, restore
+from ..settings.settings import Change, applied, lost_values, restore, values_lost_by_killed_run
 from ..settings.write_cache import WriteCache, WriteCacheStatus
 from . import tuning
 from .configurator import HostConfigurator
 from .settings_list import find
+from .tuning.direct_io import direct_io
 from .tuning.mount import mount
 
 #: The subfolder of a run folder that contains the restore file for the run's array.
@@ -27,12 +28,20 @@ ARRAY_FOLDER = "array"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The write cache and its status, the host's settings, and what sets these."""
+    """The write cache and its status, the host's settings, what sets these, and the ``changes`` of host settings."""
 
     cache: WriteCache
     configurator: HostConfigurator
     cache_status: WriteCacheStatus
     settings: tuple[HostSetting, ...]
+    changes: tuple[Change, ...] = ()
+
+    def lost_values(self, evidence: Path) -> tuple[str, ...]:
+        """Return a sentence for each setting that changed by itself since the conditions were applied; reads only.
+
+        ``evidence`` is the folder of the evidence files.
+        """
+        return (*self.cache.lost_values(pre_run_path(evidence, "write-cache")), *lost_values(self.changes))
 
     def apply_to(self, dut: Dut) -> Dut:
         """Return a device with the status of its write cache."""
@@ -73,18 +82,20 @@ def conditions_applied(
     with ExitStack() as stack:
         errors = stack.enter_context(tuning.low_latency(tuned_block, root)) if tune else {}
         varied_changes = configurator.changes(varied)
-        tuning_changes = _excluding(tuning.changes(before, root) if tune else (), varied_changes)
+        tuning_changes = tuple(_excluding(tuning.changes(before, root) if tune else (), varied_changes))
         changes = (*cache.changes(cache_evidence), *tuning_changes, *varied_changes)
         outcomes = stack.enter_context(applied(changes, folder, find=find_setting, report=report, root=root))
         configurator.require_applied(outcomes)
         if tune:
             now = tuning.inspect(tuned_block, root=root)
-        mount_findings = mount(target.dut.path, root) if target.dut.kind == "file" else ()
+        path_findings = mount(target.dut.path, root) if target.dut.kind == "file" else ()
+        path_findings += direct_io(Path(target.dut.path), root)
         yield Conditions(
             cache=cache,
             configurator=configurator,
             cache_status=cache.status(cache_evidence, outcomes),
-            settings=tuning.to_host_settings((*now, *mount_findings), before, outcomes, errors),
+            settings=tuning.to_host_settings((*now, *path_findings), before, outcomes, errors),
+            changes=tuple(_excluding(tuning_changes, [outcome.change for outcome in outcomes if outcome.error])),
         )
 
 
@@ -98,6 +109,15 @@ def restore_settings(folder: Path | None = None, *, root: Path = ROOT) -> tuple[
     """Restore what killed runs left on this host, and what the run in ``folder`` left; return messages."""
     folders = () if folder is None else (folder / ARRAY_FOLDER, folder)
     return restore(*folders, find=partial(find, root=root), root=root)
+
+
+def values_lost_before_resume(*folders: Path, root: Path = ROOT) -> tuple[str, ...]:
+    """Return a sentence for each setting that changed by itself after a killed run in ``folders`` set it; reads only.
+
+    To be called before the target is claimed, which restores what killed runs left.
+    """
+    find_setting = partial(find, root=root)
+    return tuple(line for folder in folders for line in values_lost_by_killed_run(folder, find=find_setting, root=root))
 
 
 def with_expected_cache(dut: Dut, write_cache: str, *, keep: bool, root: Path = ROOT) -> Dut:

@@ -1,4 +1,8 @@
-"""Purging by SCSI: Format Unit and Sanitize, by sg3-utils."""
+"""Purging by SCSI: Format Unit and Sanitize, by sg3-utils.
+
+Both are commands to a logical unit, but some devices with several (drives with two actuators) erase all of them.  A
+method that may erase a logical unit not under test is unavailable.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,30 @@ from .method import Method, MethodFailed, MethodUnavailable, PurgeCapability, To
 
 _FORMAT_UNIT = ("04", "")
 _START_SECONDS = 600.0
+_NO_DATA = ("13", "30")
+"""SCSI device types of logical units without data: enclosure services, and well-known logical units."""
 _READY, _NOT_READY, _UNIT_ATTENTION = 0, 2, 6
 """Exit codes of sg_turs: ready; not ready; unit attention."""
 
 
+def _require_single_unit(tools: Tools) -> None:
+    """Raise MethodUnavailable if this host has other logical units with data of the same target device."""
+    device = (tools.block / "device").resolve()
+    target, _, _ = device.name.rpartition(":")  # host:channel:target
+    others = [
+        unit.name
+        for unit in sorted(device.parent.glob(f"{target}:*"))
+        if target and unit != device and attribute(unit / "type") not in _NO_DATA
+    ]
+    if others:
+        raise MethodUnavailable(
+            f"a purge may erase all logical units of the device, and it has others ({', '.join(others)})",
+            "Name another method.",
+        )
+
+
 def _format(tools: Tools) -> PurgeCapability:
+    _require_single_unit(tools)
     protection_types = [attribute(file) for file in (tools.block / "device/scsi_disk").glob("*/protection_type")]
     if any(protection_type not in ("", "0") for protection_type in protection_types):
         raise MethodUnavailable(
@@ -30,6 +53,7 @@ def _format(tools: Tools) -> PurgeCapability:
 
 
 def _sanitize(tools: Tools, service_action: str, option: str) -> PurgeCapability:
+    _require_single_unit(tools)
     if ("48", service_action) not in _commands(tools):
         raise MethodUnavailable("the drive does not support this sanitize operation")
     return PurgeCapability(command=("sg_sanitize", option, "--quick", "--early", tools.dut.path))

@@ -169,6 +169,44 @@ def restore(*folders: Path, find: Find, root: Path = ROOT) -> tuple[str, ...]:
     return tuple(messages)
 
 
+def lost_values(changes: Iterable[Change]) -> tuple[str, ...]:
+    """Return a sentence for each changed setting that no longer has the value that the run gave it."""
+    read = ((change, change.setting.read()) for change in changes if change.value)
+    return tuple(
+        dict.fromkeys(
+            lost_value(change.setting.name, change.value, now or "unreadable")
+            for change, now in read
+            if now != change.value
+        )
+    )
+
+
+def lost_value(name: str, value: str, now: str) -> str:
+    """Return the sentence for a setting whose value changed during a run."""
+    return f"{name} is {now}, and was {value} when the run began; measurements may have been made with either"
+
+
+def values_lost_by_killed_run(folder: Path, *, find: Find, root: Path = ROOT) -> tuple[str, ...]:
+    """Return ``lost_values`` for what a killed run in ``folder`` had set; nothing after a reboot, which resets values.
+
+    To be called before the restore.  A restore file that ``restore`` would not follow gives nothing either.
+    """
+    with ExitStack() as stack, suppress(OSError, ValueError):  # restore reports what is wrong with the file
+        state_dir = stack.enter_context(locked_state_dir(root))
+        trusted = {path.read_bytes() for path in state_dir.glob("*.json")} if state_dir and os.geteuid() == 0 else None
+        descriptor = _open_unlocked(folder / RESTORE_FILE)
+        stack.callback(os.close, descriptor)
+        contents = _read_restore_file(descriptor, find, trusted)
+        if contents.boot == boot_id(root):
+            located = [(record, _locate(record, find)) for record in contents.changes]
+            return lost_values(
+                Change(setting=setting, value=record.value)
+                for record, setting in located
+                if setting is not None and setting.drive == record.drive
+            )
+    return ()
+
+
 def _plan(
     changes: Iterable[Change], others: Sequence[ChangeRecord]
 ) -> tuple[list[AppliedChange], tuple[AppliedChange, ...]]:
@@ -241,8 +279,7 @@ def _restore_from(
     """
     descriptor = -1
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = _open_unlocked(path)
         contents = _read_restore_file(descriptor, find, trusted)
         run = folder or Path(contents.run)
         changes = [record for record in contents.changes if _may_persist(record, contents, find, root)]
@@ -259,6 +296,17 @@ def _restore_from(
     finally:
         if descriptor >= 0:
             os.close(descriptor)
+
+
+def _open_unlocked(path: Path) -> int:
+    """Open a restore file and lock it; raises BlockingIOError if its run is active, or another OSError."""
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _may_persist(record: ChangeRecord, contents: RestoreFile, find: Find, root: Path) -> bool:

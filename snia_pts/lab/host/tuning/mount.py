@@ -17,12 +17,21 @@ _REASON = "the I/O passes through it; results are comparable only if it is the s
 def mount(path: str, root: Path = ROOT) -> tuple[Finding, ...]:
     """Return findings on the type of file system that a path is on, its mount options, and its disk's scheduler."""
     real_path = Path(path).resolve()
-    mounts = [entry for entry in _mounts(root) if real_path.is_relative_to(entry[0])]
-    if not mounts:
+    mounted = mount_of(real_path, root)
+    if mounted is None:
         return (unknown_finding("file system", NOT_REPORTED),)
-    _, kind, options = max(enumerate(mounts), key=lambda item: (len(item[1][0].parts), item[0]))[1]
+    kind, options = mounted
     findings = finding("file system", kind, "noted", _REASON), finding("mount options", options, "noted", _REASON)
     return (*findings, *_scheduler(real_path, root))
+
+
+def mount_of(path: Path, root: Path = ROOT) -> tuple[str, str] | None:
+    """Return the type and the options of the file system of a path without symlinks; None if it is not reported."""
+    mounts = [entry for entry in _mounts(root) if path.is_relative_to(entry[0])]
+    if not mounts:
+        return None
+    _, kind, options = max(enumerate(mounts), key=lambda item: (len(item[1][0].parts), item[0]))[1]
+    return kind, options
 
 
 def _scheduler(path: Path, root: Path) -> Iterator[Finding]:

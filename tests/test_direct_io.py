@@ -1,0 +1,111 @@
+"""Whether direct I/O reaches a drive: loop devices and file systems that buffer it are reported before and in a run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from snia_pts.cli.main import main
+from snia_pts.lab.device.safety import claim_target
+from snia_pts.lab.host.conditions import conditions_applied
+from snia_pts.lab.host.tuning.direct_io import direct_io
+from snia_pts.runner.setup import host_warnings
+from tests.drives import MIB, loop_device, make_ext4, mounted
+from tests.hosts import FakeHost
+
+
+def values(path: Path) -> list[tuple[str, str]]:
+    """Return value and remedy of each finding."""
+    return [(found.setting.value, found.setting.recommended) for found in direct_io(path)]
+
+
+@pytest.mark.root
+@pytest.mark.device
+def test_a_loop_device_buffers_unless_it_was_set_up_for_direct_io(tmp_path: Path) -> None:
+    """The recommended command corrects it while the device is set up."""
+    with loop_device(tmp_path / "x.img", 4 * MIB) as device:
+        ((value, remedy),) = values(device)
+        assert value == f"buffered by {device.name}"
+        assert remedy == f"losetup --direct-io=on {device}"
+        if subprocess.run(remedy.split(), check=False).returncode:
+            pytest.skip("the file system of the tests does not support direct I/O beneath a loop device")
+        assert values(device) == []
+
+
+@pytest.mark.root
+@pytest.mark.device
+def test_a_buffering_loop_device_beneath_another_layer_is_reported(tmp_path: Path) -> None:
+    """Beneath a loop device on it, beneath a partition's disk, and beneath the file system of a file."""
+    with loop_device(tmp_path / "x.img", 16 * MIB) as lower, loop_device(lower) as upper:
+        assert values(upper) == [
+            (
+                f"buffered by {upper.name}; {lower.name}",
+                f"losetup --direct-io=on {upper}; losetup --direct-io=on {lower}",
+            )
+        ]
+    with loop_device(tmp_path / "y.img", 16 * MIB) as disk:
+        make_ext4(disk)
+        with mounted(disk, tmp_path / "mnt") as folder:
+            (folder / "x.img").write_bytes(bytes(MIB))
+            assert values(folder / "x.img") == [(f"buffered by {disk.name}", f"losetup --direct-io=on {disk}")]
+            assert values(folder / "new.img") == values(folder / "x.img")
+
+
+@pytest.mark.root
+@pytest.mark.device
+def test_a_plan_and_the_host_verb_warn_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is written, with the remedy; ``all`` says it once."""
+    with loop_device(tmp_path / "x.img", 64 * MIB) as device:
+        assert main(["iops", str(device), "--plan", "--json"]) == 0
+        (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+        assert warning["what"] == "host: direct I/O"
+        assert f"(recommended: losetup --direct-io=on {device})" in warning["detail"]
+        for verb in ("iops", "all"):
+            assert main([verb, str(device), "--plan"]) == 0
+            assert capsys.readouterr().out.count("warning: host: direct I/O: buffered by loop") == 1
+        assert main(["host", str(device)]) == 0
+        assert "affects results\tdirect I/O\tbuffered by" in capsys.readouterr().out
+
+
+@pytest.mark.root
+@pytest.mark.device
+def test_a_run_warns_of_it(tmp_path: Path) -> None:
+    """It is a host setting of the run, which the result lists, and a warning."""
+    (evidence := tmp_path / "run/evidence").mkdir(parents=True)
+    with (
+        loop_device(tmp_path / "x.img", 4 * MIB) as device,
+        claim_target(device, size_bytes=None, overwrite=False) as target,
+        conditions_applied(
+            target, evidence.parent, evidence, write_cache="disabled", keep=True, tune=False, report=print
+        ) as conditions,
+    ):
+        warnings = [each for each in host_warnings(conditions.settings) if each.what == "host: direct I/O"]
+        assert [each.detail.partition(" (")[0] for each in warnings] == [f"buffered by {device.name}"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"),
+    [
+        ("tmpfs tmpfs rw", "tmpfs"),
+        ("ext4 /dev/sdx rw,data=journal", "ext4 (data=journal)"),
+        ("ext4 /dev/sdx rw,data=ordered", ""),
+        ("xfs /dev/sdx rw", ""),
+    ],
+)
+def test_a_file_system_that_buffers_direct_io_is_reported(entry: str, value: str, tmp_path: Path) -> None:
+    """A file in memory measures no drive; ext4 with data=journal ignores that I/O is direct."""
+    host = FakeHost(tmp_path / "host")
+    host.write("proc/self/mountinfo", f"31 22 0:44 / {tmp_path} rw - {entry}\n")
+
+    found = direct_io(tmp_path / "x.img", host.root)
+
+    assert [each.setting.value for each in found] == ([f"buffered by {value}"] if value else [])
+    assert all(each.setting.judgement == "affects results" for each in found)
+
+
+def test_a_drive_is_not_mentioned(tmp_path: Path) -> None:
+    """Nothing is between fio and a drive; a target that does not exist gives nothing."""
+    assert direct_io(tmp_path / "missing" / "x.img", FakeHost(tmp_path / "host").root) == ()
