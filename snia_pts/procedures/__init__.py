@@ -56,3 +56,4 @@ def procedure(spec: Spec, dut: Dut) -> Procedure[Conclusion]:
             return demand_intensity(spec, dut)
         case ProfileSpec():
             return profile(spec, dut)
+    raise TypeError(f"{spec.test} has no procedure")

@@ -39,7 +39,7 @@ from ..model.steps import Stimulus
 from ..model.test_platform import HostSetting
 from ..procedures.profile import points
 from ..record.folder import RunFolder
-from ..spec import Deviation, ProfileSpec, Spec, host_setting_names
+from ..spec import Deviation, ProfileSpec, Spec
 from ..temporary import temporary_folder
 from .confirmation import Confirm, ConfirmDestruction, ThreatenedDrive
 from .target import AS_FOUND, RunContext
@@ -207,7 +207,7 @@ class DeviceSetup:
             keep=keep,
             tune=options.tune,
             report=self._tell,
-            varied=host_setting_names(spec),
+            varied=tuple(spec.varied_settings),
             cache=self._cache(write_cache, keep=keep),
         ) as conditions:
             self._conditions = conditions

@@ -81,9 +81,10 @@ class SimulatedSetup:
 
     def _drive(self, spec: Spec) -> Identity:
         """Return the drive's identity, with the write cache that the test requires."""
-        if isinstance(spec, ProfileSpec):
+        write_cache = spec.setup.write_cache
+        if write_cache == "as found":
             return self._preset.drive
-        return dataclasses.replace(self._preset.drive, write_cache=spec.setup.write_cache)
+        return dataclasses.replace(self._preset.drive, write_cache=write_cache)
 
     def set_clock(self, at: datetime) -> None:
         """See TargetSetup."""
