@@ -105,12 +105,9 @@ class DeviceSetup:
         return target_deviations(dut, spec)
 
     def purge_deviations(self, spec: Spec) -> tuple[Deviation, ...]:
-        """See TargetSetup; a profile defines its own Purge, so that only omitting it is a deviation."""
-        if not isinstance(spec, ProfileSpec):
-            return self._purger().expected_deviations(self.dut(spec))
-        purges = spec.purge or any(workload.fresh for workload in spec.workload)
-        deviations = self._purger().expected_deviations(self.dut(spec)) if purges else ()
-        return deviations if self._options.purge == NONE else ()
+        """See TargetSetup; if any method of Purge is allowed, only omitting it is a deviation."""
+        deviations = self._purger().expected_deviations(self.dut(spec)) if spec.purges else ()
+        return () if spec.any_purge_method and self._options.purge != NONE else deviations
 
     def require_tools(self) -> None:
         """See TargetSetup."""
@@ -130,7 +127,7 @@ class DeviceSetup:
         )
         if options.serial is not None and dut.kind != "file":
             confirm(dut, options.serial)
-        if isinstance(spec, ProfileSpec):
+        if _configures_host(spec):
             _require_configurable(spec, HostConfigurator(dut.path, backing_device(Path(dut.path))))
         with temporary_folder() as folder:
             self._io_engines(spec, dut, folder)
@@ -211,7 +208,7 @@ class DeviceSetup:
             cache=self._cache(write_cache, keep=keep),
         ) as conditions:
             self._conditions = conditions
-            if isinstance(spec, ProfileSpec):
+            if _configures_host(spec):
                 _require_configurable(spec, conditions.configurator)
             try:
                 yield conditions.settings
@@ -291,9 +288,14 @@ class DeviceSetup:
         return self._target
 
 
-def _require_configurable(spec: ProfileSpec, stage: HostConfigurator) -> None:
-    """Raise TargetUnfit if the host cannot be configured as the profile requires."""
-    stage.require(sum(spec.settings(), ()), cold=any(workload.cold for workload in spec.workload))
+def _configures_host(spec: Spec) -> bool:
+    return bool(spec.varied_settings) or spec.drops_page_cache
+
+
+def _require_configurable(spec: Spec, stage: HostConfigurator) -> None:
+    """Raise TargetUnfit if the host cannot be configured as the test requires."""
+    settings = [(name, value) for name, values in spec.varied_settings.items() for value in values]
+    stage.require(settings, cold=spec.drops_page_cache)
 
 
 def _is_temporary(descriptor: int) -> bool:
