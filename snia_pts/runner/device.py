@@ -37,9 +37,9 @@ from ..model.dut import AssumedSpeed, Dut
 from ..model.run_options import RunOptions
 from ..model.steps import Stimulus
 from ..model.test_platform import HostSetting
-from ..procedures.profile import points
+from ..procedures import named_points
 from ..record.folder import RunFolder
-from ..spec import Deviation, ProfileSpec, Spec
+from ..spec import Deviation, Spec
 from ..temporary import temporary_folder
 from .confirmation import Confirm, ConfirmDestruction, ThreatenedDrive
 from .target import AS_FOUND, RunContext
@@ -135,9 +135,7 @@ class DeviceSetup:
     def _io_engines(self, spec: Spec, dut: Dut, evidence: Path) -> Sequence[IoEngine]:
         """Return the I/O engines to try, the best first; raises UsageError if none of them accepts the options."""
         engines = IO_ENGINES if self._options.engine == "auto" else (self._options.engine,)
-        if not isinstance(spec, ProfileSpec):
-            return engines
-        stimuli = [point.stimulus for point in points(spec, dut)]
+        stimuli = [point.stimulus for point in named_points(spec, dut)]  # only these can have options of their own
         usable, refusals = list[IoEngine](), list[UsageError]()
         for io_engine in engines:
             try:
