@@ -1,4 +1,4 @@
-"""Real points of every shape: each honest answer of fio's must be believed, and each false one made of it refused.
+"""Real points of every shape: fio's true answers must be accepted, and false ones made from them rejected.
 
 ``python bench/answers.py [--points 400] [--seed 1] [--folder DIR]`` (root) lets fio do short points of random shapes on
 a loop device in memory and on a file in DIR: both I/O engines, 1 to 8 threads, queue depths to 64, mixes of reads and
@@ -73,7 +73,7 @@ def drawn(dice: random.Random) -> ContinuousStimulus:
 
 
 def main() -> int:
-    """Run them; the exit code tells whether any answer was taken for what it is not."""
+    """Run the benchmark; the exit code is 1 if an answer was wrongly accepted or rejected."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--points", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
@@ -103,7 +103,7 @@ def main() -> int:
 def points(
     arguments: argparse.Namespace, targets: tuple[str, str], place: Path
 ) -> Iterator[tuple[str, int, list[str]]]:
-    """Measure points; give why each was refused, how many false answers were made of it, and which were believed."""
+    """Measure points; yield why each was rejected, the number of false answers made of it, and those accepted."""
     dice = random.Random(arguments.seed)
     for number in range(arguments.points):
         evidence = place / f"{number}"
@@ -111,7 +111,7 @@ def points(
         step, io_engine = drawn(dice), dice.choice(IO_ENGINES)
         engine = FioEngine(targets[number % 2], evidence, seed=number + 1, io_engine=io_engine)
         try:
-            (measured,) = (each for each in engine.measure_continuous(step) if isinstance(each, Measurement))
+            (measured,) = (item for item in engine.measure_continuous(step) if isinstance(item, Measurement))
         except fio.AnswerRejected as refusal:
             yield f"{step.stimulus} on {io_engine}: {refusal.reason}", 0, []
             continue
@@ -121,7 +121,7 @@ def points(
 
 
 def believed(stimulus: Stimulus, answer: str) -> bool:
-    """Tell whether an answer is believed."""
+    """Return whether an answer is accepted."""
     try:
         fio.accept(stimulus, 0, False, answer)
     except fio.AnswerRejected:

@@ -1,10 +1,10 @@
-"""Host or drive: what the ceiling of this host is, and which points are blamed on the host, on a fast and a slow drive.
+"""The ceiling of this host, and which points are host-limited on a fast and on a slow drive.
 
 ``python bench/ceiling.py [--seconds 2] [--memory DIR]`` (root) calibrates the host three times, and checks the ceiling
-of a mix against a run of its own.  Then it makes a loop device on a file in DIR (/dev/shm unless told otherwise), runs
-the same points on it as it is, where the host is all there is, and throttled by a control group to some thousand I/Os a
-second, as a slow drive would be, and prints the figures and the verdict of each.  Others at the CPUs change the first,
-and must not make the second the host's.
+of a mix against a run of its own.  Then it makes a loop device on a file in DIR (/dev/shm by default), runs
+the same points on it unthrottled, where only the host limits them, and throttled by a control group to some thousand
+I/Os a second, like a slow drive, and prints the figures and the verdict of each point.  Other processes on the CPUs
+change the first figures, but must not make points of the second drive host-limited.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from snia_pts.model.measurement import Measurement
 from snia_pts.model.steps import Stimulus
 
 SIZE_BYTES = 256 << 20
-#: What the throttled drive does in a second: reads, writes.
+#: IOPS of the throttled drive: reads, writes.
 SLOW_IOPS = (3000, 1500)
 DEMANDS = ((1, 1), (2, 16), (4, 32))
 CGROUPS = Path("/sys/fs/cgroup")
 
 
 def points(seconds: float) -> Iterator[Stimulus]:
-    """Give what is measured: three demands, three mixes, three block sizes."""
+    """Yield the stimuli: three demands, three mixes, three block sizes."""
     for threads, depth in DEMANDS:
         for percent in (100, 65, 0):
             for size in (4096, 65536, 1048576):
@@ -59,8 +59,8 @@ def memory_drive(folder: Path) -> Iterator[Path]:
     with tempfile.NamedTemporaryFile(dir=folder) as image:
         os.posix_fallocate(image.fileno(), 0, SIZE_BYTES)
         command = ["losetup", "--find", "--show", image.name]
-        made = subprocess.run(command, check=True, capture_output=True, text=True)
-        device = made.stdout.strip()
+        process = subprocess.run(command, check=True, capture_output=True, text=True)
+        device = process.stdout.strip()
         try:
             yield Path(device)
         finally:
@@ -69,7 +69,7 @@ def memory_drive(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def throttled(device: Path) -> Iterator[None]:
-    """Let this process and what it starts do no more on ``device`` than a slow drive."""
+    """Throttle the I/O of this process and its children on ``device`` to that of a slow drive."""
     number = f"{os.major(device.stat().st_rdev)}:{os.minor(device.stat().st_rdev)}"
     reads, writes = SLOW_IOPS
     old = CGROUPS / "blkio"
@@ -100,35 +100,35 @@ def calibrated(evidence: Path, asked: Sequence[Stimulus]) -> tuple[Ceiling, ...]
         turns.append(calibration.ceilings(asked, 1e9))
     shapes = all_shapes(asked)
     print(f"{len(shapes)} shapes in about {calibration_seconds(shapes):g} s; CPU time of the engine for an I/O, us")
-    for each in zip(*turns, strict=True):
-        shape, costs = each[0].shape, sorted(one.cost_us for one in each)
+    for ceilings in zip(*turns, strict=True):
+        shape, costs = ceilings[0].shape, sorted(ceiling.cost_us for ceiling in ceilings)
         name = f"{shape.side} {shape.block_size_bytes or 'any size'} T{shape.thread_count}Q{shape.queue_depth}"
         cpus = os.cpu_count() or 1
-        print(f"  {name:24} {'  '.join(f'{cost:8.2f}' for cost in costs)}   {each[-1].max_iops(cpus):12.0f} IOPS")
+        print(f"  {name:24} {'  '.join(f'{cost:8.2f}' for cost in costs)}   {ceilings[-1].max_iops(cpus):12.0f} IOPS")
     return turns[-1]
 
 
 def check_of_a_mix(evidence: Path) -> None:
-    """Print the cost of 50/50 on /dev/zero, which takes both, beside the mean of its reads' and writes' costs."""
+    """Print the cost of 50/50 on /dev/zero, and the mean of the costs of its reads and writes."""
     costs: dict[int, list[float]] = {100: [], 0: [], 50: []}
     for turn in range(5):
         for percent, found in costs.items():
-            asked = replace(
+            stimulus = replace(
                 next(points(0.5)), read_percent=percent, block_size_bytes=512, thread_count=1, queue_depth=16
             )
-            text = fio.null_job_file(asked, "io_uring", 1 << 60 | turn, fill=False)
+            text = fio.null_job_file(stimulus, "io_uring", 1 << 60 | turn, fill=False)
             job = evidence / f"mix-{turn}-{percent}.fio"
             job.write_text(text.replace("/dev/null", "/dev/zero"))
             output = job.with_suffix(".json")
             finished = run(fio.command(job), evidence=job, timeout_seconds=60)
-            read, write = fio.accept(asked, finished.exit_code, finished.timed_out, output.read_text())
+            read, write = fio.accept(stimulus, finished.exit_code, finished.timed_out, output.read_text())
             found.append(1e4 * (fio.engine_cpu_percent(output.read_text()) or 0.0) / (read.iops + write.iops))
     reads, writes, both = (statistics.median(costs[percent]) for percent in (100, 0, 50))
     print(f"50/50: {both:.2f} us by a run of its own, {(reads + writes) / 2:.2f} us by reads and writes (medians of 5)")
 
 
 def shown(name: str, measured: Sequence[Measurement], shares: Sequence[HostShare | None]) -> None:
-    """Print the figures that each verdict rests on."""
+    """Print the figures behind each verdict."""
     head = ("IOPS", "engine", "ceiling", "CPUs", "verdict")
     print(f"{name:38} {head[0]:>9} {head[1]:>8} {head[2]:>8} {head[3]:>8}   {head[4]}")
     for each, share in zip(measured, shares, strict=True):
@@ -136,11 +136,14 @@ def shown(name: str, measured: Sequence[Measurement], shares: Sequence[HostShare
             continue
         figures = (share.engine_percent, share.ceiling_percent, share.host_percent)
         texts = " ".join("     n/a" if one is None else f"{one:6.1f} %" for one in figures)
-        verdict = {True: "HOST", False: "not the host", None: "cannot be told"}[share.limited]
+        verdict = {True: "HOST", False: "not the host", None: "undetermined"}[share.limited]
         label = f"{each.stimulus.label} {each.stimulus.demand.label}"
         print(f"  {label:36} {each.iops:9.0f} {texts}   {verdict}")
-    found = [share.limited for share in shares if share]
-    print(f"  of {len(found)}: {found.count(True)} host, {found.count(False)} not, {found.count(None)} cannot be told")
+    limited = [share.limited for share in shares if share]
+    print(
+        f"  of {len(limited)}: {limited.count(True)} host-limited, {limited.count(False)} not,"
+        f" {limited.count(None)} undetermined"
+    )
 
 
 def main() -> None:
@@ -150,16 +153,16 @@ def main() -> None:
     parser.add_argument("--memory", type=Path, default=Path("/dev/shm"))  # noqa: S108 - memory is what is wanted
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, memory_drive(arguments.memory) as device:
-        evidence, asked = Path(name), list(points(arguments.seconds))
-        ceilings = calibrated(evidence, asked)
+        evidence, stimuli = Path(name), list(points(arguments.seconds))
+        ceilings = calibrated(evidence, stimuli)
         check_of_a_mix(evidence)
         dut, cpus = read_dut(device), os.cpu_count() or 1
 
         def measure(what: str) -> None:
             folder = evidence / what.partition(" ")[0]
             folder.mkdir()
-            found = list(FioEngine(str(device), folder, seed=1, io_engine="io_uring").measure(asked))
-            shown(what, found, [host_share(each, dut, cpus, ceilings) for each in found])
+            measurements = list(FioEngine(str(device), folder, seed=1, io_engine="io_uring").measure(stimuli))
+            shown(what, measurements, [host_share(item, dut, cpus, ceilings) for item in measurements])
 
         measure("fast (memory)")
         with throttled(device):

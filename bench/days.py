@@ -40,7 +40,7 @@ _STARTED = "2026-01-01T00:00:00+00:00"
 
 
 def overrides(test: str, hours: float) -> dict[str, Any]:
-    """Return what makes a test last so long in one-second samples."""
+    """Return the overrides for a test of so many hours in one-second samples."""
     seconds = 3600 * hours
     if test == "wsat":
         return {
@@ -63,7 +63,7 @@ def overrides(test: str, hours: float) -> dict[str, Any]:
 
 
 def facts(test: str, hours: float) -> RunFacts:
-    """Return what is fixed before the first step."""
+    """Return the facts of the run."""
     specification = read_specification(test, "2.0.2", "enterprise", overrides=overrides(test, hours).items())
     device = Dut(
         path="/dev/null",
@@ -107,7 +107,7 @@ def facts(test: str, hours: float) -> RunFacts:
 
 
 class Scripted:
-    """Answers steps at once, with noise that never gets steady; its clock goes as asked."""
+    """Answers steps at once, with noise that is never steady; its clock advances by the requested times."""
 
     def __init__(self, iops: float = _IOPS) -> None:
         self.iops = iops
@@ -116,7 +116,7 @@ class Scripted:
         self.sampled = 0
 
     def perform(self, step: Step) -> Iterator[Outcome]:
-        """Give the outcomes of a step."""
+        """Yield the outcomes of a step."""
         if isinstance(step, Purge):
             yield PurgeOutcome(method="none", samples=0, survivors=0, started="", seconds=0, evidence="")
         elif isinstance(step, ContinuousStimulus):
@@ -147,7 +147,7 @@ class Scripted:
         )
 
     def vitals(self, ios: int) -> TelemetrySample:
-        """Return what the kernel told of a second."""
+        """Return the telemetry of one second."""
         block = BlockStatistics(
             read_ios=0,
             write_ios=ios,
@@ -167,7 +167,7 @@ class Scripted:
         )
 
     def whole(self, step: ContinuousStimulus) -> Measurement:
-        """Return the measurement of a whole stretch."""
+        """Return the measurement of a complete stimulus."""
         seconds = step.stimulus.seconds or 0.0
         began_ns, self.now_ns = self.now_ns, self.now_ns + round(1e9 * seconds)
         ios = max(1, round(self.iops * seconds))
@@ -200,7 +200,7 @@ class Scripted:
 
 
 def perform_phase(phase: str, test: str, hours: float, ios: float, folder: RunFolder) -> None:
-    """Do one phase in this process, and say how long it took without the imports."""
+    """Run one phase in this process, and print its duration without imports."""
     began = time.monotonic()
     if phase == "run":
         run(facts(test, hours), Scripted(ios / hours / 3600).perform, folder, lambda _: None)
@@ -212,20 +212,20 @@ def perform_phase(phase: str, test: str, hours: float, ios: float, folder: RunFo
 
 
 def cost(phase: str, test: str, hours: float, folder: RunFolder, ios: float | None = None) -> tuple[float, float]:
-    """Return seconds (nan where it failed) and peak resident memory (MiB) of a phase in a process of its own."""
+    """Return seconds (nan if it failed) and peak resident memory (MiB) of a phase in a process of its own."""
     many = 3600 * hours * _IOPS if ios is None else ios
     command = [sys.executable, __file__, "--test", test, "--phase", phase, "--folder", str(folder.path)]
     with subprocess.Popen(
         [*command, "--hours", str(hours), "--ios", str(many)], stdout=subprocess.PIPE, text=True
     ) as process:
-        said = process.stdout.read() if process.stdout else ""
+        output = process.stdout.read() if process.stdout else ""
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    return float(said) if process.returncode == 0 else math.nan, usage.ru_maxrss / 1024
+    return float(output) if process.returncode == 0 else math.nan, usage.ru_maxrss / 1024
 
 
 def compare(test: str, cases: Iterable[tuple[float, float | None]], memory: Path | None) -> None:
-    """Measure and print a line a case of hours and I/Os, and a phase, with the ratio to the first case."""
+    """Measure and print a line per case of hours and I/Os and per phase, with the ratio to the first case."""
     first: dict[str, tuple[float, float]] = {}
     print(f"{test:8} {'hours':>6} {'I/Os':>8}   {'seconds':>8} {'ratio':>6}   {'peak MiB':>8} {'ratio':>6}")
     for hours, ios in cases:

@@ -1,4 +1,4 @@
-"""Feeds hostile input to every parser of the suite (``tests/fuzzing``), and tells what came of it.
+"""Feeds hostile input to every parser of the suite (``tests/fuzzing``), and counts the outcomes.
 
 ``python bench/fuzz.py [TARGET ...] [--inputs 100000] [--seed 1] [--workers N]`` tries so many inputs a target, side by
 side, and prints a line a target: inputs, results, refusals by their class, escapes (any other exception, more time or
@@ -30,15 +30,15 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 if TYPE_CHECKING:
     from tests.fuzzing.running import Tally
 
-#: Inputs that a process tries before a new one takes over, so that what one leaves behind does not grow.
+#: Inputs per process, so that leftovers of one input do not accumulate.
 _CHUNK = 5000
-#: A process that tells of no new input for so long is taken for hung.
-_PATIENCE_SECONDS = 300
+#: A process without a new input for this long is hung.
+_HANG_SECONDS = 300
 _MEMORY = Path("/dev/shm")  # noqa: S108  # the parsers' files are small and many
 
 
 def work(name: str, seed: int, first: int, last: int, told: Any, at: Any) -> None:
-    """Try the inputs from ``first`` up to ``last`` in this process, and tell what came of them."""
+    """Try the inputs from ``first`` up to ``last`` in this process, and send the tally."""
     from tests.fuzzing.running import sweep
 
     def note(number: int) -> None:
@@ -49,7 +49,7 @@ def work(name: str, seed: int, first: int, last: int, told: Any, at: Any) -> Non
 
 
 def chunk(name: str, seed: int, first: int, last: int) -> Tally:
-    """Try inputs in a process of its own, again from behind each that ends the process."""
+    """Try inputs in a child process; if an input ends it, continue after that input in a new one."""
     from tests.fuzzing.running import Escape, Tally, hostile
 
     tally = Tally()
@@ -79,28 +79,28 @@ def chunk(name: str, seed: int, first: int, last: int) -> Tally:
 
 
 def _watched(process: Any, here: Any, at: Any) -> str:
-    """Wait for a process; return why it gave no answer, if it gave none."""
+    """Wait for a process; return the reason if it has no answer, else an empty text."""
     number, since = at.value, time.monotonic()
     while not here.poll(1.0):
         if at.value != number:
             number, since = at.value, time.monotonic()
-        elif time.monotonic() - since > _PATIENCE_SECONDS:
+        elif time.monotonic() - since > _HANG_SECONDS:
             process.kill()
             process.join()
-            return f"no answer for {_PATIENCE_SECONDS} s"
+            return f"no answer for {_HANG_SECONDS} s"
     return ""
 
 
 def tried(name: str, seed: int, inputs: int, workers: int) -> tuple[Tally, float]:
-    """Return what came of a target's inputs, and how many seconds it took."""
+    """Return the tally of a target's inputs, and the seconds it took."""
     from tests.fuzzing.running import Tally
 
     began, tally = time.monotonic(), Tally()
     size = max(1, min(_CHUNK, -(-inputs // workers)))
     with ThreadPoolExecutor(workers) as pool:
         starts = range(0, inputs, size)
-        for found in pool.map(lambda first: chunk(name, seed, first, min(inputs, first + size)), starts):
-            tally.join(found)
+        for part in pool.map(lambda first: chunk(name, seed, first, min(inputs, first + size)), starts):
+            tally.join(part)
     return tally, time.monotonic() - began
 
 
@@ -115,7 +115,7 @@ def line(name: str, tally: Tally, seconds: float) -> str:
 
 
 def escaped(tally: Tally) -> Iterator[str]:
-    """Tell each place where something escaped, with an input to try again."""
+    """Yield each place of an escape, with an input that reproduces it."""
     for place, escape in tally.escapes.items():
         yield f"  {place}: {escape.times} inputs, for example --only {escape.number}: {escape.data[:200]!r}"
         yield from (f"    {text[:160]}" for text in escape.told.strip().splitlines()[-16:])
@@ -136,29 +136,29 @@ def only(name: str, seed: int, number: int) -> None:
 
 
 def guided(name: str, seed: int, inputs: int) -> tuple[Tally, float, str]:
-    """Let atheris choose the inputs, in a process of its own; return what came of them, and what it says itself."""
+    """Let atheris choose the inputs, in a child process; return the tally, the seconds, and its own summary."""
     from tests.fuzzing.running import Escape, Tally
 
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "told.json"
-        argv = [sys.executable, __file__, name, "--guide", str(told), "--inputs", str(inputs), "--seed", str(seed)]
+        answer = Path(folder) / "answer.json"
+        argv = [sys.executable, __file__, name, "--guide", str(answer), "--inputs", str(inputs), "--seed", str(seed)]
         finished = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False)
         seconds = time.monotonic() - began
-        if not told.exists():
+        if not answer.exists():
             raise SystemExit(f"atheris told nothing: {finished.stderr[-2000:]}")
-        found = json.loads(told.read_text(encoding="utf-8"))
+        document = json.loads(answer.read_text(encoding="utf-8"))
     tally = Tally()
-    tally.outcomes.update(found["outcomes"])
-    tally.slowest_seconds = found["slowest_seconds"]
-    for place, (text, data, times) in found["escapes"].items():
+    tally.outcomes.update(document["outcomes"])
+    tally.slowest_seconds = document["slowest_seconds"]
+    for place, (text, data, times) in document["escapes"].items():
         tally.escapes[place] = Escape(number=0, data=bytes.fromhex(data), told=text, times=times)
     covered = [text for text in finished.stderr.splitlines() if " cov: " in text]
     return tally, seconds, covered[-1].strip() if covered else finished.stderr[-200:]
 
 
 def guide(name: str, seed: int, inputs: int, told: Path) -> None:
-    """Be the process that atheris guides; it never returns."""
+    """Run the process that atheris guides; does not return."""
     atheris: Any = import_module("atheris")
     with atheris.instrument_imports(include=["snia_pts", "tomllib"]):
         from tests.fuzzing.running import MEMORY_BYTES, Tally, attempt, limited_memory
@@ -181,10 +181,10 @@ def guide(name: str, seed: int, inputs: int, told: Path) -> None:
     def mutate(data: bytes, most: int, number: int) -> bytes:
         rng = Random(f"{seed}/{number}")
         try:
-            made = target.form.hostile(rng, corpus, first=bytes(data))
+            mutated = target.form.hostile(rng, corpus, first=bytes(data))
         except Exception:  # noqa: BLE001  # what was made before is not always of the form
-            made = atheris.Mutate(data, most)
-        return bytes(made)[:most]
+            mutated = atheris.Mutate(data, most)
+        return bytes(mutated)[:most]
 
     with limited_memory(MEMORY_BYTES):
         options = ["-max_len=262144", "-rss_limit_mb=0", "-timeout=600", f"-seed={seed}", str(seeds)]
@@ -193,12 +193,12 @@ def guide(name: str, seed: int, inputs: int, told: Path) -> None:
 
 
 def _tell(tally: Tally, told: Path) -> None:
-    found = {
+    document = {
         "outcomes": tally.outcomes,
         "slowest_seconds": tally.slowest_seconds,
         "escapes": {place: (each.told, each.data.hex(), each.times) for place, each in tally.escapes.items()},
     }
-    told.write_text(json.dumps(found), encoding="utf-8")
+    told.write_text(json.dumps(document), encoding="utf-8")
 
 
 def main() -> None:
@@ -228,12 +228,12 @@ def main() -> None:
         if arguments.only is not None:
             only(name, arguments.seed, arguments.only)
             continue
-        said = ""
+        notes = ""
         if arguments.guided:
-            tally, seconds, said = guided(name, arguments.seed, arguments.inputs)
+            tally, seconds, notes = guided(name, arguments.seed, arguments.inputs)
         else:
             tally, seconds = tried(name, arguments.seed, arguments.inputs, arguments.workers)
-        print(line(name, tally, seconds), *escaped(tally), *([f"  {said}"] if said else []), sep="\n", flush=True)
+        print(line(name, tally, seconds), *escaped(tally), *([f"  {notes}"] if notes else []), sep="\n", flush=True)
         failed = failed or bool(tally.escapes)
     sys.exit(failed)
 

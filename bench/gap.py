@@ -40,7 +40,7 @@ Idle = tuple[float, float]
 SHORTEST_IDLE_MS = 0.5
 MIXES = (100, 95, 65, 50, 35, 5, 0)
 SIZES_KIB = (1024.0, 128.0, 64.0, 32.0, 16.0, 8.0, 4.0, 0.5)
-#: What fio sleeps at least before it begins: who starts one for each point leaves the device alone for longer.
+#: fio sleeps at least this long before it starts: starting one for each point leaves the device idle for longer.
 FIO_MS = 100.0
 #: What others sleep before their points.
 SLEPT_SECONDS = 15.0
@@ -52,7 +52,7 @@ MOMENTS = ("started_monotonic_ns", "ended_monotonic_ns")
 
 
 def sample(stat: Path, stop: Event, idles: multiprocessing.Queue[list[Idle]]) -> None:
-    """Collect the times in which the device had nothing to do and did nothing, until told to stop."""
+    """Collect the device's idle times until ``stop`` is set."""
     found: list[Idle] = []
     before, since = "", 1000 * time.monotonic()
     with stat.open() as file:
@@ -86,7 +86,7 @@ def watched(device: str) -> Iterator[list[Idle]]:
 
 
 def ours(device: str, run: Path, arguments: argparse.Namespace) -> list[Reading]:
-    """Run the suite on ``device``; returns what it took, time after time."""
+    """Run the suite on ``device``; return readings of its resource usage."""
     values = {
         "steady_state.window_rounds": arguments.rounds,
         "rounds.maximum": arguments.rounds,
@@ -109,14 +109,14 @@ def ours(device: str, run: Path, arguments: argparse.Namespace) -> list[Reading]
         *(f"--set={key}={json.dumps(value)}" for key, value in values.items()),
     ]
     process = started(argv, run.parent)
-    found = list(readings(process, math.inf))
+    usage = list(readings(process, math.inf))
     if process.returncode not in (0, 10):
         raise SystemExit(f"the suite ended with {process.returncode}: {' '.join(map(str, argv))}")
-    return found
+    return usage
 
 
 def plain(device: str, seconds: float, mixes: Sequence[int], sizes_kib: Sequence[float]) -> None:
-    """Measure the points of a round as the peers do."""
+    """Measure the points of a round like the peers."""
     for mix, size in itertools.product(mixes, sizes_kib):
         plain_point(device, mix, size, seconds)
 
@@ -145,16 +145,16 @@ def plain_point(device: str, mix: int, size_kib: float, seconds: float) -> None:
 
 
 def between(idles: Sequence[Idle], points: Sequence[dict[str, Any]]) -> list[float]:
-    """Return the longest pause that the block layer saw around the moment between each two points, in ms."""
-    found = []
+    """Return the longest pause of the block device around the time between each two points, in ms."""
+    pauses = []
     for before, after in itertools.pairwise(points):
         first, last = before["ended_monotonic_ns"] / 1e6 - AROUND_MS, after["started_monotonic_ns"] / 1e6 + AROUND_MS
-        found.append(max((end - start for start, end in idles if start >= first and end <= last), default=0.0))
-    return found
+        pauses.append(max((end - start for start, end in idles if start >= first and end <= last), default=0.0))
+    return pauses
 
 
 def longest(idles: Sequence[Idle], count: int) -> list[float]:
-    """Return so many of the longest pauses, in ms: those between points, where points have no pauses of their own."""
+    """Return the ``count`` longest pauses in ms: those between points, if there are none within points."""
     return sorted(end - start for start, end in idles)[-count:]
 
 
@@ -167,7 +167,7 @@ def spread(name: str, values: Sequence[float]) -> float:
 
 
 def rounds_of(journal: Path) -> list[list[dict[str, Any]]]:
-    """Return the clockings of the points of each round of a journal, each with its runtime."""
+    """Return the timings of the points of each round of a journal, with their runtimes."""
     rounds: list[list[dict[str, Any]]] = []
     for entry in (json.loads(line)["entry"] for line in journal.read_text().splitlines()):
         if entry["kind"] == "step":
@@ -176,12 +176,12 @@ def rounds_of(journal: Path) -> list[list[dict[str, Any]]]:
             outcome = entry["outcome"]
             runtime = max(outcome[side]["runtime_ms"] for side in ("read", "write"))
             rounds[-1].append({**outcome["timing"], "runtime_ms": runtime})
-    return [each for each in rounds if len(each) > 1]
+    return [measured_round for measured_round in rounds if len(measured_round) > 1]
 
 
 def taken(name: str, found: Sequence[Reading], first: float, last: float) -> None:
-    """Print what a process took between two moments of the monotonic clock, in seconds."""
-    during = [each for each in found if first <= each.at <= last]
+    """Print a process's usage between two times of the monotonic clock, in seconds."""
+    during = [item for item in found if first <= item.at <= last]
     if len(during) < 2:
         print(f"{name:46} was not seen twice")
         return
@@ -191,23 +191,23 @@ def taken(name: str, found: Sequence[Reading], first: float, last: float) -> Non
 
 
 def peers_of(device: str, arguments: argparse.Namespace, folder: Path) -> Mapping[str, Callable[[], Any]]:
-    """Return how each of the others that were asked for is started."""
-    seconds, found = arguments.point_seconds, dict[str, Callable[[], Any]]()
+    """Return the requested peers, as functions that start them."""
+    seconds, peers = arguments.point_seconds, dict[str, Callable[[], Any]]()
     if arguments.tkperf:
-        found["TKperf"] = partial(tkperf, device, seconds, arguments.tkperf, arguments.tkperf_python, folder)
+        peers["TKperf"] = partial(tkperf, device, seconds, arguments.tkperf, arguments.tkperf_python, folder)
     if arguments.cloudharmony:
-        found["CloudHarmony"] = partial(cloudharmony, device, seconds, arguments.cloudharmony, folder)
-    return found
+        peers["CloudHarmony"] = partial(cloudharmony, device, seconds, arguments.cloudharmony, folder)
+    return peers
 
 
 def wall_times(rounds: Sequence[Sequence[dict[str, Any]]], seconds: float) -> None:
-    """Print how long rounds took, first I/O to last, to the runtimes of their points and to what was asked."""
+    """Print the durations of rounds, first to last I/O, relative to their points' runtimes and the requested time."""
 
     def line(name: str, points: Sequence[dict[str, Any]]) -> None:
         wall = (points[-1]["ended_monotonic_ns"] - points[0]["started_monotonic_ns"]) / 1e9
-        ran, asked = sum(point["runtime_ms"] for point in points) / 1000, len(points) * seconds
-        told = f"{wall / ran:.4f} of its points' runtimes, {wall / asked:.4f} of what was asked"
-        print(f"{name} of {len(points)} points of {seconds:g} s: {wall:.3f} s, {told}")
+        ran, requested = sum(point["runtime_ms"] for point in points) / 1000, len(points) * seconds
+        ratios = f"{wall / ran:.4f} of its points' runtimes, {wall / requested:.4f} of the requested time"
+        print(f"{name} of {len(points)} points of {seconds:g} s: {wall:.3f} s, {ratios}")
 
     for points in rounds:
         line("a round", points)
@@ -262,8 +262,8 @@ def main() -> None:
     median_ms = spread("idle between points: suite", [gap for points in rounds for gap in between(suite, points)])
     spread("the same between two rounds", [points[0]["idle_gap_ms"] for points in rounds[1:]])
     for peer, found in idles.items():
-        known = len(arguments.mixes) * len(arguments.sizes) - 1 if peer == "plain loop" else len(found)
-        count = min(known, sum(end - start > FIO_MS for start, end in found))
+        expected = len(arguments.mixes) * len(arguments.sizes) - 1 if peer == "plain loop" else len(found)
+        count = min(expected, sum(end - start > FIO_MS for start, end in found))
         theirs_ms = spread(f"idle between points: {peer}", longest(found, count))
         print(f"ratio of the medians, suite to {peer}: {median_ms / theirs_ms:.3f}")
     wall_times(rounds, seconds)

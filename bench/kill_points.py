@@ -1,4 +1,4 @@
-"""Random kills of simulated runs of every test: what comes back after ``resume``.
+"""Random kills of simulated runs of every test: the results after ``resume``.
 
 ``python bench/kill_points.py [--kills 500] [--seed 1] [--jobs 2]`` runs each test of the standard, shortened, once to
 its end, then cuts its journal at random bytes, as a crash would, resumes, perhaps kills that once more, and requires:
@@ -25,17 +25,17 @@ from tests import killing
 
 
 def kill(test: str, kills: int, seed: int) -> tuple[str, int, int, float]:
-    """Kill runs of a test so often at least; return the test, the kills, those that were not survived, the seconds."""
+    """Kill runs of a test at least so often; return the test, the kills, the failed ones, and the seconds."""
     place, began = Path(tempfile.mkdtemp(prefix="snia-pts-kills-")), time.monotonic()
-    found = killing.reference(test, place / "reference")
+    reference = killing.reference(test, place / "reference")
     done = failed = number = 0
     while done < kills:
         number += 1
         one = random.Random(f"{seed} {test} {number}")
         way: ResumePolicy = one.choice(("rule", "rule", "continue", "purge"))
         try:
-            done += killing.kill_and_resume(found, place / "reference", place / "killed", one.getrandbits(32), way)
-        except Exception:  # noqa: BLE001  # what goes wrong is counted, told, and no reason to stop
+            done += killing.kill_and_resume(reference, place / "reference", place / "killed", one.getrandbits(32), way)
+        except Exception:  # noqa: BLE001  # an error is counted and printed, and does not stop the benchmark
             done, failed = done + 1, failed + 1
             print(f"{test}, number {number}, {way}:\n{traceback.format_exc()}", file=sys.stderr)
         shutil.rmtree(place / "killed")
@@ -44,17 +44,17 @@ def kill(test: str, kills: int, seed: int) -> tuple[str, int, int, float]:
 
 
 def main() -> int:
-    """Run the bench; the exit code tells whether all were survived."""
+    """Run the benchmark; the exit code is 0 if every run survived."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
-    each = -(-arguments.kills // len(killing.BRIEF))
+    kills_per_test = -(-arguments.kills // len(killing.BRIEF))
     print(f"{'test':<12}{'kills':>7}{'not survived':>14}{'seconds':>9}")
     with multiprocessing.Pool(arguments.jobs) as pool:
-        asked = [(test, each, arguments.seed) for test in killing.BRIEF]
-        results = pool.starmap(kill, asked, chunksize=1)
+        jobs = [(test, kills_per_test, arguments.seed) for test in killing.BRIEF]
+        results = pool.starmap(kill, jobs, chunksize=1)
     for test, done, failed, seconds in results:
         print(f"{test:<12}{done:>7}{failed:>14}{seconds:>9.1f}")
     print(f"{'all':<12}{sum(done for _, done, _, _ in results):>7}{sum(failed for _, _, failed, _ in results):>14}")

@@ -1,4 +1,4 @@
-"""Real fio on a loop device, killed and broken: what is left behind, what is lost, and what ``resume`` makes of it.
+"""Real fio on a loop device, killed and broken: processes left behind, lost data, and the result of ``resume``.
 
 ``python bench/kills.py [--kills 20] [--seed 1] [--folder DIR]`` (root) kills the suite and fio so often at random
 moments, and breaks a run in every other way that ``tests/breaking.py`` knows; each is resumed.  It requires that no
@@ -29,7 +29,7 @@ from tests.simulated_device.drive import SimulatedDrive, loop_drive
 
 @dataclass(slots=True, kw_only=True)
 class Row:
-    """What came of one way to break runs."""
+    """The outcomes of one kind of failure."""
 
     name: str
     runs: int = 0
@@ -50,7 +50,7 @@ class Row:
 
 
 def note(row: Row, run: Run, fault: Fault, mend: Callable[[Run], object]) -> None:
-    """Break a run, mend what was broken, resume the run, and note what came of it."""
+    """Break a run, repair the damage, resume the run, and record the outcome."""
     row.runs += 1
     try:
         broken = breaking.broken(run, fault.do)
@@ -68,7 +68,7 @@ def note(row: Row, run: Run, fault: Fault, mend: Callable[[Run], object]) -> Non
 
 
 def resumed(run: Run, broken: Broken) -> str:
-    """Resume a run, and say in a word what that came to."""
+    """Resume a run, and return the outcome in one word."""
     done = breaking.resumed(run, broken)
     if done.returncode == 0:
         return "finished"
@@ -82,7 +82,7 @@ def resumed(run: Run, broken: Broken) -> str:
 
 
 def kills(what: str, fault: Fault, places: Iterator[Path], count: int) -> int:
-    """Kill so many runs; return how many did not come out of it as they must."""
+    """Kill so many runs; return the number of wrong outcomes."""
     row = Row(name=what)
     while row.runs < count:
         with breaking.place(next(places)) as (device, folder):
@@ -95,7 +95,7 @@ def kills(what: str, fault: Fault, places: Iterator[Path], count: int) -> int:
 
 
 def drives(places: Iterator[Path]) -> int:
-    """Let simulated drives fail, vanish and hang; return how many runs did not come out of it as they must."""
+    """Let simulated drives fail, vanish and hang; return the number of wrong outcomes."""
     failed = 0
     for what, do, says in (
         ("EIO", fail, "Input/output error"),
@@ -113,43 +113,43 @@ def drives(places: Iterator[Path]) -> int:
 
 
 def fail(drive: SimulatedDrive, _run: Run) -> None:
-    """Let every I/O fail, after some more."""
+    """Let every I/O fail, after a few more."""
     drive.fail_after(20)
 
 
 def vanish(drive: SimulatedDrive, _run: Run) -> None:
-    """Let a drive be gone for good."""
+    """Remove a drive permanently."""
     drive.vanish()
 
 
 def hang(drive: SimulatedDrive, run: Run) -> None:
-    """Let a drive hang until the run has ended; what hangs with it ends only when the drive answers."""
+    """Let a drive hang until the run has ended; blocked processes end only when the drive answers."""
     drive.hang_after(20)
     run.process.wait()
     drive.heal()
 
 
 def heal(drive: SimulatedDrive, _run: Run) -> None:
-    """Heal a drive that is there."""
+    """Repair a present drive."""
     with suppress(ValueError):
         drive.heal()
 
 
 def whole_run(place: Path) -> float:
-    """Return how long a run takes that nothing breaks, without its report."""
+    """Return the duration of an undisturbed run, without its report."""
     began = time.monotonic()
     with breaking.place(place) as (device, folder):
         run = Run(folder=folder, device=device)
         while not (folder / "result.xml").exists() and run.process.poll() is None:
             time.sleep(0.01)
-        seconds, said = time.monotonic() - began, run.end()
+        seconds, error = time.monotonic() - began, run.end()
     if run.process.returncode:
-        raise SystemExit(said)
+        raise SystemExit(error)
     return seconds
 
 
 def main() -> None:
-    """Break runs, and print what came of them."""
+    """Break runs, and print the outcomes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)

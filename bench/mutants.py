@@ -1,9 +1,12 @@
-"""Breaks the rules that matter, one at a time, and tells which breakage no test notices.
+"""Mutation tests of the modules that decide: which mutants does no test notice?
 
 ``python bench/mutants.py [steadystate ...] [--jobs 2]`` copies the project, changes one place of it at a time (a
-comparison, ``and`` for ``or``, a ``not`` taken away, a condition that never holds, a refusal that is not raised) and
-runs the tests of that place, which must pass before.  A mutant is killed when a test fails.  Mutants that change
-nothing anybody could see are listed in ``SAME`` with the reason.
+comparison, ``and`` for ``or``, a ``not`` removed, a condition that is always false, an exception that is not raised)
+and runs the tests of that module, which must pass without a mutant.  A mutant is killed when a test fails.  Equivalent
+mutants are listed in ``EQUIVALENT`` with the reason.
+
+mutmut and cosmic-ray have no mutation that removes a ``raise``, and none limited to some functions of a module, with
+tests of its own for each module.
 """
 
 from __future__ import annotations
@@ -30,9 +33,9 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What is broken, and the tests that must notice, as pytest is given them, the quick ones first.
+    """A module to mutate, and the arguments of pytest for its tests, the fast ones first.
 
-    ``within`` names functions and classes, where not all are broken.
+    ``within`` names the functions and classes to mutate; all if empty.
     """
 
     path: str
@@ -41,8 +44,8 @@ class Rule:
 
 
 _SAFETY = ("tests/test_guarding.py", "tests/test_inventory.py")
-#: The libraries are there already, and need no rewriting.
-_HOW = (
+#: The libraries are already imported, so that pytest cannot rewrite their assertions.
+_PYTEST_OPTIONS = (
     "-x",
     "-q",
     "-p",
@@ -113,8 +116,8 @@ RULES: Mapping[str, Rule] = {
         }.items()
     },
 }
-#: Mutants that are the same program, by module and text, with the reason.
-SAME: Mapping[tuple[str, str], str] = {
+#: Equivalent mutants, by module and text, with the reason.
+EQUIVALENT: Mapping[tuple[str, str], str] = {
     **dict.fromkeys(
         (
             ("interruption", "if rule is None or most is None: -> if False:"),
@@ -127,7 +130,7 @@ SAME: Mapping[tuple[str, str], str] = {
     ("usage", "len(fields) < 5 -> len(fields) <= 5"): "the kernel writes six fields or more",
     ("window", "first > 1 -> first >= 1"): "the number before the first is that of the last, which is none below it",
 }
-_BESIDE: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
+_REPLACEMENTS: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
     ast.LtE: (ast.Lt, ast.Gt),
     ast.Gt: (ast.GtE, ast.LtE),
@@ -139,16 +142,16 @@ _BESIDE: Mapping[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,),
 }
-_CHANGED = (ast.Compare, ast.BoolOp, ast.If, ast.IfExp, ast.While, ast.Raise, ast.UnaryOp)
-#: A mutant that lets the tests hang is noticed.
-_PATIENCE_SECONDS = 300
+_MUTATED_NODES = (ast.Compare, ast.BoolOp, ast.If, ast.IfExp, ast.While, ast.Raise, ast.UnaryOp)
+#: A mutant whose tests hang is killed.
+_TIMEOUT_SECONDS = 300
 
 
 def mutants(source: str, within: Sequence[str]) -> Iterator[tuple[int, str, str]]:
-    """Give each mutant of a module: the line, what was changed, and the whole text."""
+    """Yield the mutants of a module: line, description of the change, and source."""
     tree = ast.parse(source)
     for place, node in enumerate(ast.walk(tree)):
-        if not isinstance(node, _CHANGED) or not _lies_within(tree, node, within):
+        if not isinstance(node, _MUTATED_NODES) or not _is_within(tree, node, within):
             continue
         for choice in range(2 * len(node.ops) if isinstance(node, ast.Compare) else 1):
             changed = copy.deepcopy(tree)
@@ -159,12 +162,12 @@ def mutants(source: str, within: Sequence[str]) -> Iterator[tuple[int, str, str]
                 yield node.lineno, what, ast.unparse(ast.fix_missing_locations(changed))
 
 
-def _lies_within(tree: ast.Module, node: ast.expr | ast.stmt, within: Sequence[str]) -> bool:
-    """Tell whether a node lies in one of the functions or classes of these names; in any where none is named."""
+def _is_within(tree: ast.Module, node: ast.expr | ast.stmt, within: Sequence[str]) -> bool:
+    """Return whether a node is in one of the named functions or classes; True if none is named."""
     named = [
-        each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.ClassDef) and each.name in within
+        item for item in ast.walk(tree) if isinstance(item, ast.FunctionDef | ast.ClassDef) and item.name in within
     ]
-    return not within or any(each.lineno <= node.lineno <= (each.end_lineno or 0) for each in named)
+    return not within or any(item.lineno <= node.lineno <= (item.end_lineno or 0) for item in named)
 
 
 def _short(text: str) -> str:
@@ -173,10 +176,10 @@ def _short(text: str) -> str:
 
 
 def _mutate(tree: ast.AST, node: ast.AST, choice: int) -> bool:
-    """Change ``node`` in one of its ways; tells whether it has such a way."""
+    """Apply mutation number ``choice`` to ``node``; return whether there is one."""
     if isinstance(node, ast.Compare):
         place, way = divmod(choice, 2)
-        ways = _BESIDE.get(type(node.ops[place]), ())
+        ways = _REPLACEMENTS.get(type(node.ops[place]), ())
         if way < len(ways):
             node.ops[place] = ways[way]()
             return True
@@ -199,14 +202,14 @@ def _replace(tree: ast.AST, old: ast.AST, new: ast.AST) -> bool:
             if value is old:
                 setattr(parent, name, ast.copy_location(new, old))
                 return True
-            if isinstance(value, list) and any(each is old for each in value):
+            if isinstance(value, list) and any(item is old for item in value):
                 value[next(at for at, each in enumerate(value) if each is old)] = ast.copy_location(new, old)
                 return True
     return False
 
 
 def survives(job: tuple[str, int, str, str]) -> tuple[str, int, str, str]:
-    """Run the tests of a rule against a mutant of it, in a copy of the project; tell what fails, nothing if none."""
+    """Run the tests of a rule against a mutant of it, in a copy of the project; return the failure, empty if none."""
     name, line, what, text = job
     rule, home = RULES[name], Path(os.environ["SNIA_PTS_MUTANTS"]) / str(os.getpid())
     if not home.exists():
@@ -221,13 +224,13 @@ def survives(job: tuple[str, int, str, str]) -> tuple[str, int, str, str]:
 
 
 def _failure(home: Path, tests: Sequence[str]) -> str:
-    """Run tests in a child that has what they import of others already; return what they say when one fails."""
-    said = home / "said.txt"
+    """Run tests in a child process that has imported the libraries; return the output if one fails."""
+    output_file = home / "said.txt"
     child = os.fork()
     if not child:
         os.setpgid(0, 0)
-        heard = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        for number, descriptor in enumerate((os.open(os.devnull, os.O_RDONLY), heard, heard)):
+        output = os.open(output_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for number, descriptor in enumerate((os.open(os.devnull, os.O_RDONLY), output, output)):
             os.dup2(descriptor, number)
         os.chdir(home)
         os.environ.update(PYTHONPATH=str(home), HYPOTHESIS_PROFILE="ci", PYTHONDONTWRITEBYTECODE="1")
@@ -235,21 +238,21 @@ def _failure(home: Path, tests: Sequence[str]) -> str:
         sys.dont_write_bytecode = True
         code = 1
         try:
-            code = pytest.main([*_HOW, *tests])
+            code = pytest.main([*_PYTEST_OPTIONS, *tests])
         finally:
             os._exit(code)
-    until = time.monotonic() + _PATIENCE_SECONDS
+    until = time.monotonic() + _TIMEOUT_SECONDS
     while not (ended := os.waitpid(child, os.WNOHANG))[0]:
         if time.monotonic() > until:
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            return f"no end within {_PATIENCE_SECONDS} s"
+            return f"no end within {_TIMEOUT_SECONDS} s"
         time.sleep(0.02)
-    return said.read_text(errors="replace")[-2000:] or "it died" if ended[1] else ""
+    return output_file.read_text(errors="replace")[-2000:] or "it died" if ended[1] else ""
 
 
 def main() -> int:
-    """Run the bench; the exit code tells whether a mutant survived."""
+    """Run the benchmark; the exit code is 1 if a mutant survived."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[[], *RULES], help="all unless named")
     parser.add_argument("--jobs", type=int, default=2)
@@ -269,7 +272,7 @@ def main() -> int:
                 if failure:
                     sys.exit(f"the tests of {name} fail without a mutant: {failure}")
             for name, line, what, failure in pool.imap_unordered(survives, jobs):
-                same = not failure and (name, what) in SAME
+                same = not failure and (name, what) in EQUIVALENT
                 survived = not failure and not same
                 told[name][0] += 1
                 told[name][1] += same
@@ -277,10 +280,10 @@ def main() -> int:
                 if survived:
                     left += 1
                     print(f"SURVIVED {RULES[name].path}:{line}: {what}", flush=True)
-    print(f"{'':14} {'mutants':>7} {'same':>7} {'survived':>8}")
+    print(f"{'':14} {'mutants':>7} {'equivalent':>10} {'survived':>8}")
     for name, (count, equal, alive) in told.items():
         if count:
-            print(f"{name:14} {count:7} {equal:7} {alive:8}")
+            print(f"{name:14} {count:7} {equal:10} {alive:8}")
     print(f"{len(jobs)} mutants in {time.monotonic() - began:.0f} s, {left} survived")
     return 1 if left else 0
 

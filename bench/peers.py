@@ -1,4 +1,4 @@
-"""Others that test drives, as ``bench/gap.py`` lets them test beside the suite, and what each takes meanwhile."""
+"""Other tools that test drives, run by ``bench/gap.py`` for comparison, and their resource usage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIB = 1024.0  # of the kernel's kB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a process took so far, its children apart.
+    """The resource usage of a process so far, without its children.
 
     Seconds of CPU time at a moment of the monotonic clock, and MiB: the most that was resident, and of what is resident
     its share, and what is its alone.
@@ -33,7 +33,7 @@ class Reading:
 
 
 def readings(process: subprocess.Popen[bytes], limit_seconds: float) -> Iterator[Reading]:
-    """Read what a process takes until it ends; kill it and all of its session when it has had so long."""
+    """Read the usage of a process until it ends; kill its session on timeout."""
     until = time.monotonic() + limit_seconds
     while process.poll() is None:
         if time.monotonic() > until:
@@ -48,7 +48,7 @@ def readings(process: subprocess.Popen[bytes], limit_seconds: float) -> Iterator
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all of its session: what timeout starts is in no group of its parent."""
+    """Kill a process and all of its session: children of timeout are in a process group of their own."""
     process.kill()
     process.wait()
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -58,26 +58,26 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def read(process: Path) -> Reading:
-    """Read what the process of a folder of /proc took; raises OSError when there is none."""
+    """Read the usage of the process of a folder of /proc; raises OSError if it has ended."""
     fields = (process / "stat").read_text().rpartition(")")[2].split()
-    held = _sizes(process / "smaps_rollup")
+    sizes = _sizes(process / "smaps_rollup")
     return Reading(
         at=time.monotonic(),
         cpu_seconds=(int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"),
         peak_mib=_sizes(process / "status")["VmHWM"] / MIB,
-        shared_mib=held["Pss"] / MIB,
-        own_mib=(held["Private_Clean"] + held["Private_Dirty"]) / MIB,
+        shared_mib=sizes["Pss"] / MIB,
+        own_mib=(sizes["Private_Clean"] + sizes["Private_Dirty"]) / MIB,
     )
 
 
 def _sizes(file: Path) -> Mapping[str, int]:
-    """Return what a file of /proc gives in kB, by its names."""
+    """Return the sizes in kB of a file of /proc, by name."""
     lines = (line.split() for line in file.read_text().splitlines())
     return {words[0].removesuffix(":"): int(words[1]) for words in lines if words[-1] == "kB"}
 
 
 def started(argv: Sequence[str | Path], folder: Path, **environment: str) -> subprocess.Popen[bytes]:
-    """Start a program in ``folder``, in a session of its own, with nobody to ask."""
+    """Start a program in ``folder``, in a session of its own, without standard input."""
     return subprocess.Popen(
         list(map(str, argv)),
         cwd=folder,
@@ -90,7 +90,7 @@ def started(argv: Sequence[str | Path], folder: Path, **environment: str) -> sub
 
 
 def tkperf(device: str, seconds: float, checkout: Path, python: Path, folder: Path) -> subprocess.Popen[bytes]:
-    """Let TKperf do its IOPS test."""
+    """Run TKperf's IOPS test."""
     argv: list[str | Path] = [
         python,
         checkout / "scripts" / "tkperf",
@@ -111,7 +111,7 @@ def tkperf(device: str, seconds: float, checkout: Path, python: Path, folder: Pa
 
 
 def cloudharmony(device: str, seconds: float, checkout: Path, folder: Path) -> subprocess.Popen[bytes]:
-    """Let CloudHarmony's block-storage do its IOPS test without purge and preconditioning, as its run.sh calls it.
+    """Run the IOPS test of CloudHarmony's block-storage without purge and preconditioning, as its run.sh does.
 
     It asks for points of ten seconds at least; for shorter ones its fio is a shell that becomes fio with another time.
     """

@@ -1,8 +1,8 @@
-"""Scrambled or refilled random buffers: what each costs the host, and what it writes.
+"""Scrambled or refilled random buffers: the cost of each on the host, and the data written.
 
 ``python bench/random_data.py [--seconds 1] [--fast DIR]`` writes with both, in turns, to nowhere (fio's null engine:
 the host's limit) and to a file in memory (DIR, /dev/shm unless told otherwise: a target as fast as they come), and
-then looks at what they leave behind: how far it compresses, and how many blocks repeat.
+then examines the data written: its compressibility, and how many blocks repeat.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def compare(name: str, target: Sequence[str], seconds: float) -> None:
 
 
 def content(folder: Path, refill: bool) -> tuple[float, float, float]:
-    """Return what 64 MiB written are, in shares of one: compressed by 4 KiB, unique 4 KiB blocks, unique 512 bytes."""
+    """Return shares of 64 MiB written: compressed size by 4 KiB, unique 4 KiB blocks, unique 512-byte blocks."""
     with tempfile.NamedTemporaryFile(dir=folder) as file:
         argv = ["fio", *COMMON, "--ioengine=psync", f"--filename={file.name}", "--size=64m", "--rw=write", "--bs=128k"]
         subprocess.run([*argv, f"--refill_buffers={int(refill)}"], check=True, capture_output=True)
@@ -69,7 +69,7 @@ def content(folder: Path, refill: bool) -> tuple[float, float, float]:
 
 
 def unique(data: bytes, size: int) -> float:
-    """Return the share of blocks of ``size`` bytes that occur but once."""
+    """Return the share of blocks of ``size`` bytes that occur only once."""
     blocks = [data[start : start + size] for start in range(0, len(data), size)]
     return len(set(blocks)) / len(blocks)
 

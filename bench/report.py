@@ -34,7 +34,7 @@ _SIZES = (1024, 128, 64, 32, 16, 8, 4, 0.5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a program, or several one after the other, took: seconds, CPU seconds, and peak resident memory in MiB."""
+    """The cost of one or several consecutive programs: seconds, CPU seconds, and peak resident memory in MiB."""
 
     seconds: float
     cpu_seconds: float
@@ -42,7 +42,7 @@ class Cost:
 
 
 def cost(*programs: Sequence[str | Path], folder: Path | None = None, **environment: str) -> Cost:
-    """Return what programs took together, their memory that of the largest, and no less than ours: they begin as us."""
+    """Return the total cost of programs, with the largest one's memory: at least ours, because they fork from us."""
     began, cpu, mib = time.monotonic(), 0.0, 0.0
     for argv in programs:
         process = subprocess.Popen(
@@ -57,17 +57,20 @@ def cost(*programs: Sequence[str | Path], folder: Path | None = None, **environm
 
 
 def tkperf_xml(result: TestResult) -> str:
-    """Return the rounds of an IOPS test as TKperf 2.2 stores them: every text is JSON, blocks run in KiB downwards."""
+    """Return the rounds of an IOPS test as TKperf 2.2 stores them: texts are JSON, block sizes in KiB descend."""
     rounds = [
         [[round(figures[mix, size]) for size in _SIZES] for mix in _MIXES]
         for figures in (
-            {(each.stimulus.read_percent, each.stimulus.largest_block_bytes / 1024): each.iops for each in measured}
-            for measured in (each.measurements for each in result.loops[0].complete)
+            {
+                (measurement.stimulus.read_percent, measurement.stimulus.largest_block_bytes / 1024): measurement.iops
+                for measurement in measured
+            }
+            for measured in (measured_round.measurements for measured_round in result.loops[0].complete)
         )
     ]
     last = len(rounds) - 1
-    values = [each[-1][-2] for each in rounds[-5:]]
-    told = {
+    values = [measured_round[-1][-2] for measured_round in rounds[-5:]]
+    fields = {
         "fioversion": "fio-3.33\n",
         "numjobs": 4,
         "iodepth": 32,
@@ -93,7 +96,7 @@ def tkperf_xml(result: TestResult) -> str:
     def elements(values: dict[str, object]) -> str:
         return "".join(f"<{name}>{json.dumps(value)}</{name}>" for name, value in values.items())
 
-    return f"<run>{elements(dict(head))}<iops>{elements(told)}</iops></run>"
+    return f"<run>{elements(dict(head))}<iops>{elements(fields)}</iops></run>"
 
 
 #: Makes figures of one line in both forms: their number is its argument.
@@ -110,12 +113,12 @@ _TYPESET = "import sys; from rst2pdf.createpdf import main; main(sys.argv[1:])"
 
 
 def by_tkperf(document: str, checkout: Path, python: Path) -> Cost:
-    """Let TKperf plot the rounds of ``document``, and rst2pdf make its PDF."""
+    """Run TKperf's plots of the rounds of ``document``, and rst2pdf for its PDF."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "run.xml").write_text(document)
         plots = (python, checkout / "scripts" / "tkperf", "ssd", "run", "none", "-xml", "-ssdt", "iops")
-        found = cost(
+        total = cost(
             plots,
             (python.parent / "rst2pdf", "run.rst"),
             folder=folder,
@@ -124,11 +127,11 @@ def by_tkperf(document: str, checkout: Path, python: Path) -> Cost:
         )
         if not (folder / "run.pdf").exists():
             raise SystemExit("rst2pdf made no PDF of TKperf's report")
-    return found
+    return total
 
 
 def by_libraries(run: Path) -> tuple[Cost, Cost]:
-    """Return what matplotlib takes for as many figures as ``run`` has, and rst2pdf for its text."""
+    """Return the cost of matplotlib for the number of figures of ``run``, and of rst2pdf for its text."""
     figures = len(list((run / "figures").glob("*.svg")))
     text = re.sub(r"(?m)^\.\. (figure|header)::.*\n(?:(?: .*)?\n)*", "\n", (run / "report.rst").read_text())
     with tempfile.TemporaryDirectory() as name:
@@ -141,7 +144,7 @@ def by_libraries(run: Path) -> tuple[Cost, Cost]:
 
 
 def beside_tkperf(run: Path, checkout: Path, python: Path, suite: Sequence[str], repeats: int) -> None:
-    """Let both make a report of the same rounds in turns, and print what each took."""
+    """Run both on the same rounds in turns, and print their costs."""
     from snia_pts.record.folder import RunFolder
     from snia_pts.record.replay import assess
 
@@ -187,7 +190,7 @@ def main() -> None:
 
 
 def alone(run: Path, suite: Sequence[str], repeats: int) -> None:
-    """Print what the suite's commands take that need no device."""
+    """Print the cost of the suite's commands that need no device."""
     commands = {
         "interpreter alone": [sys.executable, "-c", "pass"],
         "--help": [*suite, "iops", "--help"],
@@ -198,9 +201,9 @@ def alone(run: Path, suite: Sequence[str], repeats: int) -> None:
     print(f"{'':30} {'seconds':>7} {'CPU seconds':>11} {'peak MiB':>8} (medians, the largest)")
     for name, argv in commands.items():
         costs = [cost(argv) for _ in range(1 + repeats)][1:]
-        seconds = statistics.median(each.seconds for each in costs)
-        cpu_seconds = statistics.median(each.cpu_seconds for each in costs)
-        print(f"{name:30} {seconds:7.2f} {cpu_seconds:11.2f} {max(each.mib for each in costs):8.0f}", flush=True)
+        seconds = statistics.median(item.seconds for item in costs)
+        cpu_seconds = statistics.median(item.cpu_seconds for item in costs)
+        print(f"{name:30} {seconds:7.2f} {cpu_seconds:11.2f} {max(item.mib for item in costs):8.0f}", flush=True)
 
 
 if __name__ == "__main__":

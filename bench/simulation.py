@@ -1,4 +1,4 @@
-"""How long rehearsals take, and the picture of docs/simulation.rst.
+"""The duration of simulated tests, and the picture of docs/simulation.rst.
 
 bench/simulation.py                          the IOPS test, and all eight tests, at full length on a simulated drive
 bench/simulation.py --picture FILE.svg       IOPS against drive fills, from FOB on, for every simulated flash drive
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def rehearsals(drive: str) -> None:
-    """Run whole tests in processes of their own and print how long they took and what memory they had."""
+    """Run complete tests in child processes, and print their duration and memory."""
     print(f"{'test':30} {'wall (s)':>9} {'CPU (s)':>9} {'peak RSS (MiB)':>15}")
     for verb in (["iops"], ["all", "--advanced"]):
         with tempfile.TemporaryDirectory() as folder:
@@ -60,17 +60,17 @@ def picture(path: Path) -> None:
     from snia_pts.report.figures import axes as ax
     from snia_pts.report.figures.figure import canvas, legend_beside, plot
     from snia_pts.report.figures.render import settings
-    from snia_pts.report.figures.style import looks
+    from snia_pts.report.figures.style import series_styles
 
     names = [name for name in preset_names() if read_preset(name).media.over_provisioning_percent]
     with settings():
         figure = canvas(height=3.6)
         axes = plot(figure, left=0.8, right=2.0, bottom=0.55, top=0.2)
         ax.dress(axes)
-        shown, heights = looks(names), []
+        styles, heights = series_styles(names), []
         for name in names:
             fills, iops = course(name)
-            axes.plot(fills, iops, label=name, color=shown[name].colour, linestyle=shown[name].dash)
+            axes.plot(fills, iops, label=name, color=styles[name].colour, linestyle=styles[name].dash)
             heights += iops
         ax.set_linear_x(axes, [0.0, _FILLS])
         axes.set_xlabel("Drive fills (bytes written / user capacity)")
@@ -80,7 +80,7 @@ def picture(path: Path) -> None:
 
 
 def course(name: str, fills: float = _FILLS, steps: int = 300) -> tuple[list[float], list[float]]:
-    """Return drive fills and IOPS at ``steps`` places on the way."""
+    """Return drive fills and IOPS at ``steps`` points in time."""
     drive = SimulatedDrive(read_preset(name), 1)
     capacity = drive.preset.drive.capacity_bytes
     stimulus = Stimulus(
@@ -94,7 +94,7 @@ def course(name: str, fills: float = _FILLS, steps: int = 300) -> tuple[list[flo
         seconds=60.0,
     )
     done = [drive.run(stimulus, float("inf"), fills * capacity / steps) for _ in range(steps)]
-    return [fills * (place + 0.5) / steps for place in range(steps)], [each.write.ios / each.seconds for each in done]
+    return [fills * (place + 0.5) / steps for place in range(steps)], [item.write.ios / item.seconds for item in done]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a drive does by the suite, beside what it does by fio commands: the drive's number, not the tool's.
+"""A drive's IOPS as measured by the suite and by plain fio commands, which must agree.
 
 ``python bench/speed.py [--seconds 2] [--turns 6]`` (root) measures random reads and writes of 4 KiB on a loop device in
 memory, in turns: with the suite, alone and while the next point is made ready; with fio tuned by hand; and with the
@@ -69,14 +69,14 @@ NEUTRAL: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuTime:
-    """The CPU time of an I/O, in microseconds: of fio's threads as fio says, and of the process as the kernel does."""
+    """The CPU time per I/O in microseconds: of fio's threads as reported by fio, and of the process by the kernel."""
 
     threads: float
     process: float
 
 
 def by_suite(device: Path, asked: Stimulus, points: int) -> float:
-    """Return the IOPS of the first of so many points; the next one is made ready while it runs."""
+    """Return the IOPS of the first of so many points; the next one is prepared while it runs."""
     with tempfile.TemporaryDirectory() as name:
         engine = FioEngine(str(device), Path(name), seed=1, io_engine="io_uring", fixed_buffers=True)
         return next(iter(engine.measure([asked] * points))).iops
@@ -121,7 +121,7 @@ def cpu_time(device: Path, stimulus: Stimulus, options: Mapping[str, str], seed:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return what the median of all there could be lies between with 95 %: the rule of signs, no law of errors."""
+    """Return the 95 % confidence interval of the median, by the sign test, without assuming a distribution."""
     ordered, beyond, rank = sorted(values), 0.0, 0
     while (beyond := beyond + math.comb(len(ordered), rank) / 2 ** len(ordered)) <= 0.025:
         rank += 1
@@ -132,14 +132,14 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 def compare_iops(device: Path, seconds: float, turns: int) -> None:
     """Measure and print the IOPS of the suite and of others."""
     for read_percent, threads, depth in ((100, 1, 1), (100, 2, 32), (0, 1, 1), (0, 2, 32)):
-        asked = stimulus_of(read_percent, threads, depth, seconds)
+        stimulus = stimulus_of(read_percent, threads, depth, seconds)
         ways: dict[str, Callable[[], float]] = {
-            "the suite": partial(by_suite, device, asked, 1),
-            "the suite, the next made ready": partial(by_suite, device, asked, 2),
-            **{other: partial(by_fio, device, asked, options) for other, options in OTHERS.items()},
+            "the suite": partial(by_suite, device, stimulus, 1),
+            "the suite, the next made ready": partial(by_suite, device, stimulus, 2),
+            **{other: partial(by_fio, device, stimulus, options) for other, options in OTHERS.items()},
         }
         rows = [{way: measure() for way, measure in ways.items()} for _ in range(turns)]
-        print(f"{asked.label}, T{threads} Q{depth}")
+        print(f"{stimulus.label}, T{threads} Q{depth}")
         for way in ways:
             iops = [row[way] for row in rows]
             ratios = [row["the suite"] / row[way] for row in rows]
@@ -152,7 +152,7 @@ def compare_iops(device: Path, seconds: float, turns: int) -> None:
 
 
 def compare_cpu_time(device: Path, seconds: float, turns: int) -> None:
-    """Measure and print the CPU time of an I/O with each set of neutral options, in another order each turn."""
+    """Measure and print the CPU time of an I/O with each set of neutral options, in a different order in each turn."""
     dice, base = random.Random(1), "none of them"
     for read_percent, threads, depth in ((100, 1, 32), (100, 4, 32), (0, 1, 32), (0, 4, 32)):
         stimulus = stimulus_of(read_percent, threads, depth, seconds)

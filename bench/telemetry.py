@@ -1,4 +1,4 @@
-"""What telemetry costs: CPU time of a reading, of the suite beside its fio, and IOPS with and without it, in turns.
+"""The cost of telemetry: CPU time of a reading and of the suite without fio, and IOPS with and without it, in turns.
 
 ``python bench/telemetry.py [--folder DIR] [--seconds 4] [--turns 20]`` (root) makes a loop device on a file in DIR, and
 runs the same stimulus on it with one-second samples: with readings at every sample and tick, without any, and without
@@ -31,18 +31,18 @@ WAYS = ("with", "without", "without again")
 
 
 class Blind(Observer):
-    """Reads nothing after its first look."""
+    """Reads nothing after the first reading."""
 
     def _read(self) -> Any:
-        found = getattr(self, "_first", None)
-        return found if found is not None else super()._read()
+        first = getattr(self, "_first", None)
+        return first if first is not None else super()._read()
 
     def tick(self) -> None:
         """Ask for nothing."""
 
 
 def microseconds(act: Callable[[], object]) -> tuple[float, float]:
-    """Return the median time, and the CPU time, that something takes."""
+    """Return the median time and the CPU time of a function."""
     times, began = [], time.process_time_ns()
     for _ in range(READINGS):
         since = time.monotonic_ns()
@@ -53,7 +53,7 @@ def microseconds(act: Callable[[], object]) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a stretch came to: IOPS, and what the suite and a thread of its fio used of a core meanwhile, in percent."""
+    """The result of a stimulus: IOPS, and the CPU use of the suite and of a thread of its fio, in percent of a core."""
 
     iops: float
     suite_percent: float
@@ -61,7 +61,7 @@ class Seen:
 
 
 def stretch(device: str, evidence: Path, seconds: float, observer: Observer) -> Seen:
-    """Run a stretch of one-second samples; CPU time counts from the first sample to the last."""
+    """Run a stimulus of one-second samples; CPU time counts from the first sample to the last."""
     evidence.mkdir()
     engine = FioEngine(device, evidence, seed=1, io_engine="libaio", observer=observer)
     stimulus = Stimulus(
@@ -111,9 +111,9 @@ def main() -> None:
                 observer = watching if way == "with" else blind
                 found[way].append(stretch(device, Path(name) / f"{turn}{place}", arguments.seconds, observer))
     for way, seen in found.items():
-        iops = [each.iops for each in seen]
+        iops = [item.iops for item in seen]
         suite, fio = (
-            statistics.median(getattr(each, who) for each in seen) for who in ("suite_percent", "fio_percent")
+            statistics.median(getattr(item, who) for item in seen) for who in ("suite_percent", "fio_percent")
         )
         print(f"{way:14} {statistics.median(iops):8.0f} IOPS, median   {min(iops):8.0f} - {max(iops):.0f}", end="")
         print(f"   suite {suite:5.2f} % of a core, fio {fio:6.2f} %")

@@ -1,4 +1,4 @@
-"""``--about``: what people say of a test, from the file to every output; and the digests of the evidence."""
+"""``--about``: the operator's annotations, from the file to every output; and the digests of the evidence."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def png(width: int = 60, height: int = 20) -> bytes:
     return output.getvalue()
 
 
-def told(folder: Path, text: str = FILE, picture: bytes | None = None) -> Path:
+def write_about(folder: Path, text: str = FILE, picture: bytes | None = None) -> Path:
     """Write a file for --about, and its logo."""
     (folder / "logos").mkdir(exist_ok=True)
     (folder / "logos" / "logo.png").write_bytes(png() if picture is None else picture)
@@ -62,14 +62,14 @@ def told(folder: Path, text: str = FILE, picture: bytes | None = None) -> Path:
 
 
 def with_about(about: Annotations) -> TestResult:
-    """Return a short result of which somebody says ``about``."""
+    """Return a short result with the annotations ``about``."""
     result = samples.iops_result(stop_after=1, ending="interrupted")
     return dataclasses.replace(result, facts=dataclasses.replace(result.facts, about=about))
 
 
 def test_a_file_is_read_with_the_logo_beside_it(tmp_path: Path) -> None:
-    """The logo's path is seen from the file, not from where somebody works."""
-    about = read_annotations(told(tmp_path))
+    """The logo's path is relative to the file, not to the current folder."""
+    about = read_annotations(write_about(tmp_path))
     assert about == Annotations(
         operator="A. Tester",
         vendor="Example Storage",
@@ -81,9 +81,9 @@ def test_a_file_is_read_with_the_logo_beside_it(tmp_path: Path) -> None:
     assert about.image().size == (60, 20)
 
 
-def test_nothing_has_to_be_said(tmp_path: Path) -> None:
-    """A file with nothing but its format says nothing."""
-    assert read_annotations(told(tmp_path, "format = 1")) == Annotations()
+def test_every_field_is_optional(tmp_path: Path) -> None:
+    """A file with only its format is valid and has no annotations."""
+    assert read_annotations(write_about(tmp_path, "format = 1")) == Annotations()
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ def test_nothing_has_to_be_said(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_every_mistake_of_the_file_is_told(tmp_path: Path, text: str, says: str) -> None:
+def test_every_mistake_of_the_file_is_reported(tmp_path: Path, text: str, says: str) -> None:
     """Each with its key, and with the remedy of this file."""
     with pytest.raises(SpecError) as raised:
-        read_annotations(told(tmp_path, text))
+        read_annotations(write_about(tmp_path, text))
     assert str(raised.value).startswith(f"The file of --about {tmp_path / 'about.toml'} has ")
     assert says in str(raised.value)
     assert "docs/usage.rst" in raised.value.hint
@@ -130,7 +130,7 @@ def test_every_mistake_of_the_file_is_told(tmp_path: Path, text: str, says: str)
 def test_a_logo_that_cannot_be_drawn_is_refused_before_the_test(tmp_path: Path, picture: bytes, says: str) -> None:
     """Not after hours, when the report is made."""
     with pytest.raises(SpecError, match="1 mistake") as raised:
-        read_annotations(told(tmp_path, picture=picture))
+        read_annotations(write_about(tmp_path, picture=picture))
     assert says in str(raised.value)
 
 
@@ -138,7 +138,7 @@ def test_a_logo_that_cannot_be_drawn_is_refused_before_the_test(tmp_path: Path, 
 def test_a_private_logo_of_another_user_is_refused(tmp_path: Path) -> None:
     """A report is public: the author of the file must not have root publish a picture that only others may read."""
     need_root()
-    path = told(tmp_path)
+    path = write_about(tmp_path)
     (tmp_path / "logos/logo.png").chmod(0o600)
     read_annotations(path)
     os.chown(path, 65534, 65534)
@@ -147,7 +147,7 @@ def test_a_private_logo_of_another_user_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_journals_damaged_logo_is_a_sentence() -> None:
-    """Somebody changed the record: what cannot be decoded is no About, what cannot be drawn is no report."""
+    """In a changed record, annotations that cannot be decoded or drawn are errors."""
     for text in ("no base 64", base64.b64encode(b"GIF89a").decode()):
         with pytest.raises(ValueError, match="logo"):
             Annotations(logo=text)
@@ -157,25 +157,25 @@ def test_a_journals_damaged_logo_is_a_sentence() -> None:
         drawn.draw()
 
 
-def test_the_logo_stands_on_the_first_page_alone() -> None:
+def test_the_logo_is_on_the_first_page_alone() -> None:
     """As high as planned, in its own proportions, in all outputs of pages."""
     report = building.build(with_about(Annotations(logo=base64.b64encode(png()).decode())))
     places = [page.title for page in report.pages for block in page.blocks if getattr(block, "name", "") == "logo"]
     assert places == ["Summary"]
-    (drawn,) = (each for each in report.figures if each.name == "logo")
-    made = drawn.draw()
-    box = made.axes[0].get_position()
-    assert tuple(made.get_size_inches()) == (pages.FIGURE_WIDTH, drawn.height)
+    (drawn,) = (figure for figure in report.figures if figure.name == "logo")
+    canvas = drawn.draw()
+    box = canvas.axes[0].get_position()
+    assert tuple(canvas.get_size_inches()) == (pages.FIGURE_WIDTH, drawn.height)
     assert box.width * pages.FIGURE_WIDTH / (box.height * drawn.height) == pytest.approx(3)
 
 
-def test_what_people_say_is_told(tmp_path: Path) -> None:
-    """In the header, on the first page, in result.xml and in the tables; nothing of it where nobody says anything."""
-    about = read_annotations(told(tmp_path))
+def test_annotations_are_in_every_format(tmp_path: Path) -> None:
+    """Header, first page, result.xml and tables have the annotations; without any, none mentions them."""
+    about = read_annotations(write_about(tmp_path))
     result = with_about(about)
     text = rst.render(building.build(result))
-    for said in ("A. Tester", "Example Storage", "3D TLC", "on board", "An engineering sample.", "24 °C"):
-        assert said in text, said
+    for item in ("A. Tester", "Example Storage", "3D TLC", "on board", "An engineering sample.", "24 °C"):
+        assert item in text, item
     root = result_xml(result).decode()
     assert f'vendor="Example Storage" nand_type="3D TLC" hba="on board" logo_sha256="{sha256(png())}"' in root
     assert '<note value="24 °C" />' in root
@@ -194,8 +194,8 @@ def sha256(content: bytes) -> str:
 
 
 def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run keeps what the file says, logo included; --operator is heard first; a report may be given another file."""
-    run, path = tmp_path / "run", told(tmp_path)
+    """A run stores the file's content and logo; --operator has precedence; a report may use another file."""
+    run, path = tmp_path / "run", write_about(tmp_path)
     argv = [
         "iops",
         "sim:client-qlc",
@@ -234,7 +234,7 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert checked.stdout.count(b": OK") == listed.count(b"\n") == len(answers) == 6
     assert f"SHA256SUMS (SHA-256 {sha256(listed)})" in text
 
-    other = told(tmp_path, "format = 1\nvendor = 'Other'")
+    other = write_about(tmp_path, "format = 1\nvendor = 'Other'")
     assert main(["report", str(run), "--to", "rst", "--about", str(other)]) == 0
     again = (run / "report.rst").read_text()
     assert "Other" in names(again)
@@ -244,7 +244,7 @@ def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_names_of_evidence_are_listed_as_sha256sum_reads_them() -> None:
-    """A name out of a changed journal is one line, whatever it is."""
+    """Any name from a changed journal is written as one line."""
     result = samples.iops_result(rounds=1)
     (loop,) = result.loops
     odd = dataclasses.replace(loop.rounds[0].measurements[0], evidence="a\\b\nc")
@@ -269,23 +269,23 @@ capacity = "960 GB"
 
 
 def silent(about: Annotations, **device: Any) -> TestResult:
-    """Return the result of a device that tells nothing but its size, and what else is given here."""
+    """Return the result of a device that reports only its size and the given values."""
     result = with_about(about)
-    known = {"model": "", "serial": "", "firmware": "", "capacity_bytes": 960_197_124_096, **device}
-    dut = dataclasses.replace(result.facts.dut, **known)
+    expected = {"model": "", "serial": "", "firmware": "", "capacity_bytes": 960_197_124_096, **device}
+    dut = dataclasses.replace(result.facts.dut, **expected)
     return dataclasses.replace(result, facts=dataclasses.replace(result.facts, dut=dut))
 
 
 def told_warnings(result: TestResult) -> list[str]:
-    """Return the warnings of what the operator tells."""
-    return [f"{each.what}: {each.detail}" for each in run_warnings(result) if STATED in each.what]
+    """Return the warnings about the operator's statements."""
+    return [f"{item.what}: {item.detail}" for item in run_warnings(result) if STATED in item.what]
 
 
 def test_a_device_that_does_not_tell_is_described(tmp_path: Path) -> None:
     """Names and features are read, these in the order of the file."""
-    about = read_annotations(told(tmp_path, TOLD))
+    about = read_annotations(write_about(tmp_path, TOLD))
     assert (about.model, about.serial, about.firmware, about.capacity) == ("Example X1", "0123", "7.1", "960 GB")
-    assert [each.name for each in about.features] == ["power loss protection", "*endurance*"]
+    assert [item.name for item in about.features] == ["power loss protection", "*endurance*"]
 
 
 @pytest.mark.parametrize(
@@ -300,34 +300,34 @@ def test_a_device_that_does_not_tell_is_described(tmp_path: Path) -> None:
         ("[features]\n" + "\n".join(f"f{place} = 'x'" for place in range(101)), "features:"),
     ],
 )
-def test_every_mistake_of_a_description_is_told(tmp_path: Path, text: str, says: str) -> None:
+def test_every_mistake_of_a_description_is_reported(tmp_path: Path, text: str, says: str) -> None:
     """Each with its key."""
     with pytest.raises(SpecError) as raised:
-        read_annotations(told(tmp_path, f"format = 1\n{text}"))
+        read_annotations(write_about(tmp_path, f"format = 1\n{text}"))
     assert says in str(raised.value)
 
 
 def test_what_the_operator_tells_of_a_device_is_marked(tmp_path: Path) -> None:
-    """In the header, in full on the last page; without a warning where the device says nothing else."""
-    result = silent(read_annotations(told(tmp_path, TOLD)))
+    """Statements are in the header, and in full on the last page; without a warning if the device reports none."""
+    result = silent(read_annotations(write_about(tmp_path, TOLD)))
     text = " ".join(rst.render(building.build(result)).split())
-    for said in ("Example X1 (as stated)", "0123 (as stated)", "7.1 (as stated)"):
-        assert said in text, said
-    for said in ("Example X1 (as stated by the operator)", "960 GB (as stated by the operator)", "960.2 GB"):
-        assert said in text, said
+    for item in ("Example X1 (as stated)", "0123 (as stated)", "7.1 (as stated)"):
+        assert item in text, item
+    for item in ("Example X1 (as stated by the operator)", "960 GB (as stated by the operator)", "960.2 GB"):
+        assert item in text, item
     assert "eatures, as stated by the operator" in text
     assert "power loss protection" in text
     assert told_warnings(result) == []
 
 
 def test_a_long_name_keeps_its_mark() -> None:
-    """However long what the operator tells, the header does not show it as the device's own word."""
+    """The header never shows a statement of the operator as the device's own, even if it is long."""
     text = " ".join(rst.render(building.build(silent(Annotations(model="A very long name of a drive " * 5)))).split())
     assert "\N{HORIZONTAL ELLIPSIS} (as stated)" in text
 
 
 def test_what_the_device_tells_is_taken() -> None:
-    """The operator's word does not replace it, and a warning tells of each contradiction; capitals are none."""
+    """A statement does not replace the device's value; each contradiction is a warning; case is ignored."""
     about = Annotations(model="Example X1", serial="0123", firmware="7.1", capacity="960 GB")
     result = silent(about, model="EXAMPLE  X1", serial="9999", firmware="8.0", capacity_bytes=480_103_981_056)
     assert told_warnings(result) == [
@@ -347,21 +347,21 @@ def test_what_the_device_tells_is_taken() -> None:
 
 def test_a_description_is_in_every_output(tmp_path: Path) -> None:
     """In result.xml by its grammar, and in the tables for programs, where no text is a formula."""
-    result = silent(read_annotations(told(tmp_path, TOLD)))
+    result = silent(read_annotations(write_about(tmp_path, TOLD)))
     root = result_xml(result)
     etree.XMLSchema(etree.parse(str(SPECS / "result.xsd"))).assertValid(etree.fromstring(root))
     assert b'model="Example X1" serial="0123" firmware="7.1" capacity="960 GB"' in root
     assert b'<feature name="power loss protection" value="yes" />' in root
     assert b"<feature" not in result_xml(silent(Annotations()))
 
-    (features,) = (each for each in data.tables(result) if each.name == "features")
+    (features,) = (table for table in data.tables(result) if table.name == "features")
     assert features.fields == ("name", "value")
     assert features.rows == (("power loss protection", "yes"), ("*endurance*", "=1 DWPD | `5 years`_"))
     assert b"*endurance*,'=1 DWPD" in data.as_csv(features)
-    (run,) = (each for each in data.tables(result) if each.name == "run")
+    (run,) = (table for table in data.tables(result) if table.name == "run")
     assert ("stated.model", "Example X1") in run.rows
     assert ("dut.model", "") in run.rows
-    assert not [each for each in data.tables(silent(Annotations())) if each.name == "features"]
+    assert not [table for table in data.tables(silent(Annotations())) if table.name == "features"]
 
     with zipfile.ZipFile(io.BytesIO(xlsx.make(result))) as book:
         assert b"power loss protection" in book.read("xl/sharedStrings.xml")
@@ -373,7 +373,7 @@ def test_no_word_of_people_confirms_a_destruction() -> None:
     assert result.facts.dut.identity == result.facts.dut.name
 
 
-def test_runs_of_devices_that_do_not_tell_are_told_apart() -> None:
-    """compare names what the operator said of each, as such."""
+def test_runs_of_unidentified_devices_are_distinguished() -> None:
+    """compare shows the operator's statements, marked as such."""
     differing = context_differences([silent(Annotations(model="X1")), silent(Annotations(model="X2"))])
-    assert ("X1 (as stated by the operator)", "X2 (as stated by the operator)") in [each.values for each in differing]
+    assert ("X1 (as stated by the operator)", "X2 (as stated by the operator)") in [item.values for item in differing]

@@ -207,18 +207,29 @@ def test_the_queue_depth_is_judged_by_many_ios() -> None:
             accepted(document=document, asked=stimulus(thread_count=1, queue_depth=depth))
 
 
-@pytest.mark.parametrize(("response_us", "believed"), [(800, True), (600, True), (380, False), (40, True)])
-def test_response_times_fill_the_queue(response_us: int, believed: bool) -> None:
-    """10 000 I/Os of a full queue of 8 in one second take 800 us each; less than half of that is false."""
-    response_ns = 1000 * response_us
-    times = {"N": 10_000, "min": response_ns, "mean": float(response_ns), "max": response_ns}
-    write = {**side(10_000, runtime=1000), "lat_ns": {**times, "bins": {str(response_ns): 10_000}}}
+@pytest.mark.parametrize(("response_us", "is_possible"), [(1000, True), (600, True), (450, False), (40, True)])
+@pytest.mark.parametrize(
+    ("depth", "block_kib", "is_judged"),
+    [(8, 4, True), (4, 128, True), (1, 4, True), (1, 16, True), (3, 128, False), (1, 128, False)],
+)
+def test_response_times_fill_the_queue(
+    depth: int, block_kib: int, is_judged: bool, response_us: int, is_possible: bool
+) -> None:
+    """1000 I/Os a second for each place in a full queue take 1 ms each; less than half of that is false.
+
+    With few outstanding I/Os of a large block, refilling the buffer may take as long as the I/O.
+    """
+    ios, response_ns = 1000 * depth, 1000 * response_us
+    times = {"N": ios, "min": response_ns, "mean": float(response_ns), "max": response_ns}
+    io_bytes = 1024 * block_kib * ios
+    write = {**side(ios, runtime=1000), "io_bytes": io_bytes, "bw_bytes": io_bytes}
+    write["lat_ns"] = {**times, "bins": {str(response_ns): ios}}
     document = {"jobs": [{"error": 0, "read": side(), "write": write}]}
-    asked = stimulus(seconds=1.0, thread_count=1, queue_depth=8)
-    if believed:
+    asked = stimulus(seconds=1.0, thread_count=1, queue_depth=depth, block_size_bytes=1024 * block_kib)
+    if is_possible or not is_judged:
         accepted(document=document, asked=asked, ended_monotonic_ns=10**12)
         return
-    with pytest.raises(fio.AnswerRejected, match="too little with 8 outstanding I/Os") as refused:
+    with pytest.raises(fio.AnswerRejected, match=f"too little with {depth} outstanding I/Os") as refused:
         accepted(document=document, asked=asked, ended_monotonic_ns=10**12)
     assert refused.value.repeatable
 

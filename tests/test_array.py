@@ -681,8 +681,8 @@ def test_a_virtual_drive_of_no_number_is_not_deleted_in_use(
         (refusal("None", Drive="/c0/e252/s0", Status="Failure", ErrCd=45, ErrMsg="-"), "add vd .* failed: error 45"),
         (answer(None, {"VD": 3, "Status": "Failed", "ErrCd": 255, "ErrMsg": "no"}), "failed: no$"),
         (refusal("Controller 0 not found"), "failed: Controller 0 not found"),
-        ("syntax error, unexpected TOKEN_COLON\n", "gave no answer that can be read"),
-        ('{"Controllers": []}', "gave no answer that can be read"),
+        ("syntax error, unexpected TOKEN_COLON\n", "invalid answer"),
+        ('{"Controllers": []}', "invalid answer"),
     ],
 )
 def test_what_the_controller_refuses_is_told_in_its_words(stage: Stage, says: str, told: str) -> None:

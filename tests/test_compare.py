@@ -1,4 +1,4 @@
-"""Runs held against each other: what is not the same, how numbers differ, and the pages and words of it."""
+"""Comparison of runs: differences of context and of figures, and their pages and texts."""
 
 from __future__ import annotations
 
@@ -71,17 +71,17 @@ def test_a_difference_is_certain_where_the_rounds_say_so() -> None:
     """Two percent is more than chance where the rounds lie close, and is not where they scatter."""
     close, scattered = [100, 100.1, 99.9, 100, 100], [100, 110, 90, 105, 95]
     for rounds, certain in ((close, True), (scattered, False)):
-        found = difference(figure(rounds), figure([1.02 * each for each in rounds]))
-        assert found is not None
-        assert found.percent == pytest.approx(2)
-        assert found.significant is certain
+        change = difference(figure(rounds), figure([1.02 * measured_round for measured_round in rounds]))
+        assert change is not None
+        assert change.percent == pytest.approx(2)
+        assert change.significant is certain
     assert difference(figure([0, 0]), figure([1, 1])) is None
 
 
-def test_an_interval_holds_the_true_difference_as_often_as_it_says() -> None:
-    """Of windows whose rounds differ in I/Os and response time, 95 % of the intervals hold the true ratio's percent."""
+def test_confidence_intervals_cover_the_true_difference() -> None:
+    """For windows whose rounds differ in I/Os and response time, 95 % of the intervals contain the true ratio."""
     random = numpy.random.default_rng(20261123)
-    trials, held = 2000, 0
+    trials, covered = 2000, 0
     for _ in range(trials):
         figures = []
         for true_ms in (1.0, 1.1):
@@ -89,28 +89,28 @@ def test_an_interval_holds_the_true_difference_as_often_as_it_says() -> None:
             rounds = true_ms * (1 + 0.05 * random.standard_normal(5))
             value = float((ios * rounds).sum() / ios.sum())
             figures.append(dataclasses.replace(figure(rounds.tolist()), value=value, weights=tuple(ios)))
-        found = difference(*figures)
-        assert found is not None
-        assert found.low is not None
-        assert found.high is not None
-        held += found.low <= 10 <= found.high
-    assert 0.93 <= held / trials <= 0.97
+        change = difference(*figures)
+        assert change is not None
+        assert change.low is not None
+        assert change.high is not None
+        covered += change.low <= 10 <= change.high
+    assert 0.93 <= covered / trials <= 0.97
 
 
 def test_the_first_run_adds_to_the_uncertainty() -> None:
     """Where only the first run's rounds scatter, the percentage is uncertain in their relative width."""
     calm, scattered = figure([200, 200, 200, 200, 200]), figure([100, 110, 90, 105, 95])
-    found = difference(scattered, calm)
-    assert found is not None
-    assert found.low is not None
-    assert found.percent - found.low == pytest.approx(200 * welch([1.0, 1.1, 0.9, 1.05, 0.95], [1.0] * 5))
+    change = difference(scattered, calm)
+    assert change is not None
+    assert change.low is not None
+    assert change.percent - change.low == pytest.approx(200 * welch([1.0, 1.1, 0.9, 1.05, 0.95], [1.0] * 5))
 
 
 @pytest.mark.parametrize("test", SPEC_TYPES)
 def test_every_test_has_key_figures_by_names_of_their_own(test: str) -> None:
     """Each number of a result has a name that no other has; the same run compared with itself differs in nothing."""
     result = samples.result_of(test)
-    names = [each.name for each in key_figures(result)]
+    names = [item.name for item in key_figures(result)]
     rows = compare_figures([result, result, result])
 
     assert len(names) == len(set(names)) > 10
@@ -119,7 +119,7 @@ def test_every_test_has_key_figures_by_names_of_their_own(test: str) -> None:
         for found in row.differences[1:]:
             assert found is None or (found.percent == 0 and not found.significant)
         assert row.spread_percent in (0, None)
-    assert [each.what for each in context_differences([result, result])] == ([] if result.steady else ["steady state"])
+    assert [item.what for item in context_differences([result, result])] == ([] if result.steady else ["steady state"])
 
 
 def test_key_figures_are_those_of_the_report() -> None:
@@ -127,34 +127,34 @@ def test_key_figures_are_those_of_the_report() -> None:
     result = samples.iops_result()
     (loop,) = result.loops
     assert loop.window is not None
-    found = {(each.metric, each.at): each for each in key_figures(result)}
+    by_name = {(item.metric, item.at): item for item in key_figures(result)}
     for tracked, state in loop.window.determinations:
         point = loop.window_rounds[0].point(tracked)
-        assert found[tracked.metric, point.stimulus.label].value == pytest.approx(state.average)
-        assert found[tracked.metric, point.stimulus.label].rounds == state.values
+        assert by_name[tracked.metric, point.stimulus.label].value == pytest.approx(state.average)
+        assert by_name[tracked.metric, point.stimulus.label].rounds == state.values
 
 
 # -- what is not the same ---------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_the_same_is_told_by_its_weight() -> None:
-    """Another class is another question; another window, end or deviation is flagged; another drive or host is told."""
+def test_context_differences_have_their_weight() -> None:
+    """Another class is an error; another window, end or deviation is flagged; another drive or host is listed."""
     first = samples.iops_result()
     dut, platform = samples.dut(firmware="NEW", capacity_bytes=10**12), samples.platform(kernel="6.12")
     second = samples.result_of("iops", steady=False, device=dut, host=platform, found=samples.deviations(1))
     third = samples.result_of("iops", test_class="client", overrides=[("setup.queue_depth", 16)])
-    found = {each.what: (each.weight, each.values) for each in context_differences([first, second])}
-    others = {each.what: each.weight for each in context_differences([first, third])}
+    by_name = {item.what: (item.weight, item.values) for item in context_differences([first, second])}
+    others = {item.what: item.weight for item in context_differences([first, third])}
 
-    assert found["firmware"] == ("context", ("JXTC304Q", "NEW"))
-    assert found["capacity"] == (
+    assert by_name["firmware"] == ("context", ("JXTC304Q", "NEW"))
+    assert by_name["capacity"] == (
         "context",
         ("960.2 GB (960\u202f197\u202f124\u202f096 bytes)", "1 TB (1\u202f000\u202f000\u202f000\u202f000 bytes)"),
     )
-    assert found["kernel"] == ("context", ("6.1.0-28-amd64", "6.12"))
-    assert found["steady state"] == ("flagged", ("achieved", "NOT ACHIEVED"))
-    assert any(what.startswith("deviation: ") for what in found)
-    assert {weight for weight, _ in found.values()} == {"flagged", "context"}
+    assert by_name["kernel"] == ("context", ("6.1.0-28-amd64", "6.12"))
+    assert by_name["steady state"] == ("flagged", ("achieved", "NOT ACHIEVED"))
+    assert any(what.startswith("deviation: ") for what in by_name)
+    assert {weight for weight, _ in by_name.values()} == {"flagged", "context"}
     assert others["class"] == "other"
     assert others["setup.queue_depth"] == "flagged"
 
@@ -162,7 +162,7 @@ def test_what_is_not_the_same_is_told_by_its_weight() -> None:
 def test_a_run_that_is_not_steady_is_flagged_even_beside_its_like() -> None:
     """That both did not reach steady state is no reason to say nothing of it."""
     result = samples.result_of("iops", steady=False)
-    assert [each.what for each in context_differences([result, result])] == ["steady state"]
+    assert [item.what for item in context_differences([result, result])] == ["steady state"]
 
 
 # -- pages ------------------------------------------------------------------------------------------------------------
@@ -171,9 +171,9 @@ def test_a_run_that_is_not_steady_is_flagged_even_beside_its_like() -> None:
 def test_all_overlays_of_a_matrix_are_on_one_scale() -> None:
     """A reader may lay the figures of two R/W mixes on each other."""
     report = build_comparison(entries(samples.iops_result(), samples.result_of("iops", scale=2.0)))
-    drawn = [each for each in report.figures if each.name.startswith("matrix-")]
+    drawn = [item for item in report.figures if item.name.startswith("matrix-")]
     with settings():
-        limits = {each.draw().axes[0].get_ylim() for each in drawn}
+        limits = {item.draw().axes[0].get_ylim() for item in drawn}
     assert len(drawn) == 7
     assert len(limits) == 1
 
@@ -186,7 +186,7 @@ def test_a_comparison_is_a_report(test: str) -> None:
     files = render(report, stem="comparison")
 
     assert {name for name in files if name.startswith("comparison")} == {
-        f"comparison.{each}" for each in ("rst", "pdf", "html")
+        f"comparison.{item}" for item in ("rst", "pdf", "html")
     }
     assert any(isinstance(block, Figure) for page in report.pages for block in page.blocks)
 
@@ -201,14 +201,14 @@ def test_texts_of_devices_stay_texts_in_a_comparison() -> None:
         ]
     )
     text = rst.parse(rst.render(report)).astext()
-    for told in ("runs/`a`_", "*b*", "|y| <script>", ".. raw:: html"):
-        assert told in text
+    for item in ("runs/`a`_", "*b*", "|y| <script>", ".. raw:: html"):
+        assert item in text
 
 
 # -- the verb ---------------------------------------------------------------------------------------------------------
 
 
-def test_asterisks_stand_beside_the_numbers() -> None:
+def test_asterisks_are_next_to_the_numbers() -> None:
     """Where there is none there is no room for one, and what is compared stands below each other all the same."""
     sure, chance = ((100, 101, 102), (147, 148, 149)), ((100, 120, 140), (101, 121, 141))
     rows = [
@@ -234,40 +234,40 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def test_compare_tells_and_writes(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The table has every point with its difference; the pages are where it says; as JSON it is all numbers."""
+    """The table has every point with its difference; the pages are at the printed paths; JSON has all numbers."""
     first, second, _ = map(str, runs)
     assert main(["compare", first, second, "--out", str(tmp_path / "out")]) == 0
-    said = capsys.readouterr().out
-    assert f"A  {first}" in said
-    assert "(+20.0" in said
-    assert "\ufffd" not in said
-    assert str(tmp_path / "out" / "comparison.pdf") in said
+    output = capsys.readouterr().out
+    assert f"A  {first}" in output
+    assert "(+20.0" in output
+    assert "\ufffd" not in output
+    assert str(tmp_path / "out" / "comparison.pdf") in output
     assert (tmp_path / "out" / "comparison.pdf").read_bytes().startswith(b"%PDF-")
 
     before = (tmp_path / "out/comparison.html").read_bytes()
     assert main(["compare", second, first, "--out", str(tmp_path / "out")]) == 15
-    said = capsys.readouterr().err
-    assert "out: comparison." in said
-    assert "already exists (and " in said
-    assert "Name another folder with --out, or remove what is in the way." in said
+    output = capsys.readouterr().err
+    assert "out: comparison." in output
+    assert "already exists (and " in output
+    assert "Name another folder with --out, or remove what is in the way." in output
     assert (tmp_path / "out/comparison.html").read_bytes() == before
 
     assert main(["compare", first, second, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    rates = [each for each in told["figures"] if each["metric"] == "iops" and each["rounds"][0]]
+    document = json.loads(capsys.readouterr().out)
+    rates = [item for item in document["figures"] if item["metric"] == "iops" and item["rounds"][0]]
     assert rates
-    assert all(each["differences"][1]["percent"] == pytest.approx(20, abs=0.1) for each in rates)
+    assert all(item["differences"][1]["percent"] == pytest.approx(20, abs=0.1) for item in rates)
 
 
-def test_thousands_stay_apart_on_a_terminal_and_nothing_else_gets_through() -> None:
-    """The thin space is no letter that Python would print; what moves a cursor is shown as U+FFFD."""
+def test_the_terminal_gets_thin_spaces_but_no_control_characters() -> None:
+    """The thin space is printed although Python calls it unprintable; control characters become U+FFFD."""
     assert printable("3\u202f841\x1b[2J\u2028") == "3\u202f841\ufffd[2J\ufffd"
 
 
 def test_what_cannot_be_compared_is_refused(
     runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another test, a folder that is no run, one run alone: a sentence and a code each, and nothing is written."""
+    """Another test, a folder without a run and a single run are errors with an exit code, and write nothing."""
     first, _, other = map(str, runs)
     assert main(["compare", first, other, "--out", str(tmp_path / "out")]) == NotComparable.exit_code
     assert "test: Latency, Throughput" in capsys.readouterr().err
@@ -278,7 +278,7 @@ def test_what_cannot_be_compared_is_refused(
 
 
 def test_runs_that_tracked_other_variables_have_their_pages() -> None:
-    """A run that did not measure what the first one tracked is left out of that figure, and flagged."""
+    """A run without the first one's tracked variable is omitted from that figure, and flagged."""
     tracked = [{"metric": "iops", "block_size_kib": 4, "read_percent": 0}]
     changes = [
         ("rounds.read_percents", [100, 0]),
@@ -288,10 +288,10 @@ def test_runs_that_tracked_other_variables_have_their_pages() -> None:
     other = samples.result_of("iops", overrides=changes)
     report = build_comparison(entries(samples.iops_result(), other))
     with settings():
-        lines = {each.name: len(each.draw().axes[0].get_lines()) for each in report.figures if "rounds-" in each.name}
+        lines = {item.name: len(item.draw().axes[0].get_lines()) for item in report.figures if "rounds-" in item.name}
     assert lines["rounds-rnd-4-kib-0-100"] == 2
     assert lines["rounds-rnd-64-kib-65-35"] == 1
-    assert "steady_state.tracked" in [each.what for each in context_differences([samples.iops_result(), other])]
+    assert "steady_state.tracked" in [item.what for item in context_differences([samples.iops_result(), other])]
 
 
 # -- profiles ---------------------------------------------------------------------------------------------------------
@@ -300,18 +300,18 @@ def test_runs_that_tracked_other_variables_have_their_pages() -> None:
 def profiled(*axes: Axis, slow: float = 1.0, host: Any = None, **changes: Any) -> TestResult:
     """Return a run of a profile of random reads at some queue depths; ``slow`` is its speed."""
     depths = Axis(key="queue_depth", values=(1, 8))
-    made = profiles.spec(profiles.workload(), axes=axes or (depths,), **{"repeats": 3, **changes})
-    return profiles.result(made, lambda point, number: 1000 * slow * point.workload.queue_depth + number, host=host)
+    profile = profiles.spec(profiles.workload(), axes=axes or (depths,), **{"repeats": 3, **changes})
+    return profiles.result(profile, lambda point, number: 1000 * slow * point.workload.queue_depth + number, host=host)
 
 
 def host_with(**settings: str) -> TestPlatform:
     """Return a host of these settings."""
-    told = (HostSetting(name=name, value=value, judgement="noted", reason="x") for name, value in settings.items())
-    return samples.platform(settings=tuple(told))
+    stored = (HostSetting(name=name, value=value, judgement="noted", reason="x") for name, value in settings.items())
+    return samples.platform(settings=tuple(stored))
 
 
 def test_the_only_recorded_difference_is_named() -> None:
-    """Of one governor or another, and nothing else, the comparison says that this made the difference, and how sure."""
+    """If only the governor differs, the comparison names it as the cause, with its confidence."""
     slow, fast = host_with(governor="ondemand", swap="none"), host_with(governor="performance", swap="1 GB in use")
     both = entries(profiled(host=slow), profiled(slow=2.0, host=fast))
     results = [entry.result for entry in both]
@@ -323,12 +323,12 @@ def test_the_only_recorded_difference_is_named() -> None:
     assert "median IOPS difference +99.9 % over 2 points" in line
     assert "2 of 2 significant at 95 %" in line
     mounted = [host_with(governor="x", **{"file system": kind}) for kind in ("ext4", "xfs")]
-    told = entries(*(profiled(host=host) for host in mounted))
-    assert "file system (A: ext4; B: xfs)" in cause(told, context_differences([entry.result for entry in told]))
+    outcome = entries(*(profiled(host=host) for host in mounted))
+    assert "file system (A: ext4; B: xfs)" in cause(outcome, context_differences([entry.result for entry in outcome]))
 
 
-def test_several_recorded_differences_accuse_none_and_none_is_chance() -> None:
-    """With another kernel besides, no run tells which of both it was; of equal hosts nothing compared is to blame."""
+def test_a_cause_is_named_only_if_one_setting_differs() -> None:
+    """If the kernel differs too, neither is named as the cause; with equal hosts nothing compared is."""
     one = profiled(host=host_with(governor="ondemand"))
     other = profiled(host=dataclasses.replace(host_with(governor="performance"), kernel="6.12"))
     assert cause(entries(one, other), context_differences([one, other])).startswith("2 compared properties differ")
@@ -336,27 +336,27 @@ def test_several_recorded_differences_accuse_none_and_none_is_chance() -> None:
     assert cause(entries(one, again), context_differences([one, again])).startswith("No compared property differs")
 
 
-def test_a_run_beside_itself_is_told() -> None:
-    """One folder given twice, or its copy: no chance has a part in that; beside a third run the rest is told."""
+def test_comparing_a_run_with_itself_is_reported() -> None:
+    """A folder given twice, or its copy, differs by nothing; with a third run the others are compared."""
     one, other = profiled(), profiled(host=host_with(governor="ondemand"))
     assert cause(entries(one, profiled()), []) == "A and B are the same run. There is no difference."
     mixed = cause(entries(one, other, profiled()), context_differences([one, other, one]))
     assert mixed.startswith("A and C are the same run. 3 compared properties differ;")
 
 
-def test_an_axis_is_a_cause_where_runs_stand_at_one_place_each() -> None:
-    """A host's setting is told as that; fewer points are flagged, but make no point another; other sizes do."""
+def test_an_axis_is_a_cause_if_each_run_has_one_value_of_it() -> None:
+    """A host setting is reported as such; fewer points are flagged without changing points; other sizes change them."""
     governors = [Axis(key="host.governor", values=(value,)) for value in ("performance", "powersave")]
     staged = [profiled(axis) for axis in governors]
     shorter = [profiled(), profiled(Axis(key="queue_depth", values=(8, 1, 64)))]
     sizes = [profiled(Axis(key="block_size", values=(size,))) for size in ("4 KiB", "8 KiB")]
 
-    assert [(each.what, each.values) for each in context_differences(staged)] == [
+    assert [(item.what, item.values) for item in context_differences(staged)] == [
         ("governor", ("performance", "powersave"))
     ]
-    assert [each.what for each in context_differences(shorter)] == ["axis queue_depth"]
+    assert [item.what for item in context_differences(shorter)] == ["axis queue_depth"]
     assert possible_causes(context_differences(shorter)) == ()
-    assert [each.what for each in possible_causes(context_differences(sizes))] == ["axis block_size"]
+    assert [item.what for item in possible_causes(context_differences(sizes))] == ["axis block_size"]
 
 
 def test_profiles_without_a_point_in_common_are_not_compared() -> None:
@@ -364,17 +364,17 @@ def test_profiles_without_a_point_in_common_are_not_compared() -> None:
     named = profiles.result(profiles.spec(profiles.workload("another")))
     other = profiles.result(profiles.spec(profiles.workload(), title="Other"))
     first = profiles.result(profiles.spec(profiles.workload()))
-    assert ("points", "other") in {(each.what, each.weight) for each in context_differences([first, named])}
-    assert ("test", "other") in {(each.what, each.weight) for each in context_differences([first, other])}
+    assert ("points", "other") in {(item.what, item.weight) for item in context_differences([first, named])}
+    assert ("test", "other") in {(item.what, item.weight) for item in context_differences([first, other])}
 
 
 def test_surfaces_of_all_runs_have_one_scale() -> None:
-    """A run of a tenth of the speed is drawn on the scale of the other, and its matrix told in percent."""
+    """A run of a tenth of the speed is plotted on the other's scale, and its matrix is in percent."""
     sides = Axis(key="range", values=("1 MiB", "4 MiB")), Axis(key="block_size", values=("4 KiB", "8 KiB"))
     report = build_comparison(entries(profiled(*sides, repeats=1), profiled(*sides, slow=0.1, repeats=1)))
     drawn = [figure for figure in report.figures if "matrix" in figure.name]
     with settings():
-        first, second = ([text.get_text() for axes in each.draw().axes for text in axes.texts] for each in drawn)
+        first, second = ([text.get_text() for axes in item.draw().axes for text in axes.texts] for item in drawn)
     tables = [
         block
         for page in report.pages
@@ -396,7 +396,7 @@ def test_surfaces_of_all_runs_have_one_scale() -> None:
     ],
     ids=["bars", "zones", "lines"],
 )
-def test_every_kind_of_figure_lays_runs_beside_each_other(made: ProfileSpec) -> None:
+def test_every_kind_of_figure_shows_all_runs(made: ProfileSpec) -> None:
     """Bars, curves over zones and lines have all runs in them, and can be drawn."""
     report = build_comparison(entries(profiles.result(made), profiles.result(made)))
     with settings():

@@ -735,7 +735,8 @@ def talking_fio(folder: Path, count: int, said: Sequence[int] = (), *, hasty: bo
             write = {"total_ios": ios, "io_bytes": 4096 * ios, "runtime": second, "lat_ns": lat, **rates}
             none = {"total_ios": 0, "io_bytes": 0, "runtime": 0, "iops": 0.0, "bw_bytes": 0}
             read = {**none, "lat_ns": {"min": 0, "max": 0, "mean": 0.0, "N": 0}}
-            file.write(json.dumps({"jobs": [{"error": 0, "read": read, "write": write}]}, indent=1) + "\n")
+            document = {"fio version": "fio-3.33", "jobs": [{"error": 0, "read": read, "write": write}]}
+            file.write(json.dumps(document, indent=1) + "\n")
     program = folder / "fio"
     seconds = 0 if hasty else count / 1000
     program.write_text(
@@ -1111,6 +1112,14 @@ def test_an_old_fio_is_refused(tmp_path: Path, evidence: Path, monkeypatch: pyte
         engine(tmp_path / "x.img", evidence)
 
     assert f"fio 3.33 or newer is needed (found: {said})" in str(missing.value)
+
+
+def test_an_answer_of_another_version_is_refused(tmp_path: Path, evidence: Path) -> None:
+    """A package upgrade during a run may exchange fio."""
+    laboratory = engine(sparse(tmp_path / "x.img"), evidence)
+    version, laboratory.version = laboratory.version, "3.01"
+    with pytest.raises(fio.AnswerRejected, match=f"expected an answer of fio-3.01, got one of fio-{version}"):
+        list(laboratory.measure([stimulus(seconds=0.2)]))
 
 
 def test_the_version_is_known(tmp_path: Path, evidence: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is asked of a test's numbers: the file, the judgement, and where it is told."""
+"""Limits on a test's figures: the file, the judgement, and its place in every output."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ tolerance_percent = 10
 
 
 def limit(**changes: Any) -> Limit:
-    known = {"test": "iops", "metric": "iops", "at": AT, "unit": "IOPS", "minimum": 7500.0}
-    return Limit(**{**known, **changes})
+    expected = {"test": "iops", "metric": "iops", "at": AT, "unit": "IOPS", "minimum": 7500.0}
+    return Limit(**{**expected, **changes})
 
 
-def asked(result: TestResult, *limits: Limit) -> TestResult:
+def with_limits(result: TestResult, *limits: Limit) -> TestResult:
     return dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=limits))
 
 
@@ -95,8 +95,8 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         (None, ["no such file"]),
     ],
 )
-def test_every_mistake_of_a_file_is_told(text: str | None, told: list[str], tmp_path: Path) -> None:
-    """With the key, the value and what was expected."""
+def test_every_mistake_of_a_file_is_reported(text: str | None, told: list[str], tmp_path: Path) -> None:
+    """Each mistake has the key, the value and what was expected."""
     if text is not None:
         (tmp_path / "limits.toml").write_text(text)
     with pytest.raises(SpecError) as raised:
@@ -116,8 +116,8 @@ def test_a_bound_may_have_a_tolerance_of_its_own(tmp_path: Path) -> None:
 
 
 @given(bound=st.integers(1, 10**6), tolerance=st.integers(0, 100), value=st.integers(0, 2 * 10**6))
-def test_a_bound_is_met_as_whole_numbers_say(bound: int, tolerance: int, value: int) -> None:
-    """On the bound is within it, and the tolerance is a share of the bound: as integers tell, but for rounding."""
+def test_bounds_are_as_exact_as_integers(bound: int, tolerance: int, value: int) -> None:
+    """A value on the bound meets it, and the tolerance is a share of the bound; integers confirm both."""
     least, most = (
         limit(minimum=bound, tolerance_percent=tolerance),
         limit(minimum=None, maximum=bound, tolerance_percent=tolerance),
@@ -140,31 +140,31 @@ def test_a_bound_is_met_as_whole_numbers_say(bound: int, tolerance: int, value: 
         ({}, False, "steady state was not achieved"),
     ],
 )
-def test_a_limit_is_met_or_the_reason_is_told(changes: dict[str, Any], steady: bool, reason: str) -> None:
+def test_a_limit_is_met_or_has_a_reason(changes: dict[str, Any], steady: bool, reason: str) -> None:
     """What was not measured, in another unit, or not at steady state, meets no limit."""
-    result = asked(samples.result_of("iops", steady=steady), limit(**changes))
-    (found,) = judgements(result)
-    assert (found.met, found.reason) == (not reason, reason)
+    result = with_limits(samples.result_of("iops", steady=steady), limit(**changes))
+    (judgement,) = judgements(result)
+    assert (judgement.met, judgement.reason) == (not reason, reason)
     if reason:
         with pytest.raises(LimitsMissed, match=f"1 of 1 limits not met: .*: {reason}"):
-            require_met([found])
+            require_met([judgement])
     else:
-        require_met([found])
+        require_met([judgement])
 
 
 def saturated(steady: bool) -> TestResult:
     """Return a write saturation that ended in steady state, or after just five judged samples without."""
     lenient = [(f"settling.{name}_excursion_percent", 100) for name in ("data", "slope")]
-    found = samples.result_of("wsat", overrides=lenient if steady else [("saturation.seconds", 121 * 60)])
-    assert found.steady == steady
-    return found
+    result = samples.result_of("wsat", overrides=lenient if steady else [("saturation.seconds", 121 * 60)])
+    assert result.steady == steady
+    return result
 
 
 def test_a_saturation_without_steady_state_has_no_figure_of_its_window() -> None:
-    """Which holds the fresh drive: its figures are of its end, and of the whole stimulus under a name that says so."""
+    """The stimulus includes the fresh drive: figures are of its end, and of all of it under a name of their own."""
     unsteady, steady = (
-        {each.name: each.value for each in key_figures(saturated(found)) if each.metric == "iops"}
-        for found in (False, True)
+        {figure.name: figure.value for figure in key_figures(saturated(item)) if figure.metric == "iops"}
+        for item in (False, True)
     )
     window = "iops at stimulus, measurement window"
     assert set(steady) - set(unsteady) == {window}
@@ -186,30 +186,30 @@ def test_a_saturation_without_steady_state_has_no_figure_of_its_window() -> None
     ],
 )
 def test_a_saturation_without_steady_state_meets_no_limit_on_its_window(at: str, reason: str) -> None:
-    """Its end may meet one; the name that a mean over the fresh drive once had is none."""
-    (found,) = judgements(asked(saturated(False), limit(test="wsat", at=at, minimum=1.0)))
-    assert (found.met, found.reason) == (not reason, reason)
+    """The end may meet a limit; the former name of the mean over the fresh drive is unknown."""
+    (judgement,) = judgements(with_limits(saturated(False), limit(test="wsat", at=at, minimum=1.0)))
+    assert (judgement.met, judgement.reason) == (not reason, reason)
 
 
 def test_limits_of_other_tests_are_left_to_these() -> None:
     """One file serves all tests of a drive."""
-    assert judgements(asked(samples.iops_result(), limit(test="latency"))) == ()
+    assert judgements(with_limits(samples.iops_result(), limit(test="latency"))) == ()
 
 
 # -- where it is told -------------------------------------------------------------------------------------------------
 
 
-def test_report_result_and_junit_tell_each_limit() -> None:
+def test_report_result_and_junit_have_every_limit() -> None:
     """The first page, result.xml and JUnit have each limit with its value; a missed one is a failure."""
-    result = asked(samples.iops_result(), limit(), limit(minimum=1e6))
-    value = next(each.value for each in key_figures(result) if each.name == f"iops at {AT}")
+    result = with_limits(samples.iops_result(), limit(), limit(minimum=1e6))
+    value = next(figure.value for figure in key_figures(result) if figure.name == f"iops at {AT}")
     text = rst.render(building.build(result))
     root = etree.fromstring(result_xml(result))
     suite = etree.fromstring(junit.make(result)).find("testsuite")
     assert suite is not None
 
     assert "Limits\\: 1 of 2 NOT MET" in text or "Limits: 1 of 2 NOT MET" in text
-    assert [each.get("met") for each in root.iterfind("limit")] == ["true", "false"]
+    assert [element.get("met") for element in root.iterfind("limit")] == ["true", "false"]
     assert float(root.find("limit").get("value")) == value  # type: ignore[union-attr, arg-type]
     assert (suite.get("tests"), suite.get("failures")) == ("4", "1")
     (failure,) = suite.iterfind("testcase/failure")
@@ -229,17 +229,17 @@ def test_junit_tells_a_run_that_did_not_end_or_settle() -> None:
     ]
 
 
-def test_a_run_is_held_against_its_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Limits given with a run are kept with it, and its code says whether they are met; assess takes others."""
+def test_a_run_is_checked_against_its_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run stores its limits, and its exit code shows whether they are met; assess accepts others."""
     place, good, bad = tmp_path / "run", tmp_path / "good.toml", tmp_path / "bad.toml"
     good.write_text(FILE.replace("minimum = 7500", "minimum = 1").replace('test = "iops"', 'test = "latency"'))
     bad.write_text(FILE.replace("maximum = 500", "maximum = 1e-6"))
     brief = ("--set", "rounds.point_seconds=1", "--set", "rounds.maximum=5", "--progress", "none")
 
     assert main(["latency", "sim:enterprise-nvme", "--limits", str(bad), "--run-dir", str(place), *brief]) == 19
-    said = capsys.readouterr()
-    assert "1 of 1 limits not met: maximum_response_ms at histogram: more than the maximum" in said.err
-    assert "NOT MET, more than the maximum" in said.out
+    output = capsys.readouterr()
+    assert "1 of 1 limits not met: maximum_response_ms at histogram: more than the maximum" in output.err
+    assert "NOT MET, more than the maximum" in output.out
     assert (place / "report.pdf").is_file()
     bad.unlink()
 
@@ -254,8 +254,8 @@ def test_a_run_is_held_against_its_limits(tmp_path: Path, capsys: pytest.Capture
         assert main([verb[0], str(place), *verb[1:], "--limits", str(other)]) == 0
         assert "other.toml has no limits for latency, only for iops; they are not checked." in capsys.readouterr().err
     assert main(["assess", str(place), "--json"]) == LimitsMissed.exit_code
-    (told,) = json.loads(capsys.readouterr().out)["limits"]
-    assert (told["maximum"], told["met"]) == (1e-6, False)
+    (document,) = json.loads(capsys.readouterr().out)["limits"]
+    assert (document["maximum"], document["met"]) == (1e-6, False)
     assert main(["report", str(place), "--to", "junit", "--limits", str(good)]) == 0
     left = f"perhaps out of date: report.rst, report.pdf, report.html, report.xlsx in {place};"
     assert f"{left} --to rst,pdf,html,xlsx updates" in capsys.readouterr().err
@@ -265,7 +265,7 @@ def test_a_run_is_held_against_its_limits(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_limits_of_a_stopped_run_are_not_called_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a run that was stopped, or of tests not all of which were run, the remedy is to see where it stands."""
+    """For a stopped run or an incomplete suite, the hint is to look at its status."""
     place, suite = tmp_path / "run", tmp_path / "all"
     brief = ("--set", "rounds.point_seconds=1", "--set", "rounds.maximum=5", "--progress", "none", "--to", "none")
     (tmp_path / "limits.toml").write_text(FILE.replace("minimum = 7500", "minimum = 1e12"))
@@ -279,9 +279,9 @@ def test_limits_of_a_stopped_run_are_not_called_done(tmp_path: Path, capsys: pyt
 
     for folder in (place, suite):
         assert main(["assess", str(folder), "--limits", str(tmp_path / "limits.toml")]) == LimitsMissed.exit_code
-        told = capsys.readouterr().err
-        assert f"The run is not finished; snia-pts status {folder} shows its state." in told
-        assert "done" not in told
+        output = capsys.readouterr().err
+        assert f"The run is not finished; snia-pts status {folder} shows its state." in output
+        assert "done" not in output
 
 
 @pytest.mark.parametrize(
@@ -293,16 +293,16 @@ def test_limits_of_a_stopped_run_are_not_called_done(tmp_path: Path, capsys: pyt
     ],
 )
 def test_what_follows_an_unsteady_loop_meets_no_limit(result: Any, reason: str) -> None:
-    """A histogram after rounds that never became steady, or of a run that broke off, is held to be none."""
+    """A histogram after rounds that were never steady, or of an interrupted run, is not used."""
     wanted = limit(test="latency", metric="maximum_response_ms", at="histogram", unit="ms", minimum=0.0)
-    (found,) = judgements(asked(result(), wanted))
-    assert (found.met, found.reason) == (not reason, reason)
+    (judgement,) = judgements(with_limits(result(), wanted))
+    assert (judgement.met, judgement.reason) == (not reason, reason)
 
 
 def test_a_limit_on_a_test_that_was_not_run_is_not_met() -> None:
     """Of a folder of several tests: what was to be shown was not."""
-    (found,) = untested([limit(), limit(test="hir")], ["iops"])
-    assert (found.limit.test, found.met, found.reason) == ("hir", False, "hir was not run")
+    (outcome,) = untested([limit(), limit(test="hir")], ["iops"])
+    assert (outcome.limit.test, outcome.met, outcome.reason) == ("hir", False, "hir was not run")
 
 
 def test_limits_know_every_test() -> None:
@@ -310,7 +310,7 @@ def test_limits_know_every_test() -> None:
     assert set(get_args(TestName)) == {*SPEC_TYPES, "profile"}
 
 
-def test_a_file_with_mistakes_is_called_what_it_is(tmp_path: Path) -> None:
+def test_an_error_names_the_kind_of_file(tmp_path: Path) -> None:
     """It is no specification, and its remedy is another."""
     (tmp_path / "limits.toml").write_text("format = 1")
     with pytest.raises(SpecError, match=r"The file of limits .* has 1 mistake") as raised:

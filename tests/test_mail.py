@@ -1,4 +1,4 @@
-"""Mail at the end of a run: what it says, that nobody else can read or change it, and that no run suffers from it."""
+"""Mail at the end of a run: its content, its confidentiality and integrity, and that it never affects a run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SHORT = (
 
 @dataclass(kw_only=True)
 class Box:
-    """A server on the loopback, and what it took: mails, logins.
+    """A server on the loopback that records mails and logins.
 
     Without slots: aiosmtpd reads all attributes of its handler, and before Python 3.11.3 those of a dataclass with
     slots include a ``__weakref__`` that cannot be read.
@@ -86,13 +86,13 @@ class Box:
         return "250 OK"
 
     def login(self, _server: Any, _session: Any, _envelope: Any, _mechanism: str, login: LoginPassword) -> AuthResult:
-        """Take down who logs in, and let in whoever knows the password."""
+        """Record the login, and accept the correct password."""
         self.logins.append((login.login, login.password))
         return AuthResult(success=login.password == PASSWORD.encode(), handled=False)
 
 
 def text_of(mail: EmailMessage) -> str:
-    """Return what a mail says."""
+    """Return the text of a mail."""
     body = mail.get_body(("plain",))
     assert body is not None
     return str(body.get_content()).replace("\r\n", "\n")
@@ -148,10 +148,10 @@ def box() -> Iterator[Box]:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate of 127.0.0.1 that nobody but itself vouches for, and its key."""
+    """A self-signed certificate of 127.0.0.1, and its key."""
     need_program("openssl", "openssl")
     place = tmp_path_factory.mktemp("tls")
-    made = subprocess.run(
+    process = subprocess.run(
         [
             "openssl",
             "req",
@@ -176,7 +176,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         capture_output=True,
         check=False,
     )
-    assert made.returncode == 0, made.stderr
+    assert process.returncode == 0, process.stderr
     return place
 
 
@@ -187,7 +187,7 @@ def server_side(certificate: Path) -> ssl.SSLContext:
     return context
 
 
-def asked(**options: Any) -> argparse.Namespace:
+def mail_options(**options: Any) -> argparse.Namespace:
     """Return arguments as the parser gives them."""
     return argparse.Namespace(**{"mail": None, "mail_to": None, "mail_server": None, **options})
 
@@ -222,20 +222,20 @@ def to(box: Box) -> tuple[str, ...]:
 # -- where it goes ----------------------------------------------------------------------------------------------------
 
 
-def test_nobody_has_to_be_told() -> None:
+def test_mail_is_optional() -> None:
     """Without options no mail is sent."""
-    assert load_mail_config(asked()) is None
+    assert load_mail_config(mail_options()) is None
 
 
 def test_a_server_and_a_recipient_are_enough() -> None:
-    """A server of one's own takes mail at port 25 unless told otherwise, and its name may be an address."""
+    """A local server is used at port 25 by default, and its name may be an address."""
     for told, server, port in (
         ("relay", "relay", 25),
         ("relay.lab:2525", "relay.lab", 2525),
         ("[::1]", "::1", 25),
         ("[::1]:26", "::1", 26),
     ):
-        where = load_mail_config(asked(mail_to=["a@example.org", "b@lab"], mail_server=told))
+        where = load_mail_config(mail_options(mail_to=["a@example.org", "b@lab"], mail_server=told))
         assert where is not None
         assert (where.server, where.port, where.tls) == (server, port, "none")
         assert where.recipients == ("a@example.org", "b@lab")
@@ -244,10 +244,13 @@ def test_a_server_and_a_recipient_are_enough() -> None:
 
 @pytest.mark.parametrize(("tls", "port"), [("none", 25), ("starttls", 587), ("implicit", 465)])
 def test_a_file_is_read(tls: str, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ports are the usual ones of the kind of TLS; --mail-to stands in place of the file's recipients."""
+    """Default ports depend on the kind of TLS; --mail-to replaces the file's recipients."""
     monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
     path = written(tmp_path, f'{FILE}tls = "{tls}"\n')
-    where, other = load_mail_config(asked(mail=path)), load_mail_config(asked(mail=path, mail_to=["c@example.org"]))
+    where, other = (
+        load_mail_config(mail_options(mail=path)),
+        load_mail_config(mail_options(mail=path, mail_to=["c@example.org"])),
+    )
     assert where is not None
     assert other is not None
     assert (where.port, where.recipients, where.sender) == (port, ("a@example.org", "b@example.org"), "lab@example.org")
@@ -256,7 +259,7 @@ def test_a_file_is_read(tls: str, port: int, tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setenv("LAB_PASSWORD", PASSWORD)
     for line in ('password_variable = "LAB_PASSWORD"', 'password_file = "password"'):
-        logging_in = load_mail_config(asked(mail=written(tmp_path, f'{FILE}user = "lab"\n{line}\n')))
+        logging_in = load_mail_config(mail_options(mail=written(tmp_path, f'{FILE}user = "lab"\n{line}\n')))
         assert logging_in is not None
         assert (logging_in.tls, logging_in.password) == ("starttls", PASSWORD)
         assert PASSWORD not in repr(logging_in)
@@ -275,7 +278,7 @@ def test_a_file_is_read(tls: str, port: int, tmp_path: Path, monkeypatch: pytest
         (("--mail", "mail.toml", "--mail-server", "relay"), "not allowed with --mail"),
     ],
 )
-def test_options_that_reach_nobody_are_refused(
+def test_options_without_a_recipient_are_refused(
     options: Sequence[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before the run begins: no folder is made, no target."""
@@ -310,10 +313,10 @@ def test_options_that_reach_nobody_are_refused(
         ('server = "a mail"\nsender = "lab"', "2 mistakes"),
     ],
 )
-def test_every_mistake_of_the_file_is_told_before_the_run(
+def test_every_mistake_of_the_file_is_reported_before_the_run(
     text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With its key and a remedy, and never with what is secret; no target is made."""
+    """Each has its key and a remedy, but no secret; no target is created."""
     (tmp_path / "open").write_text("secret\n")
     (tmp_path / "open").chmod(0o640)
     (tmp_path / "other").write_text("secret\n")
@@ -340,10 +343,10 @@ def test_every_mistake_of_the_file_is_told_before_the_run(
 
 
 def test_a_finished_run_is_mailed_with_its_report(box: Box, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The subject tells test, drive and verdict, the text is what the terminal said, and the PDF goes with it."""
+    """The subject has test, drive and verdict, the text is the terminal's, and the PDF is attached."""
     folder = tmp_path / "run"
     assert run(folder, *to(box), "--mail-to", "b@example.org", formats="pdf") == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
 
     (mail,) = box.mails
     assert mail["Subject"].startswith("snia-pts: IOPS test of Simulated client QLC SSD, serial SIM-CLIENT-QLC, 1 TB: ")
@@ -351,7 +354,7 @@ def test_a_finished_run_is_mailed_with_its_report(box: Box, tmp_path: Path, caps
     assert mail["To"] == "a@example.org, b@example.org"
     assert mail["X-Given-To"] == "a@example.org,b@example.org"
     assert mail["Auto-Submitted"] == "auto-generated"
-    for line in filter(None, said.splitlines()):
+    for line in filter(None, output.splitlines()):
         assert " ".join(line.split()) in " ".join(text_of(box.mails[0]).split()), line
     assert "report.pdf is attached." in text_of(box.mails[0])
     (attached,) = mail.iter_attachments()
@@ -381,7 +384,7 @@ def test_a_run_that_ends_otherwise_is_mailed(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Stopped or failed: the mail tells which, and what the terminal told; the exit code is that of the failure."""
+    """The mail states whether the run was stopped or failed, with the terminal's text; the exit code is unchanged."""
 
     def failing(*_arguments: object, **_options: object) -> None:
         raise error
@@ -397,8 +400,8 @@ def test_a_run_that_ends_otherwise_is_mailed(
     assert not list(mail.iter_attachments())
 
 
-def test_limits_that_are_not_met_are_told(box: Box, tmp_path: Path) -> None:
-    """A run that came to its end, with numbers that do not do, tells both."""
+def test_failed_limits_are_in_the_mail(box: Box, tmp_path: Path) -> None:
+    """The mail of a finished run with failed limits states both."""
     limits = tmp_path / "limits.toml"
     limits.write_text(
         'format = 1\n[[limit]]\ntest = "iops"\nmetric = "iops"\nat = "RND 4 KiB 0/100"\nunit = "IOPS"\nminimum = 1e9\n'
@@ -439,7 +442,7 @@ def test_what_a_drive_is_called_cannot_write_headers() -> None:
 
 
 def test_a_report_that_is_too_large_or_elsewhere_stays(tmp_path: Path) -> None:
-    """It is told where it is too large; a link is not followed."""
+    """A report that is too large is named instead; a symlink is not followed."""
     where = MailConfig(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
     large, link = tmp_path / "report.pdf", tmp_path / "summary.pdf"
     large.touch()
@@ -468,10 +471,10 @@ def test_several_tests_are_one_mail(box: Box, tmp_path: Path, monkeypatch: pytes
     assert attached.get_content() == (folder / "summary.pdf").read_bytes()
 
 
-def test_a_run_that_goes_on_mails_only_where_it_is_told_to(
+def test_a_resumed_run_mails_only_with_its_own_options(
     box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever wrote the journal does not choose where mail goes; resume has the options itself."""
+    """The journal cannot choose the recipients; resume has its own options."""
     first, second = tmp_path / "first", tmp_path / "second"
     with monkeypatch.context() as stopped:
         stopped.setattr(RunFolder, "stop_requested", property(lambda _: True))
@@ -505,10 +508,10 @@ def test_a_login_goes_over_tls_and_stays_secret(
     assert not [file for file in left if PASSWORD.encode() in file.read_bytes()]
 
 
-def test_a_server_that_does_not_prove_who_it_is_gets_nothing(
+def test_nothing_is_sent_to_a_server_without_a_valid_certificate(
     certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither a password nor a mail goes to a server whose certificate nobody vouches for, or that has no TLS."""
+    """No password or mail is sent to a server with an untrusted certificate or without TLS."""
     with serving(Box(), server_side(certificate)) as box:
         text = "".join(
             line for line in with_user(box, certificate, "starttls").splitlines(keepends=True) if "ca_file" not in line
@@ -524,7 +527,7 @@ def test_a_server_that_does_not_prove_who_it_is_gets_nothing(
     assert (plain.logins, plain.mails) == ([], [])
 
 
-def test_a_wrong_password_is_told(certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_password_is_reported(certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In the server's words, on one line."""
     with serving(Box(), server_side(certificate)) as box:
         path = written(tmp_path, with_user(box, certificate, "starttls"))
@@ -535,8 +538,10 @@ def test_a_wrong_password_is_told(certificate: Path, tmp_path: Path, capsys: pyt
     assert "wrong-one" not in line
 
 
-def test_refused_recipients_are_told_and_the_others_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One who is refused takes the mail from nobody else; where all are, that is told of all."""
+def test_rejected_recipients_are_reported_and_the_others_served(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rejected recipient does not affect the others; if all are rejected, all are listed."""
     with serving(Box(refused=["a@example.org"])) as box:
         assert run(tmp_path / "one", *to(box), "--mail-to", "b@example.org") == 0
         assert "a@example.org was refused: 550 nobody here" in capsys.readouterr().err
@@ -550,7 +555,7 @@ def test_refused_recipients_are_told_and_the_others_served(tmp_path: Path, capsy
 def test_no_run_waits_for_a_server_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A server that always says a little more costs a bounded time, and the run keeps its code."""
+    """A server that keeps sending data costs a bounded time, and the run keeps its exit code."""
     monkeypatch.setattr(sending, "_TIMEOUT_SECONDS", 0.3)
     done = threading.Event()
 
@@ -573,10 +578,10 @@ def test_no_run_waits_for_a_server_without_end(
     assert err == "snia-pts: The mail to a@example.org was not sent: 127.0.0.1: timeout after 0.3 s.\n"
 
 
-def test_a_server_that_is_not_there_changes_nothing(
+def test_an_unreachable_server_does_not_change_the_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What came of the run is told first, then that nobody was; the exit code is the run's, also of a failure."""
+    """The run's result is printed first, then that no mail was sent; the exit code is the run's."""
     with socket.create_server(("127.0.0.1", 0)) as gone:
         box = Box(port=gone.getsockname()[1])
     assert run(tmp_path / "run", *to(box)) == 0
@@ -595,7 +600,7 @@ def test_a_server_that_is_not_there_changes_nothing(
 def test_a_fault_of_the_mail_itself_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever goes wrong when a mail is made, the run's outcome stands."""
+    """An error while a mail is created does not change the run's outcome."""
 
     def failing(*_arguments: object) -> None:
         raise RuntimeError("a fault")

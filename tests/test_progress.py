@@ -27,14 +27,14 @@ NINE_ROUNDS: Overrides = [("rounds.maximum", 9)]
 
 
 class Screen(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream whose isatty() is true."""
 
     def isatty(self) -> bool:
         return True
 
 
 def following(spec: Spec, mode: str, stream: io.StringIO, now: list[float]) -> Progress:
-    """Return the progress of a test, by a clock that stands at ``now``."""
+    """Return the progress of a test whose clock shows ``now``."""
     planned = plan(spec, samples.dut(), Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.25))
     return Progress(spec, planned, mode, stream, clock=lambda: now[0])
 
@@ -48,21 +48,21 @@ def follow(
     seconds: float = 60.0,
     **how: Any,
 ) -> str:
-    """Return what progress writes of a whole run, each outcome of which takes ``seconds``."""
+    """Return the progress output of a complete run whose outcomes take ``seconds`` each."""
     spec = read_specification(test, "2.0.2", "enterprise", overrides=overrides).spec
     return followed(spec, folder, mode, seconds, **how)
 
 
 def followed(spec: Spec, folder: RunFolder, mode: str, seconds: float, **how: Any) -> str:
-    """Return what progress writes of a whole run of what is specified."""
+    """Return the progress output of a complete run of a specification."""
     facts = samples.run_facts(spec)
     answered, _ = samples.answers(spec, facts.dut, **how)
     now, stream, told = [0.0], io.StringIO(), iter(answered)
     progress = following(spec, mode, stream, now)
 
     def perform(step: Step) -> Any:
-        asked, outcomes = next(told)
-        assert asked == step
+        texts, outcomes = next(told)
+        assert texts == step
         for outcome in outcomes:
             progress.tick(seconds / 2, 10**9)
             now[0] += seconds
@@ -95,8 +95,8 @@ def test_a_log_is_plain_lines(folder: RunFolder) -> None:
     assert "steady: IOPS 4 KiB 0/100 data" in lines[-1]
 
 
-def test_what_is_planned_is_said_first(folder: RunFolder) -> None:
-    """The first line tells how long the test takes at least and at most, as planned."""
+def test_the_plan_is_printed_first(folder: RunFolder) -> None:
+    """The first line has the planned shortest and longest duration of the test."""
     assert "planned: 5 h 44 min to 9 h 28 min besides the purge, at 500 MB/s" in follow(folder, "log").splitlines()[0]
 
 
@@ -119,7 +119,7 @@ def test_a_terminal_line_is_rewritten_in_its_width(folder: RunFolder) -> None:
     assert text.endswith("\r" + " " * 79 + "\r")
 
 
-def test_none_says_nothing(folder: RunFolder) -> None:
+def test_mode_none_prints_nothing(folder: RunFolder) -> None:
     """Mode none is silent."""
     assert follow(folder, "none") == ""
 
@@ -140,8 +140,8 @@ def test_what_is_certain_is_promised(folder: RunFolder) -> None:
     assert "56 min 00 s to 3 h 44 min left" in line
 
 
-def test_parts_are_told_apart(folder: RunFolder) -> None:
-    """Rounds of several parts are counted, and their time is told, for each part by itself."""
+def test_parts_are_distinguished(folder: RunFolder) -> None:
+    """Rounds and their time are counted separately for each part."""
     lines = follow(folder, "log", "throughput", [("rounds.maximum", 6)]).splitlines()
 
     for part in ("1024 KiB", "128 KiB"):
@@ -150,8 +150,8 @@ def test_parts_are_told_apart(folder: RunFolder) -> None:
         assert any(f"] {part}: round 5 of at most 6: steady" in line for line in lines)
 
 
-def test_samples_that_stand_for_rounds_are_judged(folder: RunFolder) -> None:
-    """Of a continuous stimulus, a line comes with each sample that stands for a round: every half hour."""
+def test_samples_used_as_rounds_are_evaluated(folder: RunFolder) -> None:
+    """A continuous stimulus prints a line for each sample used as a round: every half hour."""
     lines = follow(folder, "log", "wsat", [("settling.stride_samples", 10)], steady=False).splitlines()
 
     rounds = [line for line in lines if "stimulus: round" in line]
@@ -180,7 +180,7 @@ def test_thousands_of_steps_are_few_lines(folder: RunFolder) -> None:
 
 
 def test_each_point_of_a_profile_is_a_line(folder: RunFolder) -> None:
-    """Which point, which time, and what it came to."""
+    """Each line has the point, its time and its result."""
     text = followed(profiles.shipped("queue-depth", repeats=2), folder, "log", 60.0)
     points = [line.partition("] ")[2] for line in text.splitlines() if "random read, Q8" in line]
 
@@ -188,7 +188,7 @@ def test_each_point_of_a_profile_is_a_line(folder: RunFolder) -> None:
     assert all(" IOPS, " in line and " MB/s, ART " in line for line in points)
 
 
-def test_a_profile_tells_what_is_left_of_it(folder: RunFolder) -> None:
+def test_a_profile_prints_the_time_left(folder: RunFolder) -> None:
     """On a terminal the point that runs is shown, which step of how many it is, and the time until all are over."""
     spec = profiles.shipped("queue-depth", repeats=1)
     supposed = Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.25)
@@ -201,7 +201,7 @@ def test_a_profile_tells_what_is_left_of_it(folder: RunFolder) -> None:
 
 
 def test_a_profile_that_ends_with_an_amount_promises_no_time(folder: RunFolder) -> None:
-    """Nobody knows how long its I/Os take: what is planned, and what is left, is that or more."""
+    """The duration of its I/Os is unknown: planned and remaining times are lower bounds."""
     spec, speed = profiles.shipped("etcd-fsync"), AssumedSpeed(read=9000, write=4000, minimum_write=500, source="")
     planned, stream = plan(spec, samples.dut(), Assumptions(speed=speed, overhead_seconds=0.25)), io.StringIO()
     Progress(spec, planned, "log", stream).begin()
@@ -213,7 +213,7 @@ def test_a_profile_that_ends_with_an_amount_promises_no_time(folder: RunFolder) 
 
 @pytest.mark.parametrize("test", ["iops", "throughput", "latency", "wsat", "hir", "xsr", "composite", "dirth"])
 def test_every_test_is_followed(test: str, folder: RunFolder) -> None:
-    """Of every test each phase is told, in lines that have no line break within."""
+    """Every phase of every test is printed, in single lines."""
     overrides = [("wait_states.cycles", 3)] if test == "hir" else []
     lines = follow(folder, "log", test, overrides).splitlines()
 
@@ -227,10 +227,10 @@ def test_little_is_kept(folder: RunFolder) -> None:
     spec = read_specification("wsat", "2.0.2", "enterprise").spec
     facts, now, stream = samples.run_facts(spec), [0.0], Screen()
     progress = following(spec, "line", stream, now)
-    told = iter(samples.answers(spec, facts.dut)[0])
+    answers = iter(samples.answers(spec, facts.dut)[0])
 
     def perform(_step: Step) -> Any:
-        for number, outcome in enumerate(next(told)[1]):
+        for number, outcome in enumerate(next(answers)[1]):
             if number == 50:
                 raise KeyboardInterrupt
             yield outcome
@@ -250,7 +250,7 @@ def test_a_terminal_that_cannot_rewrite_gets_lines(term: str, mode: str, monkeyp
 
 
 def test_a_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pipe or file gets plain lines whatever TERM says; who asks for a mode gets it."""
+    """A pipe or file gets plain lines regardless of TERM; a requested mode is used."""
     monkeypatch.setenv("TERM", "xterm")
 
     assert choose_mode("auto", io.StringIO()) == "log"
@@ -258,7 +258,7 @@ def test_a_pipe_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_reader_that_is_gone_stops_no_test(folder: RunFolder) -> None:
-    """When nobody listens any more, progress falls silent and the run goes on."""
+    """If the output is closed, progress stops printing and the run continues."""
 
     class Gone(io.StringIO):
         def write(self, _text: str, /) -> int:
@@ -267,14 +267,14 @@ def test_a_reader_that_is_gone_stops_no_test(folder: RunFolder) -> None:
     spec = read_specification("iops", "2.0.2", "enterprise", overrides=NINE_ROUNDS).spec
     facts, events, outcomes = samples.run_facts(spec), list[Event](), list[Outcome]()
     progress = following(spec, "log", Gone(), [0.0])
-    told = iter(samples.answers(spec, facts.dut)[0])
+    answers = iter(samples.answers(spec, facts.dut)[0])
 
     def emit(event: Event) -> None:
         events.append(event)
         progress.event(event)
 
     def perform(_step: Step) -> Any:
-        for outcome in next(told)[1]:
+        for outcome in next(answers)[1]:
             outcomes.append(outcome)
             yield outcome
 
@@ -293,20 +293,20 @@ def test_what_is_planned_of_a_simulated_drive_is_virtual(simulated: bool) -> Non
     assert ("of virtual time" in stream.getvalue()) == simulated
 
 
-def test_a_resumed_run_speaks_from_where_it_goes_on() -> None:
-    """What is gone through is not told again; the time that is left is that of a whole window."""
+def test_a_resumed_run_prints_only_new_steps() -> None:
+    """Replayed steps are not printed again; the time left is that of a complete window."""
     spec = read_specification("iops", "2.0.2", "enterprise", overrides=NINE_ROUNDS).spec
     answered, _ = samples.answers(spec, samples.dut(), rounds=9)
     now, stream = [0.0], io.StringIO()
     planned = plan(spec, samples.dut(), Assumptions(speed=AssumedSpeed.constant(500), overhead_seconds=0.25))
     progress = Progress(spec, planned, "log", stream, clock=lambda: now[0], resumed=True)
-    told = [(step, outcome) for step, outcomes in answered for outcome in outcomes]
-    rounds = [place for place, (step, _) in enumerate(told) if isinstance(step, Round)]
+    selected = [(step, outcome) for step, outcomes in answered for outcome in outcomes]
+    rounds = [place for place, (step, _) in enumerate(selected) if isinstance(step, Round)]
     stopped = rounds[0] + len(answered[2][1]) + 3  # in the second round
 
     progress.begin()
     before = None
-    for place, (step, outcome) in enumerate(told[: stopped + len(answered[2][1])]):
+    for place, (step, outcome) in enumerate(selected[: stopped + len(answered[2][1])]):
         if step is not before:
             progress.event(StepStarted(step=step))
             before = step
@@ -319,7 +319,7 @@ def test_a_resumed_run_speaks_from_where_it_goes_on() -> None:
     now[0] += 301
     progress.tick(301.0, 0)
 
-    *_, said = stream.getvalue().splitlines()
-    assert "round 3/9" in said
+    *_, output = stream.getvalue().splitlines()
+    assert "round 3/9" in output
     points = len(answered[2][1])
-    assert f"{duration((7 * points - (points + 3 + points)) * (60 * points + 301) / points)} to " in said
+    assert f"{duration((7 * points - (points + 3 + points)) * (60 * points + 301) / points)} to " in output

@@ -68,9 +68,9 @@ bins = st.dictionaries(st.integers(1, 10**12), st.integers(1, 10**7), min_size=1
 
 @given(bins)
 def test_drawing_loses_no_io(counted: dict[int, int]) -> None:
-    """The bins drawn hold as many I/Os as were counted, and their edges enclose every response time."""
-    found = confidence.confidence(line_of(counted))
-    counts, edges = confidence.rebinned(found)
+    """The plotted bins have as many I/Os as were counted, and their edges enclose every response time."""
+    summary = confidence.confidence(line_of(counted))
+    counts, edges = confidence.rebinned(summary)
     assert sum(counts) == sum(counted.values())
     assert len(edges) == len(counts) + 1
     assert counts[0] > 0
@@ -84,13 +84,13 @@ def test_drawing_loses_no_io(counted: dict[int, int]) -> None:
 
 @given(bins)
 def test_the_cumulative_line_rises_to_all(counted: dict[int, int]) -> None:
-    """Percents rise to 100, and the line passes each percentile where the marker stands."""
-    found = confidence.confidence(line_of(counted))
-    times, shares = confidence.cumulative(found)
+    """Percents rise to 100, and the line passes through the marker of each percentile."""
+    summary = confidence.confidence(line_of(counted))
+    times, shares = confidence.cumulative(summary)
     assert times == sorted(times)
     assert shares == sorted(shares)
     assert shares[-1] == 100
-    for marker in found.known_markers[1:-1]:
+    for marker in summary.known_markers[1:-1]:
         percent = float(marker.name.removesuffix(" %"))
         assert marker.ms is not None
         reached = max(share for time, share in zip(times, shares, strict=True) if time <= marker.ms)
@@ -99,13 +99,13 @@ def test_the_cumulative_line_rises_to_all(counted: dict[int, int]) -> None:
 
 @given(bins, st.integers(0, 100))
 def test_no_marker_lies_beyond_mrt(counted: dict[int, int], percent: int) -> None:
-    """A bin's value stands for all in it, and may exceed the greatest response time: markers are held back to that."""
+    """A bin's value may exceed the greatest response time; markers are limited to that time."""
     maximum_ns = max(1, max(counted) * percent // 100)
     assume(maximum_ns >= min(counted))
-    found = confidence.confidence(line_of(counted, maximum_ns=maximum_ns))
-    assert found.maximum_ms == maximum_ns / 1000 / 1000
-    assert all(marker.ms is not None and marker.ms <= found.maximum_ms for marker in found.known_markers[1:])
-    assert all(time <= found.maximum_ms for time in confidence.cumulative(found)[0])
+    summary = confidence.confidence(line_of(counted, maximum_ns=maximum_ns))
+    assert summary.maximum_ms == maximum_ns / 1000 / 1000
+    assert all(marker.ms is not None and marker.ms <= summary.maximum_ms for marker in summary.known_markers[1:])
+    assert all(time <= summary.maximum_ms for time in confidence.cumulative(summary)[0])
 
 
 @given(
@@ -151,7 +151,7 @@ def test_no_words_meet_however_the_markers_lie(shape: str) -> None:
 
 
 @pytest.mark.parametrize("place", range(3))
-def test_no_words_meet_in_a_whole_run(place: int) -> None:
+def test_labels_never_overlap_in_a_complete_run(place: int) -> None:
     """The three histograms of a full-length run are readable."""
     assert "Response time (ms, log)" in words_of(RESULT.lines("histogram")[place])
 
@@ -165,7 +165,7 @@ def test_a_percentile_with_too_few_ios_is_not_marked() -> None:
     assert any(word.startswith("99.999 %") for word in words_of(enough))
 
 
-def test_the_table_says_what_the_engine_counted() -> None:
+def test_the_table_has_the_counts_of_the_engine() -> None:
     """I/Os, IOPS and decimal MB/s of the stretch, ART, the nines and MRT."""
     row = row_of(line_of({1_000_000: 599_000, 4_000_000: 900, 8_000_000: 100}, maximum_ns=9_000_000))
     assert row == {
@@ -203,8 +203,8 @@ def test_bins_are_merged_over_reads_and_writes_and_stretches() -> None:
     """Two stretches of one line count together: I/Os and bins add up, MRT is the greater."""
     one, other = line_of({1_000_000: 1000}), line_of({3_000_000: 1000})
     one.add((), other.measurements[0])
-    found = confidence.confidence(one)
-    assert found.ios == 2000
-    assert found.maximum_ms == 3
-    assert found.markers[0].ms == pytest.approx(2)
-    assert math.isclose(sum(confidence.rebinned(found)[0]), 2000)
+    summary = confidence.confidence(one)
+    assert summary.ios == 2000
+    assert summary.maximum_ms == 3
+    assert summary.markers[0].ms == pytest.approx(2)
+    assert math.isclose(sum(confidence.rebinned(summary)[0]), 2000)

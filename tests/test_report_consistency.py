@@ -33,15 +33,15 @@ STIMULUS = Stimulus(
 
 def line(ios: list[int], seconds: float = 60.0) -> TimeLine:
     """Return a time line of samples with so many I/Os each."""
-    made = TimeLine(phase="stimulus", part="", stimulus=STIMULUS)
+    samples_line = TimeLine(phase="stimulus", part="", stimulus=STIMULUS)
     for number, count in enumerate(ios, start=1):
-        made.add_sample(
+        samples_line.add_sample(
             sample(number=number, ended_seconds=number * seconds, seconds=seconds, write_ios=count, read_ios=0)
         )
-    return made
+    return samples_line
 
 
-def told(made: TimeLine) -> dict[str, str]:
+def consistency(made: TimeLine) -> dict[str, str]:
     """Return the page's table."""
     shown = page(made, title="WSAT")
     assert shown is not None
@@ -51,34 +51,34 @@ def told(made: TimeLine) -> dict[str, str]:
 def test_the_last_hour_alone_counts() -> None:
     """Of four hours: mean, deviation and worst of the samples in the last one, as the statistics module has them."""
     last = [60_000 + 600 * (minute % 7) for minute in range(60)]
-    found = told(line([600_000] * 180 + last))
+    texts = consistency(line([600_000] * 180 + last))
     iops = [count / 60 for count in last]
 
-    assert found["Samples"] == "60 x 1 min 00 s, the last 1 h 00 min"
-    assert found["Mean"] == f"{statistics.fmean(iops):.1f} IOPS"
+    assert texts["Samples"] == "60 x 1 min 00 s, the last 1 h 00 min"
+    assert texts["Mean"] == f"{statistics.fmean(iops):.1f} IOPS"
     deviation = statistics.stdev(iops)
-    assert found["Standard deviation"].endswith(f" {100 * deviation / statistics.fmean(iops):.2f} % of the mean")
-    assert found["Worst, best sample"] == "1000.0 IOPS, 1060.0 IOPS"
-    assert found["Consistency (mean / deviation)"] == f"{statistics.fmean(iops) / deviation:.1f}"
-    assert found["Within 10 % of the mean"] == "100.0 % of the samples"
+    assert texts["Standard deviation"].endswith(f" {100 * deviation / statistics.fmean(iops):.2f} % of the mean")
+    assert texts["Worst, best sample"] == "1000.0 IOPS, 1060.0 IOPS"
+    assert texts["Consistency (mean / deviation)"] == f"{statistics.fmean(iops) / deviation:.1f}"
+    assert texts["Within 10 % of the mean"] == "100.0 % of the samples"
 
 
 def test_of_a_short_stimulus_it_is_the_last_quarter() -> None:
-    """The beginning, fresh out of the box, is not what a worn drive does: the end is the one of the key figures."""
-    made = line([10**6] * 60 + [60_000] * 20)
-    found = told(made)
-    assert len(end_rows(made)) == 20
-    assert found["Samples"] == "20 x 1 min 00 s, the last 20 min 00 s"
-    assert found["Worst, best sample"] == "1000 IOPS, 1000 IOPS"
-    assert found["Consistency (mean / deviation)"] == "all samples are equal"
+    """The start shows the fresh drive, not the worn one: the end is the same as in the key figures."""
+    samples_line = line([10**6] * 60 + [60_000] * 20)
+    texts = consistency(samples_line)
+    assert len(end_rows(samples_line)) == 20
+    assert texts["Samples"] == "20 x 1 min 00 s, the last 20 min 00 s"
+    assert texts["Worst, best sample"] == "1000 IOPS, 1000 IOPS"
+    assert texts["Consistency (mean / deviation)"] == "all samples are equal"
 
 
 @pytest.mark.parametrize(("step", "word"), [(-600, "fall"), (600, "rise")])
 def test_a_trend_is_no_consistency(step: int, word: str) -> None:
-    """IOPS that steadily rise or fall have no consistency: mean by deviation would tell their slope."""
-    found = told(line([600_000] * 180 + [100_000 + step * minute for minute in range(60)]))
+    """IOPS that steadily rise or fall have no consistency: mean / deviation would describe their slope."""
+    texts = consistency(line([600_000] * 180 + [100_000 + step * minute for minute in range(60)]))
 
-    assert found["Consistency (mean / deviation)"].startswith(f"n/a: the IOPS {word} by ")
+    assert texts["Consistency (mean / deviation)"].startswith(f"n/a: the IOPS {word} by ")
 
 
 @pytest.mark.parametrize("percent", [0.5, 2, 5, 9])
@@ -87,13 +87,13 @@ def test_a_monotonic_fall_below_ten_percent_is_no_consistency(percent: float, no
     """However little they fall: a trend that the parts of the end show beyond chance is no spread."""
     chance = random.Random(7)
     fall = [percent / 100 * (minute / 59 + noise * chance.gauss()) for minute in range(60)]
-    found = told(line([600_000] * 180 + [round(100_000 * (1 - part)) for part in fall]))
+    texts = consistency(line([600_000] * 180 + [round(100_000 * (1 - part)) for part in fall]))
 
-    assert found["Consistency (mean / deviation)"].startswith("n/a: the IOPS fall by ")
+    assert texts["Consistency (mean / deviation)"].startswith("n/a: the IOPS fall by ")
 
 
 def test_noise_is_no_trend() -> None:
-    """Of 300 drives that only scatter, no more than ten are said to rise or fall (1 % by the test)."""
+    """Of 300 drives that only scatter, at most ten are reported as rising or falling (1 % by the test)."""
     chance = random.Random(11)
     told_so = [trend_percent([chance.gauss(1000, 20) for _ in range(60)]) is not None for _ in range(300)]
 
@@ -101,11 +101,11 @@ def test_noise_is_no_trend() -> None:
 
 
 def test_a_hundredth_takes_a_hundred_samples() -> None:
-    """The worst 1 % of 60 samples would be the worst one, and is not told; of 400 it is up to the fourth."""
-    assert "Worst 1 % of the samples" not in told(line([1000] * 180 + [60_000] * 60))
+    """The worst 1 % of 60 samples would be a single sample, and is not reported; of 400 it is the fourth."""
+    assert "Worst 1 % of the samples" not in consistency(line([1000] * 180 + [60_000] * 60))
     rates = [1000 + 7 * number % 400 for number in range(400)]
-    found = told(line([10**6] * 1200 + [9 * rate for rate in rates], 9.0))
-    assert found["Worst 1 % of the samples"] == f"{sorted(rates)[3]} IOPS or less"
+    texts = consistency(line([10**6] * 1200 + [9 * rate for rate in rates], 9.0))
+    assert texts["Worst 1 % of the samples"] == f"{sorted(rates)[3]} IOPS or less"
 
 
 @pytest.mark.parametrize("ios", [[60] * 10, [0] * 100])
@@ -115,7 +115,7 @@ def test_too_few_samples_have_no_page(ios: list[int]) -> None:
 
 
 def test_write_saturation_has_the_page() -> None:
-    """After the plots over time; what of it is drawn is looked at with all other figures of time lines."""
+    """It follows the plots over time; its figure is tested with all other figures of time lines."""
     report = building.build(samples.result_of("wsat"))
     assert [page.title for page in report.pages].count("WSAT - RND 4 KiB 0/100 - Consistency at the End") == 1
     assert "consistency" in [figure.name for figure in report.figures]
@@ -123,12 +123,12 @@ def test_write_saturation_has_the_page() -> None:
 
 def test_a_sample_that_was_cut_short_does_not_count() -> None:
     """A stimulus ends at its limit, in the midst of a sample, with fewer threads: that is not the drive's worst."""
-    made = line([6_000_000] * 240)
-    made.add_sample(sample(number=241, ended_seconds=14400.004, seconds=0.004, write_ios=128, read_ios=0))
-    found = told(made)
-    assert found["Worst, best sample"] == "100000 IOPS, 100000 IOPS"
-    assert found["Samples"] == "60 x 1 min 00 s, the last 1 h 00 min; 1 shortened sample omitted"
-    shown = page(made, title="WSAT")
+    samples_line = line([6_000_000] * 240)
+    samples_line.add_sample(sample(number=241, ended_seconds=14400.004, seconds=0.004, write_ios=128, read_ios=0))
+    texts = consistency(samples_line)
+    assert texts["Worst, best sample"] == "100000 IOPS, 100000 IOPS"
+    assert texts["Samples"] == "60 x 1 min 00 s, the last 1 h 00 min; 1 shortened sample omitted"
+    shown = page(samples_line, title="WSAT")
     assert shown is not None
     axes = cast("Figure", shown.blocks[0]).draw().axes[0]
     dots = next(drawn for drawn in axes.lines if drawn.get_label() == "IOPS")

@@ -53,7 +53,7 @@ def _flat(values: tuple[object, ...]) -> list[float]:
 
 
 class Book:
-    """A workbook, calculated by rules of our own: what its formulas come to, from its numbers alone."""
+    """A workbook whose formulas are calculated from its numbers, by an implementation of our own."""
 
     def __init__(self, content: bytes) -> None:
         self._zip = zipfile.ZipFile(io.BytesIO(content))
@@ -78,11 +78,11 @@ class Book:
         for place, cell in self._cells.items():
             if cell.find("m:f", NS) is not None:
                 text = cell.findtext("m:v", "", NS)
-                known = {"TRUE": 1.0, "FALSE": 0.0, "#N/A": math.nan}
-                yield place, known[text] if text in known else float(text)
+                expected = {"TRUE": 1.0, "FALSE": 0.0, "#N/A": math.nan}
+                yield place, expected[text] if text in expected else float(text)
 
     def value(self, sheet: str, place: str) -> float:
-        """Return what a cell comes to."""
+        """Return the calculated value of a cell."""
         place = place.replace("$", "")
         if (sheet, place) not in self._known:
             cell = self._cells.get((sheet, place))
@@ -117,7 +117,7 @@ RESULTS: dict[str, Callable[[], TestResult]] = {
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_every_formula_comes_to_the_suites_number(name: str) -> None:
-    """From counts and times to the verdict, a workbook that is calculated anew says what it said."""
+    """A recalculated workbook gives the stored values, from counts and times to the verdict."""
     book = Book(xlsx.make(RESULTS[name]()))
     formulas = list(book.formulas())
     for (sheet, place), told in formulas:
@@ -129,17 +129,17 @@ def test_the_verdict_is_calculated_from_the_counts() -> None:
     """A count that is changed in the sheet of measurements changes the determination: nothing between is a number."""
     content = xlsx.make(samples.iops_result())
     before, after = Book(content), Book(content)
-    place = next(each for each, _ in before.formulas() if each[0] == "Steady state")
-    source = [each for each, _ in after.formulas() if each[0] == "Measurements"]
-    for each in source:
-        after._known[each] = 2 * before.value(*each)
+    place = next(cell for cell, _ in before.formulas() if cell[0] == "Steady state")
+    source = [cell for cell, _ in after.formulas() if cell[0] == "Measurements"]
+    for cell in source:
+        after._known[cell] = 2 * before.value(*cell)
 
     assert after.value(*place) == pytest.approx(2 * before.value(*place))
 
 
 @pytest.mark.parametrize("test", ["iops", "throughput", "wsat", "hir"])
 def test_a_run_without_a_rate_has_all_reports(test: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where every point was too short for a rate, each report says n/a; tables keep the columns of the rates."""
+    """If every point was too short for a rate, each report says n/a; tables keep the columns of the rates."""
     monkeypatch.setattr("snia_pts.model.measurement.SHORTEST_RATED_MS", 10**12)
     result = samples.result_of(test)
     written = write(result, tmp_path, (*OUTPUTS, *DATA_OUTPUTS))
@@ -174,20 +174,22 @@ def test_texts_of_devices_stay_texts() -> None:
     assert rows["command_line"] == "'=1+1"
 
 
-def test_tables_hold_what_was_measured_to_the_last_bit() -> None:
-    """Numbers in CSV and JSON read back as the very numbers of the result; what was not measured is empty, or null."""
+def test_tables_have_the_exact_measured_values() -> None:
+    """Numbers in CSV and JSON read back as exactly those of the result; missing ones are empty or null."""
     result = samples.iops_result()
     tables = {table.name: table for table in data.tables(result)}
     rows = list(csv.DictReader(io.StringIO(data.as_csv(tables["measurements"]).decode(), newline="")))
-    told = {table["name"]: table for table in json.loads(data.as_json(tuple(tables.values())))["tables"]}
+    by_name = {table["name"]: table for table in json.loads(data.as_json(tuple(tables.values())))["tables"]}
     measured = list(result.measurements)
 
-    assert [float(row["iops"]) for row in rows] == [each.iops for each in measured]
-    assert [int(row["write_ios"]) for row in rows] == [each.write.ios for each in measured]
+    assert [float(row["iops"]) for row in rows] == [measurement.iops for measurement in measured]
+    assert [int(row["write_ios"]) for row in rows] == [measurement.write.ios for measurement in measured]
     assert rows[0]["round"] == ""
-    column = [field["name"] for field in told["measurements"]["fields"]].index("average_response_us")
-    assert told["measurements"]["fields"][column]["unit"] == "us"
-    assert [row[column] for row in told["measurements"]["rows"]] == [each.average_response_us for each in measured]
+    column = [field["name"] for field in by_name["measurements"]["fields"]].index("average_response_us")
+    assert by_name["measurements"]["fields"][column]["unit"] == "us"
+    assert [row[column] for row in by_name["measurements"]["rows"]] == [
+        measurement.average_response_us for measurement in measured
+    ]
     assert len(rows) == len(measured)
 
 
@@ -195,19 +197,21 @@ def test_rounds_are_those_that_steady_state_was_judged_on() -> None:
     """Each tracked variable of each complete round, with its window marked, is in the table of rounds."""
     result = samples.iops_result()
     (loop,) = result.loops
-    table = next(each for each in data.tables(result) if each.name == "rounds")
+    table = next(table for table in data.tables(result) if table.name == "rounds")
     assert loop.window is not None
     tracked = [variable for variable, _ in loop.window.determinations]
 
     assert [row[table.column("value")] for row in table.rows] == [
-        METRICS[variable.metric].read(each.point(variable)) for each in loop.complete for variable in tracked
+        METRICS[variable.metric].read(measured_round.point(variable))
+        for measured_round in loop.complete
+        for variable in tracked
     ]
     inside = {row[table.column("round")] for row in table.rows if row[table.column("in_window")]}
     assert inside == set(loop.window.numbers)
 
 
-def test_a_report_is_written_as_what_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """report --to writes just these formats and says where; a format that is none is told, and nothing written."""
+def test_a_report_is_written_in_the_requested_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """report --to writes only these formats and prints the paths; an unknown format is an error, and writes nothing."""
     place = tmp_path / "run"
     brief = ("--set", "rounds.point_seconds=1", "--set", "rounds.maximum=5", "--progress", "none")
     assert main(["latency", "sim:enterprise-nvme", "--run-dir", str(place), *brief]) == 0
@@ -271,8 +275,8 @@ def test_parts_with_odd_names_have_sheets_and_files_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(("inside", "formats"), [("tables", ("csv",)), ("figures", ("rst",))])
-def test_nothing_is_written_through_a_link(inside: str, formats: tuple[str, ...], tmp_path: Path) -> None:
-    """A folder of the run that leads elsewhere is refused, and what lies there stays."""
+def test_nothing_is_written_through_a_symlink(inside: str, formats: tuple[str, ...], tmp_path: Path) -> None:
+    """A symlinked folder in the run folder is refused, and its target is unchanged."""
     elsewhere, place = tmp_path / "elsewhere", tmp_path / "run"
     for folder in (elsewhere, place):
         folder.mkdir()
@@ -289,7 +293,7 @@ def test_nothing_is_written_through_a_link(inside: str, formats: tuple[str, ...]
 KEPT = {"result.xml", "journal.jsonl", "report.of.mine", "figures/notes.pdf", "figures/mine.svg", "tables/mine.csv"}
 
 
-def test_an_earlier_report_is_forgotten_whole(tmp_path: Path) -> None:
+def test_an_earlier_report_is_removed_completely(tmp_path: Path) -> None:
     """All its files, and nothing else; of figures and tables those that the next report has not."""
     result = samples.iops_result(stop_after=120)
     for name in KEPT:
@@ -307,17 +311,17 @@ def test_an_earlier_report_is_forgotten_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("test", SPEC_TYPES)
-def test_every_table_has_a_name_that_is_known(test: str) -> None:
-    """So that an old one is found, and nothing else taken for it."""
-    assert all(TABLE_NAMES.fullmatch(each.name) for each in data.tables(samples.result_of(test)))
+def test_every_table_has_a_registered_name(test: str) -> None:
+    """An old table is recognised by its name, and no other file is."""
+    assert all(TABLE_NAMES.fullmatch(table.name) for table in data.tables(samples.result_of(test)))
 
 
 def test_a_workbook_has_a_part_of_a_long_line_and_says_so() -> None:
     """A day of seconds is thinned in the workbook, which is made with every report; CSV and JSON have all of it."""
     seconds = [("settling.sample_seconds", 1.0), ("settling.stride_samples", 900), ("saturation.capacities", 100)]
     result = samples.result_of("wsat", pts="1.1", steady=False, overrides=seconds)
-    (thinned,) = (each for each in data.tables(result, max_samples=10_000) if each.name.startswith("samples-"))
-    (whole,) = (each for each in data.tables(result) if each.name.startswith("samples-"))
+    (thinned,) = (table for table in data.tables(result, max_samples=10_000) if table.name.startswith("samples-"))
+    (whole,) = (table for table in data.tables(result) if table.name.startswith("samples-"))
 
     assert whole.title == "Samples: stimulus"
     assert len(whole.rows) == 86_400

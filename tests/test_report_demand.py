@@ -74,7 +74,7 @@ def result_of(test: str, shape: str = "steady") -> TestResult:
 
 
 def plots(report: Report) -> dict[str, list[Page]]:
-    """Return the pages that bear a plot's number."""
+    """Return the pages with a plot's number."""
     found: dict[str, list[Page]] = {}
     for page in report.pages:
         name = page.title.split()[0]
@@ -93,7 +93,7 @@ def tables(page: Page) -> dict[str, Table]:
     return {block.title: block for block in page.blocks if isinstance(block, Table)}
 
 
-def said(page: Page) -> str:
+def text_of(page: Page) -> str:
     return " ".join(block.text for block in page.blocks if isinstance(block, Prose))
 
 
@@ -102,12 +102,12 @@ def said(page: Page) -> str:
 def test_every_plot_of_the_standard_is_there_in_order(test: str, most: int, pts: str) -> None:
     """P1 to P14, and P15 of the composite workload, each with a figure; the summary first, the provenance last."""
     report = build(samples.result_of(test, pts=pts))
-    found = plots(report)
-    assert list(found) == [f"P{number}" for number in range(1, most + 1)]
-    for page in itertools.chain.from_iterable(found.values()):
+    outcome = plots(report)
+    assert list(outcome) == [f"P{number}" for number in range(1, most + 1)]
+    for page in itertools.chain.from_iterable(outcome.values()):
         assert sum(isinstance(block, Figure) for block in page.blocks) == 1
     assert (report.pages[0].title, report.pages[-1].title) == ("Summary", "Provenance")
-    assert "omitted" not in said(report.pages[0])
+    assert "omitted" not in text_of(report.pages[0])
 
 
 @pytest.mark.parametrize(("test", "shape"), [("dirth", "steady"), *(("composite", shape) for shape in DRAWN)])
@@ -126,9 +126,9 @@ def test_no_words_of_any_figure_meet(test: str, shape: str) -> None:
 @whole_runs
 @given(st.integers(0, BEFORE_ROUNDS + 5 * A_ROUND + 3 * A_POINT))
 def test_wherever_a_run_stops_the_summary_tells_which_plots_are_left_out(stop_after: int) -> None:
-    """Plots that are there, and plots that the summary says are left out, are together all, and none is both."""
+    """Every plot is either in the report or listed as omitted in the summary, never both."""
     report = build(samples.result_of("dirth", stop_after=stop_after, ending="interrupted"))
-    omitted = re.search(r"((?:P\d+, )*P\d+) omitted: no data", said(report.pages[0]))
+    omitted = re.search(r"((?:P\d+, )*P\d+) omitted: no data", text_of(report.pages[0]))
     left_out = omitted[1].split(", ") if omitted else []
     assert {*plots(report), *left_out} == {f"P{number}" for number in range(1, 15)}
     assert not set(plots(report)) & set(left_out)
@@ -152,7 +152,7 @@ def test_demand_intensity_shows_the_means_the_ceiling_and_the_operating_points()
 
 
 def test_the_limit_of_the_specification_moves_the_ceiling() -> None:
-    """The ceiling is where operating_points.maximum_art_ms says, in the figure and in words."""
+    """The ART limit is operating_points.maximum_art_ms, in the figure and in the text."""
     result = samples.result_of("dirth", overrides=[("operating_points.maximum_art_ms", 2.0)])
     assert {y for _, y in lines(figure_of(result, "demand-intensity"))["2 ms"]} == {2.0}
     (page,) = plots(build(result))["P7"]
@@ -211,7 +211,7 @@ def test_the_preconditioning_plot_marks_the_samples_that_were_judged() -> None:
     assert sampling is not None
     drawn = lines(figure_of(result, "pc-iops"))
     dots = drawn["steady state samples"]
-    assert [x for x, _ in dots] == pytest.approx([each.minute for each in sampling.rounds], abs=0.1)
+    assert [x for x, _ in dots] == pytest.approx([measured_round.minute for measured_round in sampling.rounds], abs=0.1)
     assert set(dots) <= set(drawn["IOPS"])
 
 
@@ -224,30 +224,35 @@ def test_judged_samples_are_found_by_their_time(missing: int) -> None:
     assert sampling is not None
     columns = {name: getattr(line, name) for name in (*COLUMNS, *TELEMETRY_COLUMNS)}
     shorter = replace(line, **{name: values[:missing] + values[missing + 1 :] for name, values in columns.items()})
-    others = tuple(shorter if each is line else each for each in result.time_lines)
-    moved = [replace(each, row=(each.row or 0) - ((each.row or 0) > missing)) for each in sampling.rounds]
-    found = replace(result, time_lines=others, sampling=replace(sampling, rounds=tuple(moved)))
+    others = tuple(shorter if item is line else item for item in result.time_lines)
+    moved = [
+        replace(measured_round, row=(measured_round.row or 0) - ((measured_round.row or 0) > missing))
+        for measured_round in sampling.rounds
+    ]
+    facts = replace(result, time_lines=others, sampling=replace(sampling, rounds=tuple(moved)))
 
-    drawn = lines(figure_of(found, "pc-iops"))
+    drawn = lines(figure_of(facts, "pc-iops"))
 
     dots = drawn["steady state samples"]
-    assert [x for x, _ in dots] == pytest.approx([each.minute for each in sampling.rounds], abs=0.1)
+    assert [x for x, _ in dots] == pytest.approx([measured_round.minute for measured_round in sampling.rounds], abs=0.1)
     assert set(dots) <= set(drawn["IOPS"])
 
 
-def test_judged_samples_stand_on_the_curve_s_clock() -> None:
+def test_evaluated_samples_are_on_the_curve_s_clock() -> None:
     """P1: times between continuous stimuli move the curve, and the dots with it, beyond the nominal minutes."""
     result = result_of("dirth")
     line, sampling = result.time_line("PC"), result.sampling
     assert line is not None
     assert sampling is not None
     later = replace(line, ended_seconds=array("d", [seconds * 1.01 for seconds in line.ended_seconds]))
-    others = tuple(later if each is line else each for each in result.time_lines)
+    others = tuple(later if item is line else item for item in result.time_lines)
 
     drawn = lines(figure_of(replace(result, time_lines=others), "pc-iops"))
 
     dots = drawn["steady state samples"]
-    assert [x for x, _ in dots] == pytest.approx([1.01 * each.minute for each in sampling.rounds], rel=1e-3)
+    assert [x for x, _ in dots] == pytest.approx(
+        [1.01 * measured_round.minute for measured_round in sampling.rounds], rel=1e-3
+    )
     assert set(dots) <= set(drawn["IOPS"])
 
 
@@ -276,7 +281,7 @@ def test_a_surface_is_painted_from_the_back_to_the_front() -> None:
     assert corners == pytest.approx([place for corner in wanted for place in corner])
 
 
-def test_a_surface_wants_two_places_each_way_and_all_values() -> None:
+def test_a_surface_needs_two_keys_a_side_and_all_values() -> None:
     """One row is no surface, nor is one with a hole: then there is the line plot alone."""
     two, one = side("x", 2), side("x", 1)
     whole = grid(2)
@@ -288,7 +293,7 @@ def test_a_surface_wants_two_places_each_way_and_all_values() -> None:
     assert len(plots(build(result_of("dirth")))["P6"]) == 2
 
 
-def test_thread_counts_look_alike_in_every_plot() -> None:
+def test_a_thread_count_has_one_style_in_all_plots() -> None:
     """A Thread Count has the same colour, marker and dashes in demand variation, demand intensity and Total OIO."""
     result = result_of("composite")
 
@@ -300,16 +305,18 @@ def test_thread_counts_look_alike_in_every_plot() -> None:
             if line.get_label() == label
         }
 
-    found = set()
+    styles = set()
     for count in COUNTS:
         same = looks("demand-variation", str(count))
         assert same == looks("demand-intensity", f"TC {count}") == looks("total-oio", f"TC {count}")
-        found |= same
-    assert len({(marker, dash) for _, marker, dash in found}) == len({colour for colour, _, _ in found}) == len(COUNTS)
+        styles |= same
+    assert (
+        len({(marker, dash) for _, marker, dash in styles}) == len({colour for colour, _, _ in styles}) == len(COUNTS)
+    )
 
 
 def test_without_host_cpu_utilisation_there_is_no_p8_and_the_summary_says_so() -> None:
-    """One point whose utilisation is not known is enough: no page, no table, and a sentence."""
+    """If the utilisation of one point is unknown, a sentence replaces page and table."""
     result = result_of("dirth")
     (loop,) = result.loops
     last = loop.rounds[-1]
@@ -317,37 +324,37 @@ def test_without_host_cpu_utilisation_there_is_no_p8_and_the_summary_says_so() -
     rounds = (*loop.rounds[:-1], replace(last, measurements=(unknown, *last.measurements[1:])))
     report = build(replace(result, loops=(replace(loop, rounds=rounds),)))
     assert "P8" not in plots(report)
-    assert "host's CPU utilisation was not measured at every point. P8 omitted: no data." in said(report.pages[0])
+    assert "host's CPU utilisation was not measured at every point. P8 omitted: no data." in text_of(report.pages[0])
     (points,) = (page for page in report.pages if page.title.startswith("All Points"))
     assert "Host CPU utilisation (%)" not in tables(points)
 
 
-def test_a_drive_that_never_keeps_to_the_limit_is_told_of() -> None:
-    """When no point has an ART below 5 ms, the summary says how Max IOPS was chosen; else it does not."""
+def test_a_drive_that_never_meets_the_art_limit_is_reported() -> None:
+    """Only if no point has an ART below 5 ms, the summary states how Max IOPS was chosen."""
     warned = "No point kept its ART below 5 ms"
-    assert warned in said(build(result_of("dirth", "a thousand times slower")).pages[0])
-    assert warned not in said(build(result_of("dirth")).pages[0])
+    assert warned in text_of(build(result_of("dirth", "a thousand times slower")).pages[0])
+    assert warned not in text_of(build(result_of("dirth")).pages[0])
 
 
 def test_the_summary_has_the_operating_points() -> None:
-    """Max, Mid and Min with TC/QD, the IOPS they were chosen for, and what the window's rounds and histograms gave."""
+    """Max, Mid and Min have TC/QD, the IOPS they were chosen for, and the window's values and histograms."""
     result = result_of("dirth")
     loop = result.loop()
     assert loop is not None
-    found = tables(build(result).pages[0])
-    (points,) = (table for title, table in found.items() if title.startswith("Operating points, rounds 1 - 5"))
+    by_title = tables(build(result).pages[0])
+    (points,) = (table for title, table in by_title.items() if title.startswith("Operating points, rounds 1 - 5"))
     found_points = operating_points(demand_means(loop.window_rounds), RULE)
     for row, point in zip(points.rows, found_points, strict=True):
         assert row[0] == point.name
         assert f"TC {point.demand.thread_count}/QD {point.demand.queue_depth}" in row[1]
         shown = [float(cell.replace("\N{NARROW NO-BREAK SPACE}", "")) for cell in row[2:5]]
         assert shown == pytest.approx([point.target_iops, point.iops, point.art_ms], rel=1e-3)
-    choice = {row[0]: row[1] for row in found["Selection of the operating points"].rows}
+    choice = {row[0]: row[1] for row in by_title["Selection of the operating points"].rows}
     assert choice["Tolerance"].startswith("2 % (of this suite)")
     for point in found_points[:2]:
         assert choice[f"{point.name}, candidates"].startswith(f"{len(point.candidates)} (T")
         assert choice[f"{point.name}, alternatives"].startswith(f"{point.demand.label}: ")
-    histograms = found["Response time histograms"]
+    histograms = by_title["Response time histograms"]
     assert [row[0].rpartition(" ")[0] for row in histograms.rows] == ["Max IOPS", "Mid IOPS", "Min IOPS"]
 
 
@@ -357,10 +364,10 @@ def test_all_points_are_in_tables() -> None:
     loop = result.loop()
     assert loop is not None
     (page,) = (page for page in build(result).pages if page.title.startswith("All Points"))
-    found = tables(page)
+    by_title = tables(page)
     means = {(m.demand.thread_count, m.demand.queue_depth): m for m in demand_means(loop.window_rounds)}
     for title, value in (("IOPS", "iops"), ("Average response time (ms), weighted by I/O count", "art_ms")):
-        table = found[title]
+        table = by_title[title]
         assert [column.heading for column in table.columns[1:]] == [f"QD {depth}" for depth in COUNTS]
         for row in table.rows:
             for depth, cell in zip(COUNTS, row[1:], strict=True):
@@ -379,17 +386,17 @@ def header(result: TestResult) -> dict[str, list[str]]:
 
 def test_the_header_names_pattern_pre_writes_and_operating_points() -> None:
     """As the standard's report pages do: preconditioning, inter-round pre-write, stimulus, loops, Min, Mid and Max."""
-    told = header(result_of("composite"))
-    assert told["Pre Condition 1"] == ["RND 0.5 - 64 KiB mix 0/100"]
-    assert told["TOIO - TC/QD"] == ["1024 (TC 32/QD 32)"] * 2
-    assert told["Inter-Round Pre W"] == ["0/100"]
-    assert told["Duration"] == ["5 min 00 s"]
-    assert told["Test Stimulus 1"] == ["RND 0.5 - 64 KiB mix 40/60"]
-    assert told["Access Skew"] == ["50/5, 30/15, 20/80"]
-    assert told["TC & QD"] == ["TC 1 - 32, QD 1 - 32"]
-    assert told["TC & QD Loops"] == ["High to Low TOIO"]
-    assert told["Min IOPS Point"] == ["1 (TC 1/QD 1)"]
-    assert told["Steady State"] == ["1 - 5"]
+    heading = header(result_of("composite"))
+    assert heading["Pre Condition 1"] == ["RND 0.5 - 64 KiB mix 0/100"]
+    assert heading["TOIO - TC/QD"] == ["1024 (TC 32/QD 32)"] * 2
+    assert heading["Inter-Round Pre W"] == ["0/100"]
+    assert heading["Duration"] == ["5 min 00 s"]
+    assert heading["Test Stimulus 1"] == ["RND 0.5 - 64 KiB mix 40/60"]
+    assert heading["Access Skew"] == ["50/5, 30/15, 20/80"]
+    assert heading["TC & QD"] == ["TC 1 - 32, QD 1 - 32"]
+    assert heading["TC & QD Loops"] == ["High to Low TOIO"]
+    assert heading["Min IOPS Point"] == ["1 (TC 1/QD 1)"]
+    assert heading["Steady State"] == ["1 - 5"]
     stopped = header(result_of("composite", "interrupted in round 3"))
     assert stopped["Max IOPS Point"] == stopped["Mid IOPS Point"] == ["n/a"]
 
@@ -407,10 +414,10 @@ def test_the_pattern_is_the_one_that_was_run() -> None:
     assert "0.5 KiB" not in sizes
 
 
-def test_the_loops_order_is_told() -> None:
-    """Another order of the loop than the standard's stands in the header."""
-    told = header(samples.result_of("dirth", overrides=[("demand.order", "tc-major")]))
-    assert told["TC & QD Loops"] == ["TC outer, QD inner"]
+def test_the_order_of_the_loop_is_in_the_header() -> None:
+    """The header has the loop's order if it is not the standard's."""
+    heading = header(samples.result_of("dirth", overrides=[("demand.order", "tc-major")]))
+    assert heading["TC & QD Loops"] == ["TC outer, QD inner"]
 
 
 def test_a_surface_and_lines_of_a_lone_point_are_drawn() -> None:

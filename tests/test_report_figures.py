@@ -39,24 +39,24 @@ def texts(figure: Figure) -> list[tuple[str, Bbox]]:
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()
-    seen = []
+    outcome = []
     for text in figure.findobj(Text):
         assert isinstance(text, Text)
         if text.get_visible() and text.get_text().strip():
-            seen.append((text.get_text(), text.get_window_extent(renderer)))
-    return seen
+            outcome.append((text.get_text(), text.get_window_extent(renderer)))
+    return outcome
 
 
 def check(figure: Figure) -> list[str]:
     """Assert that no words meet and none leave the figure; return the words."""
-    seen = texts(figure)
+    outcome = texts(figure)
     edge = figure.bbox
-    for word, box in seen:
+    for word, box in outcome:
         inside = box.x0 >= edge.x0 and box.y0 >= edge.y0 and box.x1 <= edge.x1 and box.y1 <= edge.y1
         assert inside, f"{word!r} leaves the figure"
-    for (one, first), (other, second) in itertools.combinations(seen, 2):
+    for (one, first), (other, second) in itertools.combinations(outcome, 2):
         assert Bbox.intersection(first, second) is None, f"{one!r} meets {other!r}"
-    return [word for word, _ in seen]
+    return [word for word, _ in outcome]
 
 
 def lines(figure: Figure) -> dict[str, list[tuple[float, float]]]:
@@ -73,7 +73,10 @@ def series(result: TestResult, at: tuple[int, int]) -> list[tuple[float, float]]
     """Return the IOPS of a place of the matrix in every round."""
     loop = result.loop()
     assert loop
-    return [(each.number, each.keyed_by(matrices.size_and_mix)[at].iops) for each in loop.rounds]
+    return [
+        (measured_round.number, measured_round.keyed_by(matrices.size_and_mix)[at].iops)
+        for measured_round in loop.rounds
+    ]
 
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -121,7 +124,7 @@ def test_no_words_of_any_figure_meet(shape: str) -> None:
 
 
 def test_the_convergence_plot_shows_every_round_of_every_block_size() -> None:
-    """Lines hold the measured values; the legend names them in the order in which they end, highest first."""
+    """Lines have the measured values; the legend lists them by their last value, highest first."""
     given = {"0.5 KiB": {1: 10.0, 2: 9.0}, "4 KiB": {1: 100.0, 2: 90.0}, "8 KiB": {1: 50.0, 2: 200.0}}
     with drawing.settings():
         figure = figures.convergence(given, (1, 2), metric=IOPS, legend="Block size")
@@ -148,30 +151,30 @@ def test_every_plot_of_a_report_shows_the_results_own_numbers() -> None:
 
 def test_the_window_plot_draws_the_least_squares_line_and_the_band() -> None:
     """Average, 110 % and 90 % are flat; the best fit goes through SteadyState.fit, not first to last point."""
-    found = determine([287.6, 287.36, 285.91, 272.66, 278.9], RULE, first_round=4)
+    determination = determine([287.6, 287.36, 285.91, 272.66, 278.9], RULE, first_round=4)
     with drawing.settings():
-        figure = figures.measurement_window(found, RULE.data_excursion_percent, metric=IOPS)
+        figure = figures.measurement_window(determination, RULE.data_excursion_percent, metric=IOPS)
         check(figure)
     drawn = {name: [y for _, y in points] for name, points in lines(figure).items()}
-    assert lines(figure)["IOPS"] == list(zip([4, 5, 6, 7, 8], found.values, strict=True))
-    assert set(drawn["Average"]) == {found.average}
-    assert drawn["110 % of average"] == pytest.approx([1.1 * found.average] * 2)
-    assert drawn["90 % of average"] == pytest.approx([0.9 * found.average] * 2)
+    assert lines(figure)["IOPS"] == list(zip([4, 5, 6, 7, 8], determination.values, strict=True))
+    assert set(drawn["Average"]) == {determination.average}
+    assert drawn["110 % of average"] == pytest.approx([1.1 * determination.average] * 2)
+    assert drawn["90 % of average"] == pytest.approx([0.9 * determination.average] * 2)
     fit = drawn["Best fit (least squares)"]
-    assert fit == [found.fit(4), found.fit(8)]
-    assert fit != [found.values[0], found.values[-1]]
+    assert fit == [determination.fit(4), determination.fit(8)]
+    assert fit != [determination.values[0], determination.values[-1]]
 
 
 def test_a_changed_rule_changes_the_band() -> None:
     """The band is half the allowed data excursion up and down, from the specification."""
-    found = determine([100.0] * 5, RULE)
+    determination = determine([100.0] * 5, RULE)
     with drawing.settings():
-        words = check(figures.measurement_window(found, 30, metric=IOPS))
+        words = check(figures.measurement_window(determination, 30, metric=IOPS))
     assert {"115 % of average", "85 % of average"} <= set(words)
 
 
 def test_a_window_that_is_not_steady_says_so_in_the_plot() -> None:
-    """NOT ACHIEVED, or NOT EVALUABLE for a dead device, stands above the plot."""
+    """The title above the plot is NOT ACHIEVED, or NOT EVALUABLE for a dead device."""
     with drawing.settings():
         failed = check(figures.measurement_window(determine([1, 9, 1, 9, 1], RULE), 20, metric=IOPS))
         dead = check(figures.measurement_window(determine([0.0] * 5, RULE), 20, metric=IOPS))
@@ -182,7 +185,7 @@ def test_a_window_that_is_not_steady_says_so_in_the_plot() -> None:
     assert "Average" not in dead
 
 
-def test_high_columns_stand_behind_low_ones() -> None:
+def test_high_columns_are_behind_low_ones() -> None:
     """R/W 100/0 is painted first, 0/100 last, and each mix keeps its colour."""
     with drawing.settings():
         figure = columns.columns(matrix(), *SIDES, heading="IOPS")
@@ -195,28 +198,28 @@ def test_high_columns_stand_behind_low_ones() -> None:
 
 
 def test_the_low_end_of_the_columns_is_in_front() -> None:
-    """Where reads give the lower columns they stand in front, and every mix keeps the colour it has elsewhere."""
+    """If reads have the lower columns, these are in front, and every mix keeps its colour in other figures."""
     turned = {at: 1 / value for at, value in matrix().items()}
     with drawing.settings():
         figure = columns.columns(turned, *SIDES, heading="Average response time (ms)")
         words = check(figure)
     assert next(word for word in words if "/" in word) == "100/0"
     front: Any = figure.axes[0].patches[-1]
-    assert tuple(front.get_facecolor()[:3]) == pytest.approx(to_rgb(style.looks(MIXES)[100].colour))
+    assert tuple(front.get_facecolor()[:3]) == pytest.approx(to_rgb(style.series_styles(MIXES)[100].colour))
 
 
-def test_series_look_alike_everywhere_and_different_in_grey() -> None:
-    """A key's look depends on its place alone; no two of the standard's series share marker and dash."""
-    assert style.looks(MIXES) == style.looks(MIXES)
+def test_a_series_has_one_style_that_differs_in_grey() -> None:
+    """A key's style depends only on its position; no two of the standard's series share marker and dash."""
+    assert style.series_styles(MIXES) == style.series_styles(MIXES)
     for keys in (SIZES, MIXES):
-        found = style.looks(keys).values()
-        assert len({look.colour for look in found}) == len(keys)
-        assert len({(look.marker, str(look.dash)) for look in found}) == len(keys)
+        outcome = style.series_styles(keys).values()
+        assert len({style.colour for style in outcome}) == len(keys)
+        assert len({(style.marker, str(style.dash)) for style in outcome}) == len(keys)
 
 
 @given(st.floats(1e-6, 1e12), st.floats(1, 1e9))
 def test_log_ticks_enclose_and_are_few(low: float, factor: float) -> None:
-    """Whatever the range, ticks ascend, hold both ends, and are few enough to be read."""
+    """For every range, ticks ascend, enclose both ends, and are few enough to be read."""
     ticks = axes.log_ticks(low, low * factor)
     assert ticks == sorted(set(ticks))
     assert ticks[0] <= low * (1 + 1e-6)
@@ -226,7 +229,7 @@ def test_log_ticks_enclose_and_are_few(low: float, factor: float) -> None:
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9))
 def test_linear_ticks_enclose_and_are_few(low: float, span: float) -> None:
-    """Whatever the range, ticks ascend, hold both ends, and are few enough to be read."""
+    """For every range, ticks ascend, enclose both ends, and are few enough to be read."""
     ticks = axes.linear_ticks(low, low + span)
     assert ticks == sorted(set(ticks))
     assert ticks[0] <= low + 1e-6 * span + 1e-9 * abs(low)

@@ -1,4 +1,4 @@
-"""Where a report says that the host, and not the drive, set a number: matrices, figures, warnings, provenance."""
+"""Marks of host-limited numbers in a report: matrices, figures, warnings, provenance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests import samples
 
 
 def host_limited(test: str, limited: Callable[[Stimulus], bool]) -> TestResult:
-    """Return a result whose engine was at its end at some points, on a host that was calibrated."""
+    """Return a result with engine-limited points on a calibrated host."""
     result = samples.result_of(test)
 
     def seen(measured: Measurement) -> Measurement:
@@ -34,12 +34,15 @@ def host_limited(test: str, limited: Callable[[Stimulus], bool]) -> TestResult:
         dataclasses.replace(
             loop,
             rounds=tuple(
-                dataclasses.replace(each, measurements=tuple(map(seen, each.measurements))) for each in loop.rounds
+                dataclasses.replace(measured_round, measurements=tuple(map(seen, measured_round.measurements)))
+                for measured_round in loop.rounds
             ),
         )
         for loop in result.loops
     )
-    stimuli = (each.stimulus for loop in loops for measured in loop.rounds for each in measured.measurements)
+    stimuli = (
+        measurement.stimulus for loop in loops for measured in loop.rounds for measurement in measured.measurements
+    )
     ceilings = tuple(Ceiling(shape=shape, iops=2e6, engine_cpu_percent=98.0) for shape in all_shapes(stimuli))
     return dataclasses.replace(result, loops=loops, facts=dataclasses.replace(result.facts, ceilings=ceilings))
 
@@ -80,26 +83,26 @@ def test_what_the_host_set_is_marked(
 
 @pytest.mark.parametrize("test", ["iops", "latency", "throughput", "dirth"])
 @pytest.mark.parametrize("limited", [True, False])
-def test_the_first_page_marks_what_the_host_set(test: str, limited: bool) -> None:
-    """A key figure that the host set bears the mark, and page and terminal explain it; the drive's do not."""
+def test_the_first_page_marks_host_limited_figures(test: str, limited: bool) -> None:
+    """A host-limited key figure has the mark, which page and terminal explain; other figures have none."""
     result = host_limited(test, lambda asked: limited)
     page = build(result).pages[0]
     title = "Operating points" if test == "dirth" else "Key figures"
-    (table,) = [each for each in page.blocks if isinstance(each, Table) and each.title.startswith(title)]
+    (table,) = [block for block in page.blocks if isinstance(block, Table) and block.title.startswith(title)]
 
     assert {row[0].startswith(f"{matrices.MARK} ") for row in table.rows} == {limited}
     assert (
-        any(isinstance(each, Prose) and "\N{DAGGER} Limited by the host" in each.text for each in page.blocks)
+        any(isinstance(block, Prose) and "\N{DAGGER} Limited by the host" in block.text for block in page.blocks)
         is limited
     )
     assert any(line.startswith("  \N{DAGGER} Limited by the host") for line in result_lines(result)) is limited
 
 
-def test_a_figure_marks_what_the_host_set() -> None:
-    """Columns and surface bear a mark for each point, whose caption explains it."""
+def test_a_figure_marks_host_limited_points() -> None:
+    """Columns and surface have a mark for each host-limited point, and the caption explains it."""
     for test, name, count in (("iops", "matrix-3d", 8), ("dirth", "demand-variation-surface", 3)):
         result = host_limited(test, lambda asked: asked.total_oio >= 512 or asked.read_percent == 100)
-        (figure,) = [each for each in build(result).figures if each.name == name]
+        (figure,) = [figure for figure in build(result).figures if figure.name == name]
         with drawing.settings():
             (axes,) = figure.draw().axes
 
@@ -108,17 +111,17 @@ def test_a_figure_marks_what_the_host_set() -> None:
 
 
 def test_the_provenance_tells_the_ceiling_of_the_host() -> None:
-    """How many points were judged how, why, and what was calibrated; of a run that was not, that it was not."""
+    """The number of points by judgement with the reasons, and the calibration, or that there was none."""
 
     def tables(result: TestResult) -> dict[str, Table]:
         return {block.title: block for block in build(result).pages[-1].blocks if isinstance(block, Table)}
 
-    found = tables(host_limited("iops", lambda asked: asked.total_oio >= 1 and asked.largest_block_bytes == 4096))
-    judged = {row[0]: row[1] for row in found["Host or drive?"].rows}
+    by_title = tables(host_limited("iops", lambda asked: asked.total_oio >= 1 and asked.largest_block_bytes == 4096))
+    judged = {row[0]: row[1] for row in by_title["Host or drive?"].rows}
 
     assert judged["Points judged"] == "56 points: 7 host-limited, 49 not host-limited, 0 undetermined"
     assert judged["Reasons: host-limited"] == "the engine used the available CPU time (35 measurements)"
-    assert [row[0] for row in found["Host ceiling (null device)"].rows][:2] == [
+    assert [row[0] for row in by_title["Host ceiling (null device)"].rows][:2] == [
         "RND reads, any size",
         "RND writes, 1024 KiB",
     ]
@@ -130,14 +133,14 @@ def test_the_provenance_tells_the_ceiling_of_the_host() -> None:
     assert all(warning.what != "host-limited" for warning in run_warnings(simulated))
 
 
-def test_result_xml_tells_it_of_each_measurement_and_point() -> None:
+def test_result_xml_flags_each_measurement_and_point() -> None:
     """Ceilings, and a flag for every measurement and every point of the window; none of a simulated drive."""
     result = host_limited("iops", lambda asked: asked.largest_block_bytes == 4096)
     root = etree.fromstring(result_xml(result))
     simulated = etree.fromstring(result_xml(samples.result_of("iops", device=samples.dut(kind="simulated"))))
 
     for path, count in (("loop/round/measurement", 5 * 56), ("loop/window/point", 56)):
-        flags = [each.get("host_limited") for each in root.iterfind(path)]
+        flags = [element.get("host_limited") for element in root.iterfind(path)]
         assert (flags.count("true"), flags.count("false")) == (count // 8, count - count // 8)
-    assert [each.get("side") for each in root.iterfind("ceiling")] == ["read"] + 8 * ["write"]
+    assert [element.get("side") for element in root.iterfind("ceiling")] == ["read"] + 8 * ["write"]
     assert not simulated.xpath("//@host_limited | //ceiling")

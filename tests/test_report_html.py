@@ -40,7 +40,7 @@ def page(result: TestResult) -> str:
     return html.make(report, rst.parse(rst.render(report)), drawing.draw(report, ("svg",))["svg"]).decode("utf-8")
 
 
-def test_the_page_asks_for_nothing_and_runs_nothing() -> None:
+def test_the_page_makes_no_request_and_runs_no_script() -> None:
     """No script, no handler, no link, no import: every source is data, every style is inside."""
     text = page(samples.iops_result(rounds=9))
     reader = Reader(text)
@@ -71,7 +71,7 @@ def test_figures_are_inside_with_words_for_those_who_cannot_see_them() -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_the_header_stands_once_without_page_numbers() -> None:
+def test_the_header_appears_once_without_page_numbers() -> None:
     """HTML has no pages: banner and blocks open the document, and no token of the PDF is left."""
     text = page(samples.iops_result())
     assert text.count("SNIA SSS TWG") == 1
@@ -86,8 +86,8 @@ def test_what_a_device_says_stays_text() -> None:
     result = samples.iops_result(
         stop_after=1, ending="interrupted", operator=HOSTILE, device=samples.dut(model=HOSTILE)
     )
-    told = dataclasses.replace(result.facts, command_line=("snia-pts", HOSTILE))
-    reader = Reader(page(dataclasses.replace(result, facts=told)))
+    facts = dataclasses.replace(result.facts, command_line=("snia-pts", HOSTILE))
+    reader = Reader(page(dataclasses.replace(result, facts=facts)))
     assert not reader.all("script")
     assert not reader.all("img")
     assert HOSTILE in "".join(reader.words)

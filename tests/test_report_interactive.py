@@ -1,4 +1,4 @@
-"""The page of figures to turn and zoom: what it shows, and that nothing but the suite and plotly is in it."""
+"""The interactive page: its figures, and that it contains only the suite's data and plotly."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def figures(result: TestResult) -> list[dict[str, Any]]:
 def test_every_test_has_figures_with_values(test: str) -> None:
     """Each with a value; the same result gives the same bytes."""
     result = samples.result_of(test)
-    found = figures(result)
-    assert found
-    for each in found:
-        for trace in each["data"]:
+    plots = figures(result)
+    assert plots
+    for plot in plots:
+        for trace in plot["data"]:
             rows = trace["z"] if trace["type"] == "surface" else [trace["y"]]
             assert any(value is not None for row in rows for value in row)
     assert interactive.make(result) == interactive.make(samples.result_of(test))
@@ -58,9 +58,9 @@ def test_every_test_has_figures_with_values(test: str) -> None:
 def test_surfaces_are_the_window() -> None:
     """IOPS, MB/s and ART in ms of every point, at its block size and R/W mix."""
     result = samples.iops_result()
-    surfaces = [each["data"][0] for each in figures(result) if each["data"][0]["type"] == "surface"]
+    surfaces = [figure["data"][0] for figure in figures(result) if figure["data"][0]["type"] == "surface"]
     points = dict(window_points(result.loops[0]))
-    for trace, (name, _, divisor) in zip(surfaces, interactive._HEIGHTS, strict=True):
+    for trace, (name, _, divisor) in zip(surfaces, interactive._SURFACE_METRICS, strict=True):
         shown = {
             (x, y): value
             for y, row in zip(trace["y"], trace["z"], strict=True)
@@ -79,9 +79,9 @@ def test_surfaces_are_the_window() -> None:
 
 def test_a_demand_matrix_is_a_surface_too() -> None:
     """Over thread count and queue depth."""
-    surfaces = [each for each in figures(samples.result_of("dirth")) if each["data"][0]["type"] == "surface"]
+    surfaces = [figure for figure in figures(samples.result_of("dirth")) if figure["data"][0]["type"] == "surface"]
     assert surfaces
-    assert {each["layout"]["scene"]["xaxis"]["title"]["text"] for each in surfaces} == {"Thread count"}
+    assert {surface["layout"]["scene"]["xaxis"]["title"]["text"] for surface in surfaces} == {"Thread count"}
 
 
 def test_time_lines_are_all_their_samples() -> None:
@@ -90,14 +90,17 @@ def test_time_lines_are_all_their_samples() -> None:
     line = result.time_line("stimulus")
     assert line is not None
     (shown,) = (
-        trace for each in figures(result) for trace in each["data"] if trace["name"] == "IOPS" and len(trace["x"]) > 30
+        trace
+        for figure in figures(result)
+        for trace in figure["data"]
+        if trace["name"] == "IOPS" and len(trace["x"]) > 30
     )
     assert shown["y"] == pytest.approx(line.iops)
     assert shown["x"] == pytest.approx([seconds / 60 for seconds in line.ended_seconds])
 
 
 def test_texts_of_a_device_are_texts() -> None:
-    """Nothing ends a script, nothing becomes markup, and nothing is asked of the network."""
+    """No text ends a script or becomes markup, and the page makes no network request."""
     result = samples.iops_result(device=samples.dut(model=HOSTILE, serial=HOSTILE), operator=HOSTILE)
     loop = dataclasses.replace(result.loops[0], part=HOSTILE)
     page = interactive.make(dataclasses.replace(result, loops=(loop,))).decode("utf-8")
@@ -127,18 +130,18 @@ def test_without_plotly_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_run_that_could_not_be_reported_does_not_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not after hours: what its report takes is looked for before anything else."""
+    """Missing packages are reported before the run starts, not after hours."""
     monkeypatch.setattr(interactive, "files", lambda name: (_ for _ in ()).throw(ModuleNotFoundError(name)))
     argv = ["iops", "sim:optane", "--to", "pdf,interactive", "--run-dir", str(tmp_path / "run")]
     assert main(argv) == ReportError.exit_code
-    told = capsys.readouterr().err
-    assert "plotly" in told
-    assert "No report was written." in told
-    assert "omit interactive from --to" in told
+    output = capsys.readouterr().err
+    assert "plotly" in output
+    assert "No report was written." in output
+    assert "omit interactive from --to" in output
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_that_goes_on_without_plotly_says_what_it_makes_instead(
+def test_a_resumed_run_without_plotly_names_the_formats_it_writes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What the run was begun with and cannot be made any more stops nothing, and is not exchanged without a word."""
@@ -152,7 +155,7 @@ def test_a_run_that_goes_on_without_plotly_says_what_it_makes_instead(
     assert "rst, pdf, html, xlsx instead" in notice.text
 
 
-def test_the_whole_library_is_in_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_includes_the_complete_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """In one file, which no tag of its own breaks."""
     pytest.importorskip("plotly")
     monkeypatch.undo()

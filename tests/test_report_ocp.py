@@ -1,4 +1,4 @@
-"""The result as lines of OCP Test & Validation: their form, and that they say what was measured."""
+"""The result as lines of OCP Test & Validation: their format, and the measured values."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def lines(result: TestResult) -> list[dict[str, Any]]:
 
 
 def steps(result: TestResult) -> list[tuple[str, dict[str, Any]]]:
-    """Return what stands in steps, in its order: which kind, and what."""
-    found = [line["testStepArtifact"] for line in lines(result) if "testStepArtifact" in line]
-    return [(kind, each[kind]) for each in found for kind in each if kind != "testStepId"]
+    """Return kind and content of each artifact of the steps, in order."""
+    selected = [line["testStepArtifact"] for line in lines(result) if "testStepArtifact" in line]
+    return [(kind, item[kind]) for item in selected for kind in item if kind != "testStepId"]
 
 
 @pytest.mark.parametrize("test", SPEC_TYPES)
 def test_every_line_has_its_number_time_and_one_artifact(test: str) -> None:
     """From the version of the schema to the end of the run; every step and every series begins and ends once."""
-    found = lines(samples.result_of(test))
+    records = lines(samples.result_of(test))
     open_steps, closed = list[str](), set[str]()
-    for number, line in enumerate(found):
+    for number, line in enumerate(records):
         (kind,) = set(line) - {"sequenceNumber", "timestamp"}
         assert line["sequenceNumber"] == number
         assert datetime.fromisoformat(line["timestamp"]).tzinfo
@@ -66,41 +66,43 @@ def test_every_line_has_its_number_time_and_one_artifact(test: str) -> None:
         elif kind == "testRunArtifact":
             assert set(line[kind]) <= RUN
             assert not open_steps
-    assert found[0]["schemaVersion"] == {"major": 2, "minor": 0}
-    assert "testRunStart" in found[1]["testRunArtifact"]
-    assert found[-1]["testRunArtifact"] == {"testRunEnd": {"status": "COMPLETE", "result": "PASS"}}
+    assert records[0]["schemaVersion"] == {"major": 2, "minor": 0}
+    assert "testRunStart" in records[1]["testRunArtifact"]
+    assert records[-1]["testRunArtifact"] == {"testRunEnd": {"status": "COMPLETE", "result": "PASS"}}
 
 
 @pytest.mark.parametrize("test", ["iops", "throughput", "dirth"])
-def test_a_series_holds_what_was_measured(test: str) -> None:
-    """Every point of every round, under its own name, by the round's number, at the time it began; as many as told."""
+def test_a_series_has_the_measured_values(test: str) -> None:
+    """Every point of every round is in a series of its own, with the round's number and its start time."""
     result = samples.result_of(test)
-    found, counts = steps(result), Counter[str]()
-    elements = [each for kind, each in found if kind == "measurementSeriesElement"]
-    for each in elements:
-        counts[each["measurementSeriesId"]] += 1
+    outcome, counts = steps(result), Counter[str]()
+    elements = [item for kind, item in outcome if kind == "measurementSeriesElement"]
+    for item in elements:
+        counts[item["measurementSeriesId"]] += 1
     measured = [
-        (each_round.number, each.timing.started, each.iops)
+        (each_round.number, measurement.timing.started, measurement.iops)
         for loop in result.loops
         for each_round in loop.rounds
-        for each in each_round.measurements
+        for measurement in each_round.measurements
     ]
 
-    iops = [each for each in elements if each["measurementSeriesId"].startswith("iops at ")]
-    assert [(each["index"], each["value"]) for each in iops] == [(number, value) for number, _, value in measured]
-    assert [datetime.fromisoformat(each["timestamp"]) for each in iops] == [
+    iops = [element for element in elements if element["measurementSeriesId"].startswith("iops at ")]
+    assert [(element["index"], element["value"]) for element in iops] == [
+        (number, value) for number, _, value in measured
+    ]
+    assert [datetime.fromisoformat(element["timestamp"]) for element in iops] == [
         datetime.fromisoformat(started) for _, started, _ in measured
     ]
-    ends = {each["measurementSeriesId"]: each["totalCount"] for kind, each in found if kind == "measurementSeriesEnd"}
-    starts = [each["measurementSeriesId"] for kind, each in found if kind == "measurementSeriesStart"]
+    ends = {item["measurementSeriesId"]: item["totalCount"] for kind, item in outcome if kind == "measurementSeriesEnd"}
+    starts = [item["measurementSeriesId"] for kind, item in outcome if kind == "measurementSeriesStart"]
     assert ends == counts
     assert sorted(starts) == sorted(ends)
 
 
-def test_key_figures_are_held_against_limits() -> None:
-    """With what is forgiven taken off: a validator for each bound, a diagnosis for each limit, and the run's result."""
+def test_key_figures_have_their_limits() -> None:
+    """With the tolerance applied: a validator for each bound, a diagnosis for each limit, and the run's result."""
     result = samples.result_of("iops")
-    figure = next(each for each in key_figures(result) if each.metric == "iops")
+    figure = next(figure for figure in key_figures(result) if figure.metric == "iops")
     facts: dict[str, Any] = {"test": "iops", "metric": "iops", "at": figure.at, "unit": "IOPS"}
     cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"minimum": 2.0}, "PASS"),
@@ -108,16 +110,16 @@ def test_key_figures_are_held_against_limits() -> None:
     )
     for bounds, passed in cases:
         limit = Limit(**facts, **bounds, tolerance_percent=50)
-        asked = dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=(limit,)))
-        found = steps(asked)
-        (told,) = (each for kind, each in found if kind == "measurement" and "validators" in each)
+        outcome = dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=(limit,)))
+        artifacts = steps(outcome)
+        (selected,) = (each for kind, each in artifacts if kind == "measurement" and "validators" in each)
         expected = [("GREATER_THAN_OR_EQUAL", bounds["minimum"] / 2)]
         expected += [("LESS_THAN_OR_EQUAL", 3.0)] if "maximum" in bounds else []
-        assert [(each["type"], each["value"]) for each in told["validators"]] == expected
-        assert (told["name"], told["value"], told["unit"]) == ("iops", figure.value, "IOPS")
-        verdicts = {each["verdict"]: each["type"] for kind, each in found if kind == "diagnosis"}
+        assert [(item["type"], item["value"]) for item in selected["validators"]] == expected
+        assert (selected["name"], selected["value"], selected["unit"]) == ("iops", figure.value, "IOPS")
+        verdicts = {each["verdict"]: each["type"] for kind, each in artifacts if kind == "diagnosis"}
         assert (verdicts[limit.name], verdicts["steady state"], verdicts["test"]) == (passed, "PASS", "PASS")
-        assert lines(asked)[-1]["testRunArtifact"]["testRunEnd"]["result"] == passed
+        assert lines(outcome)[-1]["testRunArtifact"]["testRunEnd"]["result"] == passed
 
 
 @pytest.mark.parametrize(
@@ -128,10 +130,10 @@ def test_key_figures_are_held_against_limits() -> None:
     ],
 )
 def test_what_did_not_go_well_does_not_pass(how: dict[str, Any], end: dict[str, str]) -> None:
-    """A test that is not steady fails; one that did not finish says why, and has no result."""
-    found = lines(samples.result_of("iops", ending_detail="it is gone" if "ending" in how else "", **how))
-    assert found[-1]["testRunArtifact"]["testRunEnd"] == end
-    errors = [each["testRunArtifact"]["error"] for each in found if "error" in each.get("testRunArtifact", {})]
+    """A test that is not steady fails; an unfinished one has the reason and no result."""
+    records = lines(samples.result_of("iops", ending_detail="it is gone" if "ending" in how else "", **how))
+    assert records[-1]["testRunArtifact"]["testRunEnd"] == end
+    errors = [item["testRunArtifact"]["error"] for item in records if "error" in item.get("testRunArtifact", {})]
     assert errors == ([{"symptom": "device failed", "message": "it is gone"}] if "ending" in how else [])
 
 
@@ -141,43 +143,43 @@ def test_deviations_and_warnings_are_logged() -> None:
     logs = [line["testRunArtifact"]["log"] for line in lines(result) if "log" in line.get("testRunArtifact", {})]
     assert {"severity": "WARNING", "message": "PTS conformant: NO, 3 deviations"} in [each for _, each in steps(result)]
     assert len(logs) == len(result.deviations) + len(run_warnings(result)) >= 3
-    assert {each["severity"] for each in logs} == {"WARNING"}
+    assert {log["severity"] for log in logs} == {"WARNING"}
 
 
 def test_texts_of_a_device_are_texts() -> None:
-    """One line each, without control characters; a time that is none becomes the time before."""
+    """Each text is one line without control characters; an invalid time is replaced by the one before."""
     result = samples.result_of("iops", device=samples.dut(model=HOSTILE, serial=HOSTILE), operator=HOSTILE)
     result = dataclasses.replace(result, finished=HOSTILE, facts=dataclasses.replace(result.facts, started=HOSTILE))
-    made = ocp.make(result).decode("utf-8")
-    assert not set(made) & set("\x1b\u202e")
-    assert len(made.splitlines()) == made.count("\n") == len(lines(result))
-    assert "1970-01-01T00:00:00" in made.splitlines()[0]
+    content = ocp.make(result).decode("utf-8")
+    assert not set(content) & set("\x1b\u202e")
+    assert len(content.splitlines()) == content.count("\n") == len(lines(result))
+    assert "1970-01-01T00:00:00" in content.splitlines()[0]
 
 
 def test_validators_are_those_of_the_figures_unit() -> None:
-    """All limits on a figure are there; one in another unit is none of them, and its diagnosis says that it failed."""
+    """A figure has all its limits; a limit in another unit is not among them, and its diagnosis is a failure."""
     result = samples.result_of("iops")
-    at = next(each.at for each in key_figures(result) if each.metric == "average_response_ms")
+    at = next(figure.at for figure in key_figures(result) if figure.metric == "average_response_ms")
     facts: dict[str, Any] = {"test": "iops", "metric": "average_response_ms", "at": at}
     limits = (
         Limit(**facts, unit="us", maximum=300.0),
         Limit(**facts, unit="ms", minimum=0.0),
         Limit(**facts, unit="ms", maximum=9e9),
     )
-    found = steps(dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=limits)))
-    (told,) = (each for kind, each in found if kind == "measurement" and "validators" in each)
-    assert [(each["type"], each["value"]) for each in told["validators"]] == [
+    artifacts = steps(dataclasses.replace(result, facts=dataclasses.replace(result.facts, limits=limits)))
+    (selected,) = (each for kind, each in artifacts if kind == "measurement" and "validators" in each)
+    assert [(item["type"], item["value"]) for item in selected["validators"]] == [
         ("GREATER_THAN_OR_EQUAL", 0.0),
         ("LESS_THAN_OR_EQUAL", 9e9),
     ]
-    assert [each["type"] for kind, each in found if kind == "diagnosis"][-3:] == ["FAIL", "PASS", "PASS"]
+    assert [each["type"] for kind, each in artifacts if kind == "diagnosis"][-3:] == ["FAIL", "PASS", "PASS"]
 
 
-def test_what_was_broken_off_is_not_told_as_whole() -> None:
-    """The step under way is an error; steady state and the test, which nobody could judge, are not known."""
+def test_an_interrupted_run_is_not_complete() -> None:
+    """The interrupted step is an error; steady state and the test, which cannot be evaluated, are unknown."""
     result = samples.result_of("iops", stop_after=150, ending="device failed", ending_detail="it is gone")
     assert not result.loops[0].rounds[-1].complete
-    found = steps(result)
-    assert [each["status"] for kind, each in found if kind == "testStepEnd"][-2:] == ["ERROR", "COMPLETE"]
-    kinds = {each["verdict"]: each["type"] for kind, each in found if kind == "diagnosis"}
+    artifacts = steps(result)
+    assert [each["status"] for kind, each in artifacts if kind == "testStepEnd"][-2:] == ["ERROR", "COMPLETE"]
+    kinds = {each["verdict"]: each["type"] for kind, each in artifacts if kind == "diagnosis"}
     assert (kinds["steady state"], kinds["test"]) == ("UNKNOWN", "UNKNOWN")

@@ -55,7 +55,7 @@ def long_names(*, steady: bool) -> TestResult:
     return dataclasses.replace(result, finished=wide, facts=dataclasses.replace(result.facts, started=wide))
 
 
-def made(result: TestResult) -> tuple[Report, pypdf.PdfReader]:
+def typeset_parts(result: TestResult) -> tuple[Report, pypdf.PdfReader]:
     report = building.build(result)
     return report, pypdf.PdfReader(io.BytesIO(make(report)))
 
@@ -76,9 +76,9 @@ def words(page: pypdf.PageObject) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_page_carries_header_number_and_title(kind: str) -> None:
-    """Each PDF page says which of how many it is, and each planned page begins one with its title bar."""
+    """Each PDF page has its number and the total, and each planned page starts one with its title bar."""
     report, reader = typeset(KINDS[kind])
-    texts = [words(found) for found in reader.pages]
+    texts = [words(page) for page in reader.pages]
     assert len(texts) <= len(report.pages) + 1  # the provenance flows on
     assert all(any(page.title in text for text in texts) for page in report.pages)
     for number, text in enumerate(texts, start=1):
@@ -90,7 +90,7 @@ def test_every_page_carries_header_number_and_title(kind: str) -> None:
 
 def test_figures_are_vector_and_in_full_size() -> None:
     """Every figure is a form with text in it, placed once at its planned size; no page holds an image."""
-    report, reader = made(KINDS["steady"])
+    report, reader = typeset_parts(KINDS["steady"])
     forms = {}
     for page in reader.pages:
         for name, found in forms_of(page).items():
@@ -120,7 +120,7 @@ def test_the_header_is_in_the_document_once() -> None:
 
 
 def test_a_report_of_one_page_has_its_number_too() -> None:
-    """The number's room is known before the only page ends, and its text stands on one line."""
+    """The page number's position is known before the only page ends, and its text is on one line."""
     report = building.build(KINDS["purge only"])
     short = dataclasses.replace(report, pages=report.pages[:1])
     (page,) = pypdf.PdfReader(io.BytesIO(make(short))).pages
@@ -132,7 +132,7 @@ def test_a_header_without_place_for_a_number_is_an_error() -> None:
     report = building.build(KINDS["purge only"])
     cells = (*report.header.standard.rows[0][:-1], "1 of 1")
     header = dataclasses.replace(report.header, standard=dataclasses.replace(report.header.standard, rows=(cells,)))
-    with pytest.raises(ReportError, match="no place for the page's number"):
+    with pytest.raises(ReportError, match="no page number"):
         make(dataclasses.replace(report, header=header))
 
 
@@ -145,7 +145,7 @@ def test_a_header_of_long_names_leaves_the_page_to_the_report(steady: bool) -> N
 
 
 def test_a_long_name_in_the_header_is_broken_at_its_hyphen() -> None:
-    """A serial number too long for its cell goes on after a hyphen, not in the midst of a word."""
+    """A serial number too long for its cell breaks after a hyphen, not within a word."""
     _, reader = typeset(samples.result_of("iops", device=samples.dut(serial="SIM-ENTERPRISE-NVME")))
     assert "SIM-ENTERPRISE- NVME" in words(reader.pages[0])
 
@@ -165,13 +165,13 @@ def test_long_deviations_flow_to_a_next_page() -> None:
 
 
 def test_only_a_head_is_repeated_on_the_next_page() -> None:
-    """The row that a table of names and values begins with stands once, a table's headings on each of its pages."""
+    """The first row of a table of names and values appears once, a table's headings on each of its pages."""
     rows = tuple((f"name {number}", f"value {number}") for number in range(120))
     headed = Table(kind="texts", columns=(Column(heading="Left"), Column(heading="Right")), rows=rows)
     report = building.build(KINDS["steady"])
     page = Page(title="Tables", blocks=(facts(rows), headed), flows=True)
     shown = pypdf.PdfReader(io.BytesIO(make(dataclasses.replace(report, pages=(page,)))))
-    text = "\n".join(each.extract_text() for each in shown.pages)
+    text = "\n".join(page.extract_text() for page in shown.pages)
 
     assert len(shown.pages) > 4
     assert text.count("name 0\n") == text.count("name 119\n") == 2
@@ -180,16 +180,16 @@ def test_only_a_head_is_repeated_on_the_next_page() -> None:
 
 @pytest.mark.parametrize("field", ["what", "standard", "actual", "clause", "operator", "model"])
 def test_a_text_of_any_length_has_a_page(field: str) -> None:
-    """A text that would fill pages is cut in the PDF, where no row breaks; in RST it stands in full."""
+    """A text of several pages is cut in the PDF, where rows cannot break; the RST has all of it."""
     long = "much to say " * 500
     result = samples.iops_result(stop_after=1, ending="interrupted", operator=long if field == "operator" else "")
-    told = result.facts
+    outcome = result.facts
     if field == "model":
-        told = dataclasses.replace(told, dut=dataclasses.replace(told.dut, model=long))
+        outcome = dataclasses.replace(outcome, dut=dataclasses.replace(outcome.dut, model=long))
     elif field in ("what", "standard", "actual", "clause"):
         (deviation,) = samples.deviations(1)
-        told = dataclasses.replace(told, deviations=(dataclasses.replace(deviation, **{field: long}),))
-    report, reader = made(dataclasses.replace(result, facts=told))
+        outcome = dataclasses.replace(outcome, deviations=(dataclasses.replace(deviation, **{field: long}),))
+    report, reader = typeset_parts(dataclasses.replace(result, facts=outcome))
 
     assert len(reader.pages) <= len(report.pages) + 2
     assert "much to say" in " ".join(words(page) for page in reader.pages)
@@ -198,11 +198,11 @@ def test_a_text_of_any_length_has_a_page(field: str) -> None:
 
 
 def test_the_names_of_the_document_are_plain() -> None:
-    """What the file says of itself holds no sign that cannot be shown, or turns the rest around."""
+    """The file's metadata has no unprintable or bidirectional control character."""
     result = samples.iops_result(
         stop_after=1, ending="interrupted", operator="\u202eJ.\x1b Doe\udcff", device=samples.dut(model="a\nb")
     )
-    metadata = made(result)[1].metadata
+    metadata = typeset_parts(result)[1].metadata
 
     assert metadata is not None
     assert (metadata.author, metadata.title) == ("\ufffdJ.\ufffd Doe\ufffd", "IOPS Test Report: a b")
@@ -234,7 +234,7 @@ ODD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", ODD)
 def test_changed_tests_and_odd_devices_have_reports_too(kind: str) -> None:
-    """Whatever --set changes and whatever a device does, each planned page is there; long tables flow."""
+    """With every --set and every device, each planned page exists; long tables flow."""
     report, reader = typeset(samples.iops_result(**ODD[kind]))
     text = " ".join(words(page) for page in reader.pages)
     assert all(page.title in text for page in report.pages)
@@ -257,15 +257,15 @@ def broken(report: Report, figure: Figure) -> Report:
 
 
 def test_a_figure_larger_than_the_page_is_an_error() -> None:
-    """What cannot stand on a page in its planned size is refused, not shrunk."""
+    """A figure that does not fit on a page in its planned size is rejected, not shrunk."""
     report = building.build(KINDS["stopped"])
     figure = dataclasses.replace(next(report.figures), name="tall", height=9.0)
-    with pytest.raises(ReportError, match="larger than its page"):
+    with pytest.raises(ReportError, match="does not fit on a page"):
         make(broken(report, figure))
 
 
 def test_a_figure_that_does_not_fit_beside_the_rest_is_an_error() -> None:
-    """A page that would take two is refused: the figure goes to a page of its own, in full size, and is found there."""
+    """A page that takes two is rejected: its figure would be on a page of its own, in full size."""
     report = building.build(KINDS["stopped"])
     first = next(report.figures)
     page = Page(title="Crowded", blocks=tuple(dataclasses.replace(first, name=name) for name in ("one", "two")))
@@ -305,7 +305,7 @@ def sheet_of(report: Report) -> Sheet:
     return sheet
 
 
-def test_what_is_missing_doubled_shrunk_or_outside_is_told() -> None:
+def test_missing_doubled_shrunk_and_misplaced_figures_are_reported() -> None:
     """The check of a build names each figure that is not placed once, in full, inside its own page."""
     report = building.build(KINDS["steady"])
     good = sheet_of(report)
@@ -325,7 +325,7 @@ def test_what_is_missing_doubled_shrunk_or_outside_is_told() -> None:
     assert "was not planned" in said([*good.figures, ("other", at)])
 
 
-def test_wrong_pages_are_told() -> None:
+def test_wrong_pages_are_reported() -> None:
     """A page that is missing, takes two, or comes in another order is found."""
     report = building.build(KINDS["steady"])
     good, count = sheet_of(report), len(report.pages)
@@ -357,8 +357,8 @@ def test_a_complaint_of_rst2pdf_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
     assert logger.handlers == before
 
 
-def test_rst2pdf_is_left_as_it_was() -> None:
-    """Our handlers stand for our own nodes only: images elsewhere are still rst2pdf's own business."""
+def test_rst2pdf_is_unchanged_afterwards() -> None:
+    """Our handlers are used for our own nodes only: rst2pdf still handles other images."""
     from docutils import nodes
     from reportlab import rl_config
     from rst2pdf.basenodehandler import NodeHandler
@@ -370,36 +370,36 @@ def test_rst2pdf_is_left_as_it_was() -> None:
         assert type(NodeHandler.dispatchdict[kind]).__module__.startswith("rst2pdf.")
 
 
-def test_what_the_fonts_lack_is_shown_as_such() -> None:
+def test_characters_that_the_fonts_lack_are_replaced() -> None:
     """Signs without a glyph become U+FFFD in the PDF instead of nothing, and no text becomes a page's number."""
-    made(KINDS["purge only"])
+    typeset_parts(KINDS["purge only"])
     assert layout.printable("a\u4e2d\N{DEGREE SIGN}") == "a\N{REPLACEMENT CHARACTER}\N{DEGREE SIGN}"
-    told = "###Page### of ###Total###"
-    _, reader = made(samples.iops_result(stop_after=1, ending="interrupted", device=samples.dut(model=told)))
-    assert told in words(reader.pages[0])
+    count = "###Page### of ###Total###"
+    _, reader = typeset_parts(samples.iops_result(stop_after=1, ending="interrupted", device=samples.dut(model=count)))
+    assert count in words(reader.pages[0])
 
 
 def test_the_same_result_gives_the_same_bytes_in_two_processes(tmp_path: Path) -> None:
-    """RST, HTML, PDF and figures are the same, whatever the process, its hash seed and the clock."""
+    """RST, HTML, PDF and figures do not depend on the process, its hash seed or the clock."""
     script = (
         "import sys, pathlib, snia_pts.report as report\nfrom tests import samples\n"
         "report.write(samples.iops_result(rounds=6), pathlib.Path(sys.argv[1]))"
     )
-    found = []
+    outcome = []
     for seed in ("1", "2"):
         folder = tmp_path / seed
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed}
         done = subprocess.run([sys.executable, "-c", script, folder], env=environment, capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
         files = sorted(path for path in folder.rglob("*") if path.is_file())
-        found.append({str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files})
-    assert found[0] == found[1]
+        outcome.append({str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files})
+    assert outcome[0] == outcome[1]
     assert {"report.rst", "report.pdf", "report.html", "figures/matrix-3d.svg", "figures/matrix-3d.pdf"} <= set(
-        found[0]
+        outcome[0]
     )
 
 
-def test_files_are_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_replaced_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A report that fails leaves the files of the one before, and no temporary ones."""
     result = KINDS["purge only"]
     paths = write(result, tmp_path, ("rst", "html"))

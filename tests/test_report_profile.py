@@ -1,4 +1,4 @@
-"""A profile's report: what its axes become, that scales and labels are right, and what its data say."""
+"""A profile's report: pages by axes, scales and labels, and its tables of data."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def axis(key: str, *values: Scalar, workloads: tuple[str, ...] = ()) -> Axis:
 
 
 def page(result: TestResult, title: str) -> Page:
-    (found,) = (each for each in build(result).pages if each.title == title)
-    return found
+    (selected,) = (item for item in build(result).pages if item.title == title)
+    return selected
 
 
 def tables(found: Page) -> list[Table]:
@@ -57,7 +57,7 @@ def figures(result: TestResult) -> dict[str, Figure]:
 
 
 def texts(figure: Figure) -> list[str]:
-    """Return every text that stands in a figure."""
+    """Return all texts of a figure."""
     with settings():
         return [text.get_text() for axes in figure.draw().axes for text in axes.texts]
 
@@ -106,8 +106,8 @@ def test_every_shipped_profile_has_the_pages_that_its_axes_ask_for(name: str) ->
     result = profiles.result(profiles.shipped(name), sync_us=5000.0 if name == "etcd-fsync" else 0.0)
     report = build(result)
 
-    assert [each.title for each in report.pages][1:-1] == TITLES[name]
-    rows = sum(len(block.rows) for each in report.pages for block in each.blocks if isinstance(block, Table))
+    assert [item.title for item in report.pages][1:-1] == TITLES[name]
+    rows = sum(len(block.rows) for item in report.pages for block in item.blocks if isinstance(block, Table))
     assert rows < 400, "a row for each of 1152 zones is no report"
     assert sum(figure.height for figure in report.figures) < 40
     assert "steady" not in " ".join(result_lines(result)).lower()
@@ -117,25 +117,25 @@ def test_every_shipped_profile_has_the_pages_that_its_axes_ask_for(name: str) ->
     ("limited", "host", "state"), [(True, True, False), (False, False, True), (None, True, True)], ids=str
 )
 def test_a_curve_that_runs_back_is_blamed_on_who_did_it(limited: bool | None, host: bool, state: bool) -> None:
-    """The caption names the host, the drive's state, or both where nobody knows; nothing where no curve runs back."""
+    """The caption names the host, the drive's state, or both if unknown; nothing if no curve runs back."""
 
     def caption(of: profiles.Rate) -> str:
-        made = profiles.result(profiles.shipped("queue-depth"), of)
-        (family, *_) = group_by_workload(made, placed_points(made))
-        found = axis_pages(family, IOPS, [family], lambda measured: limited, prefix="", slug="1")
-        (each,) = (each for each in found if each.title == "Response Time over IOPS")
-        return next(block.caption for block in each.blocks if isinstance(block, Figure))
+        result = profiles.result(profiles.shipped("queue-depth"), of)
+        (family, *_) = group_by_workload(result, placed_points(result))
+        pages = axis_pages(family, IOPS, [family], lambda measured: limited, prefix="", slug="1")
+        (selected,) = (item for item in pages if item.title == "Response Time over IOPS")
+        return next(block.caption for block in selected.blocks if isinstance(block, Figure))
 
     back = caption(lambda point, number: 10_000 / point.stimulus.total_oio)
     assert ("the host limited the IOPS" in back, "state had changed" in back) == (host, state)
     assert "IOPS fall" not in caption(lambda point, number: 1000 * point.stimulus.total_oio)
 
 
-def test_the_host_is_asked_of_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_limits_are_read_from_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """A profile's pages ask the result itself whether the host set a point."""
-    made = profiles.result(profiles.shipped("queue-depth"), lambda point, number: 10_000 / point.stimulus.total_oio)
+    outcome = profiles.result(profiles.shipped("queue-depth"), lambda point, number: 10_000 / point.stimulus.total_oio)
     monkeypatch.setattr(TestResult, "host_limited", lambda result, measured: True)
-    assert "the host limited the IOPS." in figures(made)["response-1-1"].caption
+    assert "the host limited the IOPS." in figures(outcome)["response-1-1"].caption
 
 
 def test_what_is_a_quantity() -> None:
@@ -146,30 +146,30 @@ def test_what_is_a_quantity() -> None:
     assert not any(map(is_quantity, choices))
 
 
-def test_points_are_told_with_their_repeats() -> None:
+def test_points_are_reported_with_their_repeats() -> None:
     """A point's row has the mean of its repeats, the spread in percent of that, and each of them."""
-    made = profiles.spec(profiles.workload(), profiles.workload("other", read_percent=0), repeats=3)
-    result = profiles.result(made, lambda point, number: {1: 1000, 2: 1200, 3: 800}[number])
-    means, *_ = (each for each in tables(page(result, "Summary")) if each.title == "Means of 3 repeats")
-    (each,) = tables(page(result, "Results"))
+    profile = profiles.spec(profiles.workload(), profiles.workload("other", read_percent=0), repeats=3)
+    result = profiles.result(profile, lambda point, number: {1: 1000, 2: 1200, 3: 800}[number])
+    means, *_ = (table for table in tables(page(result, "Summary")) if table.title == "Means of 3 repeats")
+    (by_title,) = tables(page(result, "Results"))
 
     assert means.rows[0][:4] == ("random read", "1\u202f000", "40.0", "4.10")
-    assert [head.heading for head in each.columns][1:4] == ["Repeat 1", "Repeat 2", "Repeat 3"]
-    assert each.rows[1] == ("other", "1\u202f000", "1\u202f200", "800", "1\u202f000", "200", "40")
+    assert [head.heading for head in by_title.columns][1:4] == ["Repeat 1", "Repeat 2", "Repeat 3"]
+    assert by_title.rows[1] == ("other", "1\u202f000", "1\u202f200", "800", "1\u202f000", "200", "40")
 
 
-def test_reads_and_writes_of_a_mix_are_told_apart() -> None:
+def test_reads_and_writes_of_a_mix_are_separate() -> None:
     """Of 1000 IOPS with 70 % reads, 700 are reads."""
     result = profiles.result(profiles.spec(profiles.workload("mix", read_percent=70)), lambda *_: 1000)
-    (found,) = (each for each in overview(result) if each.title.startswith("Reads and writes"))
-    assert found.rows[0][1:3] == ("700", "300")
+    (selected,) = (table for table in overview(result) if table.title.startswith("Reads and writes"))
+    assert selected.rows[0][1:3] == ("700", "300")
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------
 
 
 def matrix_result(slow: float = 0.1) -> TestResult:
-    made = profiles.spec(
+    profile = profiles.spec(
         profiles.workload("fast"),
         profiles.workload("slow", read_percent=0),
         axes=[axis("range", "1 MiB", "4 MiB", "16 MiB"), axis("block_size", "4 KiB", "64 KiB")],
@@ -178,22 +178,22 @@ def matrix_result(slow: float = 0.1) -> TestResult:
     def rate(point: Point, number: int) -> float:
         return 1000.0 * (slow if point.workload.name == "slow" else 1.0) + number
 
-    return profiles.result(made, rate)
+    return profiles.result(profile, rate)
 
 
 def test_all_surfaces_of_a_report_have_one_scale() -> None:
     """A workload of a tenth of the IOPS is drawn on the scale, and in the view, of the fastest."""
-    found = figures(matrix_result())
-    first, second = (texts(found[f"matrix-1-{number}"]) for number in (1, 2))
+    plots = figures(matrix_result())
+    first, second = (texts(plots[f"matrix-1-{number}"]) for number in (1, 2))
     assert first == second
     assert "1\u202f250" in first, "1001 IOPS need no more"
-    assert "The scale is the same" in found["matrix-1-2"].caption
+    assert "The scale is the same" in plots["matrix-1-2"].caption
 
 
 def test_a_matrix_is_read_by_its_two_sides() -> None:
-    """Ranges go down, block sizes to the right; blocks that a range does not hold are n/a, and columns stand there."""
-    made = profiles.spec(axes=[axis("range", "16 KiB", "1 MiB"), axis("block_size", "64 KiB", "4 KiB")])
-    result = profiles.result(made, lambda point, _: point.workload.block_size_bytes / 64)
+    """Ranges go down, block sizes to the right; a block larger than its range is n/a; columns replace the surface."""
+    profile = profiles.spec(axes=[axis("range", "16 KiB", "1 MiB"), axis("block_size", "64 KiB", "4 KiB")])
+    result = profiles.result(profile, lambda point, _: point.workload.block_size_bytes / 64)
     first, *_ = tables(page(result, "Matrix: Range x Block Size"))
 
     assert [column.heading for column in first.columns][1:] == ["4", "64"]
@@ -218,7 +218,7 @@ def course(seed: int) -> list[Step]:
 
 @pytest.mark.parametrize("seed", [1, 5, 9])
 def test_demands_beside_a_curve_never_overlap(seed: int) -> None:
-    """However points lie, their labels stand apart from one another and within the figure, and some are there."""
+    """Wherever the points are, their labels do not overlap and are within the figure, and some are shown."""
     with settings():
         curves = {f"series {number}": course(seed + number) for number in range(3)}
         figure = response_over_iops(curves, legend="Series")
@@ -248,13 +248,13 @@ def test_quartiles_are_of_type_7(values: list[float]) -> None:
     assert quartiles(values) == pytest.approx(tuple(np.percentile(values, [25, 50, 75])), abs=1e-6)
 
 
-def test_zones_are_told_by_the_first_the_middle_and_the_last() -> None:
+def test_zones_are_summarised_by_first_middle_and_last() -> None:
     """A disk of 100 IOPS outside and 52 inside has the last zone at 52 %, its curve over the whole range."""
-    made = profiles.spec(profiles.workload("random", zones=4, seconds=10.0))
-    result = profiles.result(made, lambda point, _: {1: 100, 2: 90, 3: 70, 4: 52}[point.zone])
-    found = page(result, "IOPS by Zone")
-    (table,) = tables(found)
-    curves, boxes = (block for block in found.blocks if isinstance(block, Figure))
+    profile = profiles.spec(profiles.workload("random", zones=4, seconds=10.0))
+    result = profiles.result(profile, lambda point, _: {1: 100, 2: 90, 3: 70, 4: 52}[point.zone])
+    shown = page(result, "IOPS by Zone")
+    (table,) = tables(shown)
+    curves, boxes = (block for block in shown.blocks if isinstance(block, Figure))
 
     assert table.rows == (("random", "4", "100.0", "80.0", "52.0", "52.0", "52.0", "100.0"),)
     with settings():
@@ -268,7 +268,7 @@ def test_zones_are_told_by_the_first_the_middle_and_the_last() -> None:
 
 
 def staged_result(repeats: int = 3) -> TestResult:
-    made = profiles.spec(
+    profile = profiles.spec(
         profiles.workload(),
         repeats=repeats,
         axes=[axis("queue_depth", 1, 8), axis("host.governor", "performance", "powersave")],
@@ -280,7 +280,7 @@ def staged_result(repeats: int = 3) -> TestResult:
         )
         return 1000 * point.workload.queue_depth * slow + number
 
-    return profiles.result(made, rate)
+    return profiles.result(profile, rate)
 
 
 def test_an_effect_is_of_one_setting_alone() -> None:
@@ -288,26 +288,26 @@ def test_an_effect_is_of_one_setting_alone() -> None:
     result = staged_result()
     (family,) = group_by_workload(result)
     (choice,) = family.choices
-    found = list(effects(family, choice))
+    effects_found = list(effects(family, choice))
 
-    assert [(each.at, each.value) for each in found] == [
+    assert [(item.at, item.value) for item in effects_found] == [
         ("random read, Q1", "governor powersave"),
         ("random read, Q8", "governor powersave"),
     ]
-    assert [each.factor for each in found] == pytest.approx([0.5, 0.25], rel=0.01)
-    each, both = tables(page(result, "Effect of CPU governor"))
-    assert [row[5] for row in each.rows] == ["* -49.9", "* -75.0"]
+    assert [item.factor for item in effects_found] == pytest.approx([0.5, 0.25], rel=0.01)
+    by_title, both = tables(page(result, "Effect of CPU governor"))
+    assert [row[5] for row in by_title.rows] == ["* -49.9", "* -75.0"]
     assert both.rows[0][:4] == ("governor powersave", "2", "0.376", "0.250")
     alone = tables(page(staged_result(repeats=1), "Effect of CPU governor"))
     assert alone[0].rows[0][5:7] == ("-50.0", "n/a"), "one repeat tells nothing of chance"
 
 
 def test_what_the_host_was_set_to_is_in_every_form() -> None:
-    """Each setting stands as it was read back, and as it was found, in report, result.xml and tables of data."""
+    """Report, result.xml and tables of data have each setting as read back, and its original value."""
     result = staged_result()
     (table,) = tables(page(result, "Host Settings"))
     root = etree.fromstring(result_xml(result))
-    rows = {each.name: each for each in data.tables(result)}["prepared"].rows
+    rows = {table.name: table for table in data.tables(result)}["prepared"].rows
 
     assert ("governor", "powersave", "powersave", "found", "6", "2") in table.rows
     assert len(root.findall("prepared")) == len(rows) == 12
@@ -324,15 +324,15 @@ def test_what_the_host_was_set_to_is_in_every_form() -> None:
 @pytest.mark.parametrize(("sync_us", "met"), [(4_900.0, True), (9_000.0, False)])
 def test_a_limit_on_synchronizing_calls_is_drawn_and_judged(sync_us: float, met: bool) -> None:
     """etcd wants 99 % within 10 ms: of calls that take 9 ms, 2 of 100 twice as long, that is missed."""
-    made = profiles.shipped("etcd-fsync")
-    result = profiles.result(made, lambda *_: 4000, sync_us=sync_us)
+    outcome = profiles.shipped("etcd-fsync")
+    result = profiles.result(outcome, lambda *_: 4000, sync_us=sync_us)
     figure = figures(result)["sync"]
     with settings():
         legend = figure.draw().axes[0].get_legend()
     assert legend is not None
     names = [text.get_text() for text in legend.get_texts()]
-    found = etree.fromstring(junit.make(result)).iterfind("testsuite/testcase")
-    cases = {case.get("name"): case.find("failure") is None for case in found}
+    actual = etree.fromstring(junit.make(result)).iterfind("testsuite/testcase")
+    cases = {case.get("name"): case.find("failure") is None for case in actual}
 
     assert any("within 10 ms" in name.replace("\n", " ") for name in names)
     assert cases == {"the run finishes": True, "sync_99_percent_ms at fdatasync: at most 10.00 ms": met}
@@ -343,31 +343,33 @@ def test_a_limit_on_synchronizing_calls_is_drawn_and_judged(sync_us: float, met:
 
 
 def test_points_are_the_same_in_every_form_of_data() -> None:
-    """Mean, least, greatest and spread of the repeats stand in result.xml, CSV, JSON and the answer for programs."""
-    made = profiles.spec(axes=[axis("queue_depth", 1, 4)], repeats=2)
-    result = profiles.result(made, lambda point, number: 100 * point.workload.queue_depth + 10 * number)
+    """result.xml, CSV, JSON and the output for programs have mean, minimum, maximum and spread of the repeats."""
+    profile = profiles.spec(axes=[axis("queue_depth", 1, 4)], repeats=2)
+    result = profiles.result(profile, lambda point, number: 100 * point.workload.queue_depth + 10 * number)
     point = etree.fromstring(result_xml(result)).findall("point")[1]
-    (points,) = (each for each in data.tables(result) if each.name == "points")
+    (points,) = (table for table in data.tables(result) if table.name == "points")
     row = list(csv.DictReader(io.StringIO(data.as_csv(points).decode())))[1]
-    told = result_json(result, ())["loops"][1]["points"][0]
+    document = result_json(result, ())["loops"][1]["points"][0]
 
-    for found in (point.attrib, row, {key: str(value) for key, value in told.items()}):
-        assert [float(found[key]) for key in ("iops", "minimum_iops", "maximum_iops")] == [415, 410, 420]
-        assert float(found["spread_percent"]) == pytest.approx(100 * 10 / 415)
-    assert [(each.get("key"), each.get("value")) for each in point.iterfind("axis_value")] == [("queue_depth", "4")]
+    for item in (point.attrib, row, {key: str(value) for key, value in document.items()}):
+        assert [float(item[key]) for key in ("iops", "minimum_iops", "maximum_iops")] == [415, 410, 420]
+        assert float(item["spread_percent"]) == pytest.approx(100 * 10 / 415)
+    assert [(element.get("key"), element.get("value")) for element in point.iterfind("axis_value")] == [
+        ("queue_depth", "4")
+    ]
     assert row["axis.queue_depth"] == "4"
     assert json.loads(data.as_json((points,)))["tables"][0]["rows"][1][0] == "random read, Q4"
     assert xlsx.make(result)[:2] == b"PK"
 
 
-def test_a_stopped_run_is_told_as_far_as_it_came() -> None:
-    """Points of the first complete repeat are there; a run of none has its summary, and says why it ended."""
-    made = profiles.spec(axes=[axis("queue_depth", 1, 4)], repeats=2)
-    part = profiles.result(made, stop_after=1, ending="interrupted")
-    none = profiles.result(made, stop_after=0, ending="interrupted")
+def test_a_stopped_run_reports_its_complete_points() -> None:
+    """The points of the first complete repeat are reported; without points the summary has the reason."""
+    profile = profiles.spec(axes=[axis("queue_depth", 1, 4)], repeats=2)
+    part = profiles.result(profile, stop_after=1, ending="interrupted")
+    none = profiles.result(profile, stop_after=0, ending="interrupted")
 
     assert [spot.point.name for spot in placed_points(part)] == ["random read, Q1"]
-    assert [each.title for each in build(none).pages] == ["Summary", "Provenance"]
+    assert [item.title for item in build(none).pages] == ["Summary", "Provenance"]
     for result in (part, none):
         assert list(result_lines(result))
         assert result_xml(result)
@@ -392,23 +394,28 @@ def test_tables_fit_a_terminal() -> None:
 
 
 def test_a_report_is_made_again_byte_by_byte() -> None:
-    """Two figures stand on one sheet of paper, and all files of the same result are the same."""
+    """Two figures are on one page, and all files of the same result are identical."""
     pypdf = pytest.importorskip("pypdf")
-    made = profiles.spec(profiles.workload("random", zones=5), repeats=2)
-    first, second = (writing.render(build(profiles.result(made)), stem="report") for _ in range(2))
+    profile = profiles.spec(profiles.workload("random", zones=5), repeats=2)
+    first, second = (writing.render(build(profiles.result(profile)), stem="report") for _ in range(2))
 
     assert first == second
     read = pypdf.PdfReader(io.BytesIO(first["report.pdf"]))
     drawn = [sheet.get_contents().get_data() for sheet in read.pages]
-    assert [b"/zones-1-1 Do" in each and b"/boxes-1-1 Do" in each for each in drawn] == [False, True, False, False]
+    assert [b"/zones-1-1 Do" in figure and b"/boxes-1-1 Do" in figure for figure in drawn] == [
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_figures_to_turn_and_zoom_are_there_for_profiles() -> None:
     """Surfaces share the range of their heights; lines have their demands."""
     pytest.importorskip("plotly")
-    made = matrix_result()
-    found = [plot.layout for plot in interactive._plots(made)]
-    heights = [layout["scene"]["zaxis"]["range"] for layout in found if "scene" in layout]
+    result = matrix_result()
+    selected = [plot.layout for plot in interactive._plots(result)]
+    heights = [layout["scene"]["zaxis"]["range"] for layout in selected if "scene" in layout]
     assert len(heights) == 2
     assert heights[0] == heights[1]
     assert interactive.make(profiles.result(profiles.shipped("queue-depth")))

@@ -87,7 +87,7 @@ def tables(result: TestResult, title: str) -> dict[str, dict[str, tuple[str, ...
     }
 
 
-def said(page: Page) -> str:
+def text_of(page: Page) -> str:
     return " ".join(block.text for block in page.blocks if isinstance(block, Prose))
 
 
@@ -122,7 +122,7 @@ def test_a_report_is_written_as_pdf(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", FULLEST)
 def test_every_page_is_one_page_of_the_pdf(kind: str) -> None:
-    """No page runs over that may not, and every one bears the test's title."""
+    """Only pages that may flow take several PDF pages, and every page has the test's title."""
     result = result_of(kind)
     report, reader = typeset(result)
     pages = report.pages
@@ -136,7 +136,7 @@ def test_every_page_is_one_page_of_the_pdf(kind: str) -> None:
 
 
 def test_the_throughput_report_has_each_block_sizes_pages_then_both_together() -> None:
-    """Convergence of writes and reads, then the window, of 1024 KiB and of 128 KiB; tables and plot hold both."""
+    """Convergence of writes and reads, then the window, for 1024 KiB and 128 KiB; tables and plot have both."""
     plots = "Throughput Steady State Convergence Plot - SEQ"
     window = "Throughput Steady State Measurement Window - SEQ"
     assert titles(result_of("TP")) == [
@@ -175,12 +175,12 @@ def test_throughput_is_bytes_over_time_in_decimal_mb_per_second() -> None:
 
 
 def test_only_the_block_size_that_is_not_steady_is_marked() -> None:
-    """NOT ACHIEVED stands on the pages and in the header of that block size alone; the verdict names it."""
+    """Only the pages and the header of that block size have NOT ACHIEVED; the verdict names it."""
     steady_, wandering = result_of("TP"), samples.result_of("throughput", steady=False)
     result = dataclasses.replace(steady_, loops=(loop_of(steady_, "1024 KiB"), loop_of(wandering, "128 KiB")))
     windows = [title for title in titles(result) if "Measurement Window" in title]
     assert [title.endswith("NOT ACHIEVED") for title in windows] == [False, True]
-    first = said(build(result).pages[0])
+    first = text_of(build(result).pages[0])
     assert "STEADY STATE NOT ACHIEVED (128 KiB)" in first
     assert "1024 KiB: rounds 5 - 9; 128 KiB: rounds 21 - 25, NOT ACHIEVED" in first
     rows = build(result).header.blocks.rows
@@ -189,19 +189,19 @@ def test_only_the_block_size_that_is_not_steady_is_marked() -> None:
 
 
 def test_a_throughput_run_stopped_in_its_second_part_shows_its_first() -> None:
-    """The first block size has all its pages; the summary says what the second lacks, and WIPC is not held for done."""
+    """The first block size has all its pages; the summary lists those missing of the second, with its WIPC."""
     report = build(result_of("TP in its second part"))
     assert [page.title for page in report.pages if "Window" in page.title or "Tabular" in page.title] == [
         "Throughput Steady State Measurement Window - SEQ/1024KiB RW0",
         "Throughput - SEQ 1024 KiB - Tabular Data",
     ]
-    text = said(report.pages[0])
+    text = text_of(report.pages[0])
     assert "INCOMPLETE (interrupted)" in text
     assert "1 complete round of 128 KiB; a measurement window needs 5" in text
     assert "Measurement window of 128 KiB" in text
     stopped = samples.result_of("throughput", stop_after=2 + 5 * 2 + 1, ending="interrupted")
     assert ("Duration", "NOT FINISHED") in [row[4:6] for row in build(stopped).header.blocks.rows]
-    assert "No complete round of 128 KiB" in said(build(stopped).pages[0])
+    assert "No complete round of 128 KiB" in text_of(build(stopped).pages[0])
 
 
 # -- latency ----------------------------------------------------------------------------------------------------------
@@ -226,26 +226,28 @@ def test_the_latency_report_has_the_standards_pages() -> None:
 
 
 def test_the_latency_tables_are_those_of_the_version() -> None:
-    """1.1 has ART and MRT; 2.0.2 IOPS and 99.999 % too; the conditions stand above them."""
+    """1.1 has ART and MRT; 2.0.2 IOPS and 99.999 % too; the conditions are above them."""
     page = "All RW Mix & BS - Tabular Data"
     heads = [title.partition(",")[0] for title in tables(result_of("LAT"), page)]
     average, greatest = "Average response time (ms)", "Maximum response time (ms)"
     assert heads == ["IOPS", average, "99.999 % response time (ms)", greatest, greatest]
     old = result_of("LAT 1.1, client, 4096-byte sectors")
     assert [title.partition(",")[0] for title in tables(old, page)] == [average, greatest, greatest]
-    new = next(each for each in build(result_of("LAT")).pages if page in each.title)
-    assert "PTS-E, WCD, T1/Q1" in said(new)
+    new = next(item for item in build(result_of("LAT")).pages if page in item.title)
+    assert "PTS-E, WCD, T1/Q1" in text_of(new)
 
 
-def test_the_maximum_response_time_is_told_both_ways() -> None:
-    """One table has the window's maximum, the other the mean of its rounds' maxima, and each says which it is."""
+def test_both_maximum_response_times_are_reported() -> None:
+    """One table has the window's maximum, the other the mean of its rounds' maxima, as its title states."""
     result = result_of("LAT")
-    found = tables(result, "Tabular Data")
-    window, mean = (rows for title, rows in found.items() if title.startswith("Maximum"))
-    heads = [title for title in found if title.startswith("Maximum")]
+    by_title = tables(result, "Tabular Data")
+    window, mean = (rows for title, rows in by_title.items() if title.startswith("Maximum"))
+    heads = [title for title in by_title if title.startswith("Maximum")]
     assert "maximum of the window" in heads[0]
     assert "mean of the rounds' maxima" in heads[1]
-    maxima = [each.maximum_response_us / 1000 for each in matrices.over(loop_of(result).rounds[-5:], (4096, 65))]
+    maxima = [
+        measurement.maximum_response_us / 1000 for measurement in matrices.over(loop_of(result).rounds[-5:], (4096, 65))
+    ]
     assert len(set(maxima)) == 5
     assert float(window["4"][1]) == pytest.approx(max(maxima), abs=0.01)
     assert float(mean["4"][1]) == pytest.approx(statistics.fmean(maxima), abs=0.01)
@@ -256,7 +258,9 @@ def test_the_average_of_a_mixed_point_is_weighted_by_count() -> None:
     result = result_of("LAT")
     shown = next(rows for title, rows in tables(result, "Tabular Data").items() if title.startswith("Average"))["4"][1]
     sides = [
-        side for each in matrices.over(loop_of(result).rounds[-5:], (4096, 65)) for side in (each.read, each.write)
+        side
+        for measurement in matrices.over(loop_of(result).rounds[-5:], (4096, 65))
+        for side in (measurement.read, measurement.write)
     ]
     weighted = math.fsum(side.ios * side.response_mean_ns for side in sides) / sum(side.ios for side in sides) / 1e6
     assert float(shown) == pytest.approx(weighted, rel=1e-3)
@@ -267,7 +271,9 @@ def test_the_latency_window_is_judged_in_milliseconds() -> None:
     """The determination is of the ART of RND 4 KiB writes, and its figures keep six digits."""
     result = result_of("LAT")
     rows = tables(result, "Measurement Window")["Steady State Determination Data"]
-    tracked = [each.average_response_us / 1000 for each in matrices.over(loop_of(result).rounds[-5:], (4096, 0))]
+    tracked = [
+        measurement.average_response_us / 1000 for measurement in matrices.over(loop_of(result).rounds[-5:], (4096, 0))
+    ]
     assert float(rows["Average"][0]) == pytest.approx(statistics.fmean(tracked), rel=1e-5)
     assert float(rows["Measured data excursion"][0]) == pytest.approx(max(tracked) - min(tracked), abs=1e-5)
     assert plot(result, "window-rnd-4kib-rw0")["Average response time"] == pytest.approx(tracked)
@@ -279,43 +285,46 @@ def test_convergence_plots_show_average_and_maximum_of_every_round() -> None:
     for name, of in (("average", "average_response_us"), ("maximum", "maximum_response_us")):
         drawn = plot(result, f"convergence-{name}")
         for size in (512, 4096, 8192):
-            measured = [getattr(each, of) / 1000 for each in matrices.over(loop_of(result).rounds, (size, 0))]
+            measured = [
+                getattr(measurement, of) / 1000 for measurement in matrices.over(loop_of(result).rounds, (size, 0))
+            ]
             assert len(measured) > 5
             assert drawn[f"{size / 1024:g} KiB"] == pytest.approx(measured)
 
 
-def test_five_nines_of_too_few_ios_are_not_told() -> None:
-    """Where a window has fewer than 100 000 I/Os of a cell, its 99.999 % is n/a, and the page says why."""
+def test_five_nines_of_too_few_ios_are_not_reported() -> None:
+    """If a window has fewer than 100 000 I/Os of a cell, its 99.999 % is n/a, and the page states why."""
     result = samples.result_of("latency", scale=0.2)
     shown = next(rows for title, rows in tables(result, "Tabular Data").items() if title.startswith("99.999"))
     measured = {
-        at: sum(each.ios for each in matrices.over(loop_of(result).rounds, at)) for at in ((4096, 0), (4096, 100))
+        at: sum(measurement.ios for measurement in matrices.over(loop_of(result).rounds, at))
+        for at in ((4096, 0), (4096, 100))
     }
     assert measured[4096, 0] < 100_000 <= measured[4096, 100]
     assert shown["4"][0] == "n/a"
     assert float(shown["4"][2]) > 0
     page = next(page for page in build(result).pages if "Tabular Data" in page.title)
-    assert "too few I/Os" in said(page)
+    assert "too few I/Os" in text_of(page)
     full = next(page for page in build(result_of("LAT a thousand times faster")).pages if "Tabular Data" in page.title)
-    assert "too few I/Os" not in said(full)
+    assert "too few I/Os" not in text_of(full)
 
 
 def test_latency_of_blocks_that_the_sectors_cannot_hold_is_not_applicable() -> None:
-    """On 4096-byte sectors the rows of 0.5 KiB are n/a in every table, and the page says why."""
+    """On 4096-byte sectors the rows of 0.5 KiB are n/a in every table, and the page states why."""
     result = result_of("LAT 1.1, client, 4096-byte sectors")
-    found = tables(result, "Tabular Data")
-    assert all(rows["0.5"] == ("n/a",) * 3 and "n/a" not in rows["4"] for rows in found.values())
+    by_title = tables(result, "Tabular Data")
+    assert all(rows["0.5"] == ("n/a",) * 3 and "n/a" not in rows["4"] for rows in by_title.values())
     page = next(page for page in build(result).pages if "Tabular Data" in page.title)
-    assert "smaller than the device's sectors: 0.5 KiB" in said(page)
+    assert "smaller than the device's sectors: 0.5 KiB" in text_of(page)
 
 
 def test_a_latency_run_stopped_before_its_histogram_says_so() -> None:
-    """All pages of the loop are there; the histogram's is not, and the summary tells it."""
+    """All pages of the loop exist; the histogram's does not, and the summary lists it."""
     result = result_of("LAT without its histogram")
     assert not any("Histogram" in title for title in titles(result))
     assert any("Tabular Data" in title for title in titles(result))
-    assert "histogram omitted: its run did not complete" in said(build(result).pages[0])
-    assert "histogram" not in said(build(result_of("LAT 1.1, client, 4096-byte sectors")).pages[0])
+    assert "histogram omitted: its run did not complete" in text_of(build(result).pages[0])
+    assert "histogram" not in text_of(build(result_of("LAT 1.1, client, 4096-byte sectors")).pages[0])
 
 
 # -- what all tests share ---------------------------------------------------------------------------------------------
@@ -323,14 +332,14 @@ def test_a_latency_run_stopped_before_its_histogram_says_so() -> None:
 
 @pytest.mark.parametrize("test", ["iops", "throughput", "latency"])
 def test_other_rules_than_the_standards_are_marked_on_every_window(test: str) -> None:
-    """ALTERED RULES stands in the title of every window page, and in none of a run by the standard's rules."""
-    windows = [each for each in titles(samples.result_of(test, overrides=SMALL)) if "Measurement Window" in each]
+    """The title of every window page has ALTERED RULES, but not in a run by the standard's rules."""
+    windows = [title for title in titles(samples.result_of(test, overrides=SMALL)) if "Measurement Window" in title]
     assert windows
     assert all(title.endswith("ALTERED RULES") for title in windows)
     assert not any("ALTERED" in title for title in titles(samples.result_of(test)))
 
 
-def test_samples_that_stand_for_rounds_are_shown_by_their_minutes() -> None:
+def test_samples_used_as_rounds_are_labelled_with_minutes() -> None:
     """The window page of a continuous stimulus has the minutes on its axis and in its block: 1, 31, 61, ..."""
     result = samples.result_of("hir")
     assert result.sampling
@@ -363,25 +372,25 @@ def test_the_provenance_names_purge_and_preconditioning_of_each_part() -> None:
     assert rows["Evidence"][0].startswith("purge 00001-purge, ")
 
 
-def test_the_provenance_tells_idle_times_that_were_asked_from_those_that_were_not() -> None:
+def test_the_provenance_separates_requested_from_other_idle_times() -> None:
     """Host idle recovery's own idle times are no pauses between points: each wait state has a row of its own."""
     result = samples.result_of("hir")
     rows = tables(result, "Provenance")["Procedure"]
-    asked = [gap for gap in result.gaps if gap.requested_seconds is not None]
-    assert len(asked) == 5 * 360
+    selected = [gap for gap in result.gaps if gap.requested_seconds is not None]
+    assert len(selected) == 5 * 360
     for seconds in (5, 10, 15, 25, 50):
-        idle = [gap.idle_ms / 1000 for gap in asked if gap.requested_seconds == seconds]
+        idle = [gap.idle_ms / 1000 for gap in selected if gap.requested_seconds == seconds]
         least, middle, most = min(idle), statistics.median(idle), max(idle)
         figures = f"{least:.3f} s shortest, {middle:.3f} s median, {most:.3f} s longest (upper bounds)"
         assert rows[f"Idle for {seconds} s"] == (f"360 times without host I/O: {figures}",)
     between = rows["Idle gap between points"][0]
-    assert f"over {len(result.gaps) - len(asked)} points" in between
+    assert f"over {len(result.gaps) - len(selected)} points" in between
     worst = max(gap.idle_ms for gap in result.gaps if gap.requested_seconds is None)
     assert f"{worst:.1f} ms worst" in between
 
 
 def test_the_provenance_counts_the_starts_of_the_engine() -> None:
-    """A continuous stimulus is started anew only where steady state may be seen: the report says how often it was."""
+    """A continuous stimulus is restarted only where steady state can be evaluated; the report counts the starts."""
     result = samples.result_of("hir")
     line = result.time_line("PC")
     assert line
@@ -394,7 +403,7 @@ def test_the_provenance_counts_the_starts_of_the_engine() -> None:
 
 
 def interrupted(result: TestResult, *, number: int) -> TestResult:
-    """Return a result whose run was interrupted in the midst of a round."""
+    """Return a result whose run was interrupted during a round."""
     (loop,) = result.loops
 
     def counted(measured: Any) -> Any:
@@ -411,26 +420,28 @@ def interrupted(result: TestResult, *, number: int) -> TestResult:
     return dataclasses.replace(result, loops=(dataclasses.replace(loop, rounds=rounds, window=window),))
 
 
-def test_no_excursion_is_told_across_a_missing_round() -> None:
-    """Where a sample stood for no round, the table has no window until five stand in a row after it."""
+def test_no_excursion_is_reported_across_a_missing_round() -> None:
+    """After a sample that is no round, the table has no window until five consecutive rounds."""
     result = samples.result_of("hir", steady=False)
     sampling = result.sampling
     assert sampling is not None
-    holed = dataclasses.replace(sampling, rounds=tuple(each for each in sampling.rounds if each.number != 8))
-    told = {}
+    holed = dataclasses.replace(
+        sampling, rounds=tuple(measured_round for measured_round in sampling.rounds if measured_round.number != 8)
+    )
+    expected = {}
     for name, each in (("whole", sampling), ("holed", holed)):
         (page,) = steady.rounds_page(result, each)
         table, note = page.blocks[0], page.blocks[-1]
         assert isinstance(table, Table)
         assert isinstance(note, Prose)
         assert ("is missing here" in note.text) == (name == "holed")
-        told[name] = {int(row[0]): row[3:] for row in table.rows}
+        expected[name] = {int(row[0]): row[3:] for row in table.rows}
 
-    assert [number for number, row in told["holed"].items() if any(row)] == [5, 6, 7, *range(13, 26)]
-    assert all(told["holed"][number] == told["whole"][number] for number in (5, 6, 7, *range(13, 26)))
+    assert [number for number, row in expected["holed"].items() if any(row)] == [5, 6, 7, *range(13, 26)]
+    assert all(expected["holed"][number] == expected["whole"][number] for number in (5, 6, 7, *range(13, 26)))
 
 
-def test_no_excursion_is_told_across_an_interruption() -> None:
+def test_no_excursion_is_reported_across_an_interruption() -> None:
     """The table by round has none for windows that would reach across, and marks the round; the plot has a line."""
     result = interrupted(samples.result_of("iops", rounds=11), number=3)
     (page,) = steady.rounds_page(result, *result.loops)
@@ -447,7 +458,7 @@ def test_no_excursion_is_told_across_an_interruption() -> None:
 
 @pytest.mark.parametrize(("number", "told"), [(8, "3 complete rounds since the interruption"), (11, "No complete")])
 def test_rounds_before_an_interruption_are_not_counted_for_a_window(number: int, told: str) -> None:
-    """What is missing to a window is told of the rounds since the interruption."""
+    """The number of rounds missing for a window counts from the interruption."""
     result = interrupted(samples.result_of("iops", rounds=11), number=number)
     (loop,) = result.loops
     assert loop.window is None

@@ -1,4 +1,4 @@
-"""The report as RST: whatever a device, a host or an operator says, it is text and nothing else."""
+"""The report as RST: no text of a device, a host or an operator becomes markup."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_no_markup_survives_in_a_paragraph(text: str) -> None:
 @given(texts())
 @settings(max_examples=300)
 def test_any_text_reads_back_as_itself(text: str) -> None:
-    """A paragraph, a title and a table's cell give back any text, on one line, and hold nothing but text."""
+    """Any text reads back from a paragraph, a title and a table's cell, on one line, and as text only."""
     shown = one_line(text)
     if not shown:
         return
@@ -136,7 +136,7 @@ def test_any_text_reads_back_as_itself(text: str) -> None:
     assert isinstance(found, nodes.table)
     cells = list(found.findall(nodes.paragraph))
     assert [cell.astext() for cell in (paragraph, *cells)] == [shown] * 3
-    assert all(isinstance(each, nodes.Element) and only_text(each) for each in (heading, paragraph, *cells))
+    assert all(isinstance(item, nodes.Element) and only_text(item) for item in (heading, paragraph, *cells))
 
 
 @given(text=texts())
@@ -169,18 +169,18 @@ def test_any_text_in_any_field_gives_a_valid_report(text: str) -> None:
 
 
 def with_text(text: str) -> TestResult:
-    """Return a short result that says ``text`` wherever it can."""
+    """Return a short result with ``text`` in every field of text."""
     result = samples.iops_result(stop_after=1, ending="device failed", ending_detail=text)
-    told = result.facts
+    facts = result.facts
     return dataclasses.replace(
         result,
         facts=dataclasses.replace(
-            told,
+            facts,
             about=Annotations(operator=text, vendor=text, nand_type=text, hba=text, notes=(text or "-",)),
             command_line=("snia-pts", text),
             run_id=text,
-            dut=dataclasses.replace(told.dut, model=text, serial=text, firmware=text, path=f"/dev/{text}", bus=text),
-            platform=dataclasses.replace(told.platform, hostname=text, cpu=text, kernel=text, motherboard=text),
+            dut=dataclasses.replace(facts.dut, model=text, serial=text, firmware=text, path=f"/dev/{text}", bus=text),
+            platform=dataclasses.replace(facts.platform, hostname=text, cpu=text, kernel=text, motherboard=text),
             deviations=(Deviation(what=text, standard=text, actual=text, clause=text),),
             warnings=(RunWarning(what=text, detail=text),),
         ),
@@ -188,7 +188,7 @@ def with_text(text: str) -> TestResult:
 
 
 def test_a_cell_of_any_length_is_read() -> None:
-    """A cell longer than any table's reader takes is cut, and says so."""
+    """A cell longer than docutils can read is cut and marked with an ellipsis."""
     table = Table(kind="facts", columns=(Column(),), rows=(("*" * 200_000,),), headed=False)
     (cell,) = read(f"{rst.csv(table)}\n").findall(nodes.paragraph)
 
@@ -219,11 +219,11 @@ def test_the_source_is_readable() -> None:
 
 def test_a_complaint_of_docutils_is_an_error() -> None:
     """Even a notice of docutils stops the report; files and raw text cannot be pulled in."""
-    with pytest.raises(ReportError, match="docutils says"):
+    with pytest.raises(ReportError, match="docutils reported"):
         rst.parse("Title\n==\n")
-    with pytest.raises(ReportError, match="docutils says"):
+    with pytest.raises(ReportError, match="docutils reported"):
         rst.parse(".. include:: /etc/hostname\n")
-    with pytest.raises(ReportError, match="docutils says"):
+    with pytest.raises(ReportError, match="docutils reported"):
         rst.parse(".. raw:: html\n\n   <b>x</b>\n")
 
 

@@ -57,14 +57,14 @@ def loop_of(result: TestResult) -> Loop:
 
 
 @given(st.lists(st.floats(1e-4, 1e9), min_size=1))
-def test_aligned_numbers_have_as_many_decimals_each(values: list[float]) -> None:
-    """Right-aligned, a column's numbers stand on their decimals: each has the same count, four at most."""
+def test_aligned_numbers_have_equal_decimals(values: list[float]) -> None:
+    """The numbers of a right-aligned column have equally many decimals, at most four."""
     decimals = {len(text.partition(".")[2]) for text in aligned(values)}
     assert len(decimals) == 1
     assert decimals <= {0, 1, 2, 3, 4}
 
 
-def test_what_is_no_number_is_shown_as_such() -> None:
+def test_missing_numbers_are_shown_as_n_a() -> None:
     """None, nan and infinity are n/a, and do not disturb the numbers beside them."""
     assert aligned([None, math.nan, math.inf, 1234.5, 32.7]) == ("n/a", "n/a", "n/a", f"1{THIN}234.5", "32.7")
     assert thousands(-1234567, 0) == f"-1{THIN}234{THIN}567"
@@ -78,8 +78,8 @@ def test_a_table_whose_rows_do_not_fit_is_refused() -> None:
 
 def test_the_determination_block_tells_the_published_figures() -> None:
     """The block of golden case G3 (TP 128K W) carries its published average, excursions and best fit."""
-    found = determine([262.69, 269.38, 271.73, 272.63, 273.07], RULE)
-    rows = {row[0]: row[1:] for row in determination_table(found, RULE, MB_S, "1 - 5").rows}
+    determination = determine([262.69, 269.38, 271.73, 272.63, 273.07], RULE)
+    rows = {row[0]: row[1:] for row in determination_table(determination, RULE, MB_S, "1 - 5").rows}
     assert rows["Average"] == ("269.900", "100", "")
     assert rows["Measured data excursion"] == ("10.380", "3.846", "pass")
     assert rows["Measured slope excursion"] == ("9.604", "3.558", "pass")
@@ -89,16 +89,16 @@ def test_the_determination_block_tells_the_published_figures() -> None:
 
 def test_the_best_fit_is_the_least_squares_line() -> None:
     """The formula is the published one of golden case G4's kind: not the line from the first to the last point."""
-    found = determine([287.6, 287.36, 285.91, 272.66, 278.9], RULE)
-    assert line(found) == "-3.210 x R + 292.116"
-    assert (found.values[-1] - found.values[0]) / 4 != pytest.approx(found.slope, rel=0.1)
+    determination = determine([287.6, 287.36, 285.91, 272.66, 278.9], RULE)
+    assert line(determination) == "-3.210 x R + 292.116"
+    assert (determination.values[-1] - determination.values[0]) / 4 != pytest.approx(determination.slope, rel=0.1)
 
 
 def test_allowed_excursions_come_from_the_specification() -> None:
     """A changed rule is the rule that the block prints and judges by."""
     rule = dataclasses.replace(RULE, data_excursion_percent=3.0)
-    found = determine([262.69, 269.38, 271.73, 272.63, 273.07], rule)
-    rows = {row[0]: row[1:] for row in determination_table(found, rule, MB_S, "1 - 5").rows}
+    determination = determine([262.69, 269.38, 271.73, 272.63, 273.07], rule)
+    rows = {row[0]: row[1:] for row in determination_table(determination, rule, MB_S, "1 - 5").rows}
     assert rows["Allowed maximum data excursion"][1] == "3"
     assert rows["Measured data excursion"][2] == "FAIL"
     assert rows["Verdict"] == ("NOT ACHIEVED", "", "FAIL")
@@ -134,7 +134,7 @@ def test_pts_1_1_has_one_window_page() -> None:
 
 
 def test_a_run_that_is_not_steady_says_so_on_every_page_of_its_window() -> None:
-    """NOT ACHIEVED stands in the verdict, the header, the windows' titles and blocks, and the tables' titles."""
+    """The verdict, the header, the windows' titles and blocks, and the tables' titles have NOT ACHIEVED."""
     result = samples.iops_result(steady=False)
     report = build(result)
     assert summary.verdict(result) == "STEADY STATE NOT ACHIEVED (last window: rounds 21 - 25)"
@@ -160,8 +160,8 @@ def test_a_run_that_is_not_steady_says_so_on_every_page_of_its_window() -> None:
         ),
     ],
 )
-def test_a_stopped_run_shows_what_it_has_and_says_what_it_has_not(stop_after: int, pages: list[str], said: str) -> None:
-    """Pages without data are left out; the summary says INCOMPLETE, why, and what is left out."""
+def test_a_stopped_run_shows_its_data_and_lists_missing_pages(stop_after: int, pages: list[str], said: str) -> None:
+    """Pages without data are omitted; the summary has INCOMPLETE, the reason, and the omitted pages."""
     result = samples.iops_result(
         rounds=9, stop_after=stop_after, ending="interrupted", ending_detail="Ctrl-C in round 4"
     )
@@ -176,10 +176,10 @@ def test_a_stopped_run_shows_what_it_has_and_says_what_it_has_not(stop_after: in
 
 
 def test_deviations_come_first_and_undo_conformance() -> None:
-    """Deviations stand before the key figures, each with its clause; without any the run is PTS conformant."""
-    told = Deviation(what="cache", standard="disabled", actual="enabled", clause="2.0.2 section 3.7")
+    """Deviations precede the key figures, each with its clause; without any the run is PTS conformant."""
+    deviation = Deviation(what="cache", standard="disabled", actual="enabled", clause="2.0.2 section 3.7")
     warned = RunWarning(what="temperature", detail="71 degrees")
-    page = build(samples.iops_result(found=[told], warnings=[warned])).pages[0]
+    page = build(samples.iops_result(found=[deviation], warnings=[warned])).pages[0]
     names = [block.title for block in page.blocks if isinstance(block, Table)]
     assert [name.partition(",")[0] for name in names] == [
         "Deviations from the standard",
@@ -194,21 +194,21 @@ def test_deviations_come_first_and_undo_conformance() -> None:
 
 @pytest.mark.parametrize("test", ["iops", "throughput", "latency", "hir", "composite"])
 def test_a_run_that_is_not_steady_has_nothing_green_on_its_summary(test: str) -> None:
-    """Without deviations, a run that never got steady says both, and neither line looks like a success."""
+    """A run without deviations that was never steady states both, and neither line is green."""
     page = build(samples.result_of(test, steady=False)).pages[0]
     assert "No deviation from PTS-E 2.0.2, but steady state was not achieved" in words(page)
     assert [block.text for block in page.blocks if isinstance(block, Prose) and block.kind == "good"] == []
 
 
 def test_the_verdict_names_an_unsteady_preconditioning_once() -> None:
-    """The last window of host idle recovery stands behind the verdict, which says whose it is."""
+    """The verdict of host idle recovery is followed by its last window, with its part."""
     assert summary.verdict(samples.result_of("hir", steady=False)) == (
         "STEADY STATE NOT ACHIEVED (preconditioning) (last window: rounds 21 - 25 (minutes 601 - 721))"
     )
 
 
 def test_blocks_that_the_sectors_cannot_hold_are_not_applicable() -> None:
-    """On 4096-byte sectors the row of 0.5 KiB is n/a, the others are not, and the page says why."""
+    """On 4096-byte sectors only the row of 0.5 KiB is n/a, and the page states why."""
     page = next(page for page in build(samples.iops_result(sector_bytes=4096)).pages if "Tabular" in page.title)
     rows = cells_of(page, "IOPS")
     assert rows[0] == ("0.5", *["n/a"] * 7)
@@ -217,14 +217,14 @@ def test_blocks_that_the_sectors_cannot_hold_are_not_applicable() -> None:
 
 
 def test_the_matrix_is_the_mean_of_the_window_in_the_standards_order() -> None:
-    """Block sizes ascend down, R/W mixes go from 0/100 to 100/0, and cells are what the window says."""
+    """Block sizes ascend down, R/W mixes go from 0/100 to 100/0, and cells have the window's values."""
     result = samples.iops_result()
     values = matrices.reduced([loop_of(result)], matrices.iops)
     (table,) = matrices.matrix_tables(values, matrices.sizes(SPEC.rounds), matrices.mixes(SPEC.rounds), title="IOPS")
     assert [row[0] for row in table.rows] == ["0.5", "4", "8", "16", "32", "64", "128", "1024"]
     mixes = ("0/100", "5/95", "35/65", "50/50", "65/35", "95/5", "100/0")
     assert tuple(column.heading for column in table.columns) == ("Block size (KiB)", *(f"R/W {mix}" for mix in mixes))
-    measured = [each.iops for each in matrices.over(loop_of(result).rounds[-5:], (65536, 65))]
+    measured = [measurement.iops for measurement in matrices.over(loop_of(result).rounds[-5:], (65536, 65))]
     assert len(measured) == 5
     assert float(table.rows[5][5].replace(THIN, "")) == pytest.approx(statistics.fmean(measured), abs=0.05)
 
@@ -241,7 +241,7 @@ def test_response_times_are_weighted_by_count_and_throughput_is_bytes_over_time(
     assert math.isnan(matrices.mb_per_second([]))
 
 
-def test_a_device_that_did_nothing_has_no_response_times() -> None:
+def test_a_device_without_io_has_no_response_times() -> None:
     """Without one I/O there is no ART and no MRT: the cells are n/a, not 0."""
     page = next(page for page in build(samples.iops_result(scale=0.0)).pages if "Response Time" in page.title)
     for title in ("Average response time", "Maximum response time"):
@@ -249,7 +249,7 @@ def test_a_device_that_did_nothing_has_no_response_times() -> None:
 
 
 def test_percentiles_come_from_merged_bins() -> None:
-    """Five nines of few I/Os are not told; of a window's merged histogram they are."""
+    """Five nines of few I/Os are not reported; those of a window's merged histogram are."""
     result = samples.iops_result()
     measured = matrices.over(loop_of(result).rounds, (4096, 0))
     assert math.isnan(matrices.percentile_response_ms(measured[:1], 99.99999999))
@@ -272,16 +272,18 @@ def test_the_rounds_table_judges_the_window_that_ends_with_each_round() -> None:
 def test_written_data_counts_everything_since_the_purge() -> None:
     """What the whole run wrote holds preconditioning and incomplete rounds too."""
     result = samples.iops_result(stop_after=2 + 56 + 3, ending="interrupted")
-    measured: list[Measurement] = [each for found in loop_of(result).rounds for each in found.measurements]
+    measured: list[Measurement] = [
+        measurement for measured_round in loop_of(result).rounds for measurement in measured_round.measurements
+    ]
     (conditioned,) = result.lines("WIPC")[0].measurements
-    written = sum(each.write.transferred_bytes for each in (conditioned, *measured))
+    written = sum(item.write.transferred_bytes for item in (conditioned, *measured))
     assert len(measured) == 56 + 3
     rows = {row[0]: row[1] for row in cells_of(build(result).pages[0], "The run")}
     assert rows["Data written, whole run"].startswith(f"at least {number(written / 1e9)} GB")
 
 
 def test_a_simulated_drive_s_time_is_called_virtual() -> None:
-    """Nobody waited for a rehearsal as long as it says that it took."""
+    """The duration of a simulated run is not reported as time that somebody waited."""
     for kind, virtual in (("simulated", True), ("drive", False)):
         result = samples.iops_result(device=samples.dut(kind=kind))
         rows = {row[0]: row[1] for row in cells_of(build(result).pages[0], "The run")}
@@ -289,7 +291,7 @@ def test_a_simulated_drive_s_time_is_called_virtual() -> None:
 
 
 def test_the_header_invents_nothing() -> None:
-    """What nobody knows is an en dash; every other field says what the result says."""
+    """An unknown field is an en dash; every other field has the result's value."""
     device = samples.dut(serial="", firmware="")
     blocks = {
         name: value
@@ -312,7 +314,7 @@ def test_header_values_are_short(text: str) -> None:
 
 
 def test_times_are_shown_with_their_zone() -> None:
-    """ISO 8601 is made readable; what is no time is shown as it is."""
+    """ISO 8601 is made readable; an invalid time is shown unchanged."""
     assert when("2026-11-03T01:46:00+00:00") == "2026-11-03 01:46:00 UTC"
     assert when("2026-11-03T01:46:00+08:00") == "2026-11-03 01:46:00 UTC+0800"
     assert when("yesterday") == "yesterday"
@@ -342,8 +344,8 @@ def test_the_steps_to_repeat_can_be_pasted(options: RunOptions, again: str, seve
     """They name no folder, which would be there already, and the run's own seed; of several tests this one alone."""
     result = samples.iops_result()
     run_id = "all-x/iops" if several else "iops-x"
-    told = dataclasses.replace(result.facts, options=options.stored(), seed=7, run_id=run_id)
-    report = build(dataclasses.replace(result, facts=told))
+    facts = dataclasses.replace(result.facts, options=options.stored(), seed=7, run_id=run_id)
+    report = build(dataclasses.replace(result, facts=facts))
     (step,) = (text for _, text in cells_of(report.pages[-1], "Steps to repeat") if text.startswith("Run the test"))
     assert step.endswith(f"; it creates a new folder in runs/: snia-pts {again}")
     assert ("one of several" in step) is several

@@ -76,7 +76,7 @@ def line_of(ios: Sequence[int], seconds: float = 1.0, **changes: Any) -> TimeLin
     """Return a time line of one sample a count of writes."""
     line = TimeLine(phase="stimulus", part="", stimulus=stimulus())
     counted = (replace(sample(number, count), **changes) for number, count in enumerate(ios, start=1))
-    line.add([replace(each, seconds=seconds, ended_seconds=each.number * seconds) for each in counted], None)
+    line.add([replace(item, seconds=seconds, ended_seconds=item.number * seconds) for item in counted], None)
     return line
 
 
@@ -91,8 +91,8 @@ def repeated(line: TimeLine, times: int) -> TimeLine:
 
 
 def page(pages: Sequence[Page], title: str) -> Page:
-    """Return the page whose title ends so."""
-    return next(each for each in pages if each.title.endswith(title))
+    """Return the page whose title ends with ``title``."""
+    return next(item for item in pages if item.title.endswith(title))
 
 
 def tables(page: Page) -> list[Table]:
@@ -108,7 +108,7 @@ def cells(table: Table, heading: str) -> list[str]:
 
 def figures(result: TestResult) -> list[Figure]:
     """Return the figures of the pages that these tests bring, the window and the histogram left out."""
-    return [each for each in build(result).figures if not each.name.startswith(("window", "histogram"))]
+    return [figure for figure in build(result).figures if not figure.name.startswith(("window", "histogram"))]
 
 
 # -- many samples, few columns ----------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def test_response_times_are_weighted_by_their_ios() -> None:
 
 @pytest.mark.parametrize(("quantity", "name"), [(NINES, "five_nines_us"), (MRT, "maximum_response_us")])
 def test_of_percentiles_the_highest_is_drawn(quantity: timelines.Quantity, name: str) -> None:
-    """A mean of percentiles is no percentile: of samples taken together the highest counts, unknown ones do not."""
+    """A mean of percentiles is not a percentile: of combined samples the highest is used, unknown ones do not."""
     line = line_of([1, 1, 1])
     getattr(line, name)[:] = array("d", [1000.0, math.nan, 3000.0])
     drawn = timelines.series(repeated(line, MAX_COLUMNS), quantity).curve
@@ -154,7 +154,7 @@ def test_of_percentiles_the_highest_is_drawn(quantity: timelines.Quantity, name:
 
 
 def test_the_caption_says_when_samples_are_taken_together() -> None:
-    """Every sample is shown, or the caption says that it is not."""
+    """Every sample is shown, or the caption states that samples are combined."""
     few, many = (timelines.series(repeated(line_of([5]), count), IOPS) for count in (MAX_COLUMNS, 86_400))
 
     assert timelines.reduction([few]) == ""
@@ -164,7 +164,7 @@ def test_the_caption_says_when_samples_are_taken_together() -> None:
 
 
 def test_the_caption_says_so_of_a_line_with_breaks_too() -> None:
-    """A long piece is drawn in columns, whatever number of single samples stands beside it, each with two ends."""
+    """A long piece is drawn in columns, regardless of single samples beside it, each with two ends."""
     line = repeated(line_of([5]), 5 * MAX_COLUMNS)
     for row in range(2 * MAX_COLUMNS, len(line)):
         line.ended_seconds[row] += 9.0 * (row - 2 * MAX_COLUMNS + 1)
@@ -172,8 +172,8 @@ def test_the_caption_says_so_of_a_line_with_breaks_too() -> None:
     assert "Up to 2 samples are combined into one point" in timelines.reduction([timelines.broken(line, IOPS)])
 
 
-def test_a_log_axis_says_what_it_cannot_show() -> None:
-    """Samples in which nothing was done have no place on a log axis, and the caption says so."""
+def test_the_caption_of_a_log_axis_names_missing_samples() -> None:
+    """Samples without I/O cannot be shown on a log axis, as the caption states."""
     shown = [timelines.series(line_of([5, 0, 5]), IOPS)]
 
     assert "cannot be shown on a log axis" in timelines.reduction(shown, log=True)
@@ -187,7 +187,7 @@ def test_a_week_of_seconds_is_a_small_figure() -> None:
         axes = timeplots.drawing(shown, ylabel="IOPS").axes[0]
 
     assert numpy.size(axes.lines[0].get_xdata()) <= MAX_COLUMNS
-    (band,) = (each for each in axes.collections if isinstance(each, PolyCollection))
+    (band,) = (artist for artist in axes.collections if isinstance(artist, PolyCollection))
     assert numpy.shape(band.get_paths()[0].vertices)[0] <= 2 * MAX_COLUMNS + 3
 
 
@@ -217,7 +217,7 @@ def test_time_has_few_round_ticks_whatever_the_length(seconds: float, share: flo
 @pytest.mark.parametrize("log", [False, True])
 def test_no_label_meets_another_whatever_the_length(seconds: float, log: bool) -> None:
     """Half a second or a week: the figure's words are apart and within it."""
-    shown = [timelines.series(line_of(range(100, 200), seconds / 100), each) for each in (IOPS, THROUGHPUT)]
+    shown = [timelines.series(line_of(range(100, 200), seconds / 100), item) for item in (IOPS, THROUGHPUT)]
     with drawing.settings():
         words = check(timeplots.drawing(shown, ylabel="IOPS", log=log))
 
@@ -225,7 +225,7 @@ def test_no_label_meets_another_whatever_the_length(seconds: float, log: bool) -
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_one_sample_is_seen(count: int) -> None:
+def test_a_single_sample_is_visible(count: int) -> None:
     """A line needs two points; where there are few samples each has a dot."""
     with drawing.settings():
         axes = timeplots.drawing([timelines.series(line_of([5] * count), IOPS)], ylabel="IOPS").axes[0]
@@ -306,7 +306,7 @@ def test_a_run_of_seconds_has_the_same_pages(test: str) -> None:
     """Shortened from hours to seconds, a run has the pages that the full one has, and they can be read."""
     short, full = samples.result_of(test, overrides=SHORT[test]), samples.result_of(test)
 
-    drawn, all_drawn = ([figure.name for figure in build(each).figures] for each in (short, full))
+    drawn, all_drawn = ([figure.name for figure in build(item).figures] for item in (short, full))
     assert len(drawn) == len(all_drawn) - all_drawn.count("consistency")  # which wants more samples
     with drawing.settings():
         for figure in figures(short):
@@ -321,15 +321,15 @@ def pages_of(test: str) -> int:
 
 @pytest.mark.parametrize("test", CONTINUOUS)
 @pytest.mark.parametrize("stop_after", [0, 1, 2, 122, 363, 482, 845])
-def test_a_stopped_run_shows_what_it_has(test: str, stop_after: int) -> None:
-    """Wherever a run was stopped, its report can be made and read, and says when pages are missing."""
+def test_a_stopped_run_shows_its_data(test: str, stop_after: int) -> None:
+    """A run stopped at any step has a readable report, which lists missing pages."""
     result = samples.result_of(test, ending="interrupted", stop_after=stop_after)
     report, whole = build(result), pages_of(test)
 
     assert report.pages[0].title == "Summary"
     assert report.pages[-1].title == "Provenance"
-    said = any("omitted: no data" in getattr(block, "text", "") for block in report.pages[0].blocks)
-    assert said == (len(report.pages) < whole)
+    outcome = any("omitted: no data" in getattr(block, "text", "") for block in report.pages[0].blocks)
+    assert outcome == (len(report.pages) < whole)
     with drawing.settings():
         for figure in figures(result):
             check(figure.draw())
@@ -356,15 +356,15 @@ def test_header_blocks_have_ten_rows(test: str, pts: str) -> None:
 @pytest.mark.parametrize(
     ("test", "phase", "name"), [("wsat", "stimulus", "iops-time"), ("hir", "PC", "preconditioning")]
 )
-def test_the_window_s_dots_stand_on_the_curve(test: str, phase: Phase, name: str) -> None:
+def test_the_window_s_dots_are_on_the_curve(test: str, phase: Phase, name: str) -> None:
     """Dots and curve have one clock: times between continuous stimuli move both."""
     result = samples.result_of(test)
     line = result.time_line(phase)
     assert line is not None
     later = replace(line, ended_seconds=array("d", [1.01 * ended for ended in line.ended_seconds]))
-    others = tuple(later if each is line else each for each in result.time_lines)
-    figure = next(each for each in figures(replace(result, time_lines=others)) if each.name == name)
-    drawn = {each.get_label(): cast("Any", each.get_xydata()).tolist() for each in figure.draw().axes[0].lines}
+    others = tuple(later if item is line else item for item in result.time_lines)
+    figure = next(figure for figure in figures(replace(result, time_lines=others)) if figure.name == name)
+    drawn = {line.get_label(): cast("Any", line.get_xydata()).tolist() for line in figure.draw().axes[0].lines}
     dots = next(points for label, points in drawn.items() if "window" in str(label))
 
     assert len(dots) == 5
@@ -374,7 +374,7 @@ def test_the_window_s_dots_stand_on_the_curve(test: str, phase: Phase, name: str
 def test_write_saturation_has_the_plots_of_its_version() -> None:
     """1.1 asks for IOPS against TGBW on a log scale, 2.0.2 for drive fills and the response time histogram."""
     first, second = (
-        {each.title for each in build(samples.result_of("wsat", pts=pts)).pages} for pts in ("1.1", "2.0.2")
+        {item.title for item in build(samples.result_of("wsat", pts=pts)).pages} for pts in ("1.1", "2.0.2")
     )
 
     stimulus_name = "WSAT - RND 4 KiB 0/100 -"
@@ -394,12 +394,12 @@ def test_write_saturation_names_the_stimulus_that_ran(name: str) -> None:
     pages = build(result).pages
 
     assert line is not None
-    assert any(each.title == f"WSAT - {line.stimulus.label} - IOPS vs Time" for each in pages)
+    assert any(item.title == f"WSAT - {line.stimulus.label} - IOPS vs Time" for item in pages)
     assert any(f"{line.stimulus.label} ({name})" in row[1] for table in tables(pages[0]) for row in table.rows)
 
 
 @pytest.mark.parametrize(("pts", "steady"), [("2.0.2", True), ("1.1", False)])
-def test_the_table_of_data_has_the_samples_that_stand_for_rounds(pts: str, steady: bool) -> None:
+def test_the_table_of_data_has_the_samples_used_as_rounds(pts: str, steady: bool) -> None:
     """Minutes 1, 31, 61, ... and the last are in it, in 50 rows at most, with the samples' own values."""
     result = samples.result_of("wsat", pts=pts, steady=steady)
     line, sampling = result.time_line("stimulus"), result.sampling
@@ -408,26 +408,26 @@ def test_the_table_of_data_has_the_samples_that_stand_for_rounds(pts: str, stead
     (table,) = tables(page(build(result).pages, "Tabular Data"))
 
     minutes = [int(text.replace("\N{NARROW NO-BREAK SPACE}", "")) for text in cells(table, "Minute")]
-    assert {round(each.minute) for each in sampling.rounds} <= set(minutes)
+    assert {round(measured_round.minute) for measured_round in sampling.rounds} <= set(minutes)
     assert minutes[-1] == len(line)
     assert len(minutes) <= 51
     iops = [int(text.replace("\N{NARROW NO-BREAK SPACE}", "")) for text in cells(table, "IOPS")]
     assert iops == [round(line.iops[minute - 1]) for minute in minutes]
 
 
-def test_write_saturation_says_what_ended_it_and_how_often_the_engine_began() -> None:
-    """The summary tells the stop rule that was first, drive fills, TGBW, and the starts of the engine."""
+def test_write_saturation_reports_its_end_and_engine_starts() -> None:
+    """The summary has the stop rule that applied first, drive fills, TGBW, and the starts of the engine."""
     full, half = samples.result_of("wsat"), samples.result_of("wsat", overrides=[("saturation.capacities", 1.5)])
-    told = [
+    selected = [
         dict(row for table in tables(build(result).pages[0]) for row in table.rows if len(row) == 2)
         for result in (full, half)
     ]
 
-    assert [each["Ended by"] for each in told] == ["6 h 00 min elapsed", "1.5 x user capacity written"]
-    assert told[1]["Written by the stimulus"].endswith("1.50 drive fills")
+    assert [item["Ended by"] for item in selected] == ["6 h 00 min elapsed", "1.5 x user capacity written"]
+    assert selected[1]["Written by the stimulus"].endswith("1.50 drive fills")
     line = full.time_line("stimulus")
     assert line is not None
-    assert told[0]["fio starts"].startswith(f"{line.engine_starts}; longest idle gap")
+    assert selected[0]["fio starts"].startswith(f"{line.engine_starts}; longest idle gap")
 
 
 def test_write_saturation_without_steady_state_has_no_mean_of_its_window() -> None:
@@ -440,7 +440,7 @@ def test_write_saturation_without_steady_state_has_no_mean_of_its_window() -> No
         result = samples.result_of("wsat", overrides=overrides)
         names = ["First sample (FOB)", *window, "Last sample", f"Last {end} min 00 s, all I/Os"]
         line = result.time_line("stimulus")
-        (table,) = (each for each in tables(build(result).pages[0]) if each.title == "Key figures")
+        (table,) = (table for table in tables(build(result).pages[0]) if table.title == "Key figures")
 
         assert line is not None
         assert cells(table, "Period") == [*names, "Histogram after it, RND 4 KiB 0/100"]
@@ -450,17 +450,17 @@ def test_write_saturation_without_steady_state_has_no_mean_of_its_window() -> No
 
 
 def test_an_unsteady_baseline_is_called_so() -> None:
-    """What is held against a baseline that was not achieved says so in its name, on the first page."""
+    """The names of figures relative to a baseline that was not achieved state this on the first page."""
     for steady, word in ((True, ""), (False, "unsteady ")):
         first, *_ = build(samples.result_of("hir", steady=steady)).pages
-        (table,) = (each for each in tables(first) if each.title == "Wait states")
+        (table,) = (table for table in tables(first) if table.title == "Wait states")
         headings = [column.heading for column in table.columns]
 
         assert {f"% of {word}baseline", f"Return to {word}baseline"} <= set(headings)
 
 
-def test_idle_times_are_told_as_asked_and_as_measured() -> None:
-    """Each wait state's idle time stands as asked, and as the clock said; IOPS beside the baseline."""
+def test_idle_times_are_reported_as_requested_and_as_measured() -> None:
+    """Each wait state has its requested and its measured idle time, and IOPS next to the baseline."""
     result = samples.result_of("hir")
     (table,) = tables(page(build(result).pages, "All Wait States - Tabular Data"))
 
@@ -477,8 +477,8 @@ def test_idle_times_are_told_as_asked_and_as_measured() -> None:
     ("stop_after", "said"),
     [(None, "recovered"), (845, "NOT RECOVERED within 2 min 00 s of AG 3"), (500, "was not measured")],
 )
-def test_recovery_is_told_with_its_definition(stop_after: int | None, said: str) -> None:
-    """Recovered when, or not within what was measured, or not measured: the page says which, and what it means."""
+def test_recovery_is_reported_with_its_definition(stop_after: int | None, said: str) -> None:
+    """The page states when it recovered, or that it did not or was not measured, and what this means."""
     ending = "interrupted" if stop_after else "finished"
     result = samples.result_of("xsr", stop_after=stop_after, ending=ending)  # type: ignore[arg-type]
     by_group = page(build(result).pages, "Summary by Access Group")
@@ -486,5 +486,5 @@ def test_recovery_is_told_with_its_definition(stop_after: int | None, said: str)
 
     assert said.lower() in text.lower()
     assert any(
-        "90 % of the baseline until the end of the group" in getattr(each, "text", "") for each in by_group.blocks
+        "90 % of the baseline until the end of the group" in getattr(block, "text", "") for block in by_group.blocks
     )

@@ -1,4 +1,4 @@
-"""What was seen beside a test: temperature, queue and CPU on the time axis of the IOPS; the log of the drive."""
+"""Telemetry during a test: temperature, queue and CPU on the time axis of the IOPS; the drive's log."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def warmth(seconds: float) -> float:
 
 def _warm_point(measurement: Measurement) -> Measurement:
     queue = 0.9 * measurement.stimulus.total_oio
-    seen = vitals(
+    outcome = vitals(
         seconds=60.5,
         cpu_percent=12.0,
         busiest_cpu_percent=61.0,
         block=block_statistics(queue=queue),
         celsius=warmth(measurement.timing.ended_monotonic_ns / 1e9 - 1000),
     )
-    return replace(measurement, telemetry=seen)
+    return replace(measurement, telemetry=outcome)
 
 
 def _warm_line(line: TimeLine) -> TimeLine:
     began = (line.start_ns or 0) / 1e9 - 1000
     columns: dict[str, list[float]] = {
-        "celsius": [warmth(began + each) for each in line.ended_seconds],
+        "celsius": [warmth(began + second) for second in line.ended_seconds],
         "cpu_percent": [9 + 3 * math.sin(place) for place in range(len(line))],
         "busiest_cpu_percent": [55 + 9 * math.sin(place / 7) for place in range(len(line))],
         "queue": [0.9 * line.stimulus.total_oio - abs(math.sin(place / 9)) for place in range(len(line))],
@@ -60,7 +60,7 @@ def _warm_line(line: TimeLine) -> TimeLine:
 
 
 def watched(result: TestResult) -> TestResult:
-    """Return a result whose drive and host told of themselves all the time."""
+    """Return a result with telemetry of drive and host for the whole run."""
     loops = tuple(
         replace(
             loop,
@@ -73,7 +73,7 @@ def watched(result: TestResult) -> TestResult:
     return replace(result, loops=loops, time_lines=tuple(map(_warm_line, result.time_lines)))
 
 
-def told(*values: tuple[str, float, str, str, str], **changes: Any) -> Health:
+def health(*values: tuple[str, float, str, str, str], **changes: Any) -> Health:
     """Return a reading of a drive's log: name, value, unit, source and role of each figure."""
     figures = tuple(
         Told(name=name, value=value, unit=unit, source=source, role=role)  # type: ignore[arg-type]
@@ -85,7 +85,7 @@ def told(*values: tuple[str, float, str, str, str], **changes: Any) -> Health:
 
 def _log(host: float, media: float, errors: int, celsius: float, hot_min: int) -> Health:
     smart, ocp = "NVMe SMART log", "OCP log C0h"
-    return told(
+    return health(
         ("Critical Warning", 0, "", smart, "state"),
         ("Composite Temperature", celsius, "°C", smart, ""),
         ("Available Spare", 100, "%", smart, ""),
@@ -103,7 +103,7 @@ BEFORE, AFTER = _log(10e12, 12e12, 0, 35.0, 0), _log(13.84e12, 22.6e12, 2, 71.5,
 
 
 def page(result: TestResult, title: str) -> Page | None:
-    return next((each for each in build(result).pages if each.title == title), None)
+    return next((item for item in build(result).pages if item.title == title), None)
 
 
 def cells(found: Page | None) -> dict[str, tuple[str, ...]]:
@@ -133,15 +133,15 @@ def words(found: Page | None) -> Sequence[str]:
         ("dirth", {"scale": 1000.0}),
     ],
 )
-def test_what_was_seen_stands_over_the_time_of_the_run(test: str, changes: dict[str, Any]) -> None:
+def test_telemetry_is_plotted_over_the_time_of_the_run(test: str, changes: dict[str, Any]) -> None:
     """One page of every test: IOPS, temperature, queue and CPU above one another; no words of it meet."""
-    found = words(page(watched(samples.result_of(test, **changes)), COURSE))
+    text = words(page(watched(samples.result_of(test, **changes)), COURSE))
 
-    assert {"°C", "in flight", "CPU (%)", "all CPUs", "busiest CPU"} <= set(found)
-    assert any(word.startswith("IOPS") for word in found)
+    assert {"°C", "in flight", "CPU (%)", "all CPUs", "busiest CPU"} <= set(text)
+    assert any(word.startswith("IOPS") for word in text)
 
 
-def test_where_nothing_was_seen_of_the_drive_there_is_no_page() -> None:
+def test_without_telemetry_there_is_no_page() -> None:
     """A simulated drive, and a file, have no temperature and no queue: no empty plots."""
     result = samples.result_of("wsat")
 
@@ -159,14 +159,14 @@ def test_a_plot_that_has_no_data_is_left_out() -> None:
 
 def test_the_temperature_is_where_the_iops_are() -> None:
     """All plots of the page have the same time axis, and each curve has a value where another has one."""
-    found = page(watched(samples.result_of("wsat")), COURSE)
-    assert found
-    (figure,) = (block for block in found.blocks if isinstance(block, Figure))
+    shown = page(watched(samples.result_of("wsat")), COURSE)
+    assert shown
+    (figure,) = (block for block in shown.blocks if isinstance(block, Figure))
     with drawing.settings():
         axes = figure.draw().axes
 
-    assert len({each.get_xlim() for each in axes}) == 1
-    curves = [next(line for line in each.lines if len(line.get_xdata()) > 2) for each in axes]  # type: ignore[arg-type]
+    assert len({plot.get_xlim() for plot in axes}) == 1
+    curves = [next(line for line in plot.lines if len(line.get_xdata()) > 2) for plot in axes]  # type: ignore[arg-type]
     assert len({tuple(curve.get_xdata()) for curve in curves}) == 1  # type: ignore[arg-type]
 
 
@@ -175,14 +175,14 @@ def test_a_sampled_point_is_drawn_once() -> None:
 
     A single sample goes from its beginning to its end.
     """
-    made = profiles.spec(
+    profile = profiles.spec(
         *(profiles.workload(name, seconds=10.0, sample_seconds=each) for name, each in (("a", 1.0), ("b", 10.0))),
         profiles.workload("c", seconds=10.0),
         repeats=3,
     )
-    found = page(watched(profiles.result(made)), COURSE)
-    assert found
-    (figure,) = (block for block in found.blocks if isinstance(block, Figure))
+    shown = page(watched(profiles.result(profile)), COURSE)
+    assert shown
+    (figure,) = (block for block in shown.blocks if isinstance(block, Figure))
     with drawing.settings():
         iops, *_ = figure.draw().axes
     sampled, single, plain = ((line.get_linestyle(), line.get_xydata().tolist()) for line in iops.lines[:3])  # type: ignore[union-attr]
@@ -195,7 +195,7 @@ def test_a_sampled_point_is_drawn_once() -> None:
 
 
 def test_times_of_an_interruption_are_left_out() -> None:
-    """After a host that was started anew its clock begins at 0; the plot goes on where the run stood."""
+    """After a reboot of the host its clock starts at 0; the plot continues at the interruption."""
     result = watched(samples.result_of("iops", rounds=7))
     (loop,) = result.loops
 
@@ -218,10 +218,10 @@ def test_times_of_an_interruption_are_left_out() -> None:
     ]
     again = replace(result, loops=(replace(loop, rounds=tuple(rounds)),))
     ends = []
-    for each in (result, again):
-        found = page(each, COURSE)
-        assert found
-        (figure,) = (block for block in found.blocks if isinstance(block, Figure))
+    for item in (result, again):
+        shown = page(item, COURSE)
+        assert shown
+        (figure,) = (block for block in shown.blocks if isinstance(block, Figure))
         with drawing.settings():
             ends.append(figure.draw().axes[0].get_xlim()[1])
 
@@ -232,17 +232,17 @@ def test_the_health_page_tells_before_after_and_difference() -> None:
     """Each figure of the drive's log with its unit, the write amplification with where both numbers come from."""
     result = samples.result_of("wsat")
     result = replace(result, facts=replace(result.facts, health=BEFORE), health_after=AFTER)
-    found = cells(page(result, HEALTH))
+    texts = cells(page(result, HEALTH))
 
-    assert found["Data Units Written"] == ("10 TB", "13.84 TB", "3.84 TB", "NVMe SMART log")
-    assert found["Composite Temperature"][:3] == ("35 °C", "71.5 °C", "36.5 °C")
-    assert found["Media and Data Integrity Errors"][:3] == ("0", "2", "2")
+    assert texts["Data Units Written"] == ("10 TB", "13.84 TB", "3.84 TB", "NVMe SMART log")
+    assert texts["Composite Temperature"][:3] == ("35 °C", "71.5 °C", "36.5 °C")
+    assert texts["Media and Data Integrity Errors"][:3] == ("0", "2", "2")
     amplification = "2.760: 10.6 TB on the media (Physical Media Units Written, OCP log C0h) for 3.84 TB by the host"
-    assert found["Write amplification"][0].startswith(amplification)
+    assert texts["Write amplification"][0].startswith(amplification)
     assert {warning.what for warning in run_warnings(result)} >= {"faults of the drive", "heat of the drive"}
 
 
-def test_texts_of_the_logs_are_told_once_unless_they_changed() -> None:
+def test_unchanged_log_texts_are_shown_once() -> None:
     """A firmware that was updated during the run has another label after it."""
 
     def with_texts(reading: Health, label: str) -> Health:
@@ -253,21 +253,21 @@ def test_texts_of_the_logs_are_told_once_unless_they_changed() -> None:
 
     result = samples.result_of("wsat")
     facts = replace(result.facts, health=with_texts(BEFORE, "a"))
-    found = cells(page(replace(result, facts=facts, health_after=with_texts(AFTER, "b")), HEALTH))
+    outcome = cells(page(replace(result, facts=facts, health_after=with_texts(AFTER, "b")), HEALTH))
 
-    assert found["DSSD Firmware Build Label"] == ("a, then b",)
-    assert found["DSSD Firmware Revision"] == ("2.5.1",)
+    assert outcome["DSSD Firmware Build Label"] == ("a, then b",)
+    assert outcome["DSSD Firmware Revision"] == ("2.5.1",)
 
 
 @pytest.mark.parametrize(
     ("ending", "why"), [("unfinished", "not read: the run did not end"), ("interrupted", "not read")]
 )
-def test_a_reading_that_is_missing_is_told(ending: Any, why: str) -> None:
-    """A run that was killed has no reading after; a silent drive says why, once."""
-    silent = told(unread=("nvme ocp smart-add-log: it gave no JSON", "x"))
+def test_a_missing_reading_is_reported(ending: Any, why: str) -> None:
+    """A killed run has no reading afterwards; the reason of a missing reading is shown once."""
+    silent = health(unread=("nvme ocp smart-add-log: it gave no JSON", "x"))
     result = samples.result_of("wsat", stop_after=30, ending=ending)
-    found = cells(page(replace(result, facts=replace(result.facts, health=silent)), HEALTH))
+    texts = cells(page(replace(result, facts=replace(result.facts, health=silent)), HEALTH))
 
-    assert found["After the test"] == (why,)
-    assert found["Not read"] == ("nvme ocp smart-add-log: it gave no JSON; x",)
-    assert re.match("n/a: the drive does not report both", found["Write amplification"][0])
+    assert texts["After the test"] == (why,)
+    assert texts["Not read"] == ("nvme ocp smart-add-log: it gave no JSON; x",)
+    assert re.match("n/a: the drive does not report both", texts["Write amplification"][0])

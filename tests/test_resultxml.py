@@ -1,4 +1,4 @@
-"""result.xml: valid, exact, small, and read as if it came from an enemy."""
+"""result.xml: valid, exact, small, and parsed as untrusted input."""
 
 import hashlib
 import math
@@ -57,7 +57,7 @@ def of(test: str) -> tuple[TestResult, bytes]:
 @pytest.mark.parametrize("pts", ["2.0.2", "1.1"])
 @pytest.mark.parametrize("test", TESTS)
 def test_every_result_is_valid(test: str, pts: str) -> None:
-    """Whatever came of a run of any test, its result.xml is valid against the schema in specs/."""
+    """The result.xml of every test and every kind of ending is valid against the schema in specs/."""
     schema = etree.XMLSchema(etree.parse(str(SPECS / "result.xsd")))
     results = [of(test)[0] if pts == "2.0.2" else samples.result_of(test, pts=pts)]
     results.append(samples.result_of(test, pts=pts, test_class="client", sector_bytes=4096, steady=False))
@@ -69,7 +69,7 @@ def test_every_result_is_valid(test: str, pts: str) -> None:
 
 
 def test_a_dead_device_has_a_valid_result() -> None:
-    """Where no I/O came back there is no response time, and the document says none."""
+    """Without a completed I/O there is no response time, and the document has none."""
     root = parse(result_xml(samples.iops_result(scale=0)), "result.xml")
 
     points = root.findall("loop/window/point")
@@ -88,11 +88,11 @@ def test_rounds_and_points_are_exact(test: str) -> None:
         stored = [[float(point.get("iops", "")) for point in measured] for measured in element.findall("round")]
         assert stored == [[point.iops for point in measured.measurements] for measured in loop.rounds]
         for place, point in enumerate(element.findall("window/point")):
-            measured = [each.measurements[place] for each in loop.window_rounds]
-            greatest = [each.maximum_response_us for each in measured]
+            measured = [item.measurements[place] for item in loop.window_rounds]
+            greatest = [measurement.maximum_response_us for measurement in measured]
             for name, value in {
-                "iops": math.fsum(each.iops for each in measured) / len(measured),
-                "mb_per_second": math.fsum(each.mb_per_second for each in measured) / len(measured),
+                "iops": math.fsum(measurement.iops for measurement in measured) / len(measured),
+                "mb_per_second": math.fsum(measurement.mb_per_second for measurement in measured) / len(measured),
                 "average_response_us": average_response_us(measured),
                 "maximum_response_us": max(greatest),
                 "mean_maximum_response_us": math.fsum(greatest) / len(greatest),
@@ -117,7 +117,7 @@ def test_determinations_are_exact(test: str) -> None:
             assert float(element.get(name, "")) == getattr(state, name)
 
 
-def test_a_determination_names_what_is_tracked() -> None:
+def test_a_determination_names_its_tracked_variable() -> None:
     """Just the keys that a tracked variable has are given: sizes and mixes, or a demand, or none."""
     for test, names in {
         "iops": {"metric", "read_percent", "block_size_bytes"},
@@ -149,8 +149,8 @@ def test_time_lines_are_exact(test: str) -> None:
             assert [*map(str, stored)] == [*map(str, getattr(line, name))]
 
 
-def test_what_was_seen_of_drive_and_host_is_told() -> None:
-    """Vitals stand in their measurement and as columns of samples, where there are any; nothing stands for nothing."""
+def test_telemetry_of_drive_and_host_is_stored() -> None:
+    """Telemetry is stored in its measurement and as columns of samples; missing values are omitted."""
     plain = parse(of("wsat")[1], "")
     assert plain.find(".//health") is None
     assert plain.find("time_line/samples/celsius") is None
@@ -162,9 +162,9 @@ def test_what_was_seen_of_drive_and_host_is_told() -> None:
     )
     line = replace(result.time_lines[0], measurements=[first, *result.time_lines[0].measurements[1:]])
     document = parse(result_xml(replace(result, time_lines=(line, *result.time_lines[1:]))), "")
-    told = document.find("time_line/measurement/telemetry")
-    assert told is not None
-    assert dict(told.attrib) == {
+    outcome = document.find("time_line/measurement/telemetry")
+    assert outcome is not None
+    assert dict(outcome.attrib) == {
         "seconds": "1",
         "celsius": "41.5",
         "link_errors": "2",
@@ -180,15 +180,15 @@ def test_what_was_seen_of_drive_and_host_is_told() -> None:
         assert stored == list(getattr(line, name))
 
 
-def test_the_health_of_the_drive_is_told() -> None:
-    """Each figure before and after with its role, what could not be read, and the write amplification."""
+def test_the_health_of_the_drive_is_stored() -> None:
+    """The document has each figure before and after with its role, failed readings, and the write amplification."""
     result = samples.result_of("wsat")
     label = HealthText(name="DSSD Firmware Build Label", text='release "7"', source="OCP log C0h")
     before = replace(BEFORE, unread=("nvme ocp: no",), texts=(label,))
-    found = parse(result_xml(replace(result, facts=replace(result.facts, health=before), health_after=AFTER)), "")
-    told = {each.get("name"): dict(each.attrib) for each in found.findall("health/figure")}
+    outcome = parse(result_xml(replace(result, facts=replace(result.facts, health=before), health_after=AFTER)), "")
+    by_name = {item.get("name"): dict(item.attrib) for item in outcome.findall("health/figure")}
 
-    assert told["Data Units Written"] == {
+    assert by_name["Data Units Written"] == {
         "name": "Data Units Written",
         "unit": "bytes",
         "source": "NVMe SMART log",
@@ -196,11 +196,11 @@ def test_the_health_of_the_drive_is_told() -> None:
         "before": "10000000000000",
         "after": "13840000000000",
     }
-    assert [each.get("reason") for each in found.findall("health/unread")] == ["nvme ocp: no"]
-    assert [dict(each.attrib) for each in found.findall("health/text")] == [
+    assert [item.get("reason") for item in outcome.findall("health/unread")] == ["nvme ocp: no"]
+    assert [dict(item.attrib) for item in outcome.findall("health/text")] == [
         {"at": BEFORE.read_at, "name": label.name, "text": 'release "7"', "source": "OCP log C0h"}
     ]
-    amplification = found.find("health/write_amplification")
+    amplification = outcome.find("health/write_amplification")
     assert amplification is not None
     assert float(amplification.get("factor", "")) == 10.6e12 / 3.84e12
 
@@ -209,7 +209,7 @@ def test_the_health_of_the_drive_is_told() -> None:
     assert killed.get("after") is None
 
 
-def test_mixes_and_skews_are_told() -> None:
+def test_mixes_and_skews_are_stored() -> None:
     """A mix of block sizes and a skew are lists of pairs, in place of the one block size."""
     point = parse(of("composite")[1], "").find("loop/window/point")
 
@@ -221,7 +221,7 @@ def test_mixes_and_skews_are_told() -> None:
     assert point.get("skew") == "50:5 30:15 20:80"
 
 
-def test_operating_points_are_told() -> None:
+def test_operating_points_are_stored() -> None:
     """The Max, Mid and Min IOPS points of a demand loop are in the document."""
     result, document = of("dirth")
     spec, loop = result.facts.spec, result.loop()
@@ -238,46 +238,46 @@ def test_operating_points_are_told() -> None:
     assert len(stored) == 3
 
 
-def test_gaps_are_told_by_part_and_wish() -> None:
-    """Idle times that a test asked for stand apart from pauses it did not want, for each part."""
+def test_gaps_are_stored_by_part_and_request() -> None:
+    """Requested idle times are separate from other pauses, for each part."""
     gaps = [element for element in parse(of("hir")[1], "").findall("gaps") if element.get("requested_seconds")]
 
     assert [float(gap.get("requested_seconds", "")) for gap in gaps] == [5, 10, 15, 25, 50]
     assert [int(gap.get("count", "")) for gap in gaps] == [360] * 5
     for gap in gaps:
-        asked = 1000 * float(gap.get("requested_seconds", ""))
+        outcome = 1000 * float(gap.get("requested_seconds", ""))
         assert (
-            asked
+            outcome
             <= float(gap.get("minimum_ms", ""))
             <= float(gap.get("median_ms", ""))
             <= float(gap.get("worst_ms", ""))
-            < asked + 1000
+            < outcome + 1000
         )
 
 
-def test_what_ended_a_saturation_is_told() -> None:
+def test_the_end_of_a_saturation_is_stored() -> None:
     """Only a write saturation test that ended has a conclusion."""
-    found = parse(of("wsat")[1], "").find("conclusion")
+    outcome = parse(of("wsat")[1], "").find("conclusion")
 
-    assert found is not None
-    assert found.get("reason") == "time"
+    assert outcome is not None
+    assert outcome.get("reason") == "time"
     assert parse(of("hir")[1], "").find("conclusion") is None
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_every_number_of_the_specification_is_told_once(test: str) -> None:
-    """Keys are those of specs/, and what has a name in a list is found by it."""
+def test_every_number_of_the_specification_is_stored_once(test: str) -> None:
+    """Keys are those of specs/, and a named entry of a list has its name as the key."""
     spec = read_specification(test, "2.0.2", "client").spec
-    told = [key for key, _ in numbers(spec)]
+    selected = [key for key, _ in numbers(spec)]
 
-    assert len(set(told)) == len(told)
+    assert len(set(selected)) == len(selected)
     assert dict(numbers(spec))["setup.active_range_percent"] == "75"
-    assert ("patterns.oltp.read_percent" in told) == (test in ("wsat", "dirth"))
-    assert ("groups.sequence.AG 2.seconds" in told) == (test == "xsr")
+    assert ("patterns.oltp.read_percent" in selected) == (test in ("wsat", "dirth"))
+    assert ("groups.sequence.AG 2.seconds" in selected) == (test == "xsr")
 
 
 def test_a_day_of_seconds_has_every_sample(tmp_path: Path) -> None:
-    """Each of 86 400 one-second samples is in the document, and a change in the midst is told with its place."""
+    """The document has all 86 400 one-second samples, and a change in the middle is reported with its place."""
     seconds = [("settling.sample_seconds", 1.0), ("settling.stride_samples", 900), ("saturation.capacities", 100)]
     result = samples.result_of("wsat", pts="1.1", steady=False, overrides=seconds)
     document = result_xml(result)
@@ -317,9 +317,9 @@ def test_columns_of_a_long_line_are_split(monkeypatch: pytest.MonkeyPatch) -> No
     split = etree.fromstring(result_xml(result))
 
     def numbers(document: etree._Element) -> list[str]:
-        return " ".join(each.text or "" for each in document.iterfind("time_line/samples/write_ios")).split()
+        return " ".join(element.text or "" for element in document.iterfind("time_line/samples/write_ios")).split()
 
-    counts = [int(each.get("count", "")) for each in split.iterfind("time_line/samples")]
+    counts = [int(element.get("count", "")) for element in split.iterfind("time_line/samples")]
     assert max(counts) == 50
     assert sum(counts) == len(numbers(split))
     assert numbers(split) == numbers(whole)
@@ -348,8 +348,8 @@ def test_an_equal_document_has_no_difference(test: str, tmp_path: Path) -> None:
         (b'conformant="true"', b'conformant="false"', "conformant"),
     ],
 )
-def test_a_changed_document_is_told(old: bytes, new: bytes, told: str, tmp_path: Path) -> None:
-    """Where the stored document says something else than the journal, the line and both values are named."""
+def test_a_changed_document_is_reported(old: bytes, new: bytes, told: str, tmp_path: Path) -> None:
+    """If the stored document differs from the journal, the line and both values are reported."""
     assert old in DOCUMENT
     (tmp_path / "result.xml").write_bytes(DOCUMENT.replace(old, new, 1))
 
@@ -360,8 +360,8 @@ def test_a_changed_document_is_told(old: bytes, new: bytes, told: str, tmp_path:
     assert ", expected " in difference
 
 
-def test_a_missing_round_is_told(tmp_path: Path) -> None:
-    """A document with other elements than the journal gives is told."""
+def test_a_missing_round_is_reported(tmp_path: Path) -> None:
+    """A document with other elements than the journal gives is reported."""
     root = etree.fromstring(DOCUMENT)
     loop = root.find("loop")
     assert loop is not None
@@ -413,7 +413,7 @@ def test_damage_gives_a_sentence_or_a_valid_document(data: st.DataObject) -> Non
 
 @given(st.text(max_size=60))
 def test_any_text_of_a_device_fits(text: str) -> None:
-    """Whatever a drive says of itself, the document is valid; what XML cannot hold is replaced."""
+    """The document is valid for any text of a drive; characters invalid in XML are replaced."""
     result = samples.iops_result(stop_after=0, ending="interrupted", device=samples.dut(model=text, serial=text))
 
     model = parse(result_xml(result), "result.xml").find("dut")
@@ -445,17 +445,19 @@ def test_a_special_file_is_no_result(target: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["fifo", "/dev/zero", "sparse"])
-def test_special_evidence_is_told(target: str, tmp_path: Path) -> None:
-    """Evidence that could not be read to its end in time and memory is told as a difference."""
+def test_special_evidence_is_reported(target: str, tmp_path: Path) -> None:
+    """Evidence too large to be read in time and memory is reported as a difference."""
     folder = RunFolder.create(tmp_path / "run")
     result = samples.iops_result(ending="interrupted", stop_after=3)
     measurement = next(iter(result.measurements))
     name = f"{measurement.evidence}.json"
     special(folder.evidence / name, target)
 
-    found = check_evidence(folder, replace(result, evidence={name: measurement.evidence_sha256})).differences
-    (told,) = (line for line in found if "missing" not in line)
-    assert told.endswith("it is too large for an evidence file" if target == "sparse" else "it is not a regular file")
+    outcome = check_evidence(folder, replace(result, evidence={name: measurement.evidence_sha256})).differences
+    (selected,) = (line for line in outcome if "missing" not in line)
+    assert selected.endswith(
+        "it is too large for an evidence file" if target == "sparse" else "it is not a regular file"
+    )
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "..", "a\0b"])
@@ -469,9 +471,9 @@ def test_evidence_outside_its_folder_is_not_opened(name: str, tmp_path: Path) ->
     forged = replace(first.measurements[0], evidence=name, evidence_sha256=hashlib.sha256().hexdigest())
     rounds = (replace(first, measurements=(forged, *first.measurements[1:])), *more)
 
-    told = check_evidence(folder, replace(result, loops=(replace(loop, rounds=rounds),))).differences
+    outcome = check_evidence(folder, replace(result, loops=(replace(loop, rounds=rounds),))).differences
 
-    assert any(ascii(f"{name}.json")[1:-1] in line and "missing" in line for line in told)
+    assert any(ascii(f"{name}.json")[1:-1] in line and "missing" in line for line in outcome)
 
 
 @pytest.mark.parametrize("target", ["fifo", "/dev/zero"])
@@ -484,7 +486,7 @@ def test_a_special_file_is_no_journal(target: str, tmp_path: Path) -> None:
 
 
 def test_the_end_of_a_run_loads_no_library(tmp_path: Path) -> None:
-    """A run whose XML library is gone by its end has its result.xml, which is valid, and the same as later ones."""
+    """If the XML library is deleted during a run, its result.xml is still valid and identical to later ones."""
     program = (
         "import sys; sys.modules['lxml'] = None; from pathlib import Path; from tests.samples import store_run; "
         "store_run(Path('run'), rounds=5)"

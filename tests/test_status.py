@@ -1,4 +1,4 @@
-"""``status`` of many runs: each line as soon as it is known, from the ends of the journals."""
+"""``status`` of many runs: each line is printed at once, from the ends of the journals."""
 
 import random
 import shutil
@@ -26,36 +26,36 @@ def reference(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return killing.reference(request.param, place), place
 
 
-def test_the_ends_tell_what_the_whole_journal_does(
+def test_the_ends_agree_with_the_whole_journal(
     reference: tuple[Any, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever a run was killed, its ends tell the same step and outcomes as a replay, read in pieces of any size."""
-    found, home = reference
+    """For a run killed at any step, the journal's ends give the same step and outcomes as a replay."""
+    outcome, home = reference
     drawn = random.Random(7)
     for number in range(12):
-        journal = found.journal[: drawn.randrange(found.journal.index(b"\n") + 1, len(found.journal))]
+        journal = outcome.journal[: drawn.randrange(outcome.journal.index(b"\n") + 1, len(outcome.journal))]
         folder = killing.killed(home, tmp_path / str(number), journal)
         monkeypatch.setattr(ends, "_CHUNK_BYTES", drawn.choice([1, 100, 1 << 16]))
-        told, resume_plan = read_ends(folder.journal), inspect_run(folder, "rule")
-        assert told.facts == resume_plan.facts
-        assert told.torn == resume_plan.torn
-        assert told.end is None
-        if told.step is not None and not told.step_complete:
-            assert (told.step, told.outcome_count, told.position) == (
+        actual, resume_plan = read_ends(folder.journal), inspect_run(folder, "rule")
+        assert actual.facts == resume_plan.facts
+        assert actual.torn == resume_plan.torn
+        assert actual.end is None
+        if actual.step is not None and not actual.step_complete:
+            assert (actual.step, actual.outcome_count, actual.position) == (
                 resume_plan.current_step,
                 resume_plan.outcome_count,
                 resume_plan.position,
             )
-        elif told.step is not None:
+        elif actual.step is not None:
             assert resume_plan.current_step is None or resume_plan.outcome_count == 0
 
 
 def test_a_finished_run_tells_its_stored_verdict(reference: tuple[Any, Path]) -> None:
-    """The verdict in the beginning of result.xml is that of the assessment; without the file there is none."""
+    """The verdict at the start of result.xml is that of the assessment; without the file there is no verdict."""
     folder = RunFolder(path=reference[1])
-    told = read_ends(folder.journal)
-    assert told.end is not None
-    assert told.end.ending == "finished"
+    outcome = read_ends(folder.journal)
+    assert outcome.end is not None
+    assert outcome.end.ending == "finished"
     assert stored_verdict(folder.result) == assess(folder).verdict
     assert stored_verdict(folder.path / "none.xml") == stored_verdict(folder.journal) == ""
 
@@ -69,7 +69,7 @@ def many(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def test_each_line_is_told_at_once(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_line_is_printed_at_once(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first line is there before the journal of the third run was opened."""
     opened: list[Path] = []
 
@@ -98,8 +98,8 @@ def test_the_midst_of_a_journal_is_not_read(many: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("place", ["first", "last"])
-def test_damaged_ends_are_told(place: str, many: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A journal whose first or last entry is none is unreadable, and hides no other."""
+def test_damaged_ends_are_reported(place: str, many: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A journal with an invalid first or last entry is unreadable, and does not hide other runs."""
     lines = (many / "2/journal.jsonl").read_bytes().splitlines(keepends=True)
     lines[0 if place == "first" else -1] = b'{"crc32":"00000000","entry":{"kind":"odd"}}\n'
     (many / "2/journal.jsonl").write_bytes(b"".join(lines))

@@ -1,4 +1,4 @@
-"""What a drive is called controls no terminal, hides no text and begins no markup, in whatever output it stands."""
+"""A drive's name cannot control a terminal, hide text or start markup in any output."""
 
 import contextlib
 import dataclasses
@@ -40,14 +40,14 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def evil() -> TestResult:
-    """Return a result of a drive whose every text is hostile."""
+    """Return a result of a drive with hostile text in every field."""
     result = samples.iops_result()
     device = dataclasses.replace(result.facts.dut, model=EVIL, serial=EVIL, firmware=EVIL, write_cache_source=EVIL)
     return dataclasses.replace(result, facts=dataclasses.replace(result.facts, dut=device))
 
 
 def require_clean(text: str, place: str, *, kept: str = "\n") -> None:
-    """Require that a text tells of the drive, and holds nothing that cannot be printed."""
+    """Require that a text names the drive and is printable."""
     hidden = {sign for sign in text if unicodedata.category(sign) in _HIDDEN} - set(kept)
     assert not hidden, f"{place}: {hidden!a}"
     assert "EVIL\ufffd[31m\ufffdGNP.exe" in text, place
@@ -58,12 +58,12 @@ def texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for name, each in value.items():
+        for name, item in value.items():
             yield name
-            yield from texts(each)
+            yield from texts(item)
     elif isinstance(value, list):
-        for each in value:
-            yield from texts(each)
+        for item in value:
+            yield from texts(item)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_reports_are_clean(written: Path) -> None:
-    """RST, HTML, CSV, JUnit and the interactive report hold the model as text, on one line."""
+    """RST, HTML, CSV, JUnit and the interactive report have the model as text, on one line."""
     for name in ("report.rst", "report.html", "report.junit.xml"):
         require_clean((written / name).read_bytes().decode(), name)
     interactive = (written / "report.interactive.html").read_text()  # plotly has control characters of its own
@@ -95,7 +95,7 @@ def test_html_has_one_title(written: Path) -> None:
 
 
 def test_data_is_clean(written: Path) -> None:
-    """JSON, OCP and XLSX hold the model as text, also once they are decoded."""
+    """JSON, OCP and XLSX have the model as text, also after decoding."""
     require_clean(" ".join(texts(json.loads((written / "report.json").read_text()))), "json")
     lines = (written / "report.ocp.jsonl").read_text().splitlines()
     require_clean(" ".join(text for line in lines for text in texts(json.loads(line))), "ocp")
@@ -105,7 +105,7 @@ def test_data_is_clean(written: Path) -> None:
 
 
 def test_pdf_is_clean(written: Path) -> None:
-    """Text and metadata of the PDF hold the model as text."""
+    """Text and metadata of the PDF have the model as text."""
     reader = pypdf.PdfReader(written / "report.pdf")
     assert reader.metadata is not None
     require_clean(reader.metadata.title or "", "title", kept="")
@@ -113,7 +113,7 @@ def test_pdf_is_clean(written: Path) -> None:
 
 
 def test_result_xml_is_clean() -> None:
-    """result.xml holds the model as text; what it reads back to cannot turn a line around."""
+    """result.xml has the model as text, which reads back without bidirectional control characters."""
     root = etree.fromstring(result_xml(evil()))
     model = root.find("dut").get("model")  # type: ignore[union-attr]
     require_clean(model or "", "result.xml")
@@ -160,7 +160,7 @@ def test_comparison_is_clean() -> None:
 
 
 def test_mail_is_clean() -> None:
-    """Subject and body of the mail hold the model as text, and it makes no header."""
+    """Subject and body of the mail have the model as text, and it adds no header."""
     where = MailConfig(server="relay", port=25, sender="lab@example.org", recipients=("a@example.org",))
     letter = Notification(about=f"test of {EVIL}", report=Path("/none/report.pdf"), verdict="done")
     letter.output.write(EVIL)

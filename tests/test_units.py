@@ -144,7 +144,7 @@ def test_capacity_is_decimal(size: float, text: str) -> None:
     [(0, "0 bytes"), (512, "512 bytes"), (4096, "4.096 kB (4 096 bytes)"), (16 << 20, "16.78 MB (16 777 216 bytes)")],
 )
 def test_an_exact_capacity_has_all_its_bytes(size: int, text: str) -> None:
-    """Amounts that differ by a byte are told apart, and can still be read."""
+    """Amounts that differ by a byte have different, readable texts."""
     assert exact_capacity(size) == text.replace(" 096", NARROW_NBSP + "096").replace(
         " 777 216", f"{NARROW_NBSP}777{NARROW_NBSP}216"
     )
@@ -197,7 +197,7 @@ def test_duration_is_off_by_half_of_its_last_digit_at_most(seconds: float) -> No
     ],
 )
 def test_number_has_about_four_digits(value: float, text: str) -> None:
-    """Values keep about four significant digits, thousands stand apart, and what is no number says so."""
+    """Values keep about four significant digits with separated thousands; a value that is not a number is n/a."""
     assert number(value) == text
 
 
@@ -223,7 +223,7 @@ def test_number_is_close_to_its_value(value: float) -> None:
     ],
 )
 def test_an_amount_is_rounded_down(value: float, decimals: int, text: str) -> None:
-    """Fewer places make it no greater, and what has few places stays as it is."""
+    """Fewer decimals never make a number greater, and a number with few decimals is unchanged."""
     assert rounded_down(value, decimals) == text
 
 

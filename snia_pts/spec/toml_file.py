@@ -26,20 +26,26 @@ SPECIFICATION = "The specification"
 #: Maximum size of a file; hand-written files are smaller.
 _MAX_BYTES = 1024 * 1024
 _UNENCODABLE = "expected numbers with fewer digits, less deeply nested lists, and texts of valid characters"
-#: Expected types in our wording, by pydantic's wording.
-_KINDS = {
-    "a valid string": "a text",
-    "a valid number": "a number",
-    "a valid integer": "a whole number",
-    "a valid boolean": "true or false",
-    "a valid array": "a list",
-    "an object": "a table",
-    "Unable to parse input string as an integer, exceeded maximum size": "a smaller number",
-}
-_BOUNDS = {
-    "greater than or equal to": "a number of at least",
-    "less than or equal to": "a number of at most",
-    "greater than": "a number greater than",
+#: What was expected, by pydantic's type of error; filled in with its context.
+_EXPECTED = {
+    "string_type": "a text",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a smaller number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a table",
+    "dataclass_type": "a table",
+    "greater_than_equal": "a number of at least {ge}",
+    "less_than_equal": "a number of at most {le}",
+    "greater_than": "a number greater than {gt}",
+    "literal_error": "{expected}",
+    "value_error": "{error}",
+    "too_short": "at least one entry",
+    "too_long": "at most {max_length} entries",
+    **dict.fromkeys(("string_too_short", "string_too_long", "predicate_failed"), "a short line of printable letters"),
 }
 _MAX_VALUE_LENGTH = 80
 _UNKNOWN_KEY = ("unexpected_keyword_argument", "extra_forbidden")
@@ -177,15 +183,14 @@ def _sentence(detail: ErrorDetails, kind: type) -> str:
         return f"{key}: missing key"
     if detail["type"] in _UNKNOWN_KEY:
         return f"{key}: unknown key; {suggestion(str(location[-1]), _keys(kind, location[:-1]))}".rstrip("; ")
-    if detail["type"] == "too_short":
-        return f"{key}: expected at least one entry"
-    if detail["type"] == "too_long":
-        return f"{key}: expected at most {detail['ctx']['max_length']} entries"
-    if detail["type"] in ("string_too_short", "string_too_long", "predicate_failed"):
-        return f"{key}: {detail['input'][:_MAX_VALUE_LENGTH]!r}: expected a short line of printable letters"
-    message = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ").partition(", got ")[0]
-    for bound, wording in _BOUNDS.items():
-        message = message.replace(bound, wording)
-    expected = _KINDS.get(message, message)
-    value = "" if isinstance(detail["input"], dict) else f" {repr(detail['input'])[:_MAX_VALUE_LENGTH]}:"
-    return f"{key}:{value} expected {expected}".removeprefix(":").strip()
+    template = _EXPECTED.get(detail["type"])
+    context = {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value  # 0, not 0.0
+        for name, value in detail.get("ctx", {}).items()
+    }
+    expected = template.format(**context) if template else detail["msg"].removeprefix("Input should be ")
+    value = detail["input"]
+    if isinstance(value, dict) or detail["type"] in ("too_short", "too_long"):
+        return f"{key}: expected {expected}".removeprefix(":").strip()
+    shown = repr(value[:_MAX_VALUE_LENGTH]) if isinstance(value, str) else repr(value)[:_MAX_VALUE_LENGTH]
+    return f"{key}: {shown}: expected {expected}".removeprefix(":").strip()

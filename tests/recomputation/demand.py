@@ -72,10 +72,15 @@ def choose(everything: Sequence[Point], limit: float, near: float) -> dict[str, 
     """Return the Max, Mid and Min IOPS points of all points, the fewest outstanding I/Os first.
 
     Max: the highest IOPS with an ART below ``limit`` ms.  Mid: nearest to the middle of Max and Min.  Min: T1Q1.  The
-    first of all points within ``near`` percent of that is chosen.
+    first of all points within ``near`` percent of that is chosen.  If no ART is below ``limit``, Max is the lowest ART.
     """
     allowed = [point for point in everything if point.figures["average_ms"] < limit]
-    best = max(allowed, key=lambda point: point.iops)
+    if allowed:
+        best = max(allowed, key=lambda point: point.iops)
+        fast = allowed
+    else:
+        best = min(everything, key=lambda point: point.figures["average_ms"])
+        fast, allowed = [best], list(everything)
     least = everything[0]
     middle = (best.iops + least.iops) / 2
     nearest = min(allowed, key=lambda point: abs(point.iops - middle))
@@ -90,7 +95,7 @@ def choose(everything: Sequence[Point], limit: float, near: float) -> dict[str, 
 
     references = (best, least, nearest)
     return {
-        "Max IOPS": Choice(best.iops, *_near(allowed, references, max_margin, best)),
+        "Max IOPS": Choice(best.iops, *_near(fast, references, max_margin, best)),
         "Mid IOPS": Choice(middle, *_near(allowed, references, mid_margin, nearest)),
         "Min IOPS": Choice(least.iops, [least], []),
     }

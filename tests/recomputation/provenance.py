@@ -12,8 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from tests.recomputation.printed import Expected, PrintedTable, labelled, text
-from tests.recomputation.record import Row, column, measurements, per_second, rows, values
+from tests.recomputation.printed import Expected, PrintedTable, check_number, labelled, text
+from tests.recomputation.record import (
+    Row,
+    column,
+    combined,
+    facts,
+    journal,
+    measurements,
+    per_second,
+    rate,
+    rows,
+    values,
+)
 
 
 @dataclass(frozen=True)
@@ -28,21 +39,20 @@ class Gap:
 def started_seconds(run: Path, measured: Row) -> float:
     """Return when the I/O of a measurement started: its end, by the monotonic clock, less its I/O time."""
     runtime_ms = max(values(measured, "read_runtime_ms", "write_runtime_ms"))
-    for line in (run / "journal.jsonl").read_text(encoding="utf-8").splitlines():
-        outcome = json.loads(line)["entry"].get("outcome", {})
+    for entry in journal(run):
+        outcome = entry.get("outcome", {})
         if outcome.get("evidence") == measured["evidence"]:
             return float(outcome["timing"]["ended_monotonic_ns"]) / 1e9 - runtime_ms / 1000
     raise AssertionError(f"{measured['evidence']} is not in the journal")
 
 
 @cache
-def journal(run: Path) -> tuple[list[dict[str, Any]], list[Gap]]:
+def purges_and_gaps(run: Path) -> tuple[list[dict[str, Any]], list[Gap]]:
     """Return the journal's outcomes of purges, and its gaps; a purge between two measurements is no gap."""
     purges: list[dict[str, Any]] = []
     gaps: list[Gap] = []
     requested, purged = 0.0, False
-    for line in (run / "journal.jsonl").read_text(encoding="utf-8").splitlines():
-        entry = json.loads(line)["entry"]
+    for entry in journal(run):
         if entry["kind"] == "step" and entry["step"]["kind"] == "idle":
             requested = float(entry["step"]["seconds"])
         outcome = entry.get("outcome", {"kind": ""})
@@ -62,8 +72,8 @@ def journal(run: Path) -> tuple[list[dict[str, Any]], list[Gap]]:
 
 def warnings(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the warnings; those about I/Os that stalled and points that took too long have measured figures."""
-    expected: dict[str, Expected] = {"stall": _stalls(run), "point duration": _overruns(run)}
-    return [[what, expected.get(what)] for what, _ in table.body]
+    expected = {"stall": _stalls, "point duration": _overruns}
+    return [[what, expected[what](run) if what in expected else None] for what, _ in table.body]
 
 
 def _stalls(run: Path) -> Expected:
@@ -71,7 +81,7 @@ def _stalls(run: Path) -> Expected:
     longest, average = column(points, "maximum_response_us") / 1e6, column(points, "average_response_us") / 1e6
     stalled = (longest > 2) & (longest > 30 * average)
     template = "in {} of {} points an I/O took more than {} s and more than {} times the average; up to {} s, in {any}"
-    return text(template, float(stalled.sum()), float(len(points)), 2, 30, float(longest.max()))
+    return text(template, float(stalled.sum()), float(len(points)), 2, 30, float(longest[stalled].max()))
 
 
 def _overruns(run: Path) -> Expected:
@@ -92,10 +102,10 @@ def _overruns(run: Path) -> Expected:
 def procedure(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the figures of the procedure: purges, preconditioning, gaps and starts of the engine."""
     expected: dict[str, Expected] = {"Evidence": None, "Checksums": None}
-    expected |= {_label("WIPC", row): _preconditioning(row) for row in measurements(run, "WIPC")}
+    expected |= {_label("WIPC", row): _preconditioning(run, row) for row in measurements(run, "WIPC")}
     expected["Idle gap between points"] = _gaps(run)
     expected["fio starts per continuous stimulus"] = _starts(run) or None
-    purges = iter(journal(run)[0])
+    purges = iter(purges_and_gaps(run)[0])
     for label, _ in table.body:
         if label.startswith("Purge"):
             purge = next(purges)
@@ -110,9 +120,11 @@ def _label(name: str, row: Row) -> str:
     return f"{name}, {row['part']}" if row["part"] else name
 
 
-def _preconditioning(row: Row) -> Expected:
+def _preconditioning(run: Path, row: Row) -> Expected:
+    """Return what was written: the user capacity twice, which is more than two passes over a part of it."""
     written, range_bytes, milliseconds = values(row, "write_bytes", "range_bytes", "write_runtime_ms")
-    figures = (2.0, range_bytes / 1e9, *values(row, "thread_count", "queue_depth"), written / 1e9, written)
+    passes = 2 * float(facts(run)["dut.capacity_bytes"]) / range_bytes
+    figures = (passes, range_bytes / 1e9, *values(row, "thread_count", "queue_depth"), written / 1e9, written)
     template = (
         f"{row['point']}, {{}} passes over {{}} GB, TC {{}}/QD {{}}: "
         "{} GB written ({} bytes) in {time}, {} MB/s"
@@ -122,7 +134,9 @@ def _preconditioning(row: Row) -> Expected:
 
 def _gaps(run: Path) -> Expected:
     """Return the gaps between points that the test did not request."""
-    kept = [gap for gap in journal(run)[1] if not gap.requested]
+    kept = [gap for gap in purges_and_gaps(run)[1] if not gap.requested]
+    if not kept:
+        return "n/a"
     idle, suite = [gap.idle_ms for gap in kept], [gap.suite_ms for gap in kept]
     figures = [float(reduce(part)) for part in (idle, suite) for reduce in (np.median, np.max)]
     template = "at most {} ms median, {} ms worst; spent in the suite: {} ms median, {} ms worst (over {} points)"
@@ -131,7 +145,7 @@ def _gaps(run: Path) -> Expected:
 
 def _idle(run: Path, requested: float) -> Expected:
     """Return the idle times that the test requested."""
-    kept = [gap.idle_ms / 1000 for gap in journal(run)[1] if gap.requested == requested]
+    kept = [gap.idle_ms / 1000 for gap in purges_and_gaps(run)[1] if gap.requested == requested]
     figures = (float(reduce(kept)) for reduce in (np.min, np.median, np.max))
     template = "{} times without host I/O: {} s shortest, {} s median, {} s longest (upper bounds)"
     return text(template, float(len(kept)), *figures)
@@ -167,6 +181,40 @@ def host_or_drive(run: Path, table: PrintedTable) -> list[list[Expected]]:
         "Host ceiling": None,
     }
     return labelled(table, expected)
+
+
+def host_ceilings(run: Path, table: PrintedTable) -> list[list[Expected]]:
+    """Return the ranges of CPU time per I/O and of IOPS of each kind of I/O, from the answers on a null target.
+
+    Reads are measured as writes of buffers that are not filled.
+    """
+    cpus = int(journal(run)[0]["facts"]["platform"]["cpus"])
+    assert table.heading[3] == f"Host IOPS ({cpus} CPU{'s' * (cpus != 1)})"
+    found: dict[str, list[tuple[int, int, float]]] = {}
+    for job in sorted((run / "evidence").glob("00000-ceiling-*.fio")):
+        document = json.loads(job.with_suffix(".json").read_text(encoding="utf-8"))
+        jobs, options = document["jobs"], document["global options"] | document["jobs"][0]["job options"]
+        access = "RND" if options["rw"] == "randwrite" else "SEQ"
+        size = f"writes, {int(options['bs']) // 1024} KiB"
+        kind = f"{access} {size if job.stem.endswith('write') else 'reads, any size'}"
+        threads = int(options.get("numjobs", len(jobs)))
+        percent = float(np.mean([each["usr_cpu"] + each["sys_cpu"] for each in jobs]))
+        iops = rate([combined([each["write"] for each in jobs])], "total_ios")
+        found.setdefault(kind, []).append((threads, int(options["iodepth"]), threads * percent / 100 / iops * 1e6))
+    cells: list[list[Expected]] = []
+    for kind, demands in found.items():
+        names = [f"T{threads}Q{depth}" for threads, depth, _ in sorted(demands)]
+        costs = [cost for _, _, cost in demands]
+        rates = [min(threads, cpus) / cost * 1e6 for threads, _, cost in demands]
+        shown = " - ".join(dict.fromkeys((names[0], names[-1])))
+        cells.append([kind, shown, partial(_check_range, costs), partial(_check_range, rates)])
+    return cells
+
+
+def _check_range(figures: list[float], cell: str) -> None:
+    shown = cell.split(" - ")
+    check_number(shown[0], min(figures))
+    check_number(shown[-1], max(figures))
 
 
 def _check_judged(judged: int, cell: str) -> None:

@@ -78,6 +78,58 @@ def measurements(run: Path, phase: str, part: str | None = None) -> list[Row]:
     return [row for row in rows(run, "measurements") if row["phase"] == phase and (part is None or row["part"] == part)]
 
 
+# -- journal ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def journal(run: Path) -> list[dict[str, Any]]:
+    """Return the entries of the journal that count: what a resumed run discarded is left out, but not its resume."""
+    kept: list[dict[str, Any]] = []
+    for entry in entries(run):
+        if entry["kind"] == "resume":
+            del kept[first_discarded(kept, entry) :]
+        kept.append(entry)
+    return kept
+
+
+def entries(run: Path) -> list[dict[str, Any]]:
+    lines = (run / "journal.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["entry"] for line in lines]
+
+
+def first_discarded(kept: Sequence[dict[str, Any]], resumed: dict[str, Any]) -> int:
+    """Return the place of the first step after those that a resumed run keeps."""
+    steps = [place for place, entry in enumerate(kept) if entry["kind"] == "step"]
+    return [*steps, len(kept)][int(resumed["kept_steps"])]
+
+
+def discarded(run: Path) -> tuple[int, int]:
+    """Return how many outcomes resumed runs discarded, and the bytes that they wrote: by samples, where there are."""
+    kept: list[dict[str, Any]] = []
+    outcomes = written = 0
+    for entry in entries(run):
+        if entry["kind"] == "resume":
+            gone = kept[first_discarded(kept, entry) :]
+            del kept[len(kept) - len(gone) :]
+            found = [after["outcome"] for after in gone if after["kind"] == "outcome"]
+            sampled = [outcome["write_bytes"] for outcome in found if outcome["kind"] == "sample"]
+            whole = [outcome["write"]["bytes"] for outcome in found if outcome["kind"] == "measurement"]
+            outcomes, written = outcomes + len(found), written + (sum(sampled) if sampled else sum(whole))
+        kept.append(entry)
+    return outcomes, written
+
+
+def interruptions(run: Path, name: str, number: int) -> list[int]:
+    """Return how often the run had been interrupted before each point of a round, each number once.
+
+    None for samples: a run that is interrupted in them begins again at its purge.
+    """
+    if is_sampled(run, name):
+        return []
+    rounds = [row for row in rows(run, "measurements") if row.get("round") == str(number) and row["part"] in ("", name)]
+    return sorted({int(row["interruptions"]) for row in rounds})
+
+
 # -- answers of the engine --------------------------------------------------------------------------------------------
 
 
@@ -252,6 +304,23 @@ def window_rounds(run: Path) -> int:
     """Return the number of rounds of a measurement window."""
     specification = facts(run, "specification")
     return int(specification.get("steady_state.window_rounds") or specification["settling.window_rounds"])
+
+
+def achieved(run: Path, name: str) -> bool:
+    """Return whether a series ended with steady state: all variables, and of samples not before the range was full."""
+    variables, window = series(run)[name].values(), window_rounds(run)
+    last = max(next(iter(variables)))
+    if not all(determination(each, last, window)["steady"] for each in variables):
+        return False
+    return not is_sampled(run, name) or fills(run, last) >= parameter(run, "settling.minimum_fills")
+
+
+def fills(run: Path, number: int) -> float:
+    """Return how often the range was written by the end of the sample that is a round."""
+    (kept,) = filter(None, (samples(run, "", phase) for phase in ("stimulus", "PC")))
+    (range_bytes,) = {row["range_bytes"] for phase in ("stimulus", "PC") for row in measurements(run, phase)}
+    place = kept.index(sampled_rows(run)[number])
+    return float(column(kept[: place + 1], "write_bytes").sum()) / float(range_bytes)
 
 
 def determination(series_values: dict[int, float], last: int, window: int) -> dict[str, float]:

@@ -13,9 +13,9 @@ from tests.recomputation.printed import Expected, PrintedTable, labelled, text
 from tests.recomputation.record import (
     Array,
     Row,
+    achieved,
     answers,
     column,
-    determination,
     facts,
     measurements,
     parameter,
@@ -44,9 +44,10 @@ def together(kept: Sequence[Row]) -> list[float]:
 
 def _window(run: Path) -> list[Expected] | None:
     """Return the figures of the measurement window, whose rates are means of its samples; None if it is not steady."""
-    ((_, rounds),) = next(iter(series(run).values())).items()
-    if not determination(rounds, max(rounds), window_rounds(run))["steady"]:
+    ((name, variables),) = series(run).items()
+    if not achieved(run, name):
         return None
+    (rounds,) = variables.values()
     kept = [sampled_rows(run)[number] for number in sorted(rounds)[-window_rounds(run) :]]
     each = [together([row]) for row in kept]
     _, _, average, _, maximum = together(kept)
@@ -63,10 +64,6 @@ def key_figures(run: Path, table: PrintedTable) -> list[list[Expected]]:
     """Return the figures of the first and the last sample, of the window, of the end, and of the histogram."""
     kept, window = samples(run, "", "stimulus"), _window(run)
     end = at_end(kept)
-    (after,) = measurements(run, "histogram")
-    parts = answers(run, [after])
-    times = response_times(parts)
-    shown = ("average_response_us", "five_nines_response_us", "maximum_response_us")
     last = together(end)
     last[3] = math.nan
     return [
@@ -74,12 +71,19 @@ def key_figures(run: Path, table: PrintedTable) -> list[list[Expected]]:
         *([["Measurement window, mean", *window]] if window else []),
         ["Last sample", *together(kept[-1:])],
         [text("Last {time}, all I/Os", float(column(end, "seconds").sum())), *last],
-        [
-            f"Histogram after it, {after['point']}",
-            rate(parts, "total_ios"),
-            rate(parts, "io_bytes") / 1e6,
-            *(times[key] / 1000 for key in shown),
-        ],
+        *(_histogram(run, after) for after in measurements(run, "histogram")),
+    ]
+
+
+def _histogram(run: Path, after: Row) -> list[Expected]:
+    parts = answers(run, [after])
+    times = response_times(parts)
+    shown = (times[f"{name}_response_us"] / 1000 for name in ("average", "five_nines", "maximum"))
+    return [
+        f"Histogram after it, {after['point']}",
+        rate(parts, "total_ios"),
+        rate(parts, "io_bytes") / 1e6,
+        *shown,
     ]
 
 

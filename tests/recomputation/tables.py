@@ -7,16 +7,21 @@ import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.recomputation import demand, matrices, provenance, recoveries, saturation
 from tests.recomputation.printed import Expected, PrintedTable, labelled, text
 from tests.recomputation.record import (
     Row,
+    achieved,
     answers,
     column,
     determination,
+    discarded,
     facts,
+    interruptions,
     is_sampled,
+    journal,
     measurements,
     minute,
     response_times,
@@ -87,28 +92,70 @@ def _passes(passed: bool) -> str:
 
 def tracked_by_round(run: Path, table: PrintedTable) -> Cells:
     sampled = "Minute" in table.heading
-    (variables,) = (
-        found for name, found in series(run).items() if is_sampled(run, name) == sampled and table.title in ("", name)
+    ((name, variables),) = (
+        (name, found)
+        for name, found in series(run).items()
+        if is_sampled(run, name) == sampled and table.title in ("", name)
     )
     shown = [re.sub(r" \([^()]*\)$", "", name) for name in table.heading if name.endswith(("(IOPS)", "(MB/s)", "(ms)"))]
     assert shown == list(variables)
     rounds = list(next(iter(variables.values())))
     return [
         [
-            float(number),
+            text("* {}" if _is_interrupted(run, name, number) else "{}", float(number)),
             *([minute(run, number)] if sampled else []),
-            *(cell for variable in variables.values() for cell in _round_cells(variable, number, window_rounds(run))),
+            *(cell for variable in variables.values() for cell in _round_cells(run, name, variable, number)),
         ]
         for number in rounds
     ]
 
 
-def _round_cells(variable: dict[int, float], number: int, window: int) -> list[Expected]:
-    if number < window:
+def _is_interrupted(run: Path, name: str, number: int) -> bool:
+    """Return whether the run was interrupted in a round, or right before it."""
+    counts, before = (interruptions(run, name, place) for place in (number, number - 1))
+    return len(counts) > 1 or (bool(before) and counts[:1] != before[-1:])
+
+
+def _round_cells(run: Path, name: str, variable: dict[int, float], number: int) -> list[Expected]:
+    window = window_rounds(run)
+    spanned = {count for place in range(number - window + 1, number + 1) for count in interruptions(run, name, place)}
+    if number < window or len(spanned) > 1:
         return [variable[number], "", "", ""]
     figures = determination(variable, number, window)
     percents = [100 * figures[key] / figures["average"] for key in ("data_excursion", "slope_excursion")]
     return [variable[number], *percents, "yes" if figures["steady"] else "no"]
+
+
+def deviations(run: Path, table: PrintedTable) -> Cells:
+    """Return the deviations; of those, an interruption has measured figures."""
+    stops = [entry for entry in journal(run) if entry["kind"] == "resume"]
+    cells: Cells = []
+    for name, *_ in table.body:
+        cells.append([name, None, _interruption(run, stops.pop(0)) if name == "interruption" else None, None])
+    assert not stops
+    return cells
+
+
+def _interruption(run: Path, entry: dict[str, Any]) -> Expected:
+    """Return the times of an interruption, and what it discarded; the run of a test has only one."""
+    outcomes, written = discarded(run)
+    stopped, resumed = (entry[key][:19].replace("T", " ") for key in ("stopped", "at"))
+    times = f"stopped {stopped}, resumed {resumed}, {{time}} without I/O of the test ({entry['reason']}); "
+    if not outcomes:
+        rounds = [
+            int(row["round"]) for row in rows(run, "measurements") if row["round"] and row["interruptions"] == "0"
+        ]
+        point = rounds.count(max(rounds)) + 1
+        return text(
+            times + "it continued with Round {}, point {} of {}; {any}",
+            entry["idle_seconds"],
+            max(rounds),
+            point,
+            rounds.count(1),
+        )
+    size = f"discarded: {{}} outcomes before it ({{}} {'TB' if written >= 1e12 else 'GB'} written)"
+    amount = written / (1e12 if written >= 1e12 else 1e9)
+    return text(times + "it continued with Purge; " + size + "{any}", entry["idle_seconds"], outcomes, amount)
 
 
 # -- points and the summary page --------------------------------------------------------------------------------------
@@ -123,12 +170,11 @@ def tracked_figures(run: Path, table: PrintedTable) -> Cells:
             figures = matrices.over_window(run, point)
             steady = determination(rounds, max(rounds), window_rounds(run))["steady"]
             span, numbers = _span(run, name, "")
-            met = all(determination(each, max(each), window_rounds(run))["steady"] for each in variables.values())
             keys = ("iops", "mb_per_second", "average_ms", "five_nines_ms", "maximum_ms")
             cells.append(
                 [
                     variable,
-                    text(span + ("" if met else " (NOT ACHIEVED)"), *numbers),
+                    text(span + ("" if achieved(run, name) else " (NOT ACHIEVED)"), *numbers),
                     *(figures[key] for key in keys),
                     "yes" if steady else "NO",
                 ]
@@ -143,20 +189,26 @@ def run_facts(run: Path, table: PrintedTable) -> Cells:
     started, finished = (datetime.datetime.fromisoformat(about[key]) for key in ("started", "finished"))
     virtual = " (virtual)" if about["dut.kind"] == "simulated" else ""
     written, read = (float(column(rows(run, "measurements"), f"{side}_bytes").sum()) for side in ("write", "read"))
+    stops, gone = [entry for entry in journal(run) if entry["kind"] == "resume"], discarded(run)[1] / 1e9
+    least, more = "at least " if stops else "", "; plus {} GB in discarded measurements" if gone else ""
     expected: dict[str, Expected] = {
         "Standard": None,
         "Duration": text("{time}" + virtual, (finished - started).total_seconds()),
-        "Data written, whole run": text("{} GB, {} x user capacity", written / 1e9, written / capacity),
-        "Data read": text("{} GB", read / 1e9),
+        "Data written, whole run": text(
+            f"{least}{{}} GB, {{}} x user capacity{more}", written / 1e9, written / capacity, *([gone] if gone else [])
+        ),
+        "Data read": text(least + "{} GB", read / 1e9),
         "User capacity": partial(_check_capacity, capacity),
     }
+    if stops:
+        idle = float(sum(entry["idle_seconds"] for entry in stops))
+        expected["Interrupted"] = text("{} interruption{any}, {time} of the duration", float(len(stops)), idle)
     for name, variables in series(run).items():
         kind = "Preconditioning" if "Preconditioning" in name else name if len(series(run)) > 1 else ""
         suffix = f", {kind if kind in ('Preconditioning', '1024 KiB', '128 KiB') else 'Test loop'}" if kind else ""
         suffix = "" if len(series(run)) == 1 else suffix
-        met = all(determination(each, max(each), window_rounds(run))["steady"] for each in variables.values())
         span, numbers = _span(run, name, ", min {} - {}")
-        window = text(span + ("" if met else " (NOT ACHIEVED)"), *numbers)
+        window = text(span + ("" if achieved(run, name) else " (NOT ACHIEVED)"), *numbers)
         expected[f"{'Window' if suffix else 'Measurement window'} (rounds){suffix}"] = window
         count = float(len(next(iter(variables.values()))))
         if is_sampled(run, name):
@@ -213,6 +265,7 @@ def _demand(row: Row) -> str:
 # -- which function recomputes which table ----------------------------------------------------------------------------
 
 RECOMPUTED: dict[str, Recompute] = {
+    "Deviations from the standard": deviations,
     "Steady State Determination Data": determination_data,
     "Key figures of the measurement window": tracked_figures,
     "The run": run_facts,
@@ -231,11 +284,11 @@ RECOMPUTED: dict[str, Recompute] = {
     "Warnings": provenance.warnings,
     "Procedure": provenance.procedure,
     "Host or drive\\?": provenance.host_or_drive,
+    r"Host ceiling \(null device\)": provenance.host_ceilings,
 }
 
 #: Tables without measured figures: texts, the test set-up, and identities.
 NOT_MEASURED = (
-    "Deviations from the standard",
     "Operator settings",
     "Access pattern: .*",
     "Run",

@@ -81,9 +81,9 @@ class Storcli:
         except CommandRejected as why:
             return f"{self._kind} version unknown ({why.description})"
         tool = word(answer["Command Status"].get("CLI Version")).partition(" ")[0] or "version unknown"
-        said = answer["Response Data"] if isinstance(answer["Response Data"], dict) else {}
-        firmware = word(said.get("FW Version")) or word(said.get("FW Package Build")) or "unknown"
-        return f"{self._kind} {tool}; {word(said.get('Product Name')) or 'unknown controller'}, firmware {firmware}"
+        data = answer["Response Data"] if isinstance(answer["Response Data"], dict) else {}
+        firmware = word(data.get("FW Version")) or word(data.get("FW Package Build")) or "unknown"
+        return f"{self._kind} {tool}; {word(data.get('Product Name')) or 'unknown controller'}, firmware {firmware}"
 
     def members(self, evidence: Path | None = None) -> tuple[Member, ...]:
         """Return the physical drives of the layout; raises ArrayError if one is in use or missing."""
@@ -94,44 +94,46 @@ class Storcli:
 
         A full initialization makes it consistent; ``clean`` skips it.
         """
-        self._ask("add", "add", "vd", *self._creation(members), evidence=evidence)
-        made = self._found(evidence)
-        if sorted(made.slots) != sorted(members):
+        self._ask("add", "add", "vd", *self._creation_words(members), evidence=evidence)
+        drive = self._existing(evidence)
+        if sorted(drive.slots) != sorted(members):
             raise ArrayError(
-                f"virtual drive {made.number} is made of {', '.join(made.slots)}, not of {', '.join(members)}"
+                f"virtual drive {drive.number} is made of {', '.join(drive.slots)}, not of {', '.join(members)}"
             )
         if self._layout.redundant:
-            self._ask("autobgi", "set", "autobgi=off", place=f"/v{made.number}", evidence=evidence)
+            self._ask("autobgi", "set", "autobgi=off", place=f"/v{drive.number}", evidence=evidence)
             if not clean:
-                self._ask("init", "start", "init", "full", "force", place=f"/v{made.number}", evidence=evidence)
-        return self._appeared(evidence)
+                self._ask("init", "start", "init", "full", "force", place=f"/v{drive.number}", evidence=evidence)
+        return self._wait_for_device(evidence)
 
     def wait(self, device: Path, tick: Tick | None = None) -> None:
         """Wait until no operation is in progress and the drive is optimal and consistent; raises ArrayError."""
         del device
-        began = moved = time.monotonic()
+        started = changed = time.monotonic()
         pause, before = _PAUSE_SECONDS[0], ""
         while True:
-            found = self._found(None)
-            going = [*found.operations, *(each for what in ("init", "bgi") for each in self._going(found.number, what))]
-            if str(going) != before:
-                moved, before = time.monotonic(), str(going)
-            if not going and found.is_ready(wait=time.monotonic() - moved < _STARTING_SECONDS):
+            drive = self._existing(None)
+            operations = [*drive.operations]
+            for kind in ("init", "bgi"):
+                operations += self._operations(drive.number, kind)
+            if str(operations) != before:
+                changed, before = time.monotonic(), str(operations)
+            if not operations and drive.is_ready(wait=time.monotonic() - changed < _STARTING_SECONDS):
                 return
-            if time.monotonic() - moved > _STILL_SECONDS:
+            if time.monotonic() - changed > _STILL_SECONDS:
                 raise ArrayError(f"its initialization has stalled ({before})")
             if tick is not None:
-                tick(time.monotonic() - began, 0)
+                tick(time.monotonic() - started, 0)
             time.sleep(pause)
             pause = min(1.5 * pause, _PAUSE_SECONDS[1])
 
     def properties(self, device: Path) -> tuple[tuple[str, str], ...]:
         """Return the virtual drive's properties as reported by the controller."""
         del device
-        found = self._found(None)
-        said, properties = found.row, found.properties
-        rows = [("Virtual drive", f"/c{self._index}/v{found.number}"), ("Level", said.get("TYPE", ""))]
-        rows += [("Cache policy", said.get("Cache", "")), ("Consistent", said.get("Consist", ""))]
+        drive = self._existing(None)
+        row, properties = drive.row, drive.properties
+        rows = [("Virtual drive", f"/c{self._index}/v{drive.number}"), ("Level", row.get("TYPE", ""))]
+        rows += [("Cache policy", row.get("Cache", "")), ("Consistent", row.get("Consist", ""))]
         rows += [(name, properties.get(name, "")) for name in ("Strip Size", "Disk Cache Policy")]
         rows.append(("Write Cache", properties.get("Write Cache(initial setting)", "")))
         return tuple((name, str(value)) for name, value in rows if value)
@@ -139,9 +141,9 @@ class Storcli:
     def delete(self, members: Sequence[str], evidence: Path | None = None) -> None:
         """Delete the virtual drive if it exists; raises ArrayError, also if it is in use."""
         del members
-        if (found := self._find(evidence)) is not None:
-            self._require_unused(found)
-            self._ask("del", "del", "force", place=f"/v{found.number}", evidence=evidence)
+        if (drive := self._find(evidence)) is not None:
+            self._require_unused(drive)
+            self._ask("del", "del", "force", place=f"/v{drive.number}", evidence=evidence)
 
     def exists(self) -> bool:
         """Return whether a virtual drive has our name."""
@@ -151,14 +153,14 @@ class Storcli:
         """Delete it; raises ArrayError."""
         self.delete(())
 
-    def _creation(self, members: Sequence[str]) -> Iterator[str]:
+    def _creation_words(self, members: Sequence[str]) -> Iterator[str]:
         layout = self._layout
         # without an enclosure a drive is named by its slot alone, because the program rejects ":0"
-        drives = ",".join(each.removeprefix(":") for each in members)
+        drives = ",".join(slot.removeprefix(":") for slot in members)
         yield from (f"type=raid{layout.level}", f"name={self.identity}", f"drives={drives}")
         if layout.level == 10:
             yield "PDperArray=2"
-        yield from (_POLICIES[each] for each in (layout.write_policy, layout.read_policy, layout.io_policy) if each)
+        yield from (_POLICIES[name] for name in (layout.write_policy, layout.read_policy, layout.io_policy) if name)
         if layout.chunk_bytes:
             yield f"strip={layout.chunk_bytes // KIB}"
 
@@ -166,17 +168,19 @@ class Storcli:
         """Return the controller's answer; raises ArrayError if it reports a failure."""
         argv = (_program(self._kind), f"/c{self._index}{place}", *words, "J")
         done = Programs(evidence).ask(name, *argv)
-        said = " ".join(argv[1:-1])
+        command = " ".join(argv[1:-1])
         try:
             answer = decoded(done.stdout)["Controllers"][0]
             status = answer["Command Status"]
             succeeded, which = status["Status"] == "Success", status.get("Controller", self._index)
         except (ValueError, LookupError, TypeError, AttributeError):
-            raise ArrayError(f"{self._kind} {said} gave no answer that can be read: {done.error_summary}") from None
-        if not succeeded or any(failed(each) for each in details(status)):
-            raise CommandRejected(f"{self._kind} {said} failed: {reasons(status)}", str(status.get("Description", "")))
+            raise ArrayError(f"{self._kind} {command}: invalid answer: {done.error_summary}") from None
+        if not succeeded or any(failed(detail) for detail in details(status)):
+            raise CommandRejected(
+                f"{self._kind} {command} failed: {reasons(status)}", str(status.get("Description", ""))
+            )
         if str(which) != str(self._index):
-            raise ArrayError(f"{self._kind} {said} was answered by controller {which}")
+            raise ArrayError(f"{self._kind} {command} was answered by controller {which}")
         return {"Response Data": {}, **answer}
 
     def _member(self, slot: str, evidence: Path | None) -> Member:
@@ -185,64 +189,65 @@ class Storcli:
         data = self._ask(f"drive-{enclosure}-{number}", "show", "all", place=place, evidence=evidence)["Response Data"]
         try:
             name = f"Drive /c{self._index}{place}"
-            listed, told = dict(data[name][0]), data[f"{name} - Detailed Information"][f"{name} Device attributes"]
-            where, told = str(listed["EID:Slt"]).strip(), dict(told)
+            row = dict(data[name][0])
+            attributes = dict(data[f"{name} - Detailed Information"][f"{name} Device attributes"])
+            reported_slot = str(row["EID:Slt"]).strip()
         except (LookupError, TypeError, ValueError):
-            where = ""
-        if where != slot:
+            reported_slot = ""
+        if reported_slot != slot:
             raise ArrayError(f"{self._kind} does not report the drive in slot {slot}")
-        if listed.get("State") != _FREE or listed.get("DG") != "-":
-            state = f"{listed.get('State')}, drive group {listed.get('DG')}"
+        if row.get("State") != _FREE or row.get("DG") != "-":
+            state = f"{row.get('State')}, drive group {row.get('DG')}"
             raise ArrayError(f"the drive in slot {slot} is not free ({state}; only {_FREE} without a group is)")
-        if (size := size_bytes(str(told.get("Raw size", "")))) is None:
+        if (size := size_bytes(str(attributes.get("Raw size", "")))) is None:
             raise ArrayError(f"the drive in slot {slot} does not report its size")
-        serial = word(told.get("SN"))
-        if seen := self._seen(serial, word(told.get("WWN")).lower()):
+        serial = word(attributes.get("SN"))
+        if path := self._kernel_device(serial, word(attributes.get("WWN")).lower()):
             raise ArrayError(
-                f"the drive in slot {slot} is not free (it is also {seen}, where other processes may use it)"
+                f"the drive in slot {slot} is not free (it is also {path}, where other processes may use it)"
             )
         return Member(
             path=slot,
-            model=word(told.get("Model Number")) or word(listed.get("Model")),
+            model=word(attributes.get("Model Number")) or word(row.get("Model")),
             serial=serial,
-            firmware=word(told.get("Firmware Revision")),
+            firmware=word(attributes.get("Firmware Revision")),
             capacity_bytes=size,
-            rotational={"SSD": False, "HDD": True}.get(str(listed.get("Med"))),
+            rotational={"SSD": False, "HDD": True}.get(str(row.get("Med"))),
         )
 
-    def _seen(self, serial: str, number: str) -> str:
+    def _kernel_device(self, serial: str, number: str) -> str:
         """Return the kernel's device of a drive that the controller also exposes, as those with IR firmware do."""
         for block in sorted((self._root / "sys/block").glob("*")):
             path = device_path(block, self._root)
             try:
-                own = block_dut(path, block.resolve(), self._root).serial
+                block_serial = block_dut(path, block.resolve(), self._root).serial
             except TargetUnfit:  # it has no size
                 continue
-            if (serial and own == serial) or (number and _number(block) == number):
+            if (serial and block_serial == serial) or (number and _number(block) == number):
                 return str(path)
         return ""
 
-    def _require_unused(self, found: Virtual) -> None:
+    def _require_unused(self, drive: Virtual) -> None:
         """Raise ArrayError if any process or layer of the host uses the virtual drive."""
-        until = time.monotonic() + _PASSING_SECONDS
-        if not found.naa:
+        deadline = time.monotonic() + _PASSING_SECONDS
+        if not drive.naa:
             raise ArrayError(
-                f"virtual drive {found.number} is not deleted: the controller does not report its NAA number"
+                f"virtual drive {drive.number} is not deleted: the controller does not report its NAA number"
             )
         blocks = sorted((self._root / "sys/block").glob("*"))
         # if the kernel has no such number, it may be the device named by the layout or the controller
-        told = (self._layout.device, word(found.properties.get("OS Drive Name")))
-        named = {Path(os.path.realpath(self._root / each.lstrip("/"))).name for each in told}
-        numbered = [each for each in blocks if _number(each) == found.naa]
-        for block in numbered or [each for each in blocks if each.name in named]:
+        devices = (self._layout.device, word(drive.properties.get("OS Drive Name")))
+        names = {Path(os.path.realpath(self._root / device.lstrip("/"))).name for device in devices}
+        with_number = [block for block in blocks if _number(block) == drive.naa]
+        for block in with_number or [block for block in blocks if block.name in names]:
             while True:
                 try:
                     usage = read_usage(self._root)
                     require_free(device_path(block, self._root), stack_of(block.resolve(), usage, self._root), usage)
                     break
                 except (TargetBusy, TargetUnfit) as why:
-                    if time.monotonic() > until:
-                        raise ArrayError(f"virtual drive {found.number} is not deleted: {why}") from None
+                    if time.monotonic() > deadline:
+                        raise ArrayError(f"virtual drive {drive.number} is not deleted: {why}") from None
                     time.sleep(_PAUSE_SECONDS[0])
 
     def _find(self, evidence: Path | None) -> Virtual | None:
@@ -254,42 +259,42 @@ class Storcli:
                 return None
             raise
         try:
-            known = [*virtual(answer["Response Data"], self._index)]
+            drives = [*virtual(answer["Response Data"], self._index)]
         except (LookupError, TypeError, ValueError, AttributeError):
-            known = []
-        if not known and not _NO_DRIVES.fullmatch(str(answer["Command Status"].get("Description"))):
+            drives = []
+        if not drives and not _NO_DRIVES.fullmatch(str(answer["Command Status"].get("Description"))):
             raise ArrayError(f"{self._kind} does not report the virtual drives of controller {self._index}")
-        ours = [each for each in known if each.row.get("Name") == self.identity]
+        ours = [drive for drive in drives if drive.row.get("Name") == self.identity]
         if len(ours) > 1:
             raise ArrayError(
-                f"virtual drives {' and '.join(str(each.number) for each in ours)} are both {self.identity}"
+                f"virtual drives {' and '.join(str(drive.number) for drive in ours)} are both {self.identity}"
             )
         return ours[0] if ours else None
 
-    def _found(self, evidence: Path | None) -> Virtual:
-        found = self._find(evidence)
-        if found is None:
+    def _existing(self, evidence: Path | None) -> Virtual:
+        drive = self._find(evidence)
+        if drive is None:
             raise ArrayError(f"there is no virtual drive {self.identity}")
-        return found
+        return drive
 
-    def _going(self, number: int, what: str) -> list[str]:
+    def _operations(self, number: int, what: str) -> list[str]:
         """Return the operations of a kind that are in progress."""
         data = self._ask(f"show-{what}", "show", what, place=f"/v{number}")["Response Data"]
-        found = [each for each in rows(data) if "Status" in each]
-        return [str(each) for each in found if str(each["Status"]).lower().startswith("in progress")]
+        with_status = [row for row in rows(data) if "Status" in row]
+        return [str(row) for row in with_status if str(row["Status"]).lower().startswith("in progress")]
 
-    def _appeared(self, evidence: Path) -> Path:
+    def _wait_for_device(self, evidence: Path) -> Path:
         """Return the layout's device once its NAA number is the virtual drive's; raises ArrayError on timeout."""
-        until, device = time.monotonic() + _APPEARING_SECONDS, Path(self._layout.device)
+        deadline, device = time.monotonic() + _APPEARING_SECONDS, Path(self._layout.device)
         while True:
-            wanted = self._found(evidence).naa
+            expected = self._existing(evidence).naa
             real = Path(os.path.realpath(self._root / str(device).lstrip("/")))
             number = _number(self._root / "sys/class/block" / real.name)
-            if wanted and number == wanted:
+            if expected and number == expected:
                 return real
-            if time.monotonic() > until:
-                there = f"{device} is naa.{number}" if number else f"there is no {device}"
-                raise ArrayError(f"the virtual drive naa.{wanted} did not appear as {device} ({there})")
+            if time.monotonic() > deadline:
+                actual = f"{device} is naa.{number}" if number else f"there is no {device}"
+                raise ArrayError(f"the virtual drive naa.{expected} did not appear as {device} ({actual})")
             time.sleep(_PAUSE_SECONDS[0])
 
 

@@ -12,7 +12,7 @@ from .answer import (
     sync_times,
     uncounted_ios,
 )
-from .echo import job_differences, require_echo
+from .echo import job_differences, require_echo, require_version
 from .files import JobFiles
 from .job import (
     STALL_SECONDS,
@@ -47,6 +47,7 @@ __all__ = [
     "null_job_file",
     "read_totals",
     "require_echo",
+    "require_version",
     "sections",
     "stream_bytes",
     "sync_times",

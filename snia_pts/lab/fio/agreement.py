@@ -17,7 +17,7 @@ from typing import Any
 from ...model.measurement import Transfers
 from ...model.steps import Stimulus
 from ...spec.fio_options import SYNCHRONOUS_ENGINES
-from ...units import exact_capacity
+from ...units import KIB, exact_capacity
 from . import sampling
 from .job import AnswerRejected, sections
 from .sampling import lower_edge_ns
@@ -31,9 +31,9 @@ _RATE_SHARE, _RATE = 1e-9, 1.0
 #: A runtime is in whole milliseconds, and a thread's response times start slightly earlier than its runtime.
 _RUNTIME_SHARE, _RUNTIME_NS = 0.01, 2e6
 _MANY_IOS = 1000
-#: fio needs some microseconds from the completion of an I/O to the start of the next one, or as long as refilling its
-#: buffer takes, which with so many outstanding I/Os happens beside the others.
-_LONG_RESPONSE_NS, _MANY_OUTSTANDING = 50_000, 4
+#: fio needs some microseconds from the completion of an I/O to the start of the next one, and refilling its buffer may
+#: take as long as the I/O, unless the block is small or other outstanding I/Os go on meanwhile.
+_LONG_RESPONSE_NS, _SMALL_BLOCK_BYTES, _MANY_OUTSTANDING = 50_000, 16 * KIB, 4
 #: The share of the outstanding I/Os that the response times must account for; true answers have 0.86 and more.
 _LEAST_OUTSTANDING = 0.5
 
@@ -116,8 +116,8 @@ def require_outstanding(stimulus: Stimulus, sides: Sequence[Transfers]) -> None:
     if max_ns > runtime_ns and not stimulus.ramp_seconds:
         raise disagreement(f"an I/O took {max_ns / 1e9:g} s in a runtime of {runtime_ns / 1e9:.3g} s")
     ios = sum(side.ios for side in sides)
-    many = ios >= _MANY_IOS and depth >= _MANY_OUTSTANDING
-    if many and _keeps_queue_full(stimulus) and sum_ns >= _LONG_RESPONSE_NS * ios:
+    is_judged = ios >= _MANY_IOS and sum_ns >= _LONG_RESPONSE_NS * ios and _keeps_queue_full(stimulus)
+    if is_judged and (depth >= _MANY_OUTSTANDING or stimulus.largest_block_bytes <= _SMALL_BLOCK_BYTES):
         expected_ns = _LEAST_OUTSTANDING * outstanding * 1e6 * max(side.runtime_ms for side in sides)
         if sum_ns < expected_ns:
             reason = (

@@ -55,6 +55,14 @@ def require_echo(job_text: str, answer: str, target: str = "", ignored: Collecti
         raise AnswerRejected("host", f"fio's answer belongs to another job: {difference}")
 
 
+def require_version(answer: str, version: str) -> None:
+    """Check that the fio of this ``version`` (``3.33``) gave ``answer``; raises AnswerRejected if not."""
+    begin = _BEGIN.search(answer)
+    actual = json.loads(answer[begin.start() :]).get("fio version") if begin else None
+    if actual != f"fio-{version}":
+        raise AnswerRejected("host", f"expected an answer of fio-{version}, got one of {actual or 'no version'}")
+
+
 def job_differences(expected_text: str, actual_text: str) -> Iterator[str]:
     """Yield a sentence for each option in which two job files differ, and for the first line, which has the target."""
     expected_line, actual_line = (text.partition("\n")[0] for text in (expected_text, actual_text))

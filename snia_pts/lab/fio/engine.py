@@ -370,6 +370,7 @@ class FioEngine:
             )
             target = finished.environment.get(fio.TARGET, "")
             fio.require_echo(point.files.text, answer, target, ignored_options(point.stimulus))
+            fio.require_version(answer, self.version)
         except fio.AnswerRejected as refusal:
             refusal.attempt = RejectedAttempt(
                 reason=refusal.reason,

@@ -47,10 +47,11 @@ def log_ticks(low: float, high: float) -> list[float]:
 
     If only two such ticks are needed, return evenly spaced ticks instead: two labels are too few to read a scale.
     """
+    from matplotlib.ticker import LogLocator
+
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    steps = (1, 2, 5) if last - first <= 3 else (1,)
-    stride = 1 + (last - first) // _MAX_LABELS
-    ticks = [step * 10.0**decade for decade in range(first, last + stride, stride) for step in steps]
+    subs = (1, 2, 5) if last - first <= 3 else (1,)
+    ticks = [float(tick) for tick in LogLocator(subs=subs, numticks=_MAX_LABELS).tick_values(10.0**first, 10.0**last)]
     below = max(tick for tick in ticks if tick <= low * (1 + 1e-9))
     above = min((tick for tick in ticks if tick >= high * (1 - 1e-9) and tick > below), default=ticks[-1])
     enclosing = [tick for tick in ticks if below <= tick <= above]
@@ -59,18 +60,11 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 def linear_ticks(low: float, high: float) -> list[float]:
     """Return five or six round ticks that enclose ``low`` .. ``high``."""
-    span = high - low
-    if span <= 0:
-        span = abs(high) * 0.1 or 1.0
-    step = _round_step(span / 5)
-    first = math.floor(low / step + 1e-9)
-    last = max(math.ceil(high / step - 1e-9), first + 1)
-    return [place * step for place in range(first, last + 1)]
+    from matplotlib.ticker import MaxNLocator
 
-
-def _round_step(rough: float) -> float:
-    scale = 10.0 ** math.floor(math.log10(rough))
-    return next(step * scale for step in (1, 2, 2.5, 5, 10) if step * scale >= rough * (1 - 1e-9))
+    if low == high:  # the locator's own margin is too small to be read
+        high += abs(high) * 0.1 or 1.0
+    return [float(tick) for tick in MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)]
 
 
 def round_ticks(first: int, last: int, *, most: int = 25) -> list[int]:

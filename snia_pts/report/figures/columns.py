@@ -14,7 +14,7 @@ from ..pages import FIGURE_HEIGHT
 from . import axes as ax
 from .figure import Grid, Side, canvas
 from .matrices import MARK
-from .style import GRID, INK, QUIET, looks
+from .style import GRID, INK, QUIET, series_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,7 +58,7 @@ def columns(
 
     The columns of ``marked`` places get the host-limited mark.  Scale and view also fit all matrices of ``alike``.
     """
-    shown = looks(list(deep.keys))
+    styles = series_styles(list(deep.keys))
     deep = low_in_front((values, *alike), deep)
     top = highest((values, *alike))
     figure, axes, projection = stage(top, across, deep, heading=heading, height=height)
@@ -66,7 +66,7 @@ def columns(
         for column, key in enumerate(across.keys):
             value = values.get((key, deep.keys[row]), math.nan)
             if math.isfinite(value):
-                _column(axes, projection, column, row, value, shown[deep.keys[row]].colour)
+                _column(axes, projection, column, row, value, styles[deep.keys[row]].colour)
                 if (key, deep.keys[row]) in marked:
                     mark(axes, projection, (column + 0.5, row + 0.5, value), _order(projection, column, row))
     return figure

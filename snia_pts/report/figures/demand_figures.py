@@ -10,7 +10,7 @@ from ...analysis.operating_points import DemandMean, OperatingPoint
 from ..tables import thousands
 from . import axes as ax
 from .figure import canvas, legend_beside, plot
-from .style import BAD, INK, looks
+from .style import BAD, INK, series_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,10 +82,10 @@ def _lines(
 ) -> None:
     """Draw one line per Thread Count, highest first in the legend, in its style in all figures."""
     threads = sorted({mean.demand.thread_count for mean in means})
-    shown = looks(threads)
+    styles = series_styles(threads)
     for count in reversed(threads):
         line = sorted((mean for mean in means if mean.demand.thread_count == count), key=lambda mean: mean.demand)
-        axes.plot([x(mean) for mean in line], [y(mean) for mean in line], label=f"TC {count}", **shown[count].line())
+        axes.plot([x(mean) for mean in line], [y(mean) for mean in line], label=f"TC {count}", **styles[count].line())
 
 
 def _draw_art_limit(axes: Axes, maximum_art_ms: float) -> None:

@@ -11,7 +11,7 @@ from ...analysis.steady_state import SteadyState
 from ...model.measurement import Metric
 from ..pages import FIGURE_HEIGHT, FIGURE_WIDTH
 from . import axes as ax
-from .style import BAD, BAND, INK, QUIET, looks
+from .style import BAD, BAND, INK, QUIET, series_styles
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -85,11 +85,11 @@ def convergence(
         axes.axvspan(window[0] - 0.3, window[-1] + 0.3, color=BAND, linewidth=0, label=label)
     for place in interruptions:
         axes.axvline(place, color=BAD, linewidth=1.0, linestyle=(0, (2, 2)), zorder=1.5, label="interruption")
-    shown = looks(list(series))
+    styles = series_styles(list(series))
     for name in _sorted_by_last_value(series):
         numbers = sorted(series[name])
         values = [series[name][number] or math.nan for number in numbers] if log else _values(series[name])
-        axes.plot(numbers, values, label=name, **shown[name].line())
+        axes.plot(numbers, values, label=name, **styles[name].line())
     ax.set_rounds(axes, rounds[0], rounds[-1])
     ax.set_y(axes, [value for line in series.values() for value in line.values()], metric.heading, log=log)
     handles, labels = axes.get_legend_handles_labels()
@@ -205,11 +205,11 @@ def matrix_lines(
     figure = canvas()
     axes = plot(figure, left=0.85, right=1.3, bottom=0.55, top=0.2)
     ax.dress(axes)
-    shown = looks(list(lines.keys))
+    styles = series_styles(list(lines.keys))
     for key, label in reversed(list(zip(lines.keys, lines.labels, strict=True))):
         points = [(place, values.get((at, key))) for place, at in zip(across.places, across.keys, strict=True)]
         known = [(place, value or (math.nan if log else 0.0)) for place, value in points if value is not None]
-        axes.plot([x for x, _ in known], [y for _, y in known], label=label, **shown[key].line())
+        axes.plot([x for x, _ in known], [y for _, y in known], label=label, **styles[key].line())
     places = across.places
     room = max(0.25, 0.03 * (places[-1] - places[0]))
     keep = ax.spread(places, 0.075 * (places[-1] - places[0] + 2 * room))

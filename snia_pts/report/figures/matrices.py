@@ -87,7 +87,9 @@ def measured_sizes(side: Side, values: Grid) -> tuple[Side, str]:
 
 def over(rounds: Iterable[MeasuredRound], at: tuple[int, int], place: Place = size_and_mix) -> tuple[Measurement, ...]:
     """Return the measurements of one place of a matrix in ``rounds``."""
-    return tuple(each for measured in rounds for each in measured.measurements if place(each.stimulus) == at)
+    return tuple(
+        measurement for measured in rounds for measurement in measured.measurements if place(measurement.stimulus) == at
+    )
 
 
 def reduced(loops: Iterable[Loop], reduce: Reduction, place: Place = size_and_mix) -> Grid:
@@ -133,12 +135,14 @@ def average_response_ms(measurements: Sequence[Measurement]) -> float:
 
 def maximum_response_ms(measurements: Sequence[Measurement]) -> float:
     """Return the greatest response time of all ``measurements`` in ms; nan without any I/O."""
-    return max((MAXIMUM_RESPONSE.read(each) for each in measurements if each.timed), default=math.nan)
+    return max(
+        (MAXIMUM_RESPONSE.read(measurement) for measurement in measurements if measurement.timed), default=math.nan
+    )
 
 
 def mean_of_maxima_ms(measurements: Sequence[Measurement]) -> float:
     """Return the mean of the ``measurements``' greatest response times in ms; nan without any I/O."""
-    return mean(MAXIMUM_RESPONSE.read(each) for each in measurements if each.timed)
+    return mean(MAXIMUM_RESPONSE.read(measurement) for measurement in measurements if measurement.timed)
 
 
 def percentile_response_ms(measurements: Sequence[Measurement], percent: float) -> float:

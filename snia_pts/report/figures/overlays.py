@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from . import axes as ax
 from .figure import canvas, legend_beside, plot
-from .style import looks
+from .style import series_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,9 +33,9 @@ def over_time(
     ax.dress(axes)
     longest = max(max(seconds) for seconds, _ in series.values())
     unit, size = ("s", 1.0) if longest < _SHORT_SECONDS else ("min", 60.0) if longest < _LONG_SECONDS else ("h", 3600.0)
-    for label, look in looks(list(series)).items():
+    for label, style in series_styles(list(series)).items():
         seconds, values = series[label]
-        line = {**look.line(), "marker": "", "linewidth": 1.0}
+        line = {**style.line(), "marker": "", "linewidth": 1.0}
         axes.plot([second / size for second in seconds], values, label=label, **line)
     ax.set_linear_x(axes, (0.0, longest / size))
     axes.set_xlabel(f"Time ({unit})")

@@ -50,7 +50,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class SeriesStyle:
     """The style of one series."""
 
     colour: str
@@ -62,10 +62,10 @@ class Look:
         return {"color": self.colour, "marker": self.marker, "linestyle": self.dash, "markeredgewidth": 0}
 
 
-def looks(keys: Sequence[Key]) -> dict[Key, Look]:
+def series_styles(keys: Sequence[Key]) -> dict[Key, SeriesStyle]:
     """Return the style of each key by its position; pass all keys of a report in the same order each time."""
     return {
-        key: Look(
+        key: SeriesStyle(
             colour=COLOURS[place % len(COLOURS)],
             marker=_MARKERS[(place + place // len(COLOURS)) % len(_MARKERS)],
             dash=_DASHES[(place // 2) % len(_DASHES)],

@@ -196,7 +196,7 @@ def curve(x: Numbers, line: TimeLine, quantity: Quantity, rows: slice = slice(No
     """Return ``quantity`` at the ``rows`` of ``line``, its samples at ``x``, in columns of equally many samples."""
     import numpy
 
-    amounts, weights = (each[rows] for each in _columns(line, quantity))
+    amounts, weights = (item[rows] for item in _columns(line, quantity))
     x, single = x[rows], _divide(amounts, weights, quantity.min_weight)
     together = max(1, math.ceil(len(x) / MAX_COLUMNS))
     if together == 1:
@@ -246,12 +246,12 @@ def broken(line: TimeLine, quantity: Quantity, *, shift: float = 0.0) -> Series:
     pieces = [_piece(ends, line, quantity, rows) for rows in _consecutive_rows(ends, column(line, "seconds"))]
 
     def joined(name: str) -> Numbers:
-        parts = [numpy.append(getattr(each, name), each.x[-1] if name == "x" else math.nan) for each in pieces]
+        parts = [numpy.append(getattr(item, name), item.x[-1] if name == "x" else math.nan) for item in pieces]
         values: Numbers = numpy.concatenate(parts)[:-1]
         return values
 
     x, values, low, high = map(joined, ("x", "values", "low", "high"))
-    drawn = Curve(x=x, values=values, low=low, high=high, together=max(each.together for each in pieces))
+    drawn = Curve(x=x, values=values, low=low, high=high, together=max(item.together for item in pieces))
     return Series(curve=drawn, label=quantity.label, colour=quantity.colour, quantity=quantity)
 
 
@@ -262,7 +262,7 @@ def _piece(ends: Numbers, line: TimeLine, quantity: Quantity, rows: slice) -> Cu
     if len(drawn.x) > 1:
         return drawn
     start = drawn.x - line.seconds[rows.start]
-    values, low, high = (numpy.repeat(each, 2) for each in (drawn.values, drawn.low, drawn.high))
+    values, low, high = (numpy.repeat(item, 2) for item in (drawn.values, drawn.low, drawn.high))
     return Curve(x=numpy.append(start, drawn.x), values=values, low=low, high=high)
 
 
@@ -298,11 +298,11 @@ def series(
     )
 
 
-def known(shown: Sequence[Series]) -> list[Series]:
+def with_values(shown: Sequence[Series]) -> list[Series]:
     """Return the series that have any value; percentiles of samples with too few I/Os have none."""
     import numpy
 
-    return [each for each in shown if len(each.curve.x) and numpy.isfinite(each.curve.values).any()]
+    return [part for part in shown if len(part.curve.x) and numpy.isfinite(part.curve.values).any()]
 
 
 def reduction(shown: Sequence[Series], *, log: bool = False) -> str:

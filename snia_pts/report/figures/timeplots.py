@@ -137,14 +137,14 @@ def drawing(
     """
     figure = canvas()
     drawn: tuple[Series | Level | Dots, ...] = (*shown, *levels, *dots)
-    columns, rows = _legend_shape([each.label for each in drawn])
+    columns, rows = _legend_shape([series.label for series in drawn])
     bottom, top = _BOTTOM + _LEGEND * rows, 0.42 if marks else 0.2
     axes = plot(figure, left=_LEFT, right=_RIGHT, bottom=bottom, top=top)
     ax.dress(axes)
-    begin, end = span or (0.0, max((float(each.curve.x[-1]) for each in shown if len(each.curve.x)), default=0.0))
+    begin, end = span or (0.0, max((float(series.curve.x[-1]) for series in shown if len(series.curve.x)), default=0.0))
     factor = set_places(axes, begin, end, along)
-    for order, each in enumerate(shown):
-        _draw(axes, each, factor, order)
+    for order, series in enumerate(shown):
+        _draw(axes, series, factor, order)
     _draw_levels(axes, levels)
     for single in dots:
         axes.plot(
@@ -160,7 +160,7 @@ def drawing(
             label=single.label,
             clip_on=False,
         )
-    values = [value for each in shown for part in (each.curve.low, each.curve.high) for value in part.tolist()]
+    values = [value for series in shown for part in (series.curve.low, series.curve.high) for value in part.tolist()]
     ax.set_y(axes, [*values, *(level.value for level in levels)], ylabel, log=log)
     _mark(axes, marks, factor)
     if rows:
@@ -183,7 +183,7 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float
     figure = canvas()
     bottom, top, between = _BOTTOM, 0.42 if marks else 0.2, 0.14
     room = (FIGURE_HEIGHT - bottom - top - between * (len(panels) - 1)) / sum(panel.share for panel in panels)
-    end = max(float(each.curve.x[-1]) for panel in panels for each in panel.shown if len(each.curve.x))
+    end = max(float(series.curve.x[-1]) for panel in panels for series in panel.shown if len(series.curve.x))
     above = FIGURE_HEIGHT - top
     for place, panel in enumerate(panels):
         below = max(bottom, above - room * panel.share)
@@ -191,11 +191,11 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float
         above = below - between
         ax.dress(axes)
         factor = set_places(axes, begin, end, "time")
-        for order, each in enumerate(panel.shown):
-            _draw(axes, each, factor, order)
+        for order, series in enumerate(panel.shown):
+            _draw(axes, series, factor, order)
         _draw_levels(axes, panel.levels)
         values = [
-            value for each in panel.shown for part in (each.curve.low, each.curve.high) for value in part.tolist()
+            value for series in panel.shown for part in (series.curve.low, series.curve.high) for value in part.tolist()
         ]
         if panel.log:
             ax.set_log_y(axes, values)
@@ -203,7 +203,7 @@ def stacked(panels: Sequence[Panel], *, marks: Sequence[Mark] = (), begin: float
             set_y = ax.set_linear_y if panel.share > 1 else ax.set_few_y
             set_y(axes, [*values, *panel.span, *(level.value for level in panel.levels)])
         axes.set_ylabel(panel.ylabel)
-        if len({*(each.label for each in panel.shown), *(level.label for level in panel.levels)}) > 1:
+        if len({*(series.label for series in panel.shown), *(level.label for level in panel.levels)}) > 1:
             handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
             axes.legend(
                 list(handles.values()),
@@ -233,22 +233,28 @@ def _legend_shape(labels: Sequence[str]) -> tuple[int, int]:
     return math.ceil(len(widths) / rows), rows
 
 
-def _draw(axes: Axes, each: Series, factor: float, order: int) -> None:
-    drawn = each.curve
+def _draw(axes: Axes, series: Series, factor: float, order: int) -> None:
+    drawn = series.curve
     few = len(drawn.x) <= _MAX_MARKERS
     dots = {"linestyle": "none", "marker": "o", "markersize": 4 if few else 3, "markeredgewidth": 0}
     line = {"linewidth": 1.2, "marker": "o" if few else "none", "markersize": 3.2, "markeredgewidth": 0}
     if drawn.banded:
         axes.fill_between(
-            drawn.x * factor, drawn.low, drawn.high, color=each.colour, alpha=0.25, linewidth=0, zorder=2 + order / 100
+            drawn.x * factor,
+            drawn.low,
+            drawn.high,
+            color=series.colour,
+            alpha=0.25,
+            linewidth=0,
+            zorder=2 + order / 100,
         )
     axes.plot(
         drawn.x * factor,
         drawn.values,
-        color=each.colour,
-        label=each.label,
+        color=series.colour,
+        label=series.label,
         zorder=3 + order / 100,
-        **(dots if each.points else line),
+        **(dots if series.points else line),
     )
 
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from ...text import one_line
 from ..header import PAGE_OF_TOTAL
 from ..pages import Report
-from .rst import TEMPLATES, described
+from .rst import TEMPLATES, table_style
 
 if TYPE_CHECKING:
     from docutils import nodes
 
 
-def make(report: Report, document: nodes.document, drawn: Mapping[str, bytes]) -> bytes:
+def make(report: Report, document: nodes.document, figures: Mapping[str, bytes]) -> bytes:
     """Return ``report`` as HTML from its parsed RST and its figures' SVGs, by name."""
     from docutils.core import publish_from_doctree
 
     document = document.deepcopy()
-    _dress_tables(document)
+    _align_tables(document)
     settings = {
         "stylesheet_path": str(TEMPLATES / "report.css"),
         "embed_stylesheet": True,
@@ -38,15 +38,17 @@ def make(report: Report, document: nodes.document, drawn: Mapping[str, bytes]) -
         "math_output": "MathML",
     }
     document["title"] = one_line(report.title)
-    return _inlined(bytes(publish_from_doctree(document, writer="html5", settings_overrides=settings)), drawn)
+    return _with_inline_figures(
+        bytes(publish_from_doctree(document, writer="html5", settings_overrides=settings)), figures
+    )
 
 
-def _dress_tables(document: nodes.document) -> None:
+def _align_tables(document: nodes.document) -> None:
     """Give every cell the class of its column's alignment, and remove the page number, which HTML does not have."""
     from docutils import nodes
 
     for table in list(document.findall(nodes.table)):
-        kind, aligns = described(table)
+        kind, aligns = table_style(table)
         table["classes"] = [kind, "colwidths-given"]
         for row in table.findall(nodes.row):
             for entry, align in zip(row.children, aligns, strict=True):
@@ -66,12 +68,12 @@ def _drop_last_columns(table: nodes.table, count: int) -> None:
                 parent.remove(child)
 
 
-def _inlined(page: bytes, drawn: Mapping[str, bytes]) -> bytes:
+def _with_inline_figures(page: bytes, figures: Mapping[str, bytes]) -> bytes:
     """Embed the SVGs as data URIs: each has its own ids, and scripts in them cannot run.
 
     No text of the page can match a figure's ``src`` attribute, because its quotation marks are escaped.
     """
-    for name, svg in drawn.items():
+    for name, svg in figures.items():
         data = b"data:image/svg+xml;base64," + base64.b64encode(svg)
         page = page.replace(f'src="figures/{name}.svg"'.encode(), b'src="' + data + b'"')
     return page

@@ -30,13 +30,13 @@ from ..profile.interactive import profile_plots
 from ..sections.summary import SIMULATED, shortcomings, verdict
 from .rst import TEMPLATES
 
-#: The metrics drawn for each point: name in result.xml, heading, divisor.
-_HEIGHTS = (
+#: The metrics plotted for each point: name in result.xml, heading, divisor.
+_SURFACE_METRICS = (
     ("iops", "IOPS", 1.0),
     ("mb_per_second", "Throughput (MB/s)", 1.0),
     ("average_response_us", "ART (ms)", 1000.0),
 )
-_MOST_TICKS = 30
+_MAX_TICKS = 30
 _MARGIN = {"l": 70, "r": 20, "t": 20, "b": 60}
 
 
@@ -55,7 +55,7 @@ def make(result: TestResult) -> bytes:
     from markupsafe import Markup
 
     figures = tuple(_plots(result))
-    data = json.dumps([{"data": each.data, "layout": each.layout} for each in figures], allow_nan=False)
+    data = json.dumps([{"data": plot.data, "layout": plot.layout} for plot in figures], allow_nan=False)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         undefined=jinja2.StrictUndefined,
@@ -67,7 +67,7 @@ def make(result: TestResult) -> bytes:
     page = environment.get_template("interactive.html.j2").render(
         title=one_line(f"{result.facts.spec.title} Test: {result.facts.dut.model or result.facts.dut.name}"),
         lines=list(_lines(result)),
-        figures=[{"title": one_line(each.title)} for each in figures],
+        figures=[{"title": one_line(plot.title)} for plot in figures],
         library=Markup(_library()),  # noqa: S704  # plotly's own
         data=Markup(data.replace("<", "\\u003c")),  # noqa: S704  # JSON, in which nothing can end the script
     )
@@ -124,14 +124,14 @@ def _plots(result: TestResult) -> Iterator[Plot]:
 def _surfaces(loop: Loop) -> Iterator[Plot]:
     """Yield a surface for each metric over the two parameters in which a loop's points differ."""
     points = dict(window_points(loop))
-    sides = _sides(list(points))
-    if sides is None:
+    parameters = _varying_parameters(list(points))
+    if parameters is None:
         return
-    (across, across_name), (deep, deep_name) = sides
-    xs, ys = list(dict.fromkeys(map(across, points))), list(dict.fromkeys(map(deep, points)))
-    for name, heading, divisor in _HEIGHTS:
-        found = {(across(stimulus), deep(stimulus)): figures[name] for stimulus, figures in points.items()}
-        heights = [[None if (z := found.get((x, y))) is None else z / divisor for x in xs] for y in ys]
+    (read_x, x_name), (read_y, y_name) = parameters
+    xs, ys = list(dict.fromkeys(map(read_x, points))), list(dict.fromkeys(map(read_y, points)))
+    for name, heading, divisor in _SURFACE_METRICS:
+        values = {(read_x(stimulus), read_y(stimulus)): figures[name] for stimulus, figures in points.items()}
+        heights = [[None if (z := values.get((x, y))) is None else z / divisor for x in xs] for y in ys]
         trace = {
             "type": "surface",
             "colorbar": {"len": 0.7},
@@ -139,11 +139,11 @@ def _surfaces(loop: Loop) -> Iterator[Plot]:
             "y": ys,
             "z": heights,
             "colorscale": "Cividis",
-            "hovertemplate": f"{across_name} %{{x}}<br>{deep_name} %{{y}}<br>{heading} %{{z:,.4~g}}<extra></extra>",
+            "hovertemplate": f"{x_name} %{{x}}<br>{y_name} %{{y}}<br>{heading} %{{z:,.4~g}}<extra></extra>",
         }
         scene = {
-            "xaxis": {"title": {"text": across_name}, "type": "category"},
-            "yaxis": {"title": {"text": deep_name}, "type": "category"},
+            "xaxis": {"title": {"text": x_name}, "type": "category"},
+            "yaxis": {"title": {"text": y_name}, "type": "category"},
             "zaxis": {"title": {"text": heading}, "rangemode": "tozero"},
             "camera": {"eye": {"x": 1.6, "y": -1.6, "z": 0.9}},
         }
@@ -151,8 +151,11 @@ def _surfaces(loop: Loop) -> Iterator[Plot]:
         yield Plot(title=title, data=[trace], layout={"scene": scene, "margin": {"l": 0, "r": 0, "t": 0, "b": 0}})
 
 
-def _sides(points: Sequence[Stimulus]) -> tuple[Any, Any] | None:
-    """Return the two parameters that vary: block size and R/W mix, or threads and queue depth; None if not two."""
+def _varying_parameters(points: Sequence[Stimulus]) -> tuple[Any, Any] | None:
+    """Return the two parameters that vary, as functions with their names; None unless there are two.
+
+    They are block size and R/W mix, or thread count and queue depth.
+    """
 
     def size(stimulus: Stimulus) -> str:
         return f"{stimulus.largest_block_bytes / 1024:g}"
@@ -171,7 +174,7 @@ def _sides(points: Sequence[Stimulus]) -> tuple[Any, Any] | None:
         ((threads, "Thread count"), (depth, "Queue depth")),
     )
     for pair in pairs:
-        if all(len(set(map(side, points))) > 1 for side, _ in pair):
+        if all(len(set(map(read, points))) > 1 for read, _ in pair):
             return pair
     return None
 
@@ -182,14 +185,14 @@ def _sides(points: Sequence[Stimulus]) -> tuple[Any, Any] | None:
 def _rounds(result: TestResult) -> Iterator[Plot]:
     for name, rounds, labels, _ in evaluated_series(result):
         traces = []
-        for place, (tracked, label) in enumerate(labels):
-            values = [each.value(tracked) for each in rounds]
-            numbers = [each.number for each in rounds]
-            traces.append(_line(numbers, values, label, COLOURS[place % len(COLOURS)], "lines+markers"))
+        numbers = [judged.number for judged in rounds]
+        for index, (tracked, label) in enumerate(labels):
+            values = [judged.value(tracked) for judged in rounds]
+            traces.append(_line(numbers, values, label, COLOURS[index % len(COLOURS)], "lines+markers"))
         yield Plot(
             title=f"Tracked variables by round{f' - {name}' if name else ''}",
             data=traces,
-            layout=_layout(traces, "Round", _unit(labels), log=True, each=len(rounds) <= _MOST_TICKS),
+            layout=_layout(traces, "Round", _unit(labels), log=True, every_round=len(rounds) <= _MAX_TICKS),
         )
 
 
@@ -201,42 +204,45 @@ def _unit(labels: Sequence[tuple[Tracked, str]]) -> str:
 
 def _over_time(line: TimeLine) -> Iterator[Plot]:
     minutes = [seconds / 60 for seconds in line.ended_seconds]
-    named = " - ".join(filter(None, (line.stimulus.label, line.phase, line.part)))
+    name = " - ".join(filter(None, (line.stimulus.label, line.phase, line.part)))
     times = (timelines.ART, timelines.NINES, timelines.MRT)
-    for what, quantities in (("IOPS", (timelines.IOPS,)), ("Response time (ms)", times)):
+    for heading, quantities in (("IOPS", (timelines.IOPS,)), ("Response time (ms)", times)):
         traces = [
-            _line(minutes, timelines.rates(line, each).tolist(), each.heading, each.colour, "lines")
-            for each in quantities
+            _line(minutes, timelines.rates(line, quantity).tolist(), quantity.heading, quantity.colour, "lines")
+            for quantity in quantities
         ]
-        shown = [trace for trace in traces if any(value is not None for value in trace["y"])]
-        if len(minutes) > 1 and shown:
-            layout = _layout(shown, "Time (minutes)", what, log=quantities == times)
-            yield Plot(title=f"{what} vs Time - {named}", data=shown, layout=layout)
+        traces = [trace for trace in traces if any(value is not None for value in trace["y"])]
+        if len(minutes) > 1 and traces:
+            layout = _layout(traces, "Time (minutes)", heading, log=quantities == times)
+            yield Plot(title=f"{heading} vs Time - {name}", data=traces, layout=layout)
 
 
 def _line(x: Sequence[float], y: Sequence[float], name: str, colour: str, mode: str) -> dict[str, Any]:
-    known = [value if abs(value) < float("inf") else None for value in y]  # false for nan
+    values = [value if abs(value) < float("inf") else None for value in y]  # false for nan
     return {
         "type": "scatter",
         "mode": mode,
         "x": list(x),
-        "y": known,
+        "y": values,
         "name": html.escape(one_line(name)),
         "line": {"color": colour, "width": 1.5},
     }
 
 
 def _layout(
-    traces: Sequence[dict[str, Any]], xlabel: str, ylabel: str, *, log: bool, each: bool = False
+    traces: Sequence[dict[str, Any]], xlabel: str, ylabel: str, *, log: bool, every_round: bool = False
 ) -> dict[str, Any]:
-    """Return axes for traces: ``each`` labels every round; log axes over several decades have labels at 1, 2 and 5."""
+    """Return axes for traces; log axes over several decades have labels at 1, 2 and 5.
+
+    ``every_round`` labels every round on the x axis.
+    """
     values = [value for trace in traces for value in trace["y"] if value]
     decades = log and values and max(values) > 10 * min(values)
     scale = {"type": "log", **({"dtick": "D2"} if decades else {})} if log else {"rangemode": "tozero"}
-    form = "~g" if "ms" in ylabel else "~s"
+    tick_format = "~g" if "ms" in ylabel else "~s"
     return {
-        "xaxis": {"title": {"text": xlabel}, **({"dtick": 1} if each else {})},
-        "yaxis": {**scale, "tickformat": form, "title": {"text": ylabel}},
+        "xaxis": {"title": {"text": xlabel}, **({"dtick": 1} if every_round else {})},
+        "yaxis": {**scale, "tickformat": tick_format, "title": {"text": ylabel}},
         "showlegend": True,
         "legend": {"orientation": "h", "y": -0.2, "yanchor": "top"},
         "margin": _MARGIN,

@@ -17,7 +17,7 @@ from ...temporary import temporary_folder
 from ...trusted_paths import tampering_risk
 
 #: Environment variables with paths of configuration, data or caches.
-_PLACES = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "MATPLOTLIBRC", "PLOTLY_DIR")
+_PATH_VARIABLES = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "MATPLOTLIBRC", "PLOTLY_DIR")
 
 
 @contextmanager
@@ -33,8 +33,8 @@ def isolated() -> Iterator[None]:
             folder = str(stack.enter_context(temporary_folder()))
         except OSError as error:
             raise ReportError(reason=f"cannot create a temporary folder: {error.strerror}") from None
-        of_reportlab = [name for name in os.environ if name.startswith("RL_") or name == "EVAL_DEBUG"]
-        variables = dict.fromkeys([*_PLACES, *of_reportlab]) | {
+        reportlab_variables = [name for name in os.environ if name.startswith("RL_") or name == "EVAL_DEBUG"]
+        variables = dict.fromkeys([*_PATH_VARIABLES, *reportlab_variables]) | {
             "HOME": folder,
             "DOCUTILSCONFIG": "",  # no files at all, not even /etc/docutils.conf
             "MPLCONFIGDIR": str(cache or Path(folder, "matplotlib")),
@@ -50,10 +50,10 @@ def _font_cache() -> Path | None:
     matplotlib creates it.
     """
     try:
-        own = Path(pwd.getpwuid(os.geteuid()).pw_dir, ".cache", "snia-pts", "matplotlib")
-        folder = Path(os.environ.get("MPLCONFIGDIR") or own).absolute()
-        there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
-        usable = os.access(there, os.W_OK | os.X_OK, effective_ids=True) and not tampering_risk(there)
+        default = Path(pwd.getpwuid(os.geteuid()).pw_dir, ".cache", "snia-pts", "matplotlib")
+        folder = Path(os.environ.get("MPLCONFIGDIR") or default).absolute()
+        existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+        usable = os.access(existing, os.W_OK | os.X_OK, effective_ids=True) and not tampering_risk(existing)
     except (OSError, KeyError):
         return None
     return folder.resolve() if usable else None

@@ -34,7 +34,7 @@ Artifact = tuple[str, Mapping[str, object]]
 
 @dataclass(slots=True, kw_only=True)
 class _Lines:
-    """The lines so far; each has the time of its content, or of the line before."""
+    """The lines written so far; a line without a time of its own has that of the line before."""
 
     timestamp: str = _UNKNOWN_TIME
     written: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class _Lines:
 
 def make(result: TestResult) -> bytes:
     """Return ``result`` as JSON lines; the same result gives the same bytes."""
-    lines, found, ended = _Lines(), judgements(result), result.ending == "finished"
+    lines, limits, finished = _Lines(), judgements(result), result.ending == "finished"
     repeats = result.facts.spec.rounds_are_repeats
     lines.add("schemaVersion", {"major": 2, "minor": 0}, result.facts.started)
     lines.add("testRunArtifact", {"testRunStart": _start(result)})
@@ -72,15 +72,15 @@ def make(result: TestResult) -> bytes:
     for loop in result.loops:
         complete = all(measured_round.complete for measured_round in loop.rounds)
         kind = "repeats of" if repeats else "rounds"
-        judged = _judged(loop, ended or loop.steady) if not repeats else ()
-        lines.step(f"{kind} {loop.part}".strip(), (*_rounds(loop), *judged), complete=complete)
-    lines.step("result", _outcome(result, found), result.finished)
-    passed = result.achieved and all(each.met for each in found)
-    if not ended:
+        steady_state = _steady_state(loop, evaluated=finished or loop.steady) if not repeats else ()
+        lines.step(f"{kind} {loop.part}".strip(), (*_rounds(loop), *steady_state), complete=complete)
+    lines.step("result", _outcome(result, limits), result.finished)
+    passed = result.achieved and all(judgement.met for judgement in limits)
+    if not finished:
         lines.add("testRunArtifact", {"error": {"symptom": result.ending, "message": result.ending_detail}})
     end = {
-        "status": "COMPLETE" if ended else "ERROR",
-        "result": "NOT_APPLICABLE" if not ended else "PASS" if passed else "FAIL",
+        "status": "COMPLETE" if finished else "ERROR",
+        "result": "NOT_APPLICABLE" if not finished else "PASS" if passed else "FAIL",
     }
     lines.add("testRunArtifact", {"testRunEnd": end})
     return "".join(f"{line}\n" for line in lines.written).encode("utf-8")
@@ -131,9 +131,9 @@ def _start(result: TestResult) -> dict[str, object]:
 
 def _logs(result: TestResult) -> Iterator[tuple[str, str]]:
     authority = result.facts.spec.authority
-    for each in result.deviations:
-        required = f"{default_of(each, authority)}: {each.standard}"
-        yield "WARNING", f"deviation: {each.what}: {each.actual}; {required} ({each.clause})"
+    for deviation in result.deviations:
+        required = f"{default_of(deviation, authority)}: {deviation.standard}"
+        yield "WARNING", f"deviation: {deviation.what}: {deviation.actual}; {required} ({deviation.clause})"
     for setting in result.facts.settings:
         default = f"{default_of(setting, authority)}: {setting.standard}"
         yield "INFO", f"setting: {setting.what}: {setting.actual}; {default} ({setting.clause})"
@@ -183,24 +183,24 @@ def _rounds(loop: Loop) -> Iterator[tuple[Artifact, str]]:
         yield ("measurementSeriesEnd", {"measurementSeriesId": identity, "totalCount": count}), ""
 
 
-def _judged(loop: Loop, judged: bool) -> Iterator[tuple[Artifact, str]]:
-    """Yield the window's verdict."""
+def _steady_state(loop: Loop, *, evaluated: bool) -> Iterator[tuple[Artifact, str]]:
+    """Yield the window's verdict; UNKNOWN unless ``evaluated``."""
     window = loop.window
     numbers = f"rounds {window.numbers[0]} - {window.numbers[-1]}" if window else "no window"
-    kind = _passed(loop.steady) if judged else "UNKNOWN"
+    kind = _passed(loop.steady) if evaluated else "UNKNOWN"
     yield ("diagnosis", {"verdict": "steady state", "type": kind, "message": numbers}), ""
 
 
-def _outcome(result: TestResult, found: Sequence[Judgement]) -> Iterator[tuple[Artifact, str]]:
+def _outcome(result: TestResult, limits: Sequence[Judgement]) -> Iterator[tuple[Artifact, str]]:
     """Yield the key figures with their limits, the verdict on the test, and the verdict on each limit."""
     for figure in key_figures(result):
         validators = [
             {"type": kind, "value": value}
-            for each in found
-            if (each.limit.name, each.limit.unit) == (figure.name, figure.unit)
+            for limit in (judgement.limit for judgement in limits)
+            if (limit.name, limit.unit) == (figure.name, figure.unit)
             for kind, value in (
-                ("GREATER_THAN_OR_EQUAL", each.limit.lower_bound),
-                ("LESS_THAN_OR_EQUAL", each.limit.upper_bound),
+                ("GREATER_THAN_OR_EQUAL", limit.lower_bound),
+                ("LESS_THAN_OR_EQUAL", limit.upper_bound),
             )
             if math.isfinite(value)
         ]
@@ -211,9 +211,10 @@ def _outcome(result: TestResult, found: Sequence[Judgement]) -> Iterator[tuple[A
     conformance = "yes" if result.conformant else f"NO, {shortcomings(result)}"
     severity = "INFO" if result.conformant else "WARNING"
     yield ("log", {"severity": severity, "message": f"PTS conformant: {conformance}"}), ""
-    for each in found:
-        message = f"{limit_text(each.limit, each.value)}{'' if each.met else f': {each.reason}'}"
-        yield ("diagnosis", {"verdict": each.limit.name, "type": _passed(each.met), "message": message}), ""
+    for judgement in limits:
+        limit, met = judgement.limit, judgement.met
+        message = f"{limit_text(limit, judgement.value)}{'' if met else f': {judgement.reason}'}"
+        yield ("diagnosis", {"verdict": limit.name, "type": _passed(met), "message": message}), ""
 
 
 def _figures(measured: Measurement) -> Iterator[tuple[str, str, float]]:
@@ -249,5 +250,5 @@ def _clean(value: object) -> object:
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, Mapping):
-        return {str(key): _clean(each) for key, each in value.items()}
-    return [_clean(each) for each in value] if isinstance(value, list | tuple) else value
+        return {str(key): _clean(item) for key, item in value.items()}
+    return [_clean(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,7 +1,7 @@
-"""The header of a PDF's pages, set once: a form that every page shows.
+"""The header of a PDF's pages, laid out once: a form that every page shows.
 
-rst2pdf would set it for each page anew, and all pages twice, because their number is known after the last.  A page may
-show a form that is drawn later, so which page of how many it is are forms too, drawn at the document's end.
+rst2pdf would lay it out again for every page, and all pages twice, because it knows their number only after the last.
+A page may show a form that is drawn later.  Therefore "page n of m" is a form too, drawn at the document's end.
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ from reportlab.platypus import Flowable, Paragraph
 from ...errors import ReportError
 from ..header import PAGE_OF_TOTAL
 from .placements import Sheet
-from .rst import described
+from .rst import table_style
 from .typesetter import NodeHandler
 
 _FORM = "letterhead"
 _STYLE = "standard-center"
-#: Half a table's line is outside of the table; in points.
-_LINE = 1
+#: Half the width of a table's border, which is outside the table; in points.
+_HALF_LINE = 1
 
 
-class letterhead(nodes.General, nodes.Element):
-    """All that the header holds."""
+class page_header(nodes.General, nodes.Element):
+    """The header's content."""
 
 
 class page_number(nodes.General, nodes.Element):
-    """Where every page says which of how many it is."""
+    """The page number, as "n of m"."""
 
 
 class all_page_numbers(nodes.General, nodes.Element):
-    """The document's end, where that is known."""
+    """The document's end, where the number of pages is known."""
 
 
-def exchange(document: nodes.document, sheet: Sheet) -> None:
-    """Put our own nodes in the places of the header's content and its page number, and one at the document's end.
+def insert_nodes(document: nodes.document, sheet: Sheet) -> None:
+    """Replace the header's content and its page number by our own nodes, and append one to the document.
 
-    Raises ReportError when the header has no place for a page number.
+    Raises ReportError if the header has no page number.
     """
     header = next(iter(document.findall(nodes.header)))
-    standard = (table for table in header.findall(nodes.table) if described(table)[0] == "standard")
-    cells = [list(table.findall(nodes.entry))[-1] for table in standard]  # no other text there becomes a number
+    standard = (table for table in header.findall(nodes.table) if table_style(table)[0] == "standard")
+    cells = [list(table.findall(nodes.entry))[-1] for table in standard]  # the page number's cell
     if [cell.astext() for cell in cells] != [PAGE_OF_TOTAL]:
-        raise ReportError(reason="the header has no place for the page's number")
+        raise ReportError(reason="the header has no page number")
     cells[0].children[:] = [page_number(sheet=sheet)]
-    header.children[:] = [letterhead("", *header.children, sheet=sheet)]
+    header.children[:] = [page_header("", *header.children, sheet=sheet)]
     document.append(all_page_numbers(sheet=sheet))
 
 
-class Letterhead(Flowable):
-    """Flowables below each other, drawn once and shown by every page, which are all of one size."""
+class PageHeader(Flowable):
+    """Stacked flowables, drawn once and shown on every page; all pages have one size."""
 
     def __init__(self, content: Sequence[Any], sheet: Sheet) -> None:
         super().__init__()
@@ -61,9 +61,9 @@ class Letterhead(Flowable):
         self.heights: list[float] = []
 
     def wrap(self, aW: float, aH: float) -> tuple[float, float]:
-        """Return the room that all take together, as the first page finds it."""
+        """Return the total size, measured for the first page."""
         if not self.heights:
-            self.heights = [each.wrapOn(self.canv, aW, aH)[1] for each in self.content]
+            self.heights = [flowable.wrapOn(self.canv, aW, aH)[1] for flowable in self.content]
             self.width, self.height = aW, sum(self.heights)
         return self.width, self.height
 
@@ -71,30 +71,30 @@ class Letterhead(Flowable):
         canvas = self.canv
         if not canvas.hasForm(_FORM):
             right, top = math.ceil(self.width), math.ceil(self.height)
-            canvas.beginForm(_FORM, -_LINE, -_LINE, right + _LINE, top + _LINE)
+            canvas.beginForm(_FORM, -_HALF_LINE, -_HALF_LINE, right + _HALF_LINE, top + _HALF_LINE)
             bottom = self.height
-            for each, height in zip(self.content, self.heights, strict=True):
+            for flowable, height in zip(self.content, self.heights, strict=True):
                 bottom -= height
-                each.drawOn(canvas, 0, bottom)
+                flowable.drawOn(canvas, 0, bottom)
             canvas.endForm()
         canvas.doForm(_FORM)
         canvas.translate(*self.sheet.number_at)
-        canvas.doForm(_number(canvas.getPageNumber()))
+        canvas.doForm(_form_name(canvas.getPageNumber()))
 
 
-def _number(page: int) -> str:
+def _form_name(page: int) -> str:
     return f"page-{page}"
 
 
 class PageNumber(Flowable):
-    """Takes the room of a page's number, and says on the sheet where in the header that is."""
+    """An empty space for the page number; records its position in the header on the sheet."""
 
     def __init__(self, style: Any, sheet: Sheet) -> None:
         super().__init__()
         self.style, self.sheet = style, sheet
 
     def wrap(self, aW: float, aH: float) -> tuple[float, float]:  # noqa: ARG002  # reportlab's names
-        """Return the room of a line."""
+        """Return the size of one line."""
         self.sheet.number_width = aW
         return aW, self.style.leading
 
@@ -103,43 +103,43 @@ class PageNumber(Flowable):
 
 
 class AllPageNumbers(Flowable):
-    """Takes no room; draws the numbers of all pages up to its own."""
+    """A flowable of no size that draws the numbers of all pages up to its own."""
 
     def __init__(self, style: Any, sheet: Sheet) -> None:
         super().__init__()
         self.style, self.sheet = style, sheet
 
     def wrap(self, aW: float, aH: float) -> tuple[float, float]:  # noqa: ARG002
-        """Return no room: it stands on the last page, however full that is."""
+        """Return no size, so that it fits on the last page even if that is full."""
         return 0, 0
 
     def draw(self) -> None:
         canvas, total = self.canv, self.canv.getPageNumber()
         for page in range(1, total + 1):
-            told = Paragraph(f"{page} of {total}", self.style)
-            told.wrapOn(canvas, self.sheet.number_width, self.style.leading)
-            canvas.beginForm(_number(page))
-            told.drawOn(canvas, 0, 0)
+            text = Paragraph(f"{page} of {total}", self.style)
+            text.wrapOn(canvas, self.sheet.number_width, self.style.leading)
+            canvas.beginForm(_form_name(page))
+            text.drawOn(canvas, 0, 0)
             canvas.endForm()
 
 
-class SetLetterhead(NodeHandler, letterhead):  # type: ignore[misc]  # registers itself with rst2pdf
-    """Sets the header as rst2pdf would, as one flowable."""
+class PageHeaderHandler(NodeHandler, page_header):  # type: ignore[misc]  # registers itself with rst2pdf
+    """Lays out the header as rst2pdf would, as one flowable."""
 
     def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
-        return [Letterhead(client.gather_elements(node, style=style), node["sheet"])]
+        return [PageHeader(client.gather_elements(node, style=style), node["sheet"])]
 
 
-class SetPageNumber(NodeHandler, page_number):  # type: ignore[misc]
-    """Keeps room for the page's number."""
+class PageNumberHandler(NodeHandler, page_number):  # type: ignore[misc]
+    """Reserves space for the page number."""
 
     def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
         del style
         return [PageNumber(client.styles[_STYLE], node["sheet"])]
 
 
-class SetAllPageNumbers(NodeHandler, all_page_numbers):  # type: ignore[misc]
-    """Draws the pages' numbers when all are known."""
+class AllPageNumbersHandler(NodeHandler, all_page_numbers):  # type: ignore[misc]
+    """Draws the page numbers when their total is known."""
 
     def gather_elements(self, client: Any, node: nodes.Element, style: Any) -> list[Any]:
         del style

@@ -29,7 +29,7 @@ _TOLERANCE = 0.01
 _ROUNDING = 1.0
 
 
-def make(report: Report, document: nodes.document, drawn: Mapping[str, bytes]) -> bytes:
+def make(report: Report, document: nodes.document, figures: Mapping[str, bytes]) -> bytes:
     """Return ``report`` as PDF from its parsed RST and its figures' PDF pages, by name.
 
     Raises ReportError if a page differs from its planned layout.
@@ -38,7 +38,7 @@ def make(report: Report, document: nodes.document, drawn: Mapping[str, bytes]) -
 
     sheet = Sheet()
     with _collected_warnings() as messages:
-        content = _finish(report, lay_out(report, document, sheet), sheet, drawn)
+        content = _finish(report, lay_out(report, document, sheet), sheet, figures)
     if messages:
         raise ReportError(reason=f"rst2pdf reported: {'; '.join(messages)}")
     return content
@@ -64,19 +64,19 @@ def _collected_warnings() -> Iterator[list[str]]:
             logger.handlers, logger.propagate = handlers, propagate
 
 
-def _finish(report: Report, laid_out: bytes, sheet: Sheet, drawn: Mapping[str, bytes]) -> bytes:
+def _finish(report: Report, laid_out: bytes, sheet: Sheet, figures: Mapping[str, bytes]) -> bytes:
     from pypdf import PdfReader, PdfWriter
 
     writer = PdfWriter(clone_from=io.BytesIO(laid_out))
     check(report, sheet, pages=len(writer.pages))
     for name, placement in sheet.figures:
-        figure = PdfReader(io.BytesIO(drawn[name])).pages[0]
+        figure = PdfReader(io.BytesIO(figures[name])).pages[0]
         size = float(figure.mediabox.width), float(figure.mediabox.height)
         if max(abs(size[0] - placement.width), abs(size[1] - placement.height)) > _ROUNDING:
             raise ReportError(reason=f"the figure {name} was drawn {size} points large, not as planned")
         _stamp(writer, figure, placement, name)
     names = {"/Title": one_line(report.title), "/Author": one_line(report.author), "/Producer": "snia-pts"}
-    writer.metadata = {**names, **_dated(report)}
+    writer.metadata = {**names, **_date_metadata(report)}
     output = io.BytesIO()
     writer.write(output)
     return output.getvalue()
@@ -92,7 +92,7 @@ def _stamp(writer: PdfWriter, figure: PageObject, placement: Placement, name: st
     form = DecodedStreamObject()
     form.set_data(contents.get_data())
     form[NameObject("/Type")], form[NameObject("/Subtype")] = NameObject("/XObject"), NameObject("/Form")
-    form[NameObject("/BBox")] = ArrayObject(NumberObject(side) for side in (0, 0, *_ceiled(placement)))
+    form[NameObject("/BBox")] = ArrayObject(NumberObject(side) for side in (0, 0, *_rounded_up(placement)))
     form[NameObject("/Resources")] = cast("DictionaryObject", figure["/Resources"].get_object()).clone(writer)
     page, key = writer.pages[placement.page - 1], NameObject(f"/{name}")
     resources = cast("DictionaryObject", page["/Resources"].get_object())
@@ -105,11 +105,11 @@ def _stamp(writer: PdfWriter, figure: PageObject, placement: Placement, name: st
     page[NameObject("/Contents")] = ArrayObject([*parts, writer._add_object(stamp)])
 
 
-def _ceiled(placement: Placement) -> tuple[int, int]:
+def _rounded_up(placement: Placement) -> tuple[int, int]:
     return math.ceil(placement.width), math.ceil(placement.height)
 
 
-def _dated(report: Report) -> dict[str, str]:
+def _date_metadata(report: Report) -> dict[str, str]:
     """Return the document's dates: those of the result, so that the same result gives the same bytes."""
     import datetime
 
@@ -130,10 +130,10 @@ def check(report: Report, sheet: Sheet, *, pages: int) -> None:
 
 def _wrong_figures(report: Report, sheet: Sheet) -> Iterator[str]:
     planned: dict[str, Figure] = {figure.name: figure for figure in report.figures}
-    found = [name for name, _ in sheet.figures]
+    placed = [name for name, _ in sheet.figures]
     for name in planned:
-        if found.count(name) != 1:
-            yield f"the figure {name} is in the PDF {found.count(name)} times"
+        if placed.count(name) != 1:
+            yield f"the figure {name} is in the PDF {placed.count(name)} times"
     starts = dict(sheet.titles)
     left, bottom, right, top = sheet.frame
     for name, at in sheet.figures:
@@ -159,6 +159,6 @@ def _wrong_pages(planned: Sequence[Page], titles: Sequence[tuple[str, int]], pag
     if titles and titles[0][1] != 1:
         yield "the PDF does not start with its first page"
     for page, (_, start), end in zip(planned, titles, ends, strict=True):
-        taken = end - start
-        if taken < 1 or (taken > 1 and not page.flows):
-            yield f"the page {page.title} takes {taken} PDF pages"
+        count = end - start
+        if count < 1 or (count > 1 and not page.flows):
+            yield f"the page {page.title} takes {count} PDF pages"

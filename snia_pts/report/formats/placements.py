@@ -1,4 +1,4 @@
-"""The places of figures and titles in a PDF: recorded while it is laid out, read when it is checked."""
+"""The positions of figures and titles in a PDF: recorded while it is laid out, checked afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ POINTS = 72.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where something was drawn: page (from 1), lower left corner and size in points."""
+    """The position of a figure: page (from 1), lower left corner and size in points."""
 
     page: int
     x: float
@@ -21,7 +21,10 @@ class Placement:
 
 @dataclass(slots=True)
 class Sheet:
-    """The places recorded by a build, in points; ``number_at`` is the position of the page number in the header."""
+    """The positions recorded by a build, in points.
+
+    ``number_at`` and ``number_width`` are the position and width of the page number in the header.
+    """
 
     figures: list[tuple[str, Placement]] = field(default_factory=list)
     titles: list[tuple[str, int]] = field(default_factory=list)

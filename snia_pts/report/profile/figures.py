@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..figures import axes as ax
 from ..figures.figure import Side, canvas, legend_beside, plot
-from ..figures.style import BAD, COLOURS, INK, QUIET, looks
+from ..figures.style import BAD, COLOURS, INK, QUIET, series_styles
 from ..header import short
 from ..pages import FIGURE_HEIGHT, FIGURE_WIDTH
 from ..tables import decimals_for, thousands
@@ -82,7 +82,7 @@ def lines(
     """
     figure = canvas()
     room = (FIGURE_HEIGHT - 0.75) / len(panels)
-    shown = looks(list(next(iter(panels.values()))))
+    styles = series_styles(list(next(iter(panels.values()))))
     for number, (heading, series) in enumerate(panels.items()):
         last = number == len(panels) - 1
         axes = plot(
@@ -94,7 +94,7 @@ def lines(
         )
         ax.dress(axes)
         for label, line in series.items():
-            _line(axes, across, line, label, shown[label].line())
+            _line(axes, across, line, label, styles[label].line())
         spans = [each for line in series.values() for each in line.values()]
         values = [value for each in spans for value in (each.least, each.greatest)] + [*scales] * (number == 0)
         ax.set_y(axes, values, heading, log=is_log(values))
@@ -104,14 +104,14 @@ def lines(
     return figure
 
 
-def _line(axes: Axes, across: Side, spans: Mapping[int, Span], label: str, look: Mapping[str, object]) -> None:
+def _line(axes: Axes, across: Side, spans: Mapping[int, Span], label: str, style: Mapping[str, object]) -> None:
     places = dict(zip(across.keys, across.places, strict=True))
     found = [(places[key], span) for key, span in spans.items()]
     xs, ys = [x for x, _ in found], [span.mean or math.nan for _, span in found]
-    axes.plot(xs, ys, label=label, **look)  # type: ignore[arg-type]
+    axes.plot(xs, ys, label=label, **style)  # type: ignore[arg-type]
     reach = [[span.mean - span.least for _, span in found], [span.greatest - span.mean for _, span in found]]
     if any(map(any, reach)):
-        axes.errorbar(xs, ys, yerr=reach, fmt="none", ecolor=look["color"], elinewidth=0.8, capsize=2.2)  # type: ignore[arg-type]
+        axes.errorbar(xs, ys, yerr=reach, fmt="none", ecolor=style["color"], elinewidth=0.8, capsize=2.2)  # type: ignore[arg-type]
 
 
 def _across(axes: Axes, across: Side, *, labelled: bool) -> None:
@@ -136,21 +136,21 @@ def response_over_iops(series: Mapping[str, Sequence[Step]], *, legend: str, sca
     figure = canvas()
     axes = plot(figure, left=0.85, right=1.75, bottom=0.55, top=0.2)
     ax.dress(axes)
-    shown = looks(list(series))
+    styles = series_styles(list(series))
     for label, steps in series.items():
-        look, x = shown[label].line(), [step.iops for step in steps]
-        axes.plot(x, [step.average_ms for step in steps], label=label, **{**look, "linestyle": "solid"})
-        dashed = {**look, "linestyle": (0, (2, 1.5)), "markersize": 2.5, "linewidth": 0.9}
+        style, x = styles[label].line(), [step.iops for step in steps]
+        axes.plot(x, [step.average_ms for step in steps], label=label, **{**style, "linestyle": "solid"})
+        dashed = {**style, "linestyle": (0, (2, 1.5)), "markersize": 2.5, "linewidth": 0.9}
         axes.plot(x, [step.most_ms for step in steps], **dashed)
-    for name, style in (("average", "solid"), ("99 %", (0, (2, 1.5)))):
-        axes.plot([], [], color=QUIET, linestyle=style, label=name)
+    for name, dash in (("average", "solid"), ("99 %", (0, (2, 1.5)))):
+        axes.plot([], [], color=QUIET, linestyle=dash, label=name)
     every = [step for steps in (*series.values(), scales) for step in steps]
     times = [value for step in every for value in (step.average_ms, step.most_ms)]
     ax.set_linear_x(axes, [0.0, *(step.iops for step in every)])
     axes.set_xlabel("IOPS")
     ax.set_y(axes, times, "Response time (ms)", log=is_log(times))
     legend_of_lines(axes, legend)
-    _name_steps(axes, series, {label: shown[label].colour for label in series})
+    _name_steps(axes, series, {label: styles[label].colour for label in series})
     return figure
 
 
@@ -296,9 +296,9 @@ def percentiles(
     axes = plot(figure, left=0.85, right=1.75, bottom=0.55, top=0.2)
     ax.dress(axes)
     places = list(dict.fromkeys(place for found in series.values() for place in found))
-    for label, look in looks(list(series)).items():
+    for label, style in series_styles(list(series)).items():
         found = series[label]
-        axes.plot([places.index(place) for place in found], list(found.values()), label=label, **look.line())
+        axes.plot([places.index(place) for place in found], list(found.values()), label=label, **style.line())
     for place, value, name in limits:
         at = places.index(place)
         axes.plot([at - 0.45, at + 0.45], [value, value], color=BAD, linewidth=2.2, label=name, solid_capstyle="butt")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...units import capacity, counted
 from ..figures import axes as ax
 from ..figures.figure import canvas, plot
-from ..figures.style import COLOURS, INK, looks
+from ..figures.style import COLOURS, INK, series_styles
 from ..pages import FIGURE_HEIGHT, Block, Figure, Page, Prose
 from ..tables import NOT_APPLICABLE, Column, Table, aligned, extremes, thousands
 from .figures import MOST_ROWS, height, legend_of_lines, row_labels
@@ -126,11 +126,11 @@ def over_position(
     axes = plot(figure, left=0.85, right=1.75, bottom=0.55, top=0.2)
     ax.dress(axes)
     whole = max(last for line in curves.values() for _, last, _ in line)
-    for label, look in looks(list(curves)).items():
+    for label, style in series_styles(list(curves)).items():
         line = curves[label]
-        style = look.line() | ({"marker": "", "linewidth": 1.1} if len(line) > _MAX_MARKED else {})
+        line_style = style.line() | ({"marker": "", "linewidth": 1.1} if len(line) > _MAX_MARKED else {})
         places = [50 * (first + last) / whole for first, last, _ in line]
-        axes.plot(places, [value for _, _, value in line], label=label, **style)
+        axes.plot(places, [value for _, _, value in line], label=label, **line_style)
     ticks = list(range(0, 101, 10))
     axes.set_xlim(0, 100)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])

@@ -30,7 +30,7 @@ def page(line: TimeLine, *, title: str) -> Page | None:
     start = line.ended_seconds[rows[0]] - line.seconds[rows[0]]
     span = (math.nextafter(start, math.inf), line.ended_seconds[rows[-1]])
     samples = timelines.series(line, timelines.IOPS, span=span, points=True)
-    times = timelines.known(
+    times = timelines.with_values(
         [timelines.series(line, quantity, span=span, points=True) for quantity in (timelines.ART, timelines.MRT)]
     )
     panels = [timeplots.Panel(shown=[samples], ylabel="IOPS", share=1.6, levels=_levels(iops))]

@@ -165,7 +165,7 @@ def _window_blocks(tracked: Tracking, variable: Tracked, determination: SteadySt
     span = tracked.span(determination.rounds[0], determination.rounds[-1])
     half = tracked.rule.data_excursion_percent / 2
     if tracked.window is not None and not tracked.window.steady:
-        yield Prose(text=_not_achieved(determination), kind="bad")
+        yield Prose(text=_not_achieved(determination, tracked.window), kind="bad")
     yield Figure(
         name=slug(f"window{' samples' if tracked.minutes else ''} {tracked.code(variable)}"),
         caption=f"{label}, rounds {span}. Y axis does not start at zero.",
@@ -183,11 +183,13 @@ def _window_blocks(tracked: Tracking, variable: Tracked, determination: SteadySt
     yield determination_table(determination, tracked.rule, metric, span)
 
 
-def _not_achieved(determination: SteadyState) -> str:
+def _not_achieved(determination: SteadyState, window: Window) -> str:
     if not determination.evaluable:
         return "STEADY STATE NOT ACHIEVED: this variable is not evaluable (its average is not a positive number)."
     if not determination.steady:
         return "STEADY STATE NOT ACHIEVED: this variable is not steady in this window."
+    if window.all_steady:
+        return f"STEADY STATE NOT ACHIEVED: {window.early_note}."
     return "STEADY STATE NOT ACHIEVED: this variable is steady here, but not all tracked variables are."
 
 

@@ -53,7 +53,8 @@ def telemetry_pages(result: TestResult) -> Iterator[Page]:
 
 def _over_run(result: TestResult) -> Iterator[Page]:
     curves = {
-        quantity.name: timelines.known(_series(result, quantity)) for quantity in (IOPS, CELSIUS, QUEUE, CPU, BUSIEST)
+        quantity.name: timelines.with_values(_series(result, quantity))
+        for quantity in (IOPS, CELSIUS, QUEUE, CPU, BUSIEST)
     }
     if not curves[CELSIUS.name] and not curves[QUEUE.name]:
         return

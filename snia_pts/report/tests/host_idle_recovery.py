@@ -15,7 +15,7 @@ from ...spec import HostIdleSpec
 from ...spec.reader import definitions
 from ...units import duration
 from ..figures import timelines, timeplots
-from ..figures.style import looks
+from ..figures.style import series_styles
 from ..figures.timelines import IOPS, Series
 from ..figures.timeplots import Level, Mark
 from ..header import (
@@ -115,7 +115,7 @@ def states(result: TestResult) -> list[State]:
     """Return the wait states that have a measured write, in the order they ran."""
     spec = _spec(result)
     idle = spec.wait_states.idle_seconds
-    colours = looks(idle)
+    colours = series_styles(idle)
     first = next((line.start_ns for line in result.lines("access A") if line.start_ns is not None), 0)
     measured_states = []
     for seconds in idle:

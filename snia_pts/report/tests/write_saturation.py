@@ -273,7 +273,7 @@ def _no_percentile(result: TestResult, subject: str) -> str:
 
 def _response_times(result: TestResult, line: TimeLine) -> Page:
     quantities = (timelines.ART, timelines.NINES, timelines.MRT)
-    shown = timelines.known([timelines.series(line, quantity) for quantity in quantities])
+    shown = timelines.with_values([timelines.series(line, quantity) for quantity in quantities])
     has_nines = any(series.quantity is timelines.NINES for series in shown)
     note = "" if has_nines else f" {_no_percentile(result, 'every sample has')}"
     names = ", ".join(series.label for series in shown)

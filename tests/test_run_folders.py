@@ -1,0 +1,132 @@
+"""Stored run folders stay readable, with the figures that they had when they were made.
+
+``tests/run_folders`` contains a run of each test, one that was interrupted and resumed, one of a profile, one imported
+from TKperf, and two of fio: on a loop device, and on an array for which another loop device stands in.
+Until release 0.2.0 they are made anew when a format changes (``python -m tests.run_folders.make``); later they stay.
+
+Each run states the version of the suite that made it.  ``assess`` compares job files and the words of deviations only
+for runs of its own version, because another version may write them differently.  The tests read the runs as a later
+version does, so that a change of such words needs no new runs; ``make`` checks everything with its own version.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from snia_pts.cli.main import main
+from snia_pts.errors import RecordError
+from snia_pts.record.folder import RunFolder
+from snia_pts.record.replay import assess
+from snia_pts.report import DATA_OUTPUTS, OUTPUTS, places
+from snia_pts.spec import SPEC_TYPES
+from tests.run_folders.make import HERE, RUNS, expected, summarize
+
+_FORMATS = (*OUTPUTS, *DATA_OUTPUTS)
+
+
+@pytest.fixture(autouse=True)
+def _later_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the runs as a later version of the suite does."""
+    monkeypatch.setattr("snia_pts.runner.verification.__version__", "later")
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    """Unpack a stored run and return its folder."""
+    shutil.unpack_archive(HERE / f"{name}.tar.xz", folder, filter="data")
+    return folder / name
+
+
+def folders(run: Path) -> list[Path]:
+    """Return the folders of the tests of a run: several if it is a suite folder."""
+    return sorted(journal.parent for journal in run.rglob("journal.jsonl"))
+
+
+def files(folder: Path) -> dict[Path, bytes]:
+    """Return the content of all files in a folder."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_all_runs_are_stored() -> None:
+    """The folder has an archive and the figures of each run that ``make`` makes, and no other."""
+    stored = {path.name for suffix in ("*.tar.xz", "*.json") for path in HERE.glob(suffix)}
+
+    assert stored == {f"{name}{suffix}" for name in RUNS for suffix in (".tar.xz", ".json")}
+
+
+def test_the_stored_runs_are_of_all_kinds(tmp_path: Path) -> None:
+    """There is one of each test, one interrupted, one of a profile, one on an array, one imported, one on real fio."""
+    stored = {name: assess(RunFolder.existing(folder)) for name in RUNS for folder in folders(unpacked(name, tmp_path))}
+
+    assert {result.facts.spec.test for result in stored.values()} == {*SPEC_TYPES, "profile"}
+    assert [name for name, result in stored.items() if result.interruptions] == ["interrupted"]
+    assert [name for name, result in stored.items() if result.facts.dut.array] == ["array"]
+    assert [name for name, result in stored.items() if result.facts.imported] == ["imported"]
+    assert {name for name, result in stored.items() if result.facts.platform.engine == "fio"} >= {"array", "drive"}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_stored_run_has_its_verdict_and_figures(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Journal, evidence and result.xml agree; verdict and key figures are those stored; reading changes nothing."""
+    run, known = unpacked(name, tmp_path), expected(name)
+    before = files(run)
+
+    assert main(["assess", str(run), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [test["differs_from_journal"] for test in document.get("tests", [document])] == [[] for _ in known["tests"]]
+    assert main(["status", str(run), "--json"]) == 0
+    assert [test["verdict"] for test in known["tests"]]
+    found = summarize(run)
+    figures = [test.pop("figures") for test in known["tests"]]
+    assert [test.pop("figures") for test in found["tests"]] == [pytest.approx(values) for values in figures]
+    assert found == known
+    assert all(figures)
+    assert files(run) == before
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_stored_run_is_reported(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every format is written, and result.xml stays as it was."""
+    run = unpacked(name, tmp_path)
+    before = {path: path.read_bytes() for path in run.rglob("result.xml")}
+
+    assert main(["report", str(run), "--to", ",".join(_FORMATS)]) == 0
+    assert capsys.readouterr().err == ""
+    assert before
+    for result, content in before.items():
+        assert result.read_bytes() == content
+        assert [path for path in places(result.parent, _FORMATS).values() if not path.exists()] == []
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_stored_run_is_compared(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A comparison of a run with itself has all its key figures, without a difference."""
+    run = unpacked(name, tmp_path)
+
+    for test in expected(name)["tests"]:
+        folder = str(run / test["test"] if name == "imported" else run)
+        assert main(["compare", folder, folder, "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert len(document["figures"]) == len(test["figures"])
+        assert {figure["differences"][1]["percent"] for figure in document["figures"]} <= {0.0, None}
+
+
+@pytest.mark.parametrize("name", ["array", "imported", "iops"])
+def test_a_changed_byte_in_the_evidence_is_an_error(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``assess`` and ``report`` end with the code of altered records."""
+    run = unpacked(name, tmp_path)
+    evidence = sorted(run.rglob("evidence/*.json" if name != "imported" else "evidence/*.xml"))[-1]
+    content = bytearray(evidence.read_bytes())
+    content[len(content) // 2] ^= 1
+    evidence.write_bytes(content)
+
+    assert main(["assess", str(run)]) == RecordError.exit_code == 14
+    assert evidence.name in capsys.readouterr().out
+    assert main(["report", str(run), "--to", "json"]) == 14
