@@ -86,7 +86,7 @@ def specification_of(test: str) -> Any:
     """Return a brief specification of a test."""
     overrides = list(BRIEF[test])
     if test == "xsr":
-        sequence = read_specification(test, "2.0.2", "enterprise").spec.groups.sequence  # type: ignore[union-attr]
+        sequence = read_specification(test, "2.0.2", "enterprise").spec.groups.sequence  # type: ignore[attr-defined]
         brief = [
             {
                 "name": group.name,

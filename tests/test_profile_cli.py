@@ -360,6 +360,28 @@ def test_a_drive_alone_can_be_simulated(tmp_path: Path) -> None:
     assert [each.value for each in one.values()] == [each.value for each in two.values()]
 
 
+def test_a_simulated_drive_has_the_write_cache_of_the_profile(tmp_path: Path) -> None:
+    """That of the preset where the profile leaves it as found."""
+    text = profile_path("queue-depth").read_text(encoding="utf-8")
+    states = ("as found", "enabled", "disabled")
+    for state in states:
+        path = tmp_path / f"{state.replace(' ', '-')}.toml"
+        path.write_text(f'write_cache = "{state}"\n{text}', encoding="utf-8")
+        words = (
+            str(path),
+            "sim:client-qlc",
+            "--seconds",
+            "1",
+            "--axis",
+            "queue_depth=1",
+            "--run-dir",
+            tmp_path / state,
+        )
+        assert run(*words) == 0
+    caches = {state: result(tmp_path / state).facts.dut.write_cache for state in ("as found", "enabled", "disabled")}
+    assert caches == {"as found": "enabled", "enabled": "enabled", "disabled": "disabled"}
+
+
 def test_a_plan_tells_and_makes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Points and time with the ramps; no purge is a difference from a profile that asks for none."""
     words = ("profile", "run", "queue-depth", str(tmp_path), "--size", "64M", "--plan", "--json")

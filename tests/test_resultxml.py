@@ -441,7 +441,7 @@ def test_a_window_that_is_not_evaluable_is_valid() -> None:
     """Figures that do not exist are NaN, which the schema takes."""
     (loop,) = RESULT.loops
     assert loop.window is not None
-    rule = read_specification("iops", "2.0.2", "enterprise").spec.steady_state  # type: ignore[union-attr]
+    rule = read_specification("iops", "2.0.2", "enterprise").spec.steady_state  # type: ignore[attr-defined]
     nothing = tuple((tracked, determine([0.0] * 5, rule, first_round=2)) for tracked, _ in loop.window.determinations)
     unknown = replace(loop, window=replace(loop.window, determinations=nothing))
     root = parse(result_xml(replace(RESULT, loops=(unknown,))), "result.xml")

@@ -18,16 +18,7 @@ from ..model.attempt import RejectedAttempt
 from ..model.dut import Dut
 from ..model.measurement import Measurement, Outcome, PurgeOutcome
 from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round, Step
-from ..spec import (
-    DemandSpec,
-    Deviation,
-    IopsSpec,
-    LatencySpec,
-    PatternSpec,
-    ProfileSpec,
-    Spec,
-    WriteSaturationSpec,
-)
+from ..spec import DemandSpec, Deviation, IopsSpec, LatencySpec, PatternSpec, Spec, WriteSaturationSpec
 from ..units import block_size
 from .device.identity import attribute, block_directory
 from .device.safety import Target
@@ -211,9 +202,10 @@ class Laboratory:
 def target_deviations(dut: Dut, spec: Spec) -> tuple[Deviation, ...]:
     """Return the deviations of a target from the device that the standard tests.
 
-    That is a raw solid state drive with the requested write cache setting, whose sectors fit every block size.
+    That is a raw solid state drive with the requested write cache setting, whose sectors fit every block size.  There
+    are none for a specification that is not part of the standard.
     """
-    if isinstance(spec, ProfileSpec):  # The standard does not cover workload profiles.
+    if not spec.is_standard:
         return ()
     setup, deviations = spec.setup, []
     if dut.kind != "drive":

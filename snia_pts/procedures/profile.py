@@ -25,6 +25,7 @@ from ..model.steps import ContinuousStimulus, Prepare, Purge, Round, Stimulus, m
 from ..spec import WHOLE, ProfileSpec, Scalar, Workload
 from ..spec.fio_options import fio_value
 from ..units import MIB, block_size, capacity, duration, parse_size
+from .points import NamedPoint
 from .protocol import Procedure, run_continuous
 from .ranges import require_sectors
 from .rounds import measured_round
@@ -36,22 +37,15 @@ _FILL_BYTES, _FILL_DEPTH = MIB, 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One point of a profile's matrix: its workload, its position on the axes, and its stimulus, which has its name.
+class Point(NamedPoint):
+    """One point of a profile's matrix, with its workload.
 
-    ``axis_values`` are the values of all axes, including host settings, by the key of the axis.  ``zone`` counts from
-    1; 0 means that the range is not divided.
+    ``zone`` counts from 1; 0 means that the range is not divided.
     """
 
     workload: Workload
-    axis_values: Mapping[str, Scalar]
     zone: int
     settings: tuple[tuple[str, str], ...]
-    stimulus: Stimulus
-
-    @property
-    def name(self) -> str:
-        return self.stimulus.name
 
 
 def profile(spec: ProfileSpec, dut: Dut) -> Procedure[None]:

@@ -116,7 +116,7 @@ def _document(result: TestResult, columns: list[tuple[array[float], range]]) -> 
     _prepared(root, result)
     for loop in result.loops:
         _loop(root, result, loop)
-    _profile_points(root, result)
+    _repeated_points(root, result)
     if result.sampling:
         _sampling(root, result.sampling)
     for line in result.time_lines:
@@ -283,8 +283,8 @@ def _prepared(root: Element, result: TestResult) -> None:
             _element(element, "host_setting", {"name": name, "value": value, "before": before.get(name, "")})
 
 
-def _profile_points(root: Element, result: TestResult) -> None:
-    """Add a profile's points over all repeats."""
+def _repeated_points(root: Element, result: TestResult) -> None:
+    """Add the named points over all repeats."""
     for point in repeated_points(result):
         element = _element(root, "point", {**stimulus_attributes(point.stimulus), **point.figures})
         for key, value in point.axis_values.items():

@@ -21,7 +21,7 @@ from ..results.comparison import (
     possible_causes,
 )
 from ..results.result import TestResult
-from ..spec import ProfileSpec, RoundsSpec, Tracked, loop_rule
+from ..spec import RoundsSpec, Tracked, loop_rule
 from ..units import counted
 from .figures import figure as figures
 from .figures import matrices, overlays
@@ -117,7 +117,8 @@ def _summary(entries: Sequence[Entry]) -> Iterator[Block]:
         text = f"Compare with care: {counted(len(flagged), 'issue')} may affect the comparison"
         yield Prose(text=text, kind="bad")
     else:
-        rules = "profile, axes and repeats" if _profiled(entries) else "test, class, demand and deviations"
+        standard = entries[0].result.facts.spec.is_standard
+        rules = "test, class, demand and deviations" if standard else "profile, axes and repeats"
         yield Prose(text=f"Measured by the same rules: equal {rules}", kind="good")
     yield _runs(entries)
     yield from _possible_cause(entries, differences)
@@ -168,12 +169,13 @@ def _same_run(entries: Sequence[Entry]) -> list[str]:
 
 
 def _runs(entries: Sequence[Entry]) -> Table:
+    spec = entries[0].result.facts.spec
     columns = (
         Column(heading="", width=4),
         Column(heading="Run", width=30),
         Column(heading="Drive", width=24),
         Column(heading="Verdict", width=24),
-        Column(heading="From the profile" if _profiled(entries) else "PTS conformant", width=18),
+        Column(heading="PTS conformant" if spec.is_standard else f"From {spec.authority}", width=18),
     )
     rows = tuple(
         (
@@ -189,7 +191,7 @@ def _runs(entries: Sequence[Entry]) -> Table:
 
 
 def _conformance(result: TestResult) -> str:
-    if isinstance(result.facts.spec, ProfileSpec):
+    if not result.facts.spec.is_standard:
         return counted(len(result.deviations), "deviation")
     return "yes" if result.conformant else f"NO, {shortcomings(result)}"
 
@@ -222,11 +224,8 @@ def _explanation(entries: Sequence[Entry]) -> str:
 
 
 def _basis(entries: Sequence[Entry]) -> str:
-    return "the repeats of both runs" if _profiled(entries) else "the rounds of both measurement windows"
-
-
-def _profiled(entries: Sequence[Entry]) -> bool:
-    return isinstance(entries[0].result.facts.spec, ProfileSpec)
+    repeats = entries[0].result.facts.spec.rounds_are_repeats
+    return "the repeats of both runs" if repeats else "the rounds of both measurement windows"
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from ..results.points import (
 )
 from ..results.result import Loop, TestResult
 from ..results.warnings import run_warnings
-from ..spec import ProfileSpec, Tracked, loop_rule, settling_rule
+from ..spec import Tracked, loop_rule, settling_rule
 from ..spec.reader import numbers
 from ..text import json_values, printable
 from .sections.steady_state import tracking
@@ -223,13 +223,11 @@ def _points(result: TestResult) -> Iterator[Mapping[str, Value]]:
 
 
 def _repeated(result: TestResult) -> Iterator[Mapping[str, Value]]:
-    """Yield the points of a profile, with a column for each axis, empty if a workload does not use the axis."""
-    spec = result.facts.spec
-    axes = [axis.key for axis in spec.axis] if isinstance(spec, ProfileSpec) else []
+    """Yield the repeated points, with a column for each axis, empty if a point does not use the axis."""
     for point in repeated_points(result):
         attributes = _scalars(stimulus_attributes(point.stimulus))
         attributes.pop("name", None)
-        axis_values = {f"axis.{key}": point.axis_values.get(key) for key in axes}
+        axis_values = {f"axis.{key}": point.axis_values.get(key) for key in result.facts.spec.axes}
         yield {"point": point.name, **axis_values, **attributes, **point.figures}
 
 

@@ -11,7 +11,7 @@ from ..model.description import Name, device_value, operator_value
 from ..model.dut import Dut
 from ..model.steps import Stimulus, mix, mix_align_bytes
 from ..results.result import Loop, Sampling, TestResult
-from ..spec import PatternSpec, ProfileSpec, RoundsSpec, Spec, TestSpec
+from ..spec import PatternSpec, RoundsSpec, Spec
 from ..units import block_size, capacity
 from .pages import Header
 from .tables import NOT_APPLICABLE, UNKNOWN, Align, Column, Kind, Table, thousands
@@ -79,9 +79,9 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
 
 def _standard(spec: Spec) -> tuple[str, str]:
     """Return the publisher of the test, and the kind of specification."""
-    if isinstance(spec, ProfileSpec):
-        return "snia-pts", "Workload Profile"
-    return "SNIA SSS TWG", "Solid State Storage Performance Test Spec"
+    if spec.is_standard:
+        return "SNIA SSS TWG", "Solid State Storage Performance Test Spec"
+    return "snia-pts", "Workload Profile"
 
 
 def simulated(result: TestResult) -> str:
@@ -246,7 +246,7 @@ def _device(result: TestResult) -> Rows:
     )
 
 
-def pattern(spec: Spec | TestSpec) -> str:
+def pattern(spec: Spec) -> str:
     """Return the data pattern's short name: ``RND``."""
     return {"random": "RND"}.get(spec.setup.data_pattern, spec.setup.data_pattern)
 

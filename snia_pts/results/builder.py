@@ -12,7 +12,7 @@ from ..model.measurement import MeasuredRound, Measurement, Outcome, PrepareOutc
 from ..model.steps import ContinuousStimulus, Idle, Phase, Purge, Round, Step
 from ..model.time_series import TimeLine
 from ..procedures import Conclusion
-from ..spec import ProfileSpec, SampledSteadyStateRule, Spec, WriteSaturationSpec, loop_rule, settling_rule
+from ..spec import SampledSteadyStateRule, Spec, WriteSaturationSpec, loop_rule, settling_rule
 from .interruption import Interruption
 from .result import Ending, Gap, Loop, RunFacts, RunWarning, Sampling, TestResult
 
@@ -99,8 +99,8 @@ class ResultBuilder:
             self._sampled += [replace(measured, row=len(line) - 1)] if measured else []
 
     def _add_repeat(self, step: ContinuousStimulus, measurements: tuple[Measurement, ...]) -> None:
-        """Add the sampled point of a profile to its rounds as well, where all its other points are."""
-        if isinstance(self._facts.spec, ProfileSpec) and step.phase == "stimulus" and measurements:
+        """Add a sampled stimulus to the repeats of its point as well."""
+        if self._facts.spec.rounds_are_repeats and step.phase == "stimulus" and measurements:
             rounds = self._rounds.setdefault(step.part, [])
             rounds.append(MeasuredRound(number=len(rounds) + 1, measurements=measurements, complete=True))
 

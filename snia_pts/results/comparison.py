@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..model.description import display_value
-from ..spec import Deviation, ProfileSpec, WriteSaturationSpec
+from ..spec import Deviation, WriteSaturationSpec
+from ..spec.base import HOST
 from ..spec.reader import numbers
 from ..units import exact_capacity
 from .key_figures import Better, KeyFigure, key_figures
@@ -228,7 +229,7 @@ def context_differences(results: Sequence[TestResult]) -> tuple[ContextDifferenc
     A run that is not steady, not finished or interrupted is reported even if this applies to all runs.
     """
     context = (*_differing(results, _CONTEXT, "context"), *_host_settings(results))
-    return (*_differing(results, _OTHER, "other"), *_profile_mismatch(results), *_flagged(results), *context)
+    return (*_differing(results, _OTHER, "other"), *_point_mismatch(results), *_flagged(results), *context)
 
 
 def possible_causes(differences: Sequence[ContextDifference]) -> tuple[ContextDifference, ...]:
@@ -245,9 +246,9 @@ def _is_consequence(entry: ContextDifference) -> bool:
     return longer_axis or entry.what in (*_OUTCOMES, "repeats", "profile")
 
 
-def _profile_mismatch(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
-    """Yield a difference if runs of profiles have no point name in common: there is nothing to compare."""
-    if all(isinstance(result.facts.spec, ProfileSpec) for result in results):
+def _point_mismatch(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
+    """Yield a difference if runs of named points have no name in common: there is nothing to compare."""
+    if all(result.facts.spec.rounds_are_repeats for result in results):
         names = [{loop.part for loop in result.loops} for result in results]
         if not set.intersection(*names):
             values = tuple(f"{len(parts)} with other names" for parts in names)
@@ -255,22 +256,16 @@ def _profile_mismatch(results: Sequence[TestResult]) -> Iterator[ContextDifferen
 
 
 def _host_settings(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
-    """Yield the host settings that differ; the value of a setting that a profile varies is the profile's axis."""
+    """Yield the host settings that differ; the value of a setting that the test varies is all its values."""
     settings_by_run = [
         {setting.name: setting.value for setting in result.facts.platform.settings if setting.name not in _MOMENTARY}
-        | dict(_profile_settings(result))
+        | {name: ", ".join(values) for name, values in result.facts.spec.varied_settings.items()}
         for result in results
     ]
     for name in dict.fromkeys(name for settings in settings_by_run for name in settings):
         values = tuple(settings.get(name, "not recorded") for settings in settings_by_run)
         if len(set(values)) > 1:
             yield ContextDifference(what=name, values=values, weight="context")
-
-
-def _profile_settings(result: TestResult) -> Iterator[tuple[str, str]]:
-    for axis in result.facts.spec.axis if isinstance(result.facts.spec, ProfileSpec) else ():
-        if axis.setting:
-            yield axis.setting, ", ".join(map(str, axis.values))
 
 
 def _flagged(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
@@ -323,14 +318,16 @@ def _settings(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
 
 
 def _numbers(result: TestResult) -> Iterator[tuple[str, str]]:
-    """Yield the numbers of a specification; for a profile its name and axes, without limits and host settings."""
+    """Yield the numbers of a specification; beside the standard its name and axes, without limits and host settings."""
     spec = result.facts.spec
-    if not isinstance(spec, ProfileSpec):
+    if spec.is_standard:
         yield from numbers(spec)
         return
-    yield "profile", spec.name
+    yield spec.test, spec.name
     yield from (entry for entry in numbers(spec) if entry[0].partition(".")[0] not in ("axis", "limit"))
-    yield from ((f"axis {axis.key}", ", ".join(map(str, axis.values))) for axis in spec.axis if not axis.setting)
+    for key, values in spec.axes.items():
+        if not key.startswith(HOST):
+            yield f"axis {key}", ", ".join(map(str, values))
 
 
 #: The deviation of a target that is not a drive.

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from ..analysis.operating_points import PointName
 from ..model.steps import ContinuousStimulus, Purge, Round, Step
-from ..spec import DemandSpec, Deviation, ProfileSpec, Spec, loop_rule, max_rounds
+from ..spec import DemandSpec, Deviation, Spec, loop_rule, max_rounds
 from ..units import capacity, counted, duration
 
 #: How to resume: by the rule of this module, always from the last purge, or always with the interrupted step.
@@ -77,8 +77,8 @@ def resumable_step_count(
     None at the end of the test.  A round that has ``started`` (it has a point) stays valid, too, and resumes with its
     next point.  If a round has not started, the pre-write before it is repeated.
     """
-    if isinstance(spec, ProfileSpec) and next_step is not None:
-        return _resumable_profile_steps(steps, policy)
+    if spec.rounds_are_repeats and next_step is not None:
+        return _resumable_repeats(steps, policy)
     if next_step is None or isinstance(next_step, Purge):
         return len(steps)
     count = len(steps) + (started and isinstance(next_step, Round))
@@ -92,8 +92,8 @@ def resumable_step_count(
     return max(index for index, step in enumerate(steps) if isinstance(step, Purge))
 
 
-def _resumable_profile_steps(steps: Sequence[Step], policy: ResumePolicy) -> int:
-    """Return the number of valid steps of a profile; an interrupted point repeats its own preparation."""
+def _resumable_repeats(steps: Sequence[Step], policy: ResumePolicy) -> int:
+    """Return the number of valid steps if rounds are repeats; an interrupted point repeats its own preparation."""
     counts = [index + 1 for index, step in enumerate(steps) if isinstance(step, Round | ContinuousStimulus)]
     return 0 if policy == "purge" else max(counts, default=0)
 

@@ -21,7 +21,7 @@ from ..model.measurement import (
 )
 from ..model.steps import Stimulus
 from ..model.time_series import TimeLine
-from ..spec import DemandSpec, ProfileSpec, WriteSaturationSpec
+from ..spec import DemandSpec, WriteSaturationSpec
 from ..units import GB, MB
 from .result import Loop, Sampling, TestResult
 
@@ -96,7 +96,7 @@ def _loop_figures(result: TestResult, loop: Loop) -> Iterator[KeyFigure]:
     rounds = [measured.measurements for measured in result.evaluated_rounds(loop)]
     for measured in zip(*rounds, strict=True):
         at = _at(measured[0].stimulus, loop.part, demands)
-        if isinstance(result.facts.spec, ProfileSpec):
+        if result.facts.spec.rounds_are_repeats:
             yield from _point_figures(at, measured, steady=True)
             yield from _workload_figures(at, measured)
         else:

@@ -16,8 +16,8 @@ from ..model.measurement import (
     sync_percentile_us,
 )
 from ..model.steps import BlockSize, Stimulus
-from ..procedures.profile import points as profile_points
-from ..spec import ProfileSpec, Scalar
+from ..procedures import named_points
+from ..spec import Scalar
 from .result import Loop, TestResult
 
 _SYNC = {"median_sync_us": 50.0, "two_nines_sync_us": 99.0, "three_nines_sync_us": 99.9}
@@ -73,7 +73,7 @@ def window_points(loop: Loop) -> Iterator[tuple[Stimulus, Mapping[str, float | N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedPoint:
-    """A point of a profile: name, stimulus, axis values, and figures with their names."""
+    """A named point: name, stimulus, axis values, and figures with their names."""
 
     name: str
     stimulus: Stimulus
@@ -82,11 +82,10 @@ class RepeatedPoint:
 
 
 def repeated_points(result: TestResult) -> Iterator[RepeatedPoint]:
-    """Yield every point of a profile's run, with its figures over all complete repeats."""
-    spec = result.facts.spec
-    if not isinstance(spec, ProfileSpec):
+    """Yield every named point of a run, with its figures over all complete repeats; none if rounds are not repeats."""
+    if not result.facts.spec.rounds_are_repeats:
         return
-    axis_values = {point.name: point.axis_values for point in profile_points(spec, result.facts.dut)}
+    axis_values = {point.name: point.axis_values for point in named_points(result.facts.spec, result.facts.dut)}
     for loop in result.loops:
         measured = [point for turn in result.evaluated_rounds(loop) for point in turn.measurements]
         if measured:
@@ -105,7 +104,7 @@ def repeated_points(result: TestResult) -> Iterator[RepeatedPoint]:
 
 
 def _repeat_figures(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
-    """Return more figures of a profile's point: spread of the repeats, reads and writes, synchronizing calls."""
+    """Return more figures of a repeated point: spread of the repeats, reads and writes, synchronizing calls."""
     rates, mixed = [point.iops for point in measured], 0 < measured[0].stimulus.read_percent < 100
     median, two_nines = percentiles_response_us(measured, (50.0, 99.0))
     rates = [rate for rate in rates if math.isfinite(rate)] or [math.nan]

@@ -23,7 +23,6 @@ from ..spec import (
     CrossStimulusSpec,
     Deviation,
     OperatorSetting,
-    ProfileSpec,
     Spec,
     TestClass,
     ThroughputSpec,
@@ -181,9 +180,9 @@ class TestResult:
 
     @property
     def separate_lines(self) -> tuple[TimeLine, ...]:
-        """The time lines except those of a profile's points, which are loops, too."""
-        profile = isinstance(self.facts.spec, ProfileSpec)
-        return tuple(line for line in self.time_lines if not (profile and line.phase == "stimulus"))
+        """The time lines except those of sampled points, which are repeats in a loop, too."""
+        repeats = self.facts.spec.rounds_are_repeats
+        return tuple(line for line in self.time_lines if not (repeats and line.phase == "stimulus"))
 
     @property
     def measurements(self) -> Iterator[Measurement]:
@@ -237,8 +236,8 @@ class TestResult:
     @property
     def deviations(self) -> tuple[Deviation, ...]:
         """All differences from the standard; a run with any is not PTS conformant."""
-        profile = isinstance(self.facts.spec, ProfileSpec)  # A profile requires a purge, but no particular method.
-        purges = [purge for _, purge in self.purges if not profile or purge.survivors or not purge.samples]
+        any_method = self.facts.spec.any_purge_method
+        purges = [purge for _, purge in self.purges if not any_method or purge.survivors or not purge.samples]
         purged = (deviation for purge in purges for deviation in purge.deviations)
         interrupted = (interruption.deviation for interruption in self.interruptions)
         return tuple(dict.fromkeys((*self.facts.deviations, *purged, *interrupted)))
@@ -273,12 +272,11 @@ class TestResult:
     @property
     def conformant(self) -> bool:
         """Whether it is a test of the standard that finished without a deviation."""
-        standard = not isinstance(self.facts.spec, ProfileSpec)
-        return standard and self.ending == "finished" and not self.deviations
+        return self.facts.spec.is_standard and self.ending == "finished" and not self.deviations
 
     def evaluated_rounds(self, loop: Loop) -> tuple[MeasuredRound, ...]:
-        """Return the rounds of a loop that count: the window's; for a profile all complete ones."""
-        return loop.complete if isinstance(self.facts.spec, ProfileSpec) else loop.window_rounds
+        """Return the rounds of a loop that count: the window's; all complete ones if rounds are repeats."""
+        return loop.complete if self.facts.spec.rounds_are_repeats else loop.window_rounds
 
     @property
     def _early(self) -> str:
@@ -293,8 +291,8 @@ class TestResult:
         spec = self.facts.spec
         if self.ending != "finished":
             return f"INCOMPLETE ({self.ending})"
-        if isinstance(spec, ProfileSpec):
-            return "COMPLETE (workload profile, not a PTS test)"
+        if not spec.is_standard:
+            return f"COMPLETE ({spec.subtitle})"
         if isinstance(spec, CrossStimulusSpec):
             return "COMPLETE (this test does not require steady state)"
         rules = " BY ALTERED RULES" if self.altered_rules else ""

@@ -16,7 +16,6 @@ from ..analysis.host_limit import limited_points_sentence
 from ..model.description import contradictions
 from ..model.health import alarms
 from ..model.measurement import SHORTEST_RATED_MS
-from ..spec import ProfileSpec
 from ..units import counted
 from .imported import claim_disputes
 from .result import RunWarning, TestResult
@@ -62,7 +61,7 @@ def _host_limits(result: TestResult) -> Iterator[RunWarning]:
         (f"{loop.part}: " if loop.part else "", result.host_limited_points(loop)) for loop in result.loops
     ]
     suffix = " of the window"
-    if isinstance(result.facts.spec, ProfileSpec):  # Every point of a profile is a loop: one warning for all of them.
+    if result.facts.spec.rounds_are_repeats:  # Every point is a loop: one warning for all of them.
         limits_by_part = [("", {point: limited for _, points in limits_by_part for point, limited in points.items()})]
         suffix = ""
     for part, points in limits_by_part:
@@ -135,7 +134,7 @@ def _unrated_points(result: TestResult) -> Iterator[RunWarning]:
 
 
 def _pauses(result: TestResult) -> Iterator[RunWarning]:
-    if isinstance(result.facts.spec, ProfileSpec):  # No profile requires points without a gap.
+    if not result.facts.spec.is_standard:  # Only the standard requires points without a gap.
         return
     pauses_ms = [gap.idle_ms for gap in result.gaps if gap.requested_seconds is None and gap.idle_ms > _MAX_IDLE_MS]
     if pauses_ms:

@@ -34,7 +34,7 @@ from ..model.test_platform import HostSetting
 from ..record.folder import RunFolder
 from ..record.replay import assess
 from ..results.interruption import ResumePolicy
-from ..spec import Deviation, IopsSpec, LatencySpec, ProfileSpec, Spec, ThroughputSpec
+from ..spec import Deviation, IopsSpec, LatencySpec, Spec, ThroughputSpec
 from ..spec.toml_file import read_file
 from ..temporary import temporary_folder
 from ..units import KIB
@@ -188,7 +188,7 @@ class ArraySetup(DeviceSetup):
         """
         if not self._layout.redundant or self._layout.sync == "skip":
             return True
-        return not resumed and (not isinstance(spec, ProfileSpec) or spec.purge)
+        return not resumed and spec.purges_first
 
     def _forget(self, assembled: AssembledArray) -> None:
         assembled.close()

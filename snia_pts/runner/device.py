@@ -38,9 +38,9 @@ from ..model.dut import AssumedSpeed, Dut
 from ..model.run_options import RunOptions
 from ..model.steps import Stimulus
 from ..model.test_platform import HostSetting
-from ..procedures.profile import points
+from ..procedures import named_points
 from ..record.folder import RunFolder
-from ..spec import Deviation, ProfileSpec, Spec, host_setting_names
+from ..spec import Deviation, Spec
 from ..temporary import temporary_folder
 from .confirmation import Confirm, ConfirmDestruction, ThreatenedDrive
 from .target import AS_FOUND, RunContext
@@ -106,12 +106,9 @@ class DeviceSetup:
         return target_deviations(dut, spec)
 
     def purge_deviations(self, spec: Spec) -> tuple[Deviation, ...]:
-        """See TargetSetup; a profile defines its own Purge, so that only omitting it is a deviation."""
-        if not isinstance(spec, ProfileSpec):
-            return self._purger().expected_deviations(self.dut(spec))
-        purges = spec.purge or any(workload.fresh for workload in spec.workload)
-        deviations = self._purger().expected_deviations(self.dut(spec)) if purges else ()
-        return deviations if self._options.purge == NONE else ()
+        """See TargetSetup; if any method of Purge is allowed, only omitting it is a deviation."""
+        deviations = self._purger().expected_deviations(self.dut(spec)) if spec.purges else ()
+        return () if spec.any_purge_method and self._options.purge != NONE else deviations
 
     def buffered_io(self) -> tuple[HostSetting, ...]:
         """See TargetSetup."""
@@ -135,7 +132,7 @@ class DeviceSetup:
         )
         if options.serial is not None and dut.kind != "file":
             confirm(dut, options.serial)
-        if isinstance(spec, ProfileSpec):
+        if _configures_host(spec):
             _require_configurable(spec, HostConfigurator(dut.path, backing_device(Path(dut.path))))
         with temporary_folder() as folder:
             self._io_engines(spec, dut, folder)
@@ -143,9 +140,7 @@ class DeviceSetup:
     def _io_engines(self, spec: Spec, dut: Dut, evidence: Path) -> Sequence[IoEngine]:
         """Return the I/O engines to try, the best first; raises UsageError if none of them accepts the options."""
         engines = IO_ENGINES if self._options.engine == "auto" else (self._options.engine,)
-        if not isinstance(spec, ProfileSpec):
-            return engines
-        stimuli = [point.stimulus for point in points(spec, dut)]
+        stimuli = [point.stimulus for point in named_points(spec, dut)]  # only these can have options of their own
         usable, refusals = list[IoEngine](), list[UsageError]()
         for io_engine in engines:
             try:
@@ -212,11 +207,11 @@ class DeviceSetup:
             keep=keep,
             tune=options.tune,
             report=self._tell,
-            varied=host_setting_names(spec),
+            varied=tuple(spec.varied_settings),
             cache=self._cache(write_cache, keep=keep),
         ) as conditions:
             self._conditions = conditions
-            if isinstance(spec, ProfileSpec):
+            if _configures_host(spec):
                 _require_configurable(spec, conditions.configurator)
             try:
                 yield conditions.settings
@@ -298,9 +293,14 @@ class DeviceSetup:
         return self._target
 
 
-def _require_configurable(spec: ProfileSpec, stage: HostConfigurator) -> None:
-    """Raise TargetUnfit if the host cannot be configured as the profile requires."""
-    stage.require(sum(spec.settings(), ()), cold=any(workload.cold for workload in spec.workload))
+def _configures_host(spec: Spec) -> bool:
+    return bool(spec.varied_settings) or spec.drops_page_cache
+
+
+def _require_configurable(spec: Spec, stage: HostConfigurator) -> None:
+    """Raise TargetUnfit if the host cannot be configured as the test requires."""
+    settings = [(name, value) for name, values in spec.varied_settings.items() for value in values]
+    stage.require(settings, cold=spec.drops_page_cache)
 
 
 def _is_temporary(descriptor: int) -> bool:

@@ -39,7 +39,7 @@ from . import session
 from .confirmation import ConfirmRestart
 from .events import FolderCreated, ResumePlanned, RunStarted
 from .run import Caller, FinishedRun, claimed, finish, log_platform, ticker
-from .setup import file_name, plan_test, require_formats, target_setup
+from .setup import plan_test, require_formats, target_setup
 from .target import TargetSetup
 from .verification import require_evidence
 
@@ -180,7 +180,7 @@ def resumed_target(
     else:
         require_answer(run_options.path)
     original_target = Path(facts.options.target if facts.options else "")
-    in_directory = options.target is None and original_target.name != Path(facts.dut.path).name == file_name(facts.spec)
+    in_directory = options.target is None and original_target.name != Path(facts.dut.path).name == facts.spec.file_name
     target = target_setup(run_options, caller.tell, layout=layout, file_in_directory=in_directory)
     target.require_tools()
     return target

@@ -19,7 +19,6 @@ from ..model.test_platform import HostSetting, TestPlatform
 from ..record.folder import RunFolder, default_name
 from ..record.log import logged
 from ..results.result import RunFacts, RunWarning, TestResult
-from ..spec import ProfileSpec
 from ..spec.reader import Specification
 from . import session
 from .confirmation import Confirm, refuse
@@ -101,7 +100,7 @@ def run(options: RunOptions, caller: Caller) -> FinishedRun:
     prepared = _prepare(options, caller)
     spec, target = prepared.specification.spec, prepared.target
     name = default_name(
-        _folder_prefix(options, spec.name if isinstance(spec, ProfileSpec) else ""),
+        spec.name,
         target.subject,
         datetime.now().astimezone().isoformat(),
     )
@@ -110,10 +109,6 @@ def run(options: RunOptions, caller: Caller) -> FinishedRun:
     with folder.opened(), logged(folder):
         result = _measure(prepared, folder, caller)
         return finish(result, folder, formats, caller)
-
-
-def _folder_prefix(options: RunOptions, profile: str) -> str:
-    return profile or options.test
 
 
 def _prepare(options: RunOptions, caller: Caller, *, estimate_only: bool = False) -> _PreparedRun:

@@ -18,7 +18,7 @@ from ..record.folder import require_empty
 from ..report import DATA_OUTPUTS, OUTPUTS, USUAL
 from ..results.limit_checks import expected, unmeasurable
 from ..results.result import RunWarning
-from ..spec import Deviation, OperatorSetting, ProfileSpec, Spec
+from ..spec import Deviation, OperatorSetting, Spec
 from ..spec.limits import Limit, limits_error
 from ..spec.profile_reader import Changes, profile_path, read_profile
 from ..spec.reader import Specification, parse_override, read_specification, versions
@@ -62,8 +62,8 @@ def specification_for(options: RunOptions) -> Specification:
 
 
 def target_for(options: RunOptions, spec: Spec, tell: Callable[[str], None]) -> TargetSetup:
-    """Return the setup of the target; if the target of a profile is a directory, the run creates a file in it."""
-    if isinstance(spec, ProfileSpec) and _is_directory(options.path):
+    """Return the setup of the target; if that is a directory and the test can create its file, the run does so."""
+    if spec.file_name and _is_directory(options.path):
         return target_setup(_with_file_in_directory(options, spec), tell, file_in_directory=True)
     return target_setup(options, tell)
 
@@ -85,11 +85,6 @@ def target_setup(
     return DeviceSetup(options, tell, file_in_directory=file_in_directory)
 
 
-def file_name(spec: Spec) -> str:
-    """Return the name of the file that a profile creates in a directory; empty for a test of the standard."""
-    return f"snia-pts-{spec.name}.data" if isinstance(spec, ProfileSpec) else ""
-
-
 def _is_directory(path: Path) -> bool:
     try:
         return stat.S_ISDIR(path.stat().st_mode)
@@ -97,19 +92,16 @@ def _is_directory(path: Path) -> bool:
         return False
 
 
-def _with_file_in_directory(options: RunOptions, spec: ProfileSpec) -> RunOptions:
+def _with_file_in_directory(options: RunOptions, spec: Spec) -> RunOptions:
     """Return options whose target is a file in the directory; raises UsageError if its size is not limited."""
-    size_bytes, directory = options.size_bytes, options.path
+    directory = options.path
+    size_bytes = spec.required_bytes if options.size_bytes is None else options.size_bytes
     if size_bytes is None:
-        sizes = [workload.range_bytes for workload, _ in spec.cases()]
-        range_sizes = [size for size in sizes if size is not None]
-        if len(range_sizes) < len(sizes):
-            raise UsageError(
-                detail=f"{spec.name} uses its whole target, and {directory} is a directory.",
-                hint="Give the size of the file to create there with --size.",
-            )
-        size_bytes = max(range_sizes)
-    path = directory / file_name(spec)
+        raise UsageError(
+            detail=f"{spec.name} uses its whole target, and {directory} is a directory.",
+            hint="Give the size of the file to create there with --size.",
+        )
+    path = directory / spec.file_name
     if path.is_symlink():
         reason = "it is a symlink, and the run must create this file"
         raise TargetUnfit(path=path, reason=reason, hint="Remove the symlink, or choose another directory.")
@@ -196,8 +188,8 @@ def host_warnings(settings: Sequence[HostSetting]) -> Iterator[RunWarning]:
 
 
 def all_limits(spec: Spec, options: RunOptions) -> tuple[Limit, ...]:
-    """Return the limits of a profile, then those of the operator."""
-    return (*(spec.limit if isinstance(spec, ProfileSpec) else ()), *options.limits)
+    """Return the limits of the specification, then those of the operator."""
+    return (*spec.own_limits, *options.limits)
 
 
 def preflight(options: RunOptions, spec: Spec, target: TargetSetup) -> None:
@@ -218,8 +210,8 @@ def require_measurable(
         specification, _ = tests[0]
         spec = specification.spec
         notify_if_unlimited(options.limits, options.limits_source, spec.test, tell)
-        if isinstance(spec, ProfileSpec) and not specification.deviations:  # overrides change the names of points
-            _require_measurable(spec.limit, str(profile_path(options.specification or "")), tests, options)
+        if spec.own_limits and not specification.deviations:  # overrides change the names of points
+            _require_measurable(spec.own_limits, str(profile_path(options.specification or "")), tests, options)
     _require_measurable(options.limits, options.limits_source, tests, options)
 
 

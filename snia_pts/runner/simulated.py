@@ -18,7 +18,7 @@ from ..model.run_options import SIMULATED, RunOptions
 from ..model.steps import Stimulus
 from ..model.test_platform import HostSetting
 from ..record.folder import RunFolder
-from ..spec import Deviation, ProfileSpec, Spec
+from ..spec import Deviation, Spec
 from .confirmation import Confirm
 from .target import RunContext
 
@@ -47,10 +47,10 @@ class SimulatedSetup:
         return self._preset.speed
 
     def deviations(self, spec: Spec) -> tuple[Deviation, ...]:
-        """See TargetSetup; raises TargetUnfit for a profile that only a real host can run."""
+        """See TargetSetup; raises TargetUnfit for a test that only a real host can run."""
         dut = self.dut(spec)
-        if isinstance(spec, ProfileSpec) and (requirement := _unsupported_requirement(spec)):
-            reason = f"the simulated drive has no host, and {spec.name} requires {requirement}"
+        if spec.host_requirement:
+            reason = f"the simulated drive has no host, and {spec.name} requires {spec.host_requirement}"
             raise TargetUnfit(path=dut.path, reason=reason, hint="Run it on a drive, a file, or in a directory.")
         return target_deviations(dut, spec)
 
@@ -85,9 +85,10 @@ class SimulatedSetup:
 
     def _drive(self, spec: Spec) -> Identity:
         """Return the drive's identity, with the write cache that the test requires."""
-        if isinstance(spec, ProfileSpec):
+        write_cache = spec.setup.write_cache
+        if write_cache == "as found":
             return self._preset.drive
-        return dataclasses.replace(self._preset.drive, write_cache=spec.setup.write_cache)
+        return dataclasses.replace(self._preset.drive, write_cache=write_cache)
 
     def set_clock(self, at: datetime) -> None:
         """See TargetSetup."""
@@ -116,17 +117,3 @@ class SimulatedSetup:
             calibrate=lambda *_: (),
             durable=False,
         )
-
-
-def _unsupported_requirement(spec: ProfileSpec) -> str:
-    """Return a requirement of a profile that a simulated drive cannot meet; empty if there is none."""
-    if setting := next((axis.key for axis in spec.axis if axis.setting), ""):
-        return f"the setting {setting}"
-    for workload, _ in spec.cases():
-        if workload.cold:
-            return "an empty page cache"
-        if workload.fio:
-            return f"fio's {next(iter(workload.fio))}"
-        if workload.order != "forward":
-            return f"the order {workload.order}"
-    return ""

@@ -3,6 +3,7 @@
 The numbers are in ``specs/``, each with its clause; ``spec.reader`` reads them into these types.
 """
 
+from .base import Scalar, Spec
 from .kinds import (
     SPEC_TYPES,
     CrossStimulusSpec,
@@ -12,16 +13,14 @@ from .kinds import (
     LatencySpec,
     PatternSpec,
     RoundsSpec,
-    Spec,
     TestSpec,
     ThroughputSpec,
     WriteSaturationSpec,
-    host_setting_names,
     loop_rule,
     max_rounds,
     settling_rule,
 )
-from .profile import HOST_SETTINGS, WHOLE, Axis, ProfileSpec, Scalar, Workload
+from .profile import HOST_SETTINGS, WHOLE, Axis, ProfileSpec, Workload
 from .sections import (
     AccessGroups,
     Choice,
@@ -100,7 +99,6 @@ __all__ = [
     "Workload",
     "WriteSaturationSpec",
     "default_of",
-    "host_setting_names",
     "loop_rule",
     "max_rounds",
     "settling_rule",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Literal
 
 from annotated_types import MinLen
 
-from .profile import ProfileSpec
+from .base import KINDS, Spec
 from .sections import (
     MAX_POINTS,
     STRICT,
@@ -41,27 +41,18 @@ from .sections import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TestSpec:
-    """The common fields of the specifications of all tests."""
+class TestSpec(Spec):
+    """The common fields of the specifications of all tests of the standard."""
 
     __pydantic_config__ = STRICT
-    test: str
-    title: Name
-    subtitle: Line
-    pts: Name
-    publication: Line
-    revision: Name
-    setup: Setup
-
-    @property
-    def authority(self) -> str:
-        """What a run is compared with; a difference from it is a Deviation."""
-        return "the standard"
-
-    @property
-    def caption(self) -> str:
-        """The caption of the test: ``IOPS test``."""
-        return f"{self.title} test"
+    # Without field(), dataclass takes the property of the base class for the default value.
+    test: str = field()
+    title: Name = field()
+    subtitle: Line = field()
+    pts: Name = field()
+    publication: Line = field()
+    revision: Name = field()
+    setup: Setup = field()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +91,7 @@ def _require_sample_fits(samples: str, sample_seconds: float, durations: Mapping
 
 def _require_measured(section: str, rule: SteadyStateRule, **measured: Sequence[float]) -> None:
     """Raise ValueError if a tracked variable does not identify exactly one of the measured points."""
-    keys = [field.name for field in fields(Tracked) if field.name != "metric"]
+    keys = [entry.name for entry in fields(Tracked) if entry.name != "metric"]
     for tracked in rule.tracked:
         if any(getattr(tracked, key) not in measured.get(key, (None,)) for key in keys):
             required = " and ".join(["metric", *measured])
@@ -238,11 +229,8 @@ class DemandSpec(PatternSpec):
         _require_measured("steady_state", self.steady_state, **counts)
 
 
-Standard = IopsSpec | ThroughputSpec | LatencySpec | WriteSaturationSpec | HostIdleSpec | CrossStimulusSpec | DemandSpec
-Spec = Standard | ProfileSpec
-
 #: The specification type of every test of the standard, by the test's verb.
-SPEC_TYPES: Mapping[str, type[Standard]] = {
+SPEC_TYPES: Mapping[str, type[TestSpec]] = {
     "iops": IopsSpec,
     "throughput": ThroughputSpec,
     "latency": LatencySpec,
@@ -252,6 +240,7 @@ SPEC_TYPES: Mapping[str, type[Standard]] = {
     "composite": DemandSpec,
     "dirth": DemandSpec,
 }
+KINDS.update(SPEC_TYPES)
 
 
 def loop_rule(spec: Spec) -> SteadyStateRule | None:
@@ -269,8 +258,3 @@ def max_rounds(spec: Spec) -> int | None:
 def settling_rule(spec: Spec) -> SampledSteadyStateRule | None:
     """Return the steady state rule of the samples of a test's continuous stimulus; None for a test without one."""
     return spec.settling if isinstance(spec, PatternSpec) else None
-
-
-def host_setting_names(spec: Spec) -> tuple[str, ...]:
-    """Return the names of the host settings that a profile varies; empty for a test of the standard."""
-    return tuple(axis.setting for axis in spec.axis if axis.setting) if isinstance(spec, ProfileSpec) else ()

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Le, MaxLen, MinLen, Predicate
 
 from ..errors import UsageError
 from ..units import parse_size
+from .base import HOST, KINDS, Scalar, Spec, WriteCacheState
 from .fio_options import SYNCHRONOUS_ENGINES, rejection_reason
 from .limits import Limit
 from .sections import MAX_POINTS, STRICT, Count, Line, Name, Percent, Seconds, require_at_most, require_unique
 from .toml_file import Mistakes, validate
 
-#: The value of a host setting or of a fio option.
-Scalar = bool | int | float | str
 Label = Annotated[str, MinLen(1), MaxLen(60), Predicate(str.isprintable)]
 #: The range that is the whole target.
 WHOLE = "whole"
@@ -141,14 +140,11 @@ class Axis:
     @property
     def setting(self) -> str:
         """The host setting that the axis varies; empty for any other axis."""
-        return self.key.removeprefix("host.") if self.key.startswith("host.") else ""
+        return self.key.removeprefix(HOST) if self.key.startswith(HOST) else ""
 
     def applies_to(self, workload: Workload) -> bool:
         """Return whether the axis varies this workload."""
         return not self.workloads or workload.name in self.workloads
-
-
-WriteCacheState = Literal["as found", "enabled", "disabled"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +157,7 @@ class ProfileSetup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileSpec:
+class ProfileSpec(Spec):
     """A workload profile.
 
     Order of measurement: every combination of host settings, then ``repeats``, then the axes from the first
@@ -171,9 +167,16 @@ class ProfileSpec:
     """
 
     __pydantic_config__ = STRICT
+    is_standard: ClassVar[bool] = False
+    authority: ClassVar[str] = "the profile"
+    rounds_are_repeats: ClassVar[bool] = True
+    any_purge_method: ClassVar[bool] = True
     test: Literal["profile"] = "profile"
-    name: Annotated[str, MinLen(1), MaxLen(40), Predicate(lambda text: re.fullmatch("[a-z0-9-]+", text) is not None)]
-    title: Name
+    # Without field(), dataclass takes the property of the base class for the default value.
+    name: Annotated[
+        str, MinLen(1), MaxLen(40), Predicate(lambda text: re.fullmatch("[a-z0-9-]+", text) is not None)
+    ] = field()
+    title: Name = field()
     description: Annotated[str, MinLen(1), MaxLen(2000)]
     source: Line
     repeats: Annotated[int, Ge(1), Le(1000)] = 1
@@ -208,10 +211,6 @@ class ProfileSpec:
         return self.title
 
     @property
-    def authority(self) -> str:
-        return "the profile"
-
-    @property
     def pts(self) -> str:
         return "none"
 
@@ -230,6 +229,53 @@ class ProfileSpec:
     @property
     def setup(self) -> ProfileSetup:
         return ProfileSetup(write_cache=self.write_cache)
+
+    @property
+    def command(self) -> str:
+        return f"profile run {self.name}"
+
+    @property
+    def own_limits(self) -> tuple[Limit, ...]:
+        return self.limit
+
+    @property
+    def axes(self) -> Mapping[str, tuple[Scalar, ...]]:
+        return {axis.key: axis.values for axis in self.axis}
+
+    @property
+    def drops_page_cache(self) -> bool:
+        return any(workload.cold for workload in self.workload)
+
+    @property
+    def host_requirement(self) -> str:
+        if self.varied_settings:
+            return f"the setting {HOST}{next(iter(self.varied_settings))}"
+        for workload, _ in self.cases():
+            if workload.cold:
+                return "an empty page cache"
+            if workload.fio:
+                return f"fio's {next(iter(workload.fio))}"
+            if workload.order != "forward":
+                return f"the order {workload.order}"
+        return ""
+
+    @property
+    def purges(self) -> bool:
+        return self.purge or any(workload.fresh for workload in self.workload)
+
+    @property
+    def purges_first(self) -> bool:
+        return self.purge
+
+    @property
+    def file_name(self) -> str:
+        return f"snia-pts-{self.name}.data"
+
+    @property
+    def required_bytes(self) -> int | None:
+        sizes = [workload.range_bytes for workload, _ in self.cases()]
+        known = [size for size in sizes if size is not None]
+        return max(known) if len(known) == len(sizes) else None
 
     def settings(self) -> Iterator[tuple[tuple[str, str], ...]]:
         """Yield every combination of host settings as pairs of name and value.
@@ -255,6 +301,9 @@ class ProfileSpec:
                 if key not in yielded and (fits or "block_size" not in axis_values):
                     yielded.add(key)
                     yield workload, axis_values
+
+
+KINDS["profile"] = ProfileSpec
 
 
 def _host_settings(axes: tuple[Axis, ...]) -> Iterator[tuple[tuple[str, str], ...]]:

@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import UsageError
 from ..files import data_folder
 from ..text import suggestion
-from . import SPEC_TYPES, Deviation, OperatorSetting, ProfileSpec, Spec, TestClass, TestSpec
+from . import SPEC_TYPES, Deviation, OperatorSetting, Spec, TestClass, TestSpec
 from .definitions import Definitions
 from .toml_file import read_toml, spec_error, validate
 
@@ -93,10 +93,10 @@ def definitions() -> Definitions:
 def spec_deviations(spec: Spec, test_class: TestClass) -> tuple[Deviation, ...]:
     """Return the deviations of a specification from the standard, as ``read_specification`` lists them.
 
-    Omits the deviation "specification file", because a specification does not contain its path.  A profile has no
-    deviations, because it is not part of the standard.
+    Omits the deviation "specification file", because a specification does not contain its path.
+    There are none for a specification that is not part of the standard.
     """
-    if isinstance(spec, ProfileSpec):
+    if not spec.is_standard:
         return ()
     standard = _File.read(SPECS / f"{spec.test}-{spec.pts}.toml", test_class)
     values = {key: _toml_value(_value(spec, key)) for key in standard.leaves}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ..model.dut import Dut
 from ..model.steps import Stimulus
-from ..procedures import Point, points
+from ..procedures.profile import Point, points
 from ..spec import ProfileSpec, Spec
 from ..spec.profile_reader import Changes, read_profile
 from ..spec.reader import Specification

@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ...spec import ProfileSpec
 from ...spec.profile_reader import builtin_profiles, profile_path, read_profile
 
 
 def show_all(_arguments: argparse.Namespace) -> int:
     """List the profiles of the suite."""
-    specs = [spec for name in builtin_profiles() if isinstance(spec := read_profile(name).spec, ProfileSpec)]
+    specs = [read_profile(name).spec for name in builtin_profiles()]
     width = max(len(spec.name) for spec in specs)
     for spec in specs:
         print(f"{spec.name:<{width}}  {spec.title}")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from ...model.dut import AssumedSpeed, Dut, megabytes
 from ...procedures.estimator import Estimate, Plan, PlannedStep
 from ...runner.setup import TestEstimate
-from ...spec import Deviation, OperatorSetting, ProfileSpec, Spec
+from ...spec import Deviation, OperatorSetting, Spec
 from ...units import capacity, counted, duration, number
 from .formatting import deviation_lines, setting_lines, table
 
@@ -142,18 +142,10 @@ def _open_ended(plan: Plan) -> Iterator[str]:
 
 
 def _host(spec: Spec) -> Iterator[str]:
-    """Yield a line about the host settings that a profile changes."""
-    settings = [f"{name} {', '.join(values)}" for name, values in _host_settings(spec).items()]
+    """Yield a line about the host settings that the test changes."""
+    settings = [f"{name} {', '.join(values)}" for name, values in spec.varied_settings.items()]
     if settings:
         yield f"  changes host settings and restores them: {'; '.join(settings)}"
-
-
-def _host_settings(spec: Spec) -> dict[str, list[str]]:
-    """Return the values that a profile gives to each host setting."""
-    values_of: dict[str, dict[str, None]] = {}
-    for name, value in (pair for pairs in spec.settings() for pair in pairs) if isinstance(spec, ProfileSpec) else ():
-        values_of.setdefault(name, {})[value] = None
-    return {name: list(values) for name, values in values_of.items()}
 
 
 def besides(plan: Plan) -> str:
@@ -261,7 +253,7 @@ def plan_json(planned: TestEstimate, dut: Dut) -> dict[str, Any]:
             "between_seconds": assumptions.between_seconds,
             "purge": assumptions.purge,
         },
-        "host_settings": _host_settings(spec),
+        "host_settings": {name: list(values) for name, values in spec.varied_settings.items()},
         "shortest": _steps_json(plan, plan.shortest, dut),
         "longest": _steps_json(plan, plan.longest, dut),
         "limits": [asdict(limit) for limit in planned.test_limits],

@@ -13,7 +13,7 @@ from ...model.measurement import Measurement, Outcome, PurgeOutcome, Sample
 from ...model.steps import ContinuousStimulus, Idle, Purge, Round, Step
 from ...procedures.estimator import Plan
 from ...runner.events import Event, OutcomeRecorded, RoundEvaluated, RunResumed, StepStarted
-from ...spec import DemandSpec, HostIdleSpec, ProfileSpec, Spec, loop_rule, max_rounds
+from ...spec import DemandSpec, HostIdleSpec, Spec, loop_rule, max_rounds
 from ...units import capacity, duration, number
 from .formatting import excursions, format_tracked_value
 from .plan import besides, or_more
@@ -121,7 +121,7 @@ class Progress:
             self._line(f"{step.label}: {outcome.label}")
         elif isinstance(step, Round):
             self._points += 1
-            if isinstance(outcome, Measurement) and isinstance(self._spec, ProfileSpec):
+            if isinstance(outcome, Measurement) and self._spec.rounds_are_repeats:
                 self._line(f"{self._point(step)}: {_rates(outcome)}")
         elif isinstance(outcome, Measurement) and self._started_counts[step.label] >= self._repeats(step):
             times = self._repeats(step)
@@ -155,7 +155,7 @@ class Progress:
         """Return the current step and point in one line."""
         step = self._step
         steadiness = f" | {self._steadiness}" if self._steadiness else ""
-        if isinstance(step, Round) and isinstance(self._spec, ProfileSpec):
+        if isinstance(step, Round) and self._spec.rounds_are_repeats:
             steps = self._plan.shortest.steps
             return f"{self._point(step)}: step {self._started_steps}/{len(steps)}{self._remainder()}"
         if isinstance(step, Round):
@@ -173,12 +173,11 @@ class Progress:
         return f"{step.label} ..."
 
     def _point(self, step: Round) -> str:
-        """Return the name of a profile's point, and the number of its repeat."""
-        repeats = self._spec.repeats if isinstance(self._spec, ProfileSpec) else 1
-        return f"{step.part}, time {step.number}" if repeats > 1 else step.part
+        """Return the name of a repeated point, and the number of its repeat."""
+        return f"{step.part}, time {step.number}" if self._spec.repeats > 1 else step.part
 
     def _remainder(self) -> str:
-        """Return the remaining time of a profile, whose steps are known."""
+        """Return the remaining time of a test of repeats, whose steps are known."""
         steps = self._plan.shortest.steps[self._started_steps - 1 :]
         seconds = max(0.0, sum(step.seconds for step in steps) - (self._clock() - self._step_started))
         return f", {'at least ' if any(step.open_ended for step in steps) else ''}{duration(seconds)} left"

@@ -210,7 +210,7 @@ def result_json(result: TestResult, disagreements: Sequence[str], unjournaled: S
 
 def _loop_json(result: TestResult, loop: Loop, repeated: Sequence[RepeatedPoint]) -> dict[str, Any]:
     limited = result.host_limited_points(loop)
-    if isinstance(result.facts.spec, ProfileSpec):
+    if result.facts.spec.rounds_are_repeats:
         named = (point for point in repeated if point.name == loop.part)
         points = [{**stimulus_attributes(point.stimulus), **point.figures} for point in named]
         return {"part": loop.part, **_judged_json(loop), "points": points}

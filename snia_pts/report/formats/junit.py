@@ -8,7 +8,6 @@ from lxml import etree
 
 from ...results.limit_checks import judgements
 from ...results.result import TestResult
-from ...spec import ProfileSpec
 from ...text import one_line
 from ..sections.summary import elapsed_seconds, limit_text, shortcomings, value_text, verdict
 
@@ -51,7 +50,7 @@ def _cases(result: TestResult) -> Iterator[tuple[str, str]]:
     """Yield each test case with the reason of its failure, empty if it passed."""
     finished = result.ending == "finished"
     yield "the run finishes", "" if finished else f"{result.ending}: {result.ending_detail}"
-    if not isinstance(result.facts.spec, ProfileSpec):  # profiles have no steady state rule
+    if not result.facts.spec.rounds_are_repeats:
         yield "steady state is achieved", "" if result.achieved else verdict(result)
     for judgement in judgements(result):
         limit, value = judgement.limit, judgement.value

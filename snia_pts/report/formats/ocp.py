@@ -20,7 +20,7 @@ from ...results.key_figures import key_figures
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, TestResult
 from ...results.warnings import run_warnings
-from ...spec import ProfileSpec, default_of
+from ...spec import default_of
 from ...spec.reader import numbers
 from ...text import one_line
 from ..sections.summary import limit_text, shortcomings, verdict
@@ -60,7 +60,7 @@ class _Lines:
 def make(result: TestResult) -> bytes:
     """Return ``result`` as JSON lines; the same result gives the same bytes."""
     lines, limits, finished = _Lines(), judgements(result), result.ending == "finished"
-    profile = isinstance(result.facts.spec, ProfileSpec)
+    repeats = result.facts.spec.rounds_are_repeats
     lines.add("schemaVersion", {"major": 2, "minor": 0}, result.facts.started)
     lines.add("testRunArtifact", {"testRunStart": _start(result)})
     for severity, message in _logs(result):
@@ -71,8 +71,8 @@ def make(result: TestResult) -> bytes:
         lines.step(f"{line.phase} {line.part}".strip(), _stimulus(line), complete=line.complete)
     for loop in result.loops:
         complete = all(measured_round.complete for measured_round in loop.rounds)
-        kind = "repeats of" if profile else "rounds"
-        steady_state = _steady_state(loop, evaluated=finished or loop.steady) if not profile else ()
+        kind = "repeats of" if repeats else "rounds"
+        steady_state = _steady_state(loop, evaluated=finished or loop.steady) if not repeats else ()
         lines.step(f"{kind} {loop.part}".strip(), (*_rounds(loop), *steady_state), complete=complete)
     lines.step("result", _outcome(result, limits), result.finished)
     passed = result.achieved and all(judgement.met for judgement in limits)

@@ -12,7 +12,7 @@ from functools import partial
 from ...model.steps import Stimulus
 from ...results.limit_checks import judgements
 from ...results.result import TestResult
-from ...spec import ProfileSpec, host_setting_names
+from ...spec import ProfileSpec
 from ...units import block_size, capacity, counted, duration
 from ..figures.overlays import over_time
 from ..header import Rows, notes, pattern
@@ -90,7 +90,7 @@ def setup(result: TestResult) -> Rows:
         ("Data Pattern", pattern(spec)),
         ("Purge", _purges(spec)),
         ("Fill", "once, sequential" if spec.fill else "none"),
-        ("Host settings", ", ".join(host_setting_names(spec)) or "unchanged"),
+        ("Host settings", ", ".join(spec.varied_settings) or "unchanged"),
         ("Page cache", "dropped before cold workloads" if any(load.cold for load in spec.workload) else "unchanged"),
         ("Write cache", spec.write_cache),
         ("Repeats", str(spec.repeats)),

@@ -13,7 +13,6 @@ from ...model.dut import Dut
 from ...model.measurement import Measurement, PurgeOutcome
 from ...model.time_series import TimeLine
 from ...results.result import Gap, RunFacts, TestResult
-from ...spec import ProfileSpec, Spec
 from ...units import GB, duration, number
 from ..checksums import FILE_NAME as CHECKSUMS_FILE
 from ..checksums import digest
@@ -201,7 +200,7 @@ def _evidence(result: TestResult) -> Iterator[str]:
         measurements = [measurement for line in result.lines(phase) for measurement in line.measurements]
         yield from _range(phase, measurements, "engine starts")
     parts = [(_with_part("rounds", loop.part), [loop]) for loop in result.loops]
-    if isinstance(result.facts.spec, ProfileSpec):  # each point of a profile is a loop
+    if result.facts.spec.rounds_are_repeats:  # each point is a loop
         parts = [("points", list(result.loops))]
     for name, loops in parts:
         points = [point for loop in loops for measured_round in loop.rounds for point in measured_round.measurements]
@@ -263,7 +262,7 @@ def _steps(result: TestResult) -> Table:
     if run.imported is not None:
         preparation = (
             *preparation[:1],
-            f"Install {run.imported.label}, or snia-pts (command: {_equivalent_command(run.spec)}).",
+            f"Install {run.imported.label}, or snia-pts (command: {run.spec.command}).",
         )
         return _numbered((*preparation, f"Run the original command: {run.imported.command_line or UNKNOWN}", _COMPARE))
     if run.dut.simulated:
@@ -274,11 +273,6 @@ def _steps(result: TestResult) -> Table:
     alone = " by itself (it was one of several in this run)" if "/" in run.run_id else ""
     command = f"Run the test{alone}; it creates a new folder in runs/: {shlex.join(_repeat_command(run))}"
     return _numbered((*preparation, command, _COMPARE))
-
-
-def _equivalent_command(spec: Spec) -> str:
-    """Return the snia-pts command that runs the same test."""
-    return f"profile run {spec.name}" if isinstance(spec, ProfileSpec) else f"{spec.test} --pts {spec.pts}"
 
 
 def _numbered(steps: Sequence[str]) -> Table:

@@ -10,7 +10,7 @@ from ...analysis.window import Window
 from ...results.limit_checks import Judgement, judgements
 from ...results.result import Loop, Sampling, TestResult
 from ...results.warnings import run_warnings
-from ...spec import Deviation, OperatorSetting, ProfileSpec, default_of, loop_rule, max_rounds, settling_rule
+from ...spec import Deviation, OperatorSetting, default_of, loop_rule, max_rounds, settling_rule
 from ...spec.limits import Limit
 from ...units import GB, counted, distinct_digits, duration, number
 from ..header import minutes_of, user_capacity, window_rounds
@@ -150,9 +150,9 @@ def _not_achieved_mark(window: Window | None) -> str:
 
 def _conformance(result: TestResult) -> Prose:
     revision = result.facts.spec.revision
-    if isinstance(result.facts.spec, ProfileSpec):
-        count = len(result.deviations)
-        text = f"{counted(count, 'deviation')} from the profile" if count else "No deviation from the profile"
+    if not result.facts.spec.is_standard:
+        count, authority = len(result.deviations), result.facts.spec.authority
+        text = f"{counted(count, 'deviation') if count else 'No deviation'} from {authority}"
         return Prose(text=text, kind="bad" if result.deviations else "good")
     if not result.conformant:
         return Prose(text=f"NOT PTS conformant: {shortcomings(result)}", kind="bad")
@@ -164,7 +164,7 @@ def _conformance(result: TestResult) -> Prose:
 def shortcomings(result: TestResult) -> str:
     """Return why a run is not PTS conformant; empty if it is."""
     count = len(result.deviations)
-    reasons = ["not a PTS test"] if isinstance(result.facts.spec, ProfileSpec) else []
+    reasons = [] if result.facts.spec.is_standard else ["not a PTS test"]
     reasons += [f"{count} deviation{'s' * (count != 1)}"] if count else []
     reasons += ["the run did not finish"] if result.ending != "finished" else []
     return ", ".join(reasons)
@@ -200,7 +200,7 @@ def _run_facts(result: TestResult) -> Table:
     idle = sum(interruption.idle_seconds for interruption in result.interruptions)
     stops = counted(len(result.interruptions), "interruption")
     rows = (
-        ("Profile" if isinstance(spec, ProfileSpec) else "Standard", f"{spec.revision} ({spec.publication})"),
+        ("Standard" if spec.is_standard else "Profile", f"{spec.revision} ({spec.publication})"),
         *_windows(result),
         ("Duration", UNKNOWN if seconds is None else f"{duration(seconds)}{' (virtual)' * dut.simulated}"),
         *((("Interrupted", f"{stops}, {duration(idle)} of the duration"),) if result.interruptions else ()),
