@@ -1416,6 +1416,22 @@ def test_a_device_that_changes_while_the_operator_types_is_refused(tmp_path: Pat
             require_as_confirmed(target, ())
 
 
+@pytest.mark.root
+@pytest.mark.parametrize("options", [(), ("--direct-io=on",)])
+def test_a_file_system_made_in_the_backing_file_while_the_operator_types_is_seen(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """The first examination of a loop device leaves its pages in the cache; the second one must not read these."""
+    with loop_device(filled(tmp_path / "disk.img", 8 * MIB), 0, *options) as path, held(path) as target:
+        require_as_confirmed(target, ())
+        with_file_system(filled(tmp_path / "photos.img", 8 * MIB))
+        with (tmp_path / "disk.img").open("r+b") as image:
+            image.write((tmp_path / "photos.img").read_bytes())
+            os.fsync(image.fileno())
+        with pytest.raises(TargetNotOurs, match="it now holds ext4 photos"):
+            require_as_confirmed(target, ())
+
+
 def test_a_file_on_an_unidentified_file_system_has_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a number of the file system and a generation of the file, as on FUSE, no file has a valid mark."""
     path = tmp_path / "x.img"
