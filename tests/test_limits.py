@@ -191,6 +191,21 @@ def test_a_saturation_without_steady_state_meets_no_limit_on_its_window(at: str,
     assert (judgement.met, judgement.reason) == (not reason, reason)
 
 
+@pytest.mark.parametrize("test", ["hir", "composite", "dirth"])
+def test_preconditioning_that_was_too_short_meets_no_limit(test: str) -> None:
+    """A window with too few fills is not steady, however level it is; nor are the points that follow it."""
+    met = {}
+    for fills in (0.0, 1024.0):
+        result = samples.result_of(test, overrides=[("settling.minimum_fills", fills)])
+        figures = [figure for figure in key_figures(result) if figure.metric == "iops"]
+        judged = with_limits(
+            result, *(limit(test=test, at=figure.name.partition(" at ")[2], minimum=0.0) for figure in figures)
+        )
+        met[fills] = {judgement.met for judgement in judgements(judged)}
+        assert any("measurement window" in figure.name for figure in figures)
+    assert met == {0.0: {True}, 1024.0: {False}}
+
+
 def test_limits_of_other_tests_are_left_to_these() -> None:
     """One file serves all tests of a drive."""
     assert judgements(with_limits(samples.iops_result(), limit(test="latency"))) == ()
