@@ -448,7 +448,7 @@ def test_the_kernel_counts_direction_and_size(
         laboratory = engine(device, tmp_path / "e")
         with nullcontext() if accepted else pytest.raises(AnswerRejected, match="100000 I/Os written, but the kernel"):
             laboratory._require_counted(asked, nothing, written, seen)
-        with pytest.raises(AnswerRejected, match="fio reports 409.6 MB .* read, but the kernel counted 0 bytes"):
+        with pytest.raises(AnswerRejected, match=r"fio reports 409\.6 MB .* read, but the kernel counted 0 bytes"):
             laboratory._require_counted(asked, written, nothing, seen)
 
 

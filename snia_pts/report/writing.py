@@ -155,17 +155,21 @@ def places(folder: Path, formats: Sequence[str]) -> dict[str, Path]:
 
 
 def forget(folder: Path) -> None:
-    """Remove every file of an earlier report, because it is out of date, and no file of the user.  Raises ReportError.
+    """Remove every file of an earlier report, because it is out of date, and no file of the user.
 
-    Raises it before anything is removed if a figure or table was changed, because the next report could not replace it.
+    Raises ReportError before anything is removed if a figure or table was changed, because the next report could not
+    replace it; and RunFolderError if a file cannot be removed.
     """
     reports = [*places(folder, (*OUTPUTS, *DATA_OUTPUTS)).values(), folder / CHECKSUMS_FILE]
     try:
         for path in (*reports, *written(folder / "figures"), *written(folder / _PATHS["csv"])):
             if not path.is_dir():
                 remove(path)
-    except (OSError, RunFolderError) as error:
+    except RunFolderError as error:
         raise _failed(error) from error
+    except OSError as error:
+        reason = f"its outdated report cannot be removed ({error.filename or 'a file'}: {error.strerror})"
+        raise RunFolderError(path=folder, reason=reason, hint="Remove it yourself, and try again.") from None
 
 
 def render(report: Report, formats: Sequence[str] = tuple(OUTPUTS), *, stem: str = "report") -> dict[str, bytes]:

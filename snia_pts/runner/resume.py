@@ -267,7 +267,6 @@ def _resume_claimed(
     log_platform(platform)
     for change in changes:
         _LOGGER.warning("changed since the stop: %s", change)
-    forget(folder.path)  # the existing report is outdated once the run resumes
     caller.on_event(RunStarted(spec=facts.spec, plan=plan, simulated=facts.dut.simulated, resumed=True))
     return session.resume(
         resume_plan,
@@ -281,6 +280,7 @@ def _resume_claimed(
         lost_values=context.lost_values,
         durable=context.durable,
         stop=caller.stop,
+        before_first_entry=lambda: forget(folder.path),  # the existing report is outdated once the run resumes
     )
 
 
