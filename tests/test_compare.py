@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +293,15 @@ def test_runs_that_tracked_other_variables_have_their_pages() -> None:
     assert lines["rounds-rnd-4-kib-0-100"] == 2
     assert lines["rounds-rnd-64-kib-65-35"] == 1
     assert "steady_state.tracked" in [item.what for item in context_differences([samples.iops_result(), other])]
+
+
+def test_access_groups_whose_names_differ_in_an_umlaut_have_their_figures() -> None:
+    """Names of figures are names of files, in which little of a group's name is left."""
+    result = samples.result_of("xsr")
+    names = iter(("AG ä", "AG ö", "ag-1", "AG 1", "AG 2", "AG 3"))
+    renamed = replace(result, time_lines=tuple(replace(line, part=next(names)) for line in result.time_lines[:4]))
+    report = build_comparison(entries(renamed, renamed))
+    assert len({item.name for item in report.figures if item.name.startswith("time-")}) == 4
 
 
 # -- profiles ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import base64
 import binascii
 import errno
 import io
-import stat
+import os
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,10 +123,11 @@ def read_annotations(path: Path) -> Annotations:
 
     Raises SpecError with all mistakes, each with key and value.
     """
-    table = read_toml(path, _WHAT, remedy=_REMEDY)
+    owners = list[int]()
+    table = read_toml(path, _WHAT, remedy=_REMEDY, on_open=lambda status: owners.append(status.st_uid))
     content, mistakes = validate(_File, table)
     logo, capacity = table.get("logo"), table.get("capacity")
-    encoded_logo = _logo(path, logo, mistakes) if logo and isinstance(logo, str) else ""
+    encoded_logo = _logo(path, owners[0], logo, mistakes) if logo and isinstance(logo, str) else ""
     if capacity and isinstance(capacity, str):
         try:
             parse_size(capacity)
@@ -140,16 +141,20 @@ def read_annotations(path: Path) -> Annotations:
     return Annotations(**texts, notes=content.notes, features=features, logo=encoded_logo)
 
 
-def _logo(path: Path, logo_path: str, mistakes: list[str]) -> str:
+def _logo(path: Path, owner: int, logo_path: str, mistakes: list[str]) -> str:
     """Return the PNG at ``logo_path`` in base64; an empty string, with a mistake added, if it is invalid.
 
-    A report is public, so the logo must be public, or belong to the owner of the file that names it.
+    A report is public.  Another user's file, which ``owner`` made, may therefore only name a picture of its owner: that
+    user could not read every picture that this process can.
     """
+
+    def require_owner(status: os.stat_result) -> None:
+        if owner not in (0, os.geteuid(), status.st_uid):
+            raise PermissionError(errno.EACCES, f"it does not belong to the owner of {path.name}")
+
     try:
-        status = (path.parent / logo_path).stat()
-        if not status.st_mode & stat.S_IROTH and status.st_uid != path.stat().st_uid:
-            raise PermissionError(errno.EACCES, f"it is not public, and does not belong to the owner of {path.name}")
-        logo = base64.b64encode(read_regular(path.parent / logo_path, _MAX_LOGO_BYTES)).decode("ascii")
+        content = read_regular(path.parent / logo_path, _MAX_LOGO_BYTES, require_owner)
+        logo = base64.b64encode(content).decode("ascii")
         Annotations(logo=logo).image()
     except OSError as error:
         mistakes.append(f"logo: {logo_path!r}: {error.strerror}")

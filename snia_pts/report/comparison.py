@@ -310,7 +310,7 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
     """Yield a page for each tracked variable: its value in every round, one line per run."""
     rule = loop_rule(entries[0].result.facts.spec)
     parts = dict.fromkeys(loop.part for entry in entries for loop in entry.result.loops)
-    for part in parts:
+    for number, part in enumerate(parts, start=1):
         loops = {entry.label: entry.result.loop(part) for entry in entries}
         for tracked in rule.tracked if rule else ():
             series: dict[str, dict[int, float]] = {}
@@ -329,7 +329,7 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
             )
             caption = f"{METRICS[tracked.metric].heading} of every complete round, one line per run."
             draw = partial(figures.convergence, series, (), metric=METRICS[tracked.metric], legend="Run", log=False)
-            yield _page(title, f"rounds-{slug(f'{part} {label}')}", caption, draw)
+            yield _page(title, f"rounds-{slug(f'{number} {label}' if part else label)}", caption, draw)
 
 
 def _measures(measured_round: MeasuredRound, tracked: Tracked) -> bool:
@@ -374,10 +374,10 @@ def _time_lines(entries: Sequence[Entry]) -> Iterator[Page]:
         for line in entry.result.time_lines
         if line.phase in ("stimulus", "access C") and len(line) > 1
     )
-    for phase, part in stimuli:
+    for number, (phase, part) in enumerate(stimuli, start=1):
         lines = {entry.label: entry.result.time_line(phase, part) for entry in entries}
         series = {label: (line.ended_seconds, line.iops) for label, line in lines.items() if line and len(line) > 1}
         name = f"{part}, {phase}" if part else phase
         caption = "IOPS of every sample, one line per run; time is relative to the start of the stimulus."
         draw = partial(overlays.over_time, series, heading="IOPS", legend="Run")
-        yield _page(f"IOPS over Time - {name}", f"time-{slug(name)}", caption, draw)
+        yield _page(f"IOPS over Time - {name}", f"time-{number}", caption, draw)
