@@ -25,7 +25,7 @@ from snia_pts.lab.fio.probe import IO_ENGINES
 from snia_pts.model.measurement import Measurement
 from snia_pts.model.steps import BlockShare, ContinuousStimulus, Stimulus, Zone
 from tests.drives import MIB, filled, loop_device
-from tests.false_answers import FALSE, false_answer
+from tests.false_answers import FALSE, believed, false_answer
 
 _RANGE = 32 * MIB
 #: Of one I/O the least, the mean and the greatest response time are the same.
@@ -115,18 +115,9 @@ def points(
         except fio.AnswerRejected as refusal:
             yield f"{step.stimulus} on {io_engine}: {refusal.reason}", 0, []
             continue
-        answer = (evidence / f"{measured.evidence}.json").read_text()
+        answer, job = ((evidence / f"{measured.evidence}.{suffix}").read_text() for suffix in ("json", "fio"))
         kinds = FALSE if measured.ios >= _FEWEST_IOS else ()
-        yield "", len(kinds), [kind for kind in kinds if believed(step.stimulus, false_answer(answer, kind))]
-
-
-def believed(stimulus: Stimulus, answer: str) -> bool:
-    """Return whether an answer is accepted."""
-    try:
-        fio.accept(stimulus, 0, False, answer)
-    except fio.AnswerRejected:
-        return False
-    return True
+        yield "", len(kinds), [kind for kind in kinds if believed(step.stimulus, job, false_answer(answer, kind))]
 
 
 if __name__ == "__main__":
