@@ -88,13 +88,13 @@ def main() -> int:
         with loop_device(image) as device:
             targets = (str(device), str(filled(Path(place) / "file.img", _RANGE)))
             for number, found in enumerate(points(arguments, targets, Path(place))):
-                refused, offered, believed = found
+                refused, offered, believed_kinds = found
                 kinds["honest"] += 1
                 kinds["refused"] += bool(refused)
                 kinds["false"] += offered
-                wrong.update(believed)
-                if refused:
-                    print(f"point {number}: refused: {refused}", flush=True)
+                wrong.update(believed_kinds)
+                if refused or believed_kinds:
+                    print(f"point {number}: refused: {refused}, believed: {', '.join(believed_kinds)}", flush=True)
     print(f"honest answers {kinds['honest']}, refused {kinds['refused']}")
     print(f"false answers {kinds['false']} of {len(FALSE)} kinds, believed {wrong.total()} {dict(wrong)}")
     return int(bool(kinds["refused"] or wrong))
