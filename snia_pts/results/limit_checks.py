@@ -75,12 +75,12 @@ def _violation(value: float, limit: Limit) -> str:
     return "less than the minimum" if below else "more than the maximum"
 
 
-def require_met(checks: Sequence[Judgement]) -> None:
-    """Raise LimitsMissed unless every limit is met."""
+def require_met(checks: Sequence[Judgement], hint: str = LimitsMissed.hint) -> None:
+    """Raise LimitsMissed, with ``hint``, unless every limit is met."""
     missed = [judgement for judgement in checks if not judgement.met]
     if missed:
         details = "; ".join(f"{judgement.limit.name}: {judgement.reason}" for judgement in missed)
-        raise LimitsMissed(missed=len(missed), total=len(checks), details=details)
+        raise LimitsMissed(missed=len(missed), total=len(checks), details=details, hint=hint)
 
 
 def expected(spec: Spec, dut: Dut, assumptions: Assumptions) -> Mapping[str, str]:
