@@ -107,12 +107,9 @@ def _swap_sides(document: dict[str, Any]) -> str:
     return ""
 
 
-def _merge_tail(times: Times) -> None:
-    """Let all but one I/O be as slow as the slowest, or as fast as the fastest, whichever is farther from the mean."""
-    lowest, highest = min(map(int, times["bins"])), max(map(int, times["bins"]))
-    others = times["N"] - 1
-    slow = highest - times["mean"] > times["mean"] - lowest
-    times["bins"] = {str(lowest): 1 if slow else others, str(highest): others if slow else 1}
+def _merged_tail(bins: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Let all but one I/O be as slow as the slowest."""
+    return [(bins[0][0], 1), (bins[-1][0], sum(count for _, count in bins) - 1)]
 
 
 def _job(**changes: object) -> Callable[[dict[str, Any]], str]:
@@ -174,7 +171,7 @@ FALSE: Mapping[str, Callable[[dict[str, Any]], str]] = {
     "an empty bin": _bins(lambda bins: [*bins[:1], (bins[0][0] + (bins[-1][0] - bins[0][0]) // 2 + 1, 0), *bins[1:]]),
     "all in the highest bin": _bins(lambda bins: [(bins[-1][0], sum(count for _, count in bins))]),
     "all in the lowest bin": _bins(lambda bins: [(bins[0][0], sum(count for _, count in bins))]),
-    "bins of another distribution": _times(_merge_tail),
+    "bins of another distribution": _bins(_merged_tail),
     "I/Os x 100": _side(_by(100, "total_ios")),
     "I/Os / 100": _side(_by(0.01, "total_ios")),
     "I/Os of none": _side(lambda side: side.update(total_ios=0)),
