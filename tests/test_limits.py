@@ -77,6 +77,17 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         (FILE.replace("minimum = 7500", "minimum = 5\nmaximum = 4"), ["a minimum that is no more than the maximum"]),
         (FILE.replace("minimum = 7500", 'minimum = "7500"'), ["limit 1.minimum: '7500': expected a number"]),
         (FILE.replace("minimum = 7500", "minimum = nan"), ["limit 1.minimum"]),
+        ("format = 1", ["has 1 mistake", "limit: missing; expected one or more [[limit]] tables"]),
+        ('format = 1\n[limit]\ntest = "iops"', ["has 1 mistake", "limit: expected [[limit]] tables, got [limit]"]),
+        (
+            FILE.replace("minimum = 7500", "minimum = true\nmaximum = [true]\nmax = 1"),
+            [
+                "has 3 mistakes",
+                "limit 1.minimum: true: expected a",
+                "limit 1.maximum: [true]: expected a",
+                "limit 1.max: ",
+            ],
+        ),
         (FILE.replace("unit =", "units ="), ["limit 1.unit: missing key", "limit 2.units: unknown key"]),
         (FILE.replace('test = "iops"', 'test = "tpcc"'), ["limit 1.test: 'tpcc': expected 'iops'"]),
         (FILE + "tolerance_percent = 7", ["not readable as TOML"]),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .pages import Report
 
 _LOGGER = logging.getLogger(__name__)
+#: Hint if files of a new report cannot be written.
+_NEW_FILES_HINT = "Name another folder with --out, or remove what is in the way."
 #: The formats of every figure, both vector.
 FIGURE_FORMS = ("svg", "pdf")
 
@@ -213,14 +215,14 @@ def replace_files(folder: Path, files: Mapping[str, bytes], *, new: bool = False
                     else:
                         replace_file(folder / place, data, durable=False)  # it can be written again
     except (OSError, RunFolderError) as error:
-        raise _failed(error) from error
+        raise _failed(error, _NEW_FILES_HINT if new else ReportError.hint) from error
 
 
-def _failed(error: OSError | RunFolderError) -> ReportError:
+def _failed(error: OSError | RunFolderError, hint: str = ReportError.hint) -> ReportError:
     """Return why a file of a report could not be written or removed."""
     if isinstance(error, RunFolderError):
-        return ReportError(reason=f"{error.path}: {error.reason}")
-    return ReportError(reason=f"{error.filename or 'a file'}: {error.strerror}")
+        return ReportError(reason=f"{error.path}: {error.reason}", hint=hint)
+    return ReportError(reason=f"{error.filename or 'a file'}: {error.strerror}", hint=hint)
 
 
 def prepare(report: Report, figures: Mapping[str, Mapping[str, bytes]]) -> RenderContext:

@@ -226,13 +226,15 @@ class DeviceSetup:
         target, options = self._claimed(), self._options
         engines = self._io_engines(spec, target.dut, evidence)
         path, sector = target.dut.path, target.dut.logical_sector_bytes
-        io_engine = choose_io_engine(path, sector, evidence, engines, target.descriptor)
+        version = fio_version(evidence)
+        io_engine = choose_io_engine(path, sector, evidence, engines, version, target.descriptor)
         fixed_buffers = io_engine == "io_uring" and can_lock_buffers(stimuli, evidence)
         engine = FioEngine(
             path,
             evidence,
             seed=seed,
             io_engine=io_engine,
+            version=version,
             refill=options.refill_buffers,
             fixed_buffers=fixed_buffers,
             stall_seconds=options.stall_seconds,

@@ -88,13 +88,13 @@ def resume(path: Path, options: ResumeOptions, caller: Caller) -> FinishedRun:
 
 @contextmanager
 def preparation(path: Path) -> Iterator[None]:
-    """Add hints to the errors of a missing target, and of an interruption before the run resumes."""
+    """Add notes to the errors of a missing target, and of an interruption before the run resumes."""
     try:
         yield
     except TargetMissing as missing:
         report_hint = f"If it no longer exists, snia-pts report {shell_quoted(path)} reports the existing measurements."
-        hint = f"If its path changed, give the new one with --target. {report_hint}"
-        raise replace(missing, hint=hint) from None
+        missing.add_note(f"If its path changed, give the new one with --target. {report_hint}")
+        raise
     except KeyboardInterrupt as stop:
         hint = f"The run is unchanged. snia-pts resume {shell_quoted(path)} continues it."
         raise Interrupted(cause=stop_cause(stop), step="the preparation", what=path, hint=hint) from None

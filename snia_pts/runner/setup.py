@@ -130,8 +130,8 @@ def require_formats(formats: tuple[str, ...] | None) -> tuple[str, ...]:
         try:
             require_plotly()
         except ReportError as error:
-            hint = f"No report was written. {error.hint} Or omit interactive from --to."
-            raise replace(error, hint=hint) from None
+            error.add_note("Or omit interactive from --to. No report was written.")
+            raise
     return tuple(dict.fromkeys(formats))
 
 

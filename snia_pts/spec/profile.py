@@ -323,7 +323,7 @@ def _product(axes: tuple[Axis, ...]) -> Iterator[tuple[Scalar, ...]]:
 def _mistakes(key: str, value: Scalar) -> list[str]:
     """Return the mistakes in an axis value of a workload key."""
     if isinstance(value, bool):
-        return [f"{key}: {value!r}: expected a number or a text"]
+        return [f"{key}: {str(value).lower()}: expected a number or a text"]
     return validate(_AxisValues, {key: value})[1]
 
 

@@ -93,16 +93,15 @@ def read_profile(name: str, changes: Changes | None = None) -> Specification:
     """
     path = profile_path(name)
     table = read_toml(path, _WHAT, remedy=_REMEDY)
-    if table.pop("format", None) != 1:
-        raise spec_error(str(path), ["format: expected 1, the only supported format"], _WHAT, remedy=_REMEDY)
-    if "name" not in table and not _NAME.fullmatch(path.stem):
-        mistake = "name: missing key; the file name contains characters other than a-z, 0-9 and -"
-        raise spec_error(str(path), [mistake], _WHAT, remedy=_REMEDY)
-    table = {"name": path.stem, **table}
+    mistakes = [] if table.pop("format", None) == 1 else ["format: expected 1, the only supported format"]
+    named = "name" in table or _NAME.fullmatch(path.stem)
+    if not named:
+        mistakes.append("name: missing key; the file name contains characters other than a-z, 0-9 and -")
+    table = {"name": path.stem if named else "unnamed", **table}
     if isinstance(limits := table.get("limit"), list):
         table["limit"] = [{"test": "profile", **limit} if isinstance(limit, dict) else limit for limit in limits]
-    spec, mistakes = validate(ProfileSpec, table)
-    mistakes += duplicate_bounds(spec.limit) if spec else ()
+    spec, invalid = validate(ProfileSpec, table)
+    mistakes += (*invalid, *(duplicate_bounds(spec.limit) if spec else ()))
     if spec is None or mistakes:
         raise spec_error(str(path), mistakes, _WHAT, remedy=_REMEDY)
     changed, mistakes = validate(ProfileSpec, _changed(table, changes or Changes()))

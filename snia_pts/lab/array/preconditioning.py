@@ -13,7 +13,7 @@ from ...units import KIB
 from .. import fio
 from ..device.safety import Target
 from ..fio.engine import FioEngine, side_by_side, stimulus_seed
-from ..fio.probe import choose_io_engine
+from ..fio.probe import choose_io_engine, fio_version
 from ..process.program import Tick
 
 _BLOCK_BYTES = 128 * KIB
@@ -39,12 +39,14 @@ class Preconditioning:
             folder = evidence.with_name(f"{evidence.name}-member{number}-wipc")
             make_folder(folder)
             path, sector = target.dut.path, target.dut.logical_sector_bytes
-            io_engine = choose_io_engine(path, sector, folder, self.io_engines, target.descriptor)
+            version = fio_version(folder)
+            io_engine = choose_io_engine(path, sector, folder, self.io_engines, version, target.descriptor)
             engine = FioEngine(
                 path,
                 folder,
                 seed=stimulus_seed(seed, number),
                 io_engine=io_engine,
+                version=version,
                 refill=self.refill,
                 tick=tick,
                 descriptor=target.descriptor,

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...errors import CopyableError
 from ...temporary import temporary_folder
 from ..process import program as process
 
 _ANSWER_SECONDS = 120.0
 
 
-class ArrayError(Exception):
+class ArrayError(CopyableError):
     """An array could not be created, queried or deleted."""
 
 

@@ -110,6 +110,9 @@ def accept(
             require_bytes(stimulus, side)
             for job in jobs:
                 require_rates(job[what], f"{what}s")
+        for job in jobs:
+            _require_no_trims(job)
+            _require_elapsed(job, max(read.runtime_ms, write.runtime_ms))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise AnswerRejected("host", f"cannot parse fio's output ({error!r})") from error
     return read, write
@@ -474,6 +477,20 @@ def _require_common_runtime(read: Transfers, write: Transfers) -> None:
         raise AnswerRejected(
             "host", f"fio measured the reads over {read.runtime_ms} ms and the writes over {write.runtime_ms} ms"
         )
+
+
+def _require_no_trims(job: Mapping[str, Any]) -> None:
+    """Raise AnswerRejected if fio reports trims, which no stimulus has."""
+    trims = job.get("trim", {})
+    if any(trims.get(count, 0) for count in ("total_ios", "io_bytes", "runtime")):
+        raise AnswerRejected("host", f"fio reports {trims.get('total_ios')} trims, expected none")
+
+
+def _require_elapsed(job: Mapping[str, Any], runtime_ms: int) -> None:
+    """Raise AnswerRejected if fio's time since its start, which it rounds up to seconds, is less than its runtime."""
+    elapsed_seconds = job.get("elapsed", math.inf)
+    if not 1000 * elapsed_seconds >= runtime_ms:
+        raise AnswerRejected("host", f"fio reports {runtime_ms} ms of I/O, but {elapsed_seconds} s since its start")
 
 
 def _require_sync_calls(stimulus: Stimulus, write: Transfers, jobs: Sequence[Mapping[str, Any]]) -> None:

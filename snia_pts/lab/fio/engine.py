@@ -111,6 +111,7 @@ class FioEngine:
         *,
         seed: int,
         io_engine: fio.IoEngine,
+        version: str = "",
         refill: bool = False,
         fixed_buffers: bool = False,
         stall_seconds: float = fio.STALL_SECONDS,
@@ -121,6 +122,7 @@ class FioEngine:
     ) -> None:
         """Run on ``path``, write evidence to the folder ``evidence``, and derive each stimulus's seed from ``seed``.
 
+        ``version`` is that of fio; if it is empty, fio is asked.
         ``fixed_buffers`` requires io_uring and a host that may lock the buffers (``probe.can_lock_buffers``).
         With a ``descriptor``, the target is the device or file open there, even if ``path`` has changed since.
 
@@ -133,7 +135,7 @@ class FioEngine:
         self._io_engine, self._fixed_buffers = io_engine, fixed_buffers
         self._refill = refill
         self._stall_seconds = stall_seconds
-        self.version = fio_version(evidence).removeprefix("fio-")
+        self.version = version or fio_version(evidence)
         self._path, self._descriptor = path, descriptor
         self._evidence = evidence
         self._seed = seed
