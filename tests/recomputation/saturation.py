@@ -174,7 +174,7 @@ def _ratio(iops: Array) -> Expected:
     rise, is_trend = trend(iops)
     if not is_trend:
         return text("{}", float(iops.mean() / iops.std(ddof=1)))
-    return f"n/a: the IOPS {'rise' if rise > 0 else 'fall'} by {abs(rise):.2g} % over this time"
+    return text(f"n/a: the IOPS {'rise' if rise > 0 else 'fall'} by {{}} % over this time", abs(rise))
 
 
 def trend(iops: Array) -> tuple[float, bool]:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.recomputation import demand, matrices, provenance, recoveries, saturation
+from tests.recomputation import demand, matrices, provenance, recoveries, saturation, warnings
 from tests.recomputation.printed import Expected, PrintedTable, check, labelled, printed_tables, text
 from tests.recomputation.record import (
     Row,
@@ -73,6 +73,9 @@ def determination_data(run: Path, table: PrintedTable) -> Cells:
     figures = determination(rounds, max(rounds), window_rounds(run))
     average, data, fit = (figures[key] for key in ("average", "data_excursion", "slope_excursion"))
     span, numbers = _span(run, name, " (minutes {} - {})")
+    if not average > 0:
+        unevaluable = "NOT ACHIEVED (not evaluable: the average is not a positive number)"
+        return [["Measurement window (rounds)", text(span, *numbers)], ["Verdict", unevaluable]]
     verdict = "STEADY" if figures["steady"] else "NOT ACHIEVED"
     sign = "-" if figures["intercept"] < 0 else "+"
     fitted = text(f"{{}} x R {sign} {{}}", figures["slope"], abs(figures["intercept"]))
@@ -298,7 +301,7 @@ RECOMPUTED: dict[str, Recompute] = {
     "WSAT - .* - Tabular Data": saturation.data,
     "Operating points, .*": demand.operating_points,
     "Selection of the operating points": demand.selection,
-    "Warnings": provenance.warnings,
+    "Warnings": warnings.warnings,
     "Procedure": provenance.procedure,
     "Host or drive\\?": provenance.host_or_drive,
     r"Host ceiling \(null device\)": provenance.host_ceilings,

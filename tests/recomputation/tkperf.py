@@ -8,6 +8,7 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 from lxml import etree
 
 _MIXES = {"iops": (100, 95, 65, 50, 35, 5, 0), "lat": (100, 65, 0), "tp": (100, 0)}
@@ -26,7 +27,7 @@ Place = tuple[int, int, int]
 @cache
 def figures(path: Path) -> dict[Place, Figures]:
     """Return the figures of a file with one test of a drive."""
-    (test,) = (element for element in etree.parse(path).getroot() if element.find("roundmat") is not None)
+    test = _test(path)
     kind, measured = str(test.tag), json.loads(test.findtext("roundmat") or "")
     if kind == "writesat":
         samples = enumerate(zip(*measured, strict=True), start=1)
@@ -56,3 +57,22 @@ def _timed(times: tuple[float, float, float] | None) -> Figures:
     """Return ART and MRT of the least, the greatest and the mean response time in microseconds."""
     _, greatest, mean = times or (math.nan, math.nan, math.nan)
     return {"average_ms": mean / 1000, "maximum_ms": greatest / 1000}
+
+
+def claim(path: Path) -> dict[str, list[float]] | None:
+    """Return the values of the file's window, their average, and slope and intercept of their fit; None without one.
+
+    They are in IOPS, ms or MB/s.
+    """
+    test = _test(path)
+    if test.find("stdyavg") is None:
+        return None
+    factor = {"iops": 1.0, "lat": 1 / 1000, "tp": 1024 / 1e6}[str(test.tag)]
+    texts = {"values": "stdyvalues", "average": "stdyavg", "fit": "stdyslope"}
+    found = {name: np.ravel(json.loads(test.findtext(tag) or "")) for name, tag in texts.items()}
+    return {name: [factor * float(value) for value in values] for name, values in found.items()}
+
+
+def _test(path: Path) -> etree._Element:
+    (test,) = (element for element in etree.parse(path).getroot() if element.find("roundmat") is not None)
+    return test
