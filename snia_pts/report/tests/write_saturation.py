@@ -155,12 +155,11 @@ def key_figures(result: TestResult, line: TimeLine) -> Table:
     rows = [(first, _sample_figures(line, 0)), ("Last sample", _sample_figures(line, len(line) - 1))]
     if result.sampling is not None and result.sampling.steady:
         rows.insert(1, ("Measurement window, mean", _window_figures(result.sampling)))
-    method = "mean of its samples" if result.facts.imported else "all I/Os"
-    rows.append((f"Last {duration(sum(line.seconds[row] for row in end))}, {method}", _combined_figures(line, end)))
+    rows.append((f"Last {duration(sum(line.seconds[row] for row in end))}, all I/Os", _combined_figures(line, end)))
     if after is not None and after.measurements:
         rows.append((f"Histogram after it, {after.stimulus.label}", _measurement_figures(after.measurements)))
     names, figures = zip(*rows, strict=True)
-    headings = ("IOPS", "MB/s", matrices.art_heading(result), f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
+    headings = ("IOPS", "MB/s", matrices.WEIGHTED_ART, f"{FIVE_NINES:g} % (ms)", "MRT (ms)")
     columns = (
         Column(heading="Period", width=35),
         *(Column(heading=heading, align="right", width=13) for heading in headings),
