@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
-from ..analysis.window import Judged, Window
 from ..model.description import NAMES, STATED, operator_value
 from ..model.measurement import Measurement
 from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS
@@ -30,12 +29,11 @@ from ..results.points import (
     whole_bytes_or_none,
     window_points,
 )
-from ..results.result import Loop, TestResult
+from ..results.result import TestResult
+from ..results.tracked_series import evaluated_series
 from ..results.warnings import run_warnings
-from ..spec import Tracked, loop_rule, settling_rule
 from ..spec.reader import numbers
 from ..text import json_values, printable
-from .sections.steady_state import tracking
 
 Value = str | int | float | bool | None
 
@@ -161,27 +159,14 @@ def _specification(result: TestResult) -> Data:
 # -- steady state -----------------------------------------------------------------------------------------------------
 
 
-def evaluated_series(
-    result: TestResult,
-) -> Iterator[tuple[str, tuple[Judged, ...], tuple[tuple[Tracked, str], ...], Window | None]]:
-    """Yield each series with a steady state evaluation: its name, rounds, tracked variables with labels, window."""
-    parts = [*((result.sampling,) if result.sampling else ()), *result.loops]
-    for part in parts:
-        rule = loop_rule(result.facts.spec) if isinstance(part, Loop) else settling_rule(result.facts.spec)
-        series = tracking(result, part) if rule else None
-        if rule and series and series.rounds and series.stimuli:
-            labels = tuple((tracked, series.label(tracked)) for tracked in rule.tracked)
-            yield series.part or series.name, series.rounds, labels, part.window
-
-
 def _windows(result: TestResult) -> Iterator[Mapping[str, Value]]:
-    for name, _, labels, window in evaluated_series(result):
-        for tracked, determination in window.determinations if window else ():
+    for series in evaluated_series(result):
+        for tracked, determination in series.window.determinations if series.window else ():
             figures = asdict(determination)
             figures.pop("values")
             yield {
-                "series": name,
-                "variable": dict(labels)[tracked],
+                "series": series.part or series.name,
+                "variable": series.label(tracked),
                 "metric": tracked.metric,
                 "last_round": determination.rounds[-1],
                 **figures,
@@ -189,15 +174,15 @@ def _windows(result: TestResult) -> Iterator[Mapping[str, Value]]:
 
 
 def _rounds(result: TestResult) -> Iterator[Mapping[str, Value]]:
-    for name, rounds, labels, window in evaluated_series(result):
-        window_numbers = set(window.numbers) if window else set()
-        for judged_round in rounds:
-            for tracked, label in labels:
+    for series in evaluated_series(result):
+        window_numbers = set(series.window.numbers) if series.window else set()
+        for judged_round in series.rounds:
+            for tracked in series.rule.tracked:
                 yield {
-                    "series": name,
+                    "series": series.part or series.name,
                     "round": judged_round.number,
                     "in_window": judged_round.number in window_numbers,
-                    "variable": label,
+                    "variable": series.label(tracked),
                     "metric": tracked.metric,
                     "value": judged_round.value(tracked),
                 }

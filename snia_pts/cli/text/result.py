@@ -21,6 +21,7 @@ from ...report.tables import Table
 from ...results.limit_checks import judgements
 from ...results.points import RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.result import Loop, Sampling, TestResult
+from ...results.tracked_series import sample_minutes, span
 from ...results.warnings import run_warnings
 from ...spec import DemandSpec, ProfileSpec, Tracked, loop_rule
 from ...units import MB, block_size, counted, number
@@ -69,11 +70,8 @@ def _judged_lines(name: str, judged: Loop | Sampling) -> Iterator[str]:
         )
         yield f"{name}: {rounds}, too few in a row{since} for a window"
         return
-    first, last = judged.window.numbers[0], judged.window.numbers[-1]
     kind = "measurement window" if judged.steady else "last window, NOT STEADY"
-    minutes = {sampled.number: sampled.minute for sampled in judged.rounds if isinstance(sampled, SampledRound)}
-    when = f" (minutes {minutes[first]:.4g} - {minutes[last]:.4g})" if minutes else ""
-    yield f"{name}: {rounds}; {kind}: rounds {first} - {last}{when}"
+    yield f"{name}: {rounds}; {kind}: rounds {span(judged.window.numbers, sample_minutes(judged))}"
     for tracked, determination in judged.window.determinations:
         yield from _determination_lines(tracked, determination)
 
