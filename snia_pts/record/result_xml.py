@@ -31,7 +31,8 @@ from ..model.test_platform import TestPlatform
 from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS, TimeLine
 from ..results.imported import Imported
 from ..results.limit_checks import judgements
-from ..results.points import (
+from ..results.result import Gap, Loop, Sampling, TestResult
+from ..results.tables import (
     dut_attributes,
     finite_or_none,
     percentiles,
@@ -42,7 +43,6 @@ from ..results.points import (
     whole_bytes_or_none,
     window_points,
 )
-from ..results.result import Gap, Loop, Sampling, TestResult
 from ..results.warnings import run_warnings
 from ..spec import DemandSpec, Tracked
 from ..spec.reader import numbers

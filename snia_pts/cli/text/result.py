@@ -19,8 +19,8 @@ from ...report.registry import TESTS
 from ...report.sections.summary import limit_text, value_text
 from ...report.tables import Table
 from ...results.limit_checks import judgements
-from ...results.points import RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.result import Loop, Sampling, TestResult
+from ...results.tables import RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.tracked_series import sample_minutes, span
 from ...results.warnings import run_warnings
 from ...spec import DemandSpec, ProfileSpec, Tracked, loop_rule

@@ -18,10 +18,10 @@ from ...analysis.steady_state import SteadyState
 from ...analysis.window import Judged
 from ...model.measurement import METRICS, SHORTEST_RATED_MS, MeasuredRound, Measurement
 from ...results.result import TestResult
+from ...results.tables import RATES, DataTable, Value, data_tables, unit
 from ...results.tracked_series import TrackedSeries, evaluated_series
 from ...spec import MetricName, SteadyStateRule, Tracked
 from ...text import one_line
-from ..data import RATES, Data, Value, tables, unit
 from ..figures.style import COLOURS
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class _WorkbookWriter:
     def __init__(self, book: Workbook, result: TestResult) -> None:
         self._book = book
         self._result = result
-        self._data = {data.name: data for data in tables(result, max_samples=_MAX_SAMPLES)}
+        self._data = {data.name: data for data in data_tables(result, max_samples=_MAX_SAMPLES)}
         self._bold = book.add_format({"bold": True})
         self._head = book.add_format({"bold": True, "text_wrap": True, "valign": "top", "bottom": 1})
         self._wrapped = book.add_format({"text_wrap": True, "valign": "top", "align": "left"})
@@ -145,7 +145,7 @@ class _WorkbookWriter:
             heading = field if not unit(field) or field in RATES else f"{field}\n({unit(field)})"
             self._write(sheet, row, column, heading, self._head)
 
-    def _table(self, sheet: Worksheet, data: Data) -> None:
+    def _table(self, sheet: Worksheet, data: DataTable) -> None:
         """Write data to a sheet with a frozen header row."""
         self._header_row(sheet, 0, data.fields)
         for row, values in enumerate(data.rows, start=1):
@@ -191,13 +191,13 @@ class _WorkbookWriter:
                 column = data.column(name)
                 sheet.write_formula(row, column, "=" + "+".join(rates), self._formats[name], _cached(values[column]))
 
-    def _rate(self, data: Data, row: int, direction: str, counts: str, scale: str) -> str:
+    def _rate(self, data: DataTable, row: int, direction: str, counts: str, scale: str) -> str:
         """Return the formula of a measurement's read or write rate per second; see ``rate_per_second``."""
         count, time = self._cell(data, row, f"{direction}_{counts}"), self._cell(data, row, f"{direction}_runtime_ms")
         return f"IF({time}>={SHORTEST_RATED_MS},{scale}*{count}/{time},IF({count}>0,NA(),0))"
 
     @staticmethod
-    def _cell(data: Data, row: int, field: str) -> str:
+    def _cell(data: DataTable, row: int, field: str) -> str:
         from xlsxwriter.utility import xl_rowcol_to_cell
 
         return str(xl_rowcol_to_cell(row, data.column(field), row_abs=True, col_abs=True))
@@ -301,7 +301,7 @@ class _WorkbookWriter:
         chart.set_size({"width": 560, "height": _BLOCK_ROWS * 19})
         return chart
 
-    def _samples(self, data: Data) -> None:
+    def _samples(self, data: DataTable) -> None:
         """Write a time line and its chart to a sheet of their own."""
         name = re.sub(r"[\[\]:*?/\\]", "-", one_line(data.title.removeprefix("Samples: ")))
         used_names = {sheet.get_name().lower() for sheet in self._book.worksheets()}

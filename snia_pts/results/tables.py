@@ -1,39 +1,35 @@
-"""A result as tables of data for other programs: numbers with units, not rounded.
+"""A result as data for other programs: its tables, and their rows with the names that they have in all output formats.
 
-The pages of a report show rounded values; these tables have all values of the stored result with full precision.
+The pages of a report show rounded values; these have full precision.  A tree (``result.xml``) nests the same rows.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from ..model.description import NAMES, STATED, operator_value
-from ..model.measurement import Measurement
-from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS
-from ..results.limit_checks import judgements
-from ..results.points import (
-    dut_attributes,
-    finite_or_none,
-    percentiles,
-    repeated_points,
-    stimulus_attributes,
-    transfers,
-    whole_bytes_or_none,
-    window_points,
+from ..model.dut import Dut
+from ..model.measurement import (
+    NINES,
+    Measurement,
+    average_response_us,
+    mean,
+    percentiles_response_us,
+    sync_percentile_us,
 )
-from ..results.result import TestResult
-from ..results.tracked_series import evaluated_series
-from ..results.warnings import run_warnings
+from ..model.steps import BlockSize, Stimulus
+from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS
+from ..procedures import named_points
+from ..spec import Scalar
 from ..spec.reader import numbers
-from ..text import json_values, printable
+from .limit_checks import judgements
+from .result import Loop, TestResult
+from .tracked_series import evaluated_series
+from .warnings import run_warnings
 
 Value = str | int | float | bool | None
 
@@ -42,12 +38,12 @@ _UNITS = {"iops": "IOPS", "mb_per_second": "MB/s"}
 #: The columns that a table has even if all their values are missing: programs read them by name.
 RATES = ("iops", "mb_per_second")
 _ENDINGS = {"_us": "us", "_ms": "ms", "_seconds": "s", "_bytes": "bytes", "_percent": "%", "_ios": "I/Os"}
-#: The characters that start a formula in a spreadsheet.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_SYNC = {"median_sync_us": 50.0, "two_nines_sync_us": 99.0, "three_nines_sync_us": 99.9}
+_NINES = ("three_nines_response_us", "four_nines_response_us", "five_nines_response_us")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Data:
+class DataTable:
     """A table of data: the names of its columns (as in result.xml), and rows with a value for each column.
 
     None is a value that was not measured, or that does not apply.
@@ -72,7 +68,7 @@ def unit(field: str) -> str:
     return _UNITS.get(field) or next((name for ending, name in _ENDINGS.items() if field.endswith(ending)), "")
 
 
-def tables(result: TestResult, *, max_samples: int | None = None) -> tuple[Data, ...]:
+def data_tables(result: TestResult, *, max_samples: int | None = None) -> tuple[DataTable, ...]:
     """Return all tables of a result in a fixed order, without empty tables.
 
     A time line with more than ``max_samples`` samples is reduced to every n-th sample; the table's title says so.
@@ -96,7 +92,7 @@ def tables(result: TestResult, *, max_samples: int | None = None) -> tuple[Data,
     return tuple(_unique_names(table for table in all_tables if table.rows))
 
 
-def _unique_names(unnumbered: Iterable[Data]) -> Iterator[Data]:
+def _unique_names(unnumbered: Iterable[DataTable]) -> Iterator[DataTable]:
     """Number the tables with equal names; those of different parts may be equal."""
     count: Counter[str] = Counter()
     for table in unnumbered:
@@ -104,7 +100,7 @@ def _unique_names(unnumbered: Iterable[Data]) -> Iterator[Data]:
         yield table if count[table.name] == 1 else replace(table, name=f"{table.name}--{count[table.name]}")
 
 
-def _table(name: str, title: str, rows: Iterator[Mapping[str, Value]]) -> Data:
+def _table(name: str, title: str, rows: Iterator[Mapping[str, Value]]) -> DataTable:
     """Return a table of rows with equal fields, without the columns that have no value, unless they are ``RATES``."""
     all_rows = list(rows)
     fields = tuple(
@@ -112,10 +108,11 @@ def _table(name: str, title: str, rows: Iterator[Mapping[str, Value]]) -> Data:
         for field in (all_rows[0] if all_rows else ())
         if field in RATES or any(row[field] is not None for row in all_rows)
     )
-    return Data(name=name, title=title, fields=fields, rows=tuple(tuple(row[f] for f in fields) for row in all_rows))
+    values = tuple(tuple(row[field] for field in fields) for row in all_rows)
+    return DataTable(name=name, title=title, fields=fields, rows=values)
 
 
-def _run(result: TestResult) -> Data:
+def _run(result: TestResult) -> DataTable:
     facts = result.facts
     values: dict[str, Value] = {
         "run": facts.run_id,
@@ -143,7 +140,7 @@ def _run(result: TestResult) -> Data:
     owners += [("imported", asdict(facts.imported))] if facts.imported else []
     for owner, attributes in owners:
         values |= {f"{owner}.{key}": value for key, value in _scalars(attributes).items()}
-    return Data(name="run", title="Run", fields=("key", "value"), rows=tuple(values.items()))
+    return DataTable(name="run", title="Run", fields=("key", "value"), rows=tuple(values.items()))
 
 
 def _scalars(values: Mapping[str, object]) -> dict[str, Value]:
@@ -151,9 +148,9 @@ def _scalars(values: Mapping[str, object]) -> dict[str, Value]:
     return {key: value for key, value in values.items() if value is None or isinstance(value, str | int | float)}
 
 
-def _specification(result: TestResult) -> Data:
+def _specification(result: TestResult) -> DataTable:
     rows = tuple(numbers(result.facts.spec))
-    return Data(name="specification", title="Parameters of the specification", fields=("key", "value"), rows=rows)
+    return DataTable(name="specification", title="Parameters of the specification", fields=("key", "value"), rows=rows)
 
 
 # -- steady state -----------------------------------------------------------------------------------------------------
@@ -201,7 +198,7 @@ def _points(result: TestResult) -> Iterator[Mapping[str, Value]]:
                 "last_round": window[-1],
                 "steady": loop.steady,
                 "point": stimulus.label,
-                **_scalars(stimulus_attributes(stimulus)),
+                **stimulus_attributes(stimulus),
                 **figures,
                 "host_limited": limited[stimulus],
             }
@@ -210,7 +207,7 @@ def _points(result: TestResult) -> Iterator[Mapping[str, Value]]:
 def _repeated(result: TestResult) -> Iterator[Mapping[str, Value]]:
     """Yield the repeated points, with a column for each axis, empty if a point does not use the axis."""
     for point in repeated_points(result):
-        attributes = _scalars(stimulus_attributes(point.stimulus))
+        attributes = stimulus_attributes(point.stimulus)
         attributes.pop("name", None)
         axis_values = {f"axis.{key}": point.axis_values.get(key) for key in result.facts.spec.axes}
         yield {"point": point.name, **axis_values, **attributes, **point.figures}
@@ -256,7 +253,7 @@ def _measured(result: TestResult, measurement: Measurement) -> dict[str, Value]:
     share, telemetry = result.host_share(measurement), measurement.telemetry
     return {
         "point": measurement.stimulus.label,
-        **_scalars(stimulus_attributes(measurement.stimulus)),
+        **stimulus_attributes(measurement.stimulus),
         **transfers(measurement),
         "iops": finite_or_none(measurement.iops),
         "mb_per_second": finite_or_none(measurement.mb_per_second),
@@ -278,7 +275,7 @@ def _measured(result: TestResult, measurement: Measurement) -> dict[str, Value]:
     }
 
 
-def _time_lines(result: TestResult, max_samples: int | None) -> Iterator[Data]:
+def _time_lines(result: TestResult, max_samples: int | None) -> Iterator[DataTable]:
     for line in result.time_lines:
         label = " ".join(filter(None, (line.part, line.phase)))
         columns = {**{name: getattr(line, name) for name in (*COLUMNS, *TELEMETRY_COLUMNS)}, "iops": line.iops}
@@ -289,52 +286,184 @@ def _time_lines(result: TestResult, max_samples: int | None) -> Iterator[Data]:
         samples = zip(*(columns[name][::stride] for name in fields), strict=True)
         rows = tuple(tuple(map(_none_for_nan, sample)) for sample in samples)
         name = f"samples-{re.sub('[^a-z0-9]+', '-', label.lower()).strip('-')}"
-        yield Data(name=name, title=f"Samples: {label}{reduction}", fields=tuple(fields), rows=rows)
+        yield DataTable(name=name, title=f"Samples: {label}{reduction}", fields=tuple(fields), rows=rows)
 
 
 def _none_for_nan(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-# -- forms ------------------------------------------------------------------------------------------------------------
+# -- rows -------------------------------------------------------------------------------------------------------------
 
 
-def as_csv(data: Data) -> bytes:
-    """Return a table as CSV (RFC 4180, UTF-8): a header line, then the rows; missing values are empty.
+def stimulus_attributes(stimulus: Stimulus) -> dict[str, Value]:
+    """Return a stimulus with the names of result.xml; None for default values.
 
-    A text that a spreadsheet would read as a formula gets a leading apostrophe, the spreadsheets' mark for text.
+    A size mix is a list of ``bytes:percent``, a skew a list of ``percent of accesses:percent of range``.
     """
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(data.fields)
-    writer.writerows([_cell(value) for value in row] for row in data.rows)
-    return text.getvalue().encode("utf-8", "replace")
-
-
-def _cell(value: Value) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        shown = printable(value)
-        is_formula = unicodedata.normalize("NFKC", shown).lstrip().startswith(_FORMULA)  # also in fullwidth characters
-        return f"'{shown}" if is_formula else shown
-    return repr(value)
-
-
-def as_json(all_tables: tuple[Data, ...]) -> bytes:
-    """Return tables as one JSON document; nan and infinity are null."""
-    document = {
-        "format": 1,
-        "tables": [
-            {
-                "name": data.name,
-                "title": data.title,
-                "fields": [{"name": field, "unit": unit(field)} for field in data.fields],
-                "rows": json_values(data.rows),
-            }
-            for data in all_tables
-        ],
+    skew = " ".join(f"{zone.access_percent}:{zone.range_percent}" for zone in stimulus.skew)
+    return {
+        "access": stimulus.access,
+        "read_percent": stimulus.read_percent,
+        **sizes(stimulus.block_size_bytes),
+        "thread_count": stimulus.thread_count,
+        "queue_depth": stimulus.queue_depth,
+        "range_offset_bytes": stimulus.range_offset_bytes,
+        "range_bytes": stimulus.range_bytes or None,
+        "skew": skew or None,
+        "start_bytes": _starts(stimulus),
+        "seconds": stimulus.seconds,
+        "passes": stimulus.passes,
+        "limit_bytes": stimulus.limit_bytes,
+        "ramp_seconds": stimulus.ramp_seconds or None,
+        "skip_bytes": stimulus.skip_bytes or None,
+        "options": " ".join(f"{key}={value}" for key, value in stimulus.options) or None,
+        "name": stimulus.name or None,
     }
-    return (json.dumps(document, indent=None, allow_nan=False, separators=(",", ":")) + "\n").encode()
+
+
+def _starts(stimulus: Stimulus) -> int | str | None:
+    """Return the start offsets of sequential streams, as a list for several threads; None if all start at 0."""
+    start = stimulus.start_bytes
+    return " ".join(map(str, start)) if isinstance(start, tuple) else start or None
+
+
+def sizes(size: BlockSize | None) -> dict[str, Value]:
+    """Return a block size, or the shares of a mix, with their names; None if there is no size."""
+    if size is None or isinstance(size, int):
+        return {"block_size_bytes": size, "block_mix": None}
+    shares = " ".join(f"{share.size_bytes}:{share.percent}" for share in size)
+    return {"block_size_bytes": None, "block_mix": shares}
+
+
+def window_points(loop: Loop) -> Iterator[tuple[Stimulus, Mapping[str, float | None]]]:
+    """Yield every point of a loop with its means over the window, with the names of result.xml."""
+    keyed = [measured.keyed_by(_without_start) for measured in loop.window_rounds]
+    for stimulus in keyed[0] if keyed else ():
+        yield stimulus, _means([points[stimulus] for points in keyed])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatedPoint:
+    """A named point: name, stimulus, axis values, and figures with their names."""
+
+    name: str
+    stimulus: Stimulus
+    axis_values: Mapping[str, Scalar]
+    figures: Mapping[str, int | float | None]
+
+
+def repeated_points(result: TestResult) -> Iterator[RepeatedPoint]:
+    """Yield every named point of a run, with its figures over all complete repeats; none if rounds are not repeats."""
+    if not result.facts.spec.rounds_are_repeats:
+        return
+    axis_values = {point.name: point.axis_values for point in named_points(result.facts.spec, result.facts.dut)}
+    for loop in result.loops:
+        measured = [point for turn in result.evaluated_rounds(loop) for point in turn.measurements]
+        if measured:
+            figures = {
+                "repeats": len(measured),
+                **_means(measured),
+                **_repeat_figures(measured),
+                "host_limited": result.host_limited(measured),
+            }
+            yield RepeatedPoint(
+                name=loop.part,
+                stimulus=measured[0].stimulus,
+                axis_values=axis_values.get(loop.part, {}),
+                figures=figures,
+            )
+
+
+def _repeat_figures(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
+    """Return more figures of a repeated point: spread of the repeats, reads and writes, synchronizing calls."""
+    rates, mixed = [point.iops for point in measured], 0 < measured[0].stimulus.read_percent < 100
+    median, two_nines = percentiles_response_us(measured, (50.0, 99.0))
+    rates = [rate for rate in rates if math.isfinite(rate)] or [math.nan]
+    sync_times = [point.sync for point in measured if point.sync is not None]
+    calls = sum(sync.calls for sync in sync_times)
+    return {
+        "minimum_iops": finite_or_none(min(rates)),
+        "maximum_iops": finite_or_none(max(rates)),
+        "spread_percent": spread_percent(measured),
+        "read_iops": finite_or_none(mean(point.read.iops for point in measured)) if mixed else None,
+        "write_iops": finite_or_none(mean(point.write.iops for point in measured)) if mixed else None,
+        "median_response_us": median,
+        "two_nines_response_us": two_nines,
+        "sync_calls": calls or None,
+        "average_sync_us": math.fsum(sync.calls * sync.mean_ns for sync in sync_times) / calls / 1000
+        if calls
+        else None,
+        **{name: sync_percentile_us(measured, percent) if calls else None for name, percent in _SYNC.items()},
+        "maximum_sync_us": max(sync.max_ns for sync in sync_times) / 1000 if calls else None,
+    }
+
+
+def spread_percent(measured: Sequence[Measurement]) -> float | None:
+    """Return the difference of maximum and minimum IOPS of ``measured`` in percent of their mean.
+
+    None for a single measurement, for one too short for a rate, and for a difference below the resolution of the
+    engine's clock: 1 ms of the shortest measurement.
+    """
+    rates = [point.iops for point in measured]
+    average = mean(rates)
+    if len(rates) < 2 or not average > 0:
+        return None
+    spread, shortest_ms = 100 * (max(rates) - min(rates)) / average, min(point.runtime_ms for point in measured)
+    return spread if any(point.reported is not None for point in measured) or spread * shortest_ms >= 100 else None
+
+
+def _without_start(stimulus: Stimulus) -> Stimulus:
+    """Return the stimulus without its start: a sequential stream starts at another offset in each round."""
+    return replace(stimulus, start_bytes=0)
+
+
+def _means(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
+    """Return the figures of a point over a window; response times are those of all its I/Os together."""
+    maxima = [point.maximum_response_us for point in measured]
+    cpu_loads = [point.host_cpu_percent for point in measured if point.host_cpu_percent is not None]
+    return {
+        "iops": finite_or_none(mean(point.iops for point in measured)),
+        "mb_per_second": finite_or_none(mean(point.mb_per_second for point in measured)),
+        "average_response_us": finite_or_none(average_response_us(measured)),
+        "maximum_response_us": finite_or_none(max(maxima)),
+        "mean_maximum_response_us": finite_or_none(mean(maxima)),
+        **percentiles(measured),
+        "host_cpu_percent": mean(cpu_loads) if len(cpu_loads) == len(measured) else None,
+    }
+
+
+def finite_or_none(value: float) -> float | None:
+    """Return the number, or None for nan and infinity."""
+    return value if math.isfinite(value) else None
+
+
+def dut_attributes(dut: Dut) -> Mapping[str, object]:
+    """Return a device with the names of result.xml; sizes that it does not report are None."""
+    values = asdict(dut)
+    del values["array"]  # The array has elements of its own.
+    return {name: value or None if name.endswith("_bytes") else value for name, value in values.items()}
+
+
+def whole_bytes_or_none(value: float) -> int | None:
+    """Return an amount in whole bytes; None if it was not counted."""
+    return int(value) if math.isfinite(value) else None
+
+
+def transfers(measurement: Measurement) -> Mapping[str, int | None]:
+    """Return counts and times of reads and writes with the names of result.xml; None if they were not counted."""
+    sides = (("read", measurement.read), ("write", measurement.write))
+    values = {
+        f"{name}_{what}": value
+        for name, side in sides
+        for what, value in (("ios", side.ios), ("bytes", side.transferred_bytes), ("runtime_ms", side.runtime_ms))
+    }
+    return values if measurement.reported is None else dict.fromkeys(values)
+
+
+def percentiles(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
+    """Return the confidence levels in us, with the names of result.xml; None if there are too few I/Os.
+
+    They come from merged bins.  No value exceeds the maximum response time, which is known exactly.
+    """
+    return dict(zip(_NINES, percentiles_response_us(measured, NINES), strict=True))
