@@ -59,7 +59,7 @@ def test_surfaces_are_the_window() -> None:
     """IOPS, MB/s and ART in ms of every point, at its block size and R/W mix."""
     result = samples.iops_result()
     surfaces = [figure["data"][0] for figure in figures(result) if figure["data"][0]["type"] == "surface"]
-    points = dict(window_points(result.loops[0]))
+    points = dict(window_points(result, result.loops[0]))
     for trace, (name, _, divisor) in zip(surfaces, interactive._SURFACE_METRICS, strict=True):
         shown = {
             (x, y): value

@@ -299,9 +299,9 @@ def _loop(root: Element, result: TestResult, loop: Loop) -> None:
             _measurement(element, result, measurement)
     if loop.window is None:
         return
-    window, limited = _window(parent, loop.window), result.host_limited_points(loop)
-    for stimulus, figures in window_points(loop):
-        _element(window, "point", {**stimulus_attributes(stimulus), **figures, "host_limited": limited[stimulus]})
+    window = _window(parent, loop.window)
+    for stimulus, figures in window_points(result, loop):
+        _element(window, "point", {**stimulus_attributes(stimulus), **figures})
 
 
 def _sampling(root: Element, sampling: Sampling) -> None:

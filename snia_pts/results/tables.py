@@ -24,7 +24,7 @@ from ..model.measurement import (
 from ..model.steps import BlockSize, Stimulus
 from ..model.time_series import COLUMNS, TELEMETRY_COLUMNS
 from ..procedures import named_points
-from ..spec import Scalar
+from ..spec import MetricName, Scalar
 from ..spec.reader import numbers
 from .limit_checks import judgements
 from .result import Loop, TestResult
@@ -35,6 +35,12 @@ Value = str | int | float | bool | None
 
 #: The units of fields whose names do not end with the unit.
 _UNITS = {"iops": "IOPS", "mb_per_second": "MB/s"}
+#: The column of each tracked metric, and the number by which its values are divided.
+METRIC_COLUMNS: Mapping[MetricName, tuple[str, int]] = {
+    "iops": ("iops", 1),
+    "mb_per_second": ("mb_per_second", 1),
+    "average_response_ms": ("average_response_us", 1000),
+}
 #: The columns that a table has even if all their values are missing: programs read them by name.
 RATES = ("iops", "mb_per_second")
 _ENDINGS = {"_us": "us", "_ms": "ms", "_seconds": "s", "_bytes": "bytes", "_percent": "%", "_ios": "I/Os"}
@@ -190,8 +196,8 @@ def _rounds(result: TestResult) -> Iterator[Mapping[str, Value]]:
 
 def _points(result: TestResult) -> Iterator[Mapping[str, Value]]:
     for loop in result.loops:
-        window, limited = loop.window.numbers if loop.window else (0,), result.host_limited_points(loop)
-        for stimulus, figures in window_points(loop):
+        window = loop.window.numbers if loop.window else (0,)
+        for stimulus, figures in window_points(result, loop):
             yield {
                 "part": loop.part,
                 "first_round": window[0],
@@ -200,7 +206,6 @@ def _points(result: TestResult) -> Iterator[Mapping[str, Value]]:
                 "point": stimulus.label,
                 **stimulus_attributes(stimulus),
                 **figures,
-                "host_limited": limited[stimulus],
             }
 
 
@@ -336,11 +341,12 @@ def sizes(size: BlockSize | None) -> dict[str, Value]:
     return {"block_size_bytes": None, "block_mix": shares}
 
 
-def window_points(loop: Loop) -> Iterator[tuple[Stimulus, Mapping[str, float | None]]]:
-    """Yield every point of a loop with its means over the window, with the names of result.xml."""
+def window_points(result: TestResult, loop: Loop) -> Iterator[tuple[Stimulus, Mapping[str, float | None]]]:
+    """Yield every point of a loop with its figures over the window, with the names of result.xml."""
     keyed = [measured.keyed_by(_without_start) for measured in loop.window_rounds]
     for stimulus in keyed[0] if keyed else ():
-        yield stimulus, _means([points[stimulus] for points in keyed])
+        measured = [points[stimulus] for points in keyed]
+        yield stimulus, {**_means(measured), "host_limited": result.host_limited(measured)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,7 +111,7 @@ def _plots(result: TestResult) -> Iterator[Plot]:
         yield from (Plot(title=title, data=data, layout=layout) for title, data, layout in profile_plots(result))
         return
     for loop in result.loops:
-        yield from _surfaces(loop)
+        yield from _surfaces(result, loop)
     yield from _rounds(result)
     for line in result.time_lines:
         if line.phase != "WIPC":
@@ -121,9 +121,9 @@ def _plots(result: TestResult) -> Iterator[Plot]:
 # -- over a matrix ----------------------------------------------------------------------------------------------------
 
 
-def _surfaces(loop: Loop) -> Iterator[Plot]:
+def _surfaces(result: TestResult, loop: Loop) -> Iterator[Plot]:
     """Yield a surface for each metric over the two parameters in which a loop's points differ."""
-    points = dict(window_points(loop))
+    points = dict(window_points(result, loop))
     parameters = _varying_parameters(list(points))
     if parameters is None:
         return

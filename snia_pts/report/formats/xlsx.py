@@ -18,9 +18,9 @@ from ...analysis.steady_state import SteadyState
 from ...analysis.window import Judged
 from ...model.measurement import METRICS, SHORTEST_RATED_MS, MeasuredRound, Measurement
 from ...results.result import TestResult
-from ...results.tables import RATES, DataTable, Value, data_tables, unit
+from ...results.tables import METRIC_COLUMNS, RATES, DataTable, Value, data_tables, unit
 from ...results.tracked_series import TrackedSeries, evaluated_series
-from ...spec import MetricName, SteadyStateRule, Tracked
+from ...spec import SteadyStateRule, Tracked
 from ...text import one_line
 from ..figures.style import COLOURS
 
@@ -250,7 +250,8 @@ class _WorkbookWriter:
             else:
                 sheet.write_formula(row, column, "=NA()", self._number, _cached(value))
             return
-        field, scale = _METRIC_CELLS[tracked.metric]
+        field, divisor = METRIC_COLUMNS[tracked.metric]
+        scale = f"/{divisor}" if divisor != 1 else ""
         formula = f"={self._measurement_cell(measured.point(tracked), field)}{scale}"
         sheet.write_formula(row, column, formula, self._number, _cached(value))
 
@@ -324,12 +325,6 @@ class _WorkbookWriter:
 
 #: The values of a determination, one per row, by their names in ``_determination_rows``.
 _CELL_NAMES = ("average", "data", "data allowed", "slope", "intercept", "slope excursion", "slope allowed", "steady")
-#: A metric's column in the sheet Measurements, and the end of a formula that converts it.
-_METRIC_CELLS: Mapping[MetricName, tuple[str, str]] = {
-    "iops": ("iops", ""),
-    "mb_per_second": ("mb_per_second", ""),
-    "average_response_ms": ("average_response_us", "/1000"),
-}
 
 
 def _determination_rows(
