@@ -22,6 +22,7 @@ from snia_pts.cli.main import main
 from snia_pts.errors import ReportError, UsageError
 from snia_pts.files import replace_file
 from snia_pts.model.measurement import METRICS
+from snia_pts.record.result_xml import result_xml
 from snia_pts.report import DATA_OUTPUTS, OUTPUTS, write, writing
 from snia_pts.report.formats import xlsx
 from snia_pts.report.formats.csv_json import as_csv, as_json
@@ -193,6 +194,24 @@ def test_tables_have_the_exact_measured_values() -> None:
         measurement.average_response_us for measurement in measured
     ]
     assert len(rows) == len(measured)
+
+
+@pytest.mark.parametrize("name", ["iops", "wsat", "dead"])
+def test_result_xml_has_the_measurements_of_the_tables(name: str) -> None:
+    """Each attribute is the cell of the column with its name; a response time of no I/O is in neither."""
+    result = RESULTS[name]()
+    (table,) = (table for table in data_tables(result) if table.name == "measurements")
+    elements = {
+        element.get("evidence"): element for element in etree.fromstring(result_xml(result)).iter("measurement")
+    }
+    positions = ("part", "phase", "round", "in_window", "point", "interruptions")
+
+    assert len(elements) == len(table.rows) > 1
+    for row in csv.DictReader(io.StringIO(as_csv(table).decode(), newline="")):
+        cells = {field: text for field, text in row.items() if text and field not in positions}
+        attributes = {field: str(text) for field, text in elements[row["evidence"]].attrib.items()}
+        assert {field: text.removesuffix(".0") for field, text in cells.items()} == attributes
+        assert ("average_response_us" in cells) == (int(cells["read_ios"]) + int(cells["write_ios"]) > 0)
 
 
 def test_rounds_are_those_that_steady_state_was_judged_on() -> None:

@@ -11,11 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from ..analysis.steady_state import SteadyState
 from ..model.description import NAMES, STATED, operator_value
 from ..model.dut import Dut
 from ..model.measurement import (
     NINES,
     Measurement,
+    PrepareOutcome,
     average_response_us,
     mean,
     percentiles_response_us,
@@ -32,6 +34,8 @@ from .tracked_series import evaluated_series
 from .warnings import run_warnings
 
 Value = str | int | float | bool | None
+#: Values by name.
+Row = Mapping[str, Value]
 
 #: The units of fields whose names do not end with the unit.
 _UNITS = {"iops": "IOPS", "mb_per_second": "MB/s"}
@@ -106,7 +110,7 @@ def _unique_names(unnumbered: Iterable[DataTable]) -> Iterator[DataTable]:
         yield table if count[table.name] == 1 else replace(table, name=f"{table.name}--{count[table.name]}")
 
 
-def _table(name: str, title: str, rows: Iterator[Mapping[str, Value]]) -> DataTable:
+def _table(name: str, title: str, rows: Iterator[Row]) -> DataTable:
     """Return a table of rows with equal fields, without the columns that have no value, unless they are ``RATES``."""
     all_rows = list(rows)
     fields = tuple(
@@ -162,21 +166,19 @@ def _specification(result: TestResult) -> DataTable:
 # -- steady state -----------------------------------------------------------------------------------------------------
 
 
-def _windows(result: TestResult) -> Iterator[Mapping[str, Value]]:
+def _windows(result: TestResult) -> Iterator[Row]:
     for series in evaluated_series(result):
         for tracked, determination in series.window.determinations if series.window else ():
-            figures = asdict(determination)
-            figures.pop("values")
             yield {
                 "series": series.part or series.name,
                 "variable": series.label(tracked),
                 "metric": tracked.metric,
                 "last_round": determination.rounds[-1],
-                **figures,
+                **determination_figures(determination),
             }
 
 
-def _rounds(result: TestResult) -> Iterator[Mapping[str, Value]]:
+def _rounds(result: TestResult) -> Iterator[Row]:
     for series in evaluated_series(result):
         window_numbers = set(series.window.numbers) if series.window else set()
         for judged_round in series.rounds:
@@ -194,7 +196,7 @@ def _rounds(result: TestResult) -> Iterator[Mapping[str, Value]]:
 # -- measurements -----------------------------------------------------------------------------------------------------
 
 
-def _points(result: TestResult) -> Iterator[Mapping[str, Value]]:
+def _points(result: TestResult) -> Iterator[Row]:
     for loop in result.loops:
         window = loop.window.numbers if loop.window else (0,)
         for stimulus, figures in window_points(result, loop):
@@ -209,7 +211,7 @@ def _points(result: TestResult) -> Iterator[Mapping[str, Value]]:
             }
 
 
-def _repeated(result: TestResult) -> Iterator[Mapping[str, Value]]:
+def _repeated(result: TestResult) -> Iterator[Row]:
     """Yield the repeated points, with a column for each axis, empty if a point does not use the axis."""
     for point in repeated_points(result):
         attributes = stimulus_attributes(point.stimulus)
@@ -218,66 +220,36 @@ def _repeated(result: TestResult) -> Iterator[Mapping[str, Value]]:
         yield {"point": point.name, **axis_values, **attributes, **point.figures}
 
 
-def _prepared(result: TestResult) -> Iterator[Mapping[str, Value]]:
+def _prepared(result: TestResult) -> Iterator[Row]:
     for part, prepared in result.prepared:
-        before = dict(prepared.before)
-        for name, value in prepared.settings:
-            yield {
-                "point": part,
-                "started": prepared.started,
-                "setting": name,
-                "value": value,
-                "before": before.get(name),
-            }
+        for setting in host_settings(prepared):
+            yield {"part": part, "started": prepared.started, **setting}
 
 
-def _measurements(result: TestResult) -> Iterator[Mapping[str, Value]]:
+def _measurements(result: TestResult) -> Iterator[Row]:
+    for position, measurement in placed_measurements(result):
+        telemetry = measurement.telemetry
+        yield {
+            **position,
+            "point": measurement.stimulus.label,
+            **measurement_figures(result, measurement),
+            "stolen_percent": telemetry.stolen_percent if telemetry else None,
+            "celsius": telemetry.celsius if telemetry else None,
+            "queue": telemetry.block.queue if telemetry and telemetry.block else None,
+        }
+
+
+def placed_measurements(result: TestResult) -> Iterator[tuple[Row, Measurement]]:
+    """Yield every measurement with its part, phase and round, in the order of the table ``measurements``."""
     for line in result.separate_lines:
         for measurement in line.measurements:
-            yield {
-                "part": line.part,
-                "phase": line.phase,
-                "round": None,
-                "in_window": None,
-                **_measured(result, measurement),
-            }
+            yield {"part": line.part, "phase": line.phase, "round": None, "in_window": None}, measurement
     for loop in result.loops:
-        window_numbers = [measured_round.number for measured_round in result.evaluated_rounds(loop)]
-        for measured_round in loop.rounds:
-            for measurement in measured_round.measurements:
-                position: dict[str, Value] = {
-                    "part": loop.part,
-                    "phase": "round",
-                    "round": measured_round.number,
-                    "in_window": measured_round.number in window_numbers,
-                }
-                yield {**position, **_measured(result, measurement)}
-
-
-def _measured(result: TestResult, measurement: Measurement) -> dict[str, Value]:
-    share, telemetry = result.host_share(measurement), measurement.telemetry
-    return {
-        "point": measurement.stimulus.label,
-        **stimulus_attributes(measurement.stimulus),
-        **transfers(measurement),
-        "iops": finite_or_none(measurement.iops),
-        "mb_per_second": finite_or_none(measurement.mb_per_second),
-        "average_response_us": finite_or_none(measurement.average_response_us) if measurement.timed else None,
-        "maximum_response_us": finite_or_none(measurement.maximum_response_us) if measurement.timed else None,
-        **percentiles([measurement]),
-        "started": measurement.timing.started,
-        "idle_gap_ms": measurement.timing.idle_gap_ms,
-        "thread_spread_ms": measurement.timing.thread_spread_ms,
-        "interruptions": measurement.timing.interruptions,
-        "host_cpu_percent": measurement.host_cpu_percent,
-        "engine_cpu_percent": measurement.engine_cpu_percent,
-        "host_limited": share.limited if share else None,
-        "stolen_cpu_percent": telemetry.stolen_percent if telemetry else None,
-        "celsius": telemetry.celsius if telemetry else None,
-        "queue": telemetry.block.queue if telemetry and telemetry.block else None,
-        "evidence": measurement.evidence or None,
-        "evidence_sha256": measurement.evidence_sha256 or None,
-    }
+        numbers = {measured.number for measured in result.evaluated_rounds(loop)}
+        for measured in loop.rounds:
+            position: Row = {"round": measured.number, "in_window": measured.number in numbers}
+            for measurement in measured.measurements:
+                yield {"part": loop.part, "phase": "round", **position}, measurement
 
 
 def _time_lines(result: TestResult, max_samples: int | None) -> Iterator[DataTable]:
@@ -456,8 +428,36 @@ def whole_bytes_or_none(value: float) -> int | None:
     return int(value) if math.isfinite(value) else None
 
 
-def transfers(measurement: Measurement) -> Mapping[str, int | None]:
-    """Return counts and times of reads and writes with the names of result.xml; None if they were not counted."""
+def measurement_figures(result: TestResult, measurement: Measurement) -> dict[str, Value]:
+    """Return a stimulus and its results with the names of result.xml; None for values that were not measured.
+
+    The seed is a text, because it exceeds the integers that a JSON number or a cell of a workbook can have.
+    """
+    share, timing, timed = result.host_share(measurement), measurement.timing, measurement.timed
+    return {
+        **stimulus_attributes(measurement.stimulus),
+        "seed": str(measurement.seed) if measurement.reported is None else None,
+        "iops": finite_or_none(measurement.iops),
+        "mb_per_second": finite_or_none(measurement.mb_per_second),
+        "average_response_us": finite_or_none(measurement.average_response_us) if timed else None,
+        "maximum_response_us": finite_or_none(measurement.maximum_response_us) if timed else None,
+        **percentiles([measurement]),
+        **_transfers(measurement),
+        "started": timing.started,
+        "suite_gap_us": timing.suite_gap_us,
+        "idle_gap_ms": timing.idle_gap_ms,
+        "thread_spread_ms": timing.thread_spread_ms,
+        "host_cpu_percent": measurement.host_cpu_percent,
+        "engine_cpu_percent": measurement.engine_cpu_percent,
+        "host_limited": share.limited if share else None,
+        "evidence": measurement.evidence or None,
+        "evidence_sha256": measurement.evidence_sha256 or None,
+        "interruptions": timing.interruptions,
+    }
+
+
+def _transfers(measurement: Measurement) -> Mapping[str, int | None]:
+    """Return counts and times of reads and writes; None if they were not counted."""
     sides = (("read", measurement.read), ("write", measurement.write))
     values = {
         f"{name}_{what}": value
@@ -473,3 +473,15 @@ def percentiles(measured: Sequence[Measurement]) -> Mapping[str, float | None]:
     They come from merged bins.  No value exceeds the maximum response time, which is known exactly.
     """
     return dict(zip(_NINES, percentiles_response_us(measured, NINES), strict=True))
+
+
+def determination_figures(determination: SteadyState) -> dict[str, Value]:
+    """Return the determination of a tracked variable with the names of result.xml, without the values of its rounds."""
+    return {name: value for name, value in asdict(determination).items() if name != "values"}
+
+
+def host_settings(prepared: PrepareOutcome) -> Iterator[dict[str, Value]]:
+    """Yield the host settings of a point of a profile, as found and as read back, with the names of result.xml."""
+    before = dict(prepared.before)
+    for name, value in prepared.settings:
+        yield {"name": name, "value": value, "before": before.get(name, "")}
