@@ -111,10 +111,19 @@ class Book:
         return [self.value(sheet, f"{column}{row}") for row in rows]
 
 
+def with_a_repeated_pass() -> TestResult:
+    """Return a result with a measurement that was too short and is in no round."""
+    result = samples.iops_result()
+    (loop,) = result.loops
+    short = loop.rounds[0].measurements[:1]
+    return dataclasses.replace(result, loops=(dataclasses.replace(loop, too_short=short),))
+
+
 RESULTS: dict[str, Callable[[], TestResult]] = {
     **{test: (lambda test=test: samples.result_of(test)) for test in ("iops", "throughput", "wsat", "dirth")},  # type: ignore[misc]
     "stopped at once": lambda: samples.result_of("iops", stop_after=1, ending="interrupted"),
     "dead": lambda: samples.result_of("latency", scale=0.0),
+    "repeated pass": with_a_repeated_pass,
 }
 
 

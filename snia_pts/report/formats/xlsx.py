@@ -18,7 +18,7 @@ from ...analysis.steady_state import SteadyState
 from ...analysis.window import Judged
 from ...model.measurement import METRICS, SHORTEST_RATED_MS, MeasuredRound, Measurement
 from ...results.result import TestResult
-from ...results.tables import METRIC_COLUMNS, RATES, DataTable, Value, data_tables, unit
+from ...results.tables import METRIC_COLUMNS, RATES, DataTable, Value, data_tables, placed_measurements, unit
 from ...results.tracked_series import TrackedSeries, evaluated_series
 from ...spec import SteadyStateRule, Tracked
 from ...text import one_line
@@ -101,7 +101,7 @@ class _WorkbookWriter:
         self._formats = {name: book.add_format({"num_format": text}) for name, text in _NUMBER_FORMATS.items()}
         self._number = book.add_format({"num_format": "#,##0.###"})
         #: The row of each measurement in the sheet Measurements, by its identity.
-        self._rows = {id(measurement): row for row, measurement in enumerate(result.measurements, start=1)}
+        self._rows = {id(measurement): row for row, (_, measurement) in enumerate(placed_measurements(result), start=1)}
 
     def fill(self) -> None:
         """Write all sheets; the first has the verdict."""
