@@ -38,9 +38,10 @@ from ..results.tables import (
     host_settings,
     measurement_figures,
     repeated_points,
+    run_attributes,
     sizes,
+    specification_attributes,
     stimulus_attributes,
-    whole_bytes_or_none,
     window_points,
 )
 from ..results.warnings import run_warnings
@@ -214,22 +215,8 @@ def _platform(root: Element, platform: TestPlatform) -> None:
 
 
 def _run(root: Element, result: TestResult) -> None:
-    facts = result.facts
-    attributes = {
-        "id": facts.run_id,
-        "started": facts.started,
-        "finished": result.finished,
-        "ending": result.ending,
-        "detail": result.ending_detail,
-        "verdict": result.verdict,
-        "conformant": result.conformant,
-        "seed": facts.seed,
-        "operator": facts.about.operator,
-        "written_bytes": whole_bytes_or_none(result.written_bytes),
-        "read_bytes": whole_bytes_or_none(result.read_bytes),
-    }
-    run = _element(root, "run", attributes)
-    for argument in facts.command_line:
+    run = _element(root, "run", {"id": result.facts.run_id, **run_attributes(result)})
+    for argument in result.facts.command_line:
         _element(run, "argument", {"value": argument})
 
 
@@ -246,17 +233,8 @@ def _about(root: Element, about: Annotations) -> None:
 
 
 def _specification(root: Element, result: TestResult) -> None:
-    spec = result.facts.spec
-    attributes = {
-        "test": spec.test,
-        "pts": spec.pts,
-        "class": result.facts.test_class,
-        "revision": spec.revision,
-        "title": spec.title,
-        "publication": spec.publication,
-    }
-    element = _element(root, "specification", attributes)
-    for key, value in numbers(spec):
+    element = _element(root, "specification", specification_attributes(result))
+    for key, value in numbers(result.facts.spec):
         _element(element, "number", {"key": key, "value": value})
 
 

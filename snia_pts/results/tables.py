@@ -85,7 +85,12 @@ def data_tables(result: TestResult, *, max_samples: int | None = None) -> tuple[
     """
     all_tables = (
         _run(result),
-        _specification(result),
+        DataTable(
+            name="specification",
+            title="Parameters of the specification",
+            fields=("key", "value"),
+            rows=tuple(numbers(result.facts.spec)),
+        ),
         _table("features", f"Device features, {STATED}", map(asdict, result.facts.about.features)),
         _table("deviations", f"Deviations from {result.facts.spec.authority}", map(asdict, result.deviations)),
         _table("settings", "Operator settings", map(asdict, result.facts.settings)),
@@ -126,20 +131,8 @@ def _run(result: TestResult) -> DataTable:
     facts = result.facts
     values: dict[str, Value] = {
         "run": facts.run_id,
-        "test": facts.spec.test,
-        "title": facts.spec.title,
-        "pts": facts.spec.pts,
-        "class": facts.test_class,
-        "started": facts.started,
-        "finished": result.finished,
-        "ending": result.ending,
-        "detail": result.ending_detail,
-        "verdict": result.verdict,
-        "conformant": result.conformant,
-        "operator": facts.about.operator,
-        "seed": None if facts.seed is None else str(facts.seed),
-        "written_bytes": whole_bytes_or_none(result.written_bytes),
-        "read_bytes": whole_bytes_or_none(result.read_bytes),
+        **specification_attributes(result),
+        **run_attributes(result),
         "command_line": " ".join(facts.command_line),
     }
     values |= {"vendor": facts.about.vendor, "nand_type": facts.about.nand_type, "hba": facts.about.hba}
@@ -156,11 +149,6 @@ def _run(result: TestResult) -> DataTable:
 def _scalars(values: Mapping[str, object]) -> dict[str, Value]:
     """Return the entries with a single value, without lists and other compound values."""
     return {key: value for key, value in values.items() if value is None or isinstance(value, str | int | float)}
-
-
-def _specification(result: TestResult) -> DataTable:
-    rows = tuple(numbers(result.facts.spec))
-    return DataTable(name="specification", title="Parameters of the specification", fields=("key", "value"), rows=rows)
 
 
 # -- steady state -----------------------------------------------------------------------------------------------------
@@ -261,16 +249,41 @@ def _time_lines(result: TestResult, max_samples: int | None) -> Iterator[DataTab
         reduction = f", 1 of every {stride} of {len(line)} samples" if stride > 1 else ""
         fields = [name for name, values in columns.items() if name in RATES or not all(map(math.isnan, values))]
         samples = zip(*(columns[name][::stride] for name in fields), strict=True)
-        rows = tuple(tuple(map(_none_for_nan, sample)) for sample in samples)
+        rows = tuple(tuple(map(finite_or_none, sample)) for sample in samples)
         name = f"samples-{re.sub('[^a-z0-9]+', '-', label.lower()).strip('-')}"
         yield DataTable(name=name, title=f"Samples: {label}{reduction}", fields=tuple(fields), rows=rows)
 
 
-def _none_for_nan(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 # -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def run_attributes(result: TestResult) -> dict[str, Value]:
+    """Return a run with the names of result.xml, without its ID."""
+    return {
+        "started": result.facts.started,
+        "finished": result.finished,
+        "ending": result.ending,
+        "detail": result.ending_detail,
+        "verdict": result.verdict,
+        "conformant": result.conformant,
+        "seed": None if result.facts.seed is None else str(result.facts.seed),
+        "operator": result.facts.about.operator,
+        "written_bytes": whole_bytes_or_none(result.written_bytes),
+        "read_bytes": whole_bytes_or_none(result.read_bytes),
+    }
+
+
+def specification_attributes(result: TestResult) -> dict[str, Value]:
+    """Return the names and the version of a test's specification with the names of result.xml."""
+    spec = result.facts.spec
+    return {
+        "test": spec.test,
+        "pts": spec.pts,
+        "class": result.facts.test_class,
+        "revision": spec.revision,
+        "title": spec.title,
+        "publication": spec.publication,
+    }
 
 
 def stimulus_attributes(stimulus: Stimulus) -> dict[str, Value]:

@@ -184,14 +184,14 @@ def _varying_parameters(points: Sequence[Stimulus]) -> tuple[Any, Any] | None:
 
 def _rounds(result: TestResult) -> Iterator[Plot]:
     for series in evaluated_series(result):
-        traces, name = [], series.part or series.name
+        traces = []
         numbers = [judged.number for judged in series.rounds]
         for index, tracked in enumerate(series.rule.tracked):
             values = [judged.value(tracked) for judged in series.rounds]
             colour = COLOURS[index % len(COLOURS)]
             traces.append(_line(numbers, values, series.label(tracked), colour, "lines+markers"))
         yield Plot(
-            title=f"Tracked variables by round{f' - {name}' if name else ''}",
+            title=f"Tracked variables by round - {series.part or series.name}",
             data=traces,
             layout=_layout(traces, "Round", _unit(series), log=True, every_round=len(series.rounds) <= _MAX_TICKS),
         )
