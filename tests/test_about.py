@@ -22,13 +22,15 @@ from snia_pts.errors import ReportError, SpecError
 from snia_pts.model.annotations import Annotations, read_annotations
 from snia_pts.model.description import STATED
 from snia_pts.record.result_xml import result_xml
-from snia_pts.report import data, pages
+from snia_pts.report import pages
 from snia_pts.report import registry as building
 from snia_pts.report.checksums import checksums
 from snia_pts.report.formats import rst, xlsx
+from snia_pts.report.formats.csv_json import as_csv
 from snia_pts.report.sections.logo import logo
 from snia_pts.results.comparison import context_differences
 from snia_pts.results.result import TestResult
+from snia_pts.results.tables import data_tables
 from snia_pts.results.warnings import run_warnings
 from snia_pts.spec.reader import SPECS
 from tests import samples
@@ -363,14 +365,14 @@ def test_a_description_is_in_every_output(tmp_path: Path) -> None:
     assert b'<feature name="power loss protection" value="yes" />' in root
     assert b"<feature" not in result_xml(silent(Annotations()))
 
-    (features,) = (table for table in data.tables(result) if table.name == "features")
+    (features,) = (table for table in data_tables(result) if table.name == "features")
     assert features.fields == ("name", "value")
     assert features.rows == (("power loss protection", "yes"), ("*endurance*", "=1 DWPD | `5 years`_"))
-    assert b"*endurance*,'=1 DWPD" in data.as_csv(features)
-    (run,) = (table for table in data.tables(result) if table.name == "run")
+    assert b"*endurance*,'=1 DWPD" in as_csv(features)
+    (run,) = (table for table in data_tables(result) if table.name == "run")
     assert ("stated.model", "Example X1") in run.rows
     assert ("dut.model", "") in run.rows
-    assert not [table for table in data.tables(silent(Annotations())) if table.name == "features"]
+    assert not [table for table in data_tables(silent(Annotations())) if table.name == "features"]
 
     with zipfile.ZipFile(io.BytesIO(xlsx.make(result))) as book:
         assert b"power loss protection" in book.read("xl/sharedStrings.xml")

@@ -22,13 +22,13 @@ from snia_pts.errors import NotExportable, RecordError
 from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import assess
 from snia_pts.record.result_xml import result_xml
-from snia_pts.report import data
 from snia_pts.report.formats import ocp
 from snia_pts.results.builder import fold
 from snia_pts.results.comparison import context_differences
 from snia_pts.results.imported import Imported
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.result import TestResult
+from snia_pts.results.tables import data_tables
 from snia_pts.results.warnings import run_warnings
 from snia_pts.tkperf.device import command, device
 from snia_pts.tkperf.document import File, read
@@ -338,7 +338,7 @@ def test_the_tables_have_no_column_that_nobody_filled(test: str) -> None:
 
     Rates have a column in any case.
     """
-    tables = {each.name: each for each in data.tables(results()[test])}
+    tables = {each.name: each for each in data_tables(results()[test])}
     measurements = tables["measurements"]
     fields = set(measurements.fields)
 
@@ -362,7 +362,7 @@ def test_a_device_without_a_size_has_none_anywhere() -> None:
     assert "capacity_bytes" not in dut.attrib
     assert "range_bytes" not in point.attrib
     assert math.isnan(result.facts.dut.fills(1.0))
-    assert ("dut.capacity_bytes", None) in data.tables(result)[0].rows
+    assert ("dut.capacity_bytes", None) in data_tables(result)[0].rows
 
 
 def test_key_figures_are_those_that_the_file_tells() -> None:

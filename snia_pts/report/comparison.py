@@ -21,6 +21,7 @@ from ..results.comparison import (
     possible_causes,
 )
 from ..results.result import TestResult
+from ..results.tracked_series import tracked_series
 from ..spec import RoundsSpec, Tracked, loop_rule
 from ..units import counted
 from .figures import figure as figures
@@ -29,7 +30,7 @@ from .header import simulated, when
 from .pages import Block, Figure, Header, Page, Prose, Report
 from .profile.comparing import MAX_POINTS, overall_lines, points_compared, profile_figures
 from .registry import build
-from .sections.steady_state import slug, tracking
+from .sections.steady_state import slug
 from .sections.summary import SIMULATED, shortcomings, verdict
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, thousands
 
@@ -323,7 +324,7 @@ def _convergence(entries: Sequence[Entry]) -> Iterator[Page]:
             if first is None:
                 continue
             loop = first.result.loop(part)
-            label = tracking(first.result, loop).label(tracked) if loop else ""
+            label = tracked_series(first.result, loop).label(tracked) if loop else ""
             title = (
                 f"{METRICS[tracked.metric].label} by Round - {f'{part}: ' if part and part not in label else ''}{label}"
             )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..errors import ReportError, RunFolderError
 from ..files import create_file, keep_folder_open, make_folder, remove, replace_file
 from ..results.result import TestResult
+from ..results.tables import data_tables
 from ..trusted_paths import private_path, require_private
 from .checksums import FILE_NAME as CHECKSUMS_FILE
 from .checksums import checksums
@@ -73,15 +74,15 @@ def _xlsx(result: TestResult) -> dict[str, bytes]:
 
 
 def _csv(result: TestResult) -> dict[str, bytes]:
-    from . import data
+    from .formats.csv_json import as_csv
 
-    return {f"tables/{table.name}.csv": data.as_csv(table) for table in data.tables(result)}
+    return {f"tables/{table.name}.csv": as_csv(table) for table in data_tables(result)}
 
 
 def _json(result: TestResult) -> dict[str, bytes]:
-    from . import data
+    from .formats.csv_json import as_json
 
-    return {"report.json": data.as_json(data.tables(result))}
+    return {"report.json": as_json(data_tables(result))}
 
 
 def _junit(result: TestResult) -> dict[str, bytes]:

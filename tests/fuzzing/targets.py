@@ -45,13 +45,13 @@ from snia_pts.record.folder import RunFolder
 from snia_pts.record.replay import inspect_run
 from snia_pts.record.result_xml import result_xml
 from snia_pts.record.suite import SuiteFolder
-from snia_pts.report.data import tables
 from snia_pts.results.builder import fold
 from snia_pts.results.imported import Imported
 from snia_pts.results.interruption import ResumePolicy
 from snia_pts.results.key_figures import key_figures
 from snia_pts.results.limit_checks import judgements
 from snia_pts.results.result import RunFacts, TestResult
+from snia_pts.results.tables import data_tables
 from snia_pts.runner.setup import TestEstimate
 from snia_pts.spec import TestClass
 from snia_pts.spec.limits import read_limits
@@ -276,7 +276,7 @@ def tkperf(data: bytes, folder: Path) -> None:
         results.append(fold(run.facts, run.steps, ending="finished", ending_detail="", finished=""))
     if zlib.crc32(data) % 4 == 0:
         list(key_figures(results[0]))
-        tables(results[0])
+        data_tables(results[0])
     document, _, lost = written_tkperf(results, "f.xml")
     again = runs(read_tkperf(document, "again"), imported, (), "again")
     folded = [fold(run.facts, run.steps, ending="finished", ending_detail="", finished="") for run in again]

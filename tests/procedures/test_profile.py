@@ -19,8 +19,8 @@ from snia_pts.procedures import drive
 from snia_pts.procedures.profile import Point, points, profile
 from snia_pts.results.builder import fold
 from snia_pts.results.key_figures import key_figures
-from snia_pts.results.points import repeated_points
 from snia_pts.results.result import TestResult
+from snia_pts.results.tables import repeated_points
 from snia_pts.results.warnings import run_warnings
 from snia_pts.spec import Axis, ProfileSpec, Workload
 from snia_pts.spec.profile_reader import builtin_profiles, read_profile
