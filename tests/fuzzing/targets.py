@@ -269,7 +269,7 @@ def entries(data: bytes, folder: Path) -> None:
 
 def tkperf(data: bytes, folder: Path) -> None:
     """A result file of TKperf: what is taken can be kept and reported; what is written of it again is the same."""
-    imported = Imported(tool="", version="", file="f.xml", sha256="0" * 64, imported_at="", name="")
+    imported = Imported(importer="tkperf", tool="", version="", file="f.xml", sha256="0" * 64, imported_at="", name="")
     results = list[TestResult]()
     for run in runs(read_tkperf(data, "f.xml"), imported, (), "f.xml"):
         _written(run.facts, *run.steps)

@@ -11,27 +11,27 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from ...errors import NotExportable, RecordError
-from ...files import create_file, keep_folder_open, read_regular
-from ...record.entries import EndEntry, OutcomeEntry, StartEntry, StepEntry
-from ...record.evidence import EvidenceLedger
-from ...record.folder import RunFolder, default_name, writable_path
-from ...record.journal import Journal
-from ...record.replay import assess, store
-from ...record.suite import SuiteFolder
-from ...report.suite import write as write_summary
-from ...results.imported import Imported
-from ...runner.setup import require_formats
-from ...runner.suite import build_summary
-from ...runner.verification import require_evidence
-from ...tkperf.document import MAX_BYTES, read
-from ...tkperf.reader import Run, runs
-from ...tkperf.writer import written
-from ..options import formats_of
-from ..parser import TESTS
-from ..text.result import result_lines
-from ..text.suite import overview_lines
-from ..text.terminal import print_lines, say
+from ..cli.options import formats_of
+from ..cli.parser import TESTS
+from ..cli.text.result import result_lines
+from ..cli.text.suite import overview_lines
+from ..cli.text.terminal import print_lines, say
+from ..errors import NotExportable, RecordError
+from ..files import create_file, keep_folder_open, read_regular
+from ..record.entries import EndEntry, OutcomeEntry, StartEntry, StepEntry
+from ..record.evidence import EvidenceLedger
+from ..record.folder import RunFolder, default_name, writable_path
+from ..record.journal import Journal
+from ..record.replay import assess, store
+from ..record.suite import SuiteFolder
+from ..report.suite import write as write_summary
+from ..results.imported import Imported
+from ..runner.setup import require_formats
+from ..runner.suite import build_summary
+from ..runner.verification import require_evidence
+from .document import MAX_BYTES, read
+from .reader import Run, runs
+from .writer import written
 
 _COPY = "tkperf.xml"
 
@@ -49,7 +49,13 @@ def import_file(arguments: argparse.Namespace) -> int:
         raise RecordError(path=source, reason=error.strerror or str(error), hint="Name a file.") from None
     now = datetime.now().astimezone().isoformat(timespec="milliseconds")
     imported = Imported(
-        tool="", version="", file=_COPY, sha256=hashlib.sha256(document).hexdigest(), imported_at=now, name=""
+        importer="tkperf",
+        tool="",
+        version="",
+        file=_COPY,
+        sha256=hashlib.sha256(document).hexdigest(),
+        imported_at=now,
+        name="",
     )
     imports = runs(read(document, str(source)), imported, tuple(arguments.command_line), str(source))
     imports = tuple(sorted(imports, key=lambda run: [*TESTS, run.test].index(run.test)))
@@ -77,7 +83,7 @@ def _import_all(imports: Sequence[Run], suite: SuiteFolder, document: bytes, for
 
 def _import_run(run: Run, folder: RunFolder, document: bytes, formats: Sequence[str]) -> None:
     """Write the folder of a run and its report."""
-    from ...report import write
+    from ..report import write
 
     with folder.opened():
         create_file(folder.evidence / _COPY, document)

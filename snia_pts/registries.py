@@ -1,0 +1,21 @@
+"""The open registries: what features beside the standard add to the core, by the name under which the core finds it.
+
+They are plain dicts, which ``plugins`` fills.  A value is ``module:object``; the module is imported when the core first
+needs the object, so that no command loads a feature that it does not use.
+"""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from typing import Any
+
+#: A function for each verb; it takes the ``add_parser`` of the command line and adds the verb's parser.
+VERBS: dict[str, str] = {}
+#: A function for each importer of other tools' files, by ``Imported.importer``: reads the copy of an imported file at a
+#: path again, and returns the steps of the run with these facts, each with its outcomes.
+IMPORTERS: dict[str, str] = {}
+
+
+def load(registry: dict[str, str], name: str) -> Any:
+    """Return the object that a registry has under a name; raises KeyError if it has none."""
+    return resolve_name(registry[name])
