@@ -18,11 +18,10 @@ from snia_pts.cli.commands.compare import _table
 from snia_pts.cli.main import main
 from snia_pts.errors import NotComparable, RecordError, UsageError
 from snia_pts.model.test_platform import HostSetting, TestPlatform
-from snia_pts.report.comparison import Entry, _tables, build_comparison, cause
+from snia_pts.report.comparison import Entry, _tables, build_comparison, cause, overall_lines
 from snia_pts.report.figures.render import settings
 from snia_pts.report.formats import rst
 from snia_pts.report.pages import Figure
-from snia_pts.report.profile.comparing import overall_lines
 from snia_pts.report.tables import Table
 from snia_pts.report.writing import render
 from snia_pts.results.comparison import (

@@ -18,6 +18,8 @@ from ..results.comparison import (
     Difference,
     compare_figures,
     context_differences,
+    overall_difference,
+    points_compared,
     possible_causes,
 )
 from ..results.result import TestResult
@@ -27,7 +29,7 @@ from .figures import figure as figures
 from .figures import matrices, overlays
 from .header import simulated, when
 from .pages import Block, Figure, Header, Page, Prose, Report
-from .profile.comparing import MAX_POINTS, overall_lines, points_compared, profile_figures
+from .profile.comparing import profile_figures
 from .registry import build
 from .sections.steady_state import slug, tracking
 from .sections.summary import SIMULATED, shortcomings, verdict
@@ -48,6 +50,8 @@ _METRICS = {
     "write_iops": "Write IOPS of mixed points",
     "sync_99_percent_ms": "Sync calls, 99 % (ms)",
 }
+#: With more named points, a comparison has figures and matrices only; single points are in the data.
+MAX_POINTS = 60
 #: The number of runs in one table, beside the first.
 RUNS_PER_TABLE = 3
 _DIFFERS = "differs"
@@ -130,12 +134,29 @@ def _summary(entries: Sequence[Entry]) -> Iterator[Block]:
 
 
 def _possible_cause(entries: Sequence[Entry], differences: Sequence[ContextDifference]) -> Iterator[Block]:
-    """Yield the possible causes of different results, and the overall difference of profile runs."""
+    """Yield the possible causes of different results, and the overall difference of runs of named points."""
     yield Prose(text=cause(entries, differences), kind="lead")
     results = [entry.result for entry in entries]
     if points_compared(results) is not None:
         for line in overall_lines([entry.label for entry in entries], compare_figures(results)):
             yield Prose(text=line, kind="lead")
+
+
+def overall_lines(labels: Sequence[str], numbers: Sequence[ComparedFigure]) -> Iterator[str]:
+    """Yield a sentence for each further run: how its IOPS differ from the first run's over all points."""
+    rows = [row for row in numbers if row.metric == "iops"]
+    for index, label in enumerate(labels[1:], start=1):
+        change = overall_difference(rows, index)
+        if change is not None:
+            certainty = (
+                f", {change.significant} of {change.judged} significant at {CONFIDENCE_PERCENT:g} %"
+                if change.judged
+                else ", significance unknown without repeats"
+            )
+            yield (
+                f"{label} against {labels[0]}: median IOPS difference {change.median:+.1f} % over "
+                f"{counted(change.count, 'point')} ({change.minimum:+.1f} .. {change.maximum:+.1f} %{certainty})"
+            )
 
 
 def cause(entries: Sequence[Entry], differences: Sequence[ContextDifference]) -> str:

@@ -246,13 +246,18 @@ def _is_consequence(entry: ContextDifference) -> bool:
     return longer_axis or entry.what in (*_OUTCOMES, "repeats", "profile")
 
 
+def points_compared(results: Sequence[TestResult]) -> int | None:
+    """Return the number of points that all runs have; None if rounds are not repeats of named points."""
+    if not all(result.facts.spec.rounds_are_repeats for result in results):
+        return None
+    return len(set.intersection(*({loop.part for loop in result.loops} for result in results)))
+
+
 def _point_mismatch(results: Sequence[TestResult]) -> Iterator[ContextDifference]:
     """Yield a difference if runs of named points have no name in common: there is nothing to compare."""
-    if all(result.facts.spec.rounds_are_repeats for result in results):
-        names = [{loop.part for loop in result.loops} for result in results]
-        if not set.intersection(*names):
-            values = tuple(f"{len(parts)} with other names" for parts in names)
-            yield ContextDifference(what="points", values=values, weight="other")
+    if points_compared(results) == 0:
+        values = tuple(f"{len({loop.part for loop in result.loops})} with other names" for result in results)
+        yield ContextDifference(what="points", values=values, weight="other")
 
 
 def _host_settings(results: Sequence[TestResult]) -> Iterator[ContextDifference]:

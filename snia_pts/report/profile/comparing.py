@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from ...results.comparison import CONFIDENCE_PERCENT, ComparedFigure, overall_difference
 from ...results.result import TestResult
-from ...spec import ProfileSpec
-from ...units import counted
 from ..figures.figure import Grid
 from ..figures.matrices import average_response_ms, matrix_tables
 from ..pages import Block, Figure, Page
@@ -18,8 +15,6 @@ from .points import Family, PlacedPoint, Series, along, axis_name, grid, group_b
 from .reductions import IOPS, MB_PER_SECOND, Measure
 from .zones import over_position, zone_curves, zone_tables
 
-#: With more points, a comparison shows matrices and zones only; single points are in the data.
-MAX_POINTS = 60
 #: Lets two figures fit on a page.
 _ZONES_HEIGHT = 3.4
 _RESPONSE = Measure(
@@ -28,31 +23,6 @@ _RESPONSE = Measure(
 
 #: Results by the letters of their runs.
 Runs = Mapping[str, TestResult]
-
-
-def points_compared(results: Sequence[TestResult]) -> int | None:
-    """Return the number of points that all runs of a profile have; None for runs of another test."""
-    if not all(isinstance(result.facts.spec, ProfileSpec) for result in results):
-        return None
-    names = [{loop.part for loop in result.loops} for result in results]
-    return len(set.intersection(*names))
-
-
-def overall_lines(labels: Sequence[str], numbers: Sequence[ComparedFigure]) -> Iterator[str]:
-    """Yield a sentence for each further run: how its IOPS differ from the first run's over all points."""
-    rows = [each for each in numbers if each.metric == "iops"]
-    for place, label in enumerate(labels[1:], start=1):
-        found = overall_difference(rows, place)
-        if found is not None:
-            sure = (
-                f", {found.significant} of {found.judged} significant at {CONFIDENCE_PERCENT:g} %"
-                if found.judged
-                else ", significance unknown without repeats"
-            )
-            yield (
-                f"{label} against {labels[0]}: median IOPS difference {found.median:+.1f} % over "
-                f"{counted(found.count, 'point')} ({found.minimum:+.1f} .. {found.maximum:+.1f} %{sure})"
-            )
 
 
 def profile_figures(runs: Runs) -> Iterator[Page]:
