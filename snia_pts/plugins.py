@@ -7,7 +7,18 @@ from . import registries
 
 def register() -> None:
     """Add every feature to the registries.  Imports none of them."""
+    _profiles()
     _tkperf()
+
+
+def _profiles() -> None:
+    registries.SPECS["profile"] = "snia_pts.profiles.spec:ProfileSpec"
+    registries.PROCEDURES["profile"] = "snia_pts.profiles.procedure:profile"
+    registries.NAMED_POINTS["profile"] = "snia_pts.profiles.procedure:points"
+    registries.READERS["profile"] = "snia_pts.profiles.options:specification"
+    registries.COMMAND_WORDS["profile"] = "snia_pts.profiles.options:command_words"
+    registries.REPORTS["profile"] = "snia_pts.profiles.report.parts"
+    registries.VERBS["profile"] = "snia_pts.profiles.verbs:add_profile"
 
 
 def _tkperf() -> None:

@@ -9,6 +9,18 @@ from __future__ import annotations
 from pkgutil import resolve_name
 from typing import Any
 
+#: The type of the specification of each test beside the standard, a ``spec.base.Spec``, by its ``test``.
+SPECS: dict[str, str] = {}
+#: Its procedure: a function of the specification and the device.
+PROCEDURES: dict[str, str] = {}
+#: If its rounds are repeats, a function of both that returns its ``procedures.NamedPoint`` in order of a repeat.
+NAMED_POINTS: dict[str, str] = {}
+#: A function of ``RunOptions`` that reads its specification.
+READERS: dict[str, str] = {}
+#: A function of ``RunOptions`` that returns the words of a command line: those before the target, those of overrides.
+COMMAND_WORDS: dict[str, str] = {}
+#: The module of its report, a ``report.registry.FurtherTestPages``.
+REPORTS: dict[str, str] = {}
 #: A function for each verb; it takes the ``add_parser`` of the command line and adds the verb's parser.
 VERBS: dict[str, str] = {}
 #: A function for each importer of other tools' files, by ``Imported.importer``: reads the copy of an imported file at a

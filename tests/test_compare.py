@@ -18,6 +18,7 @@ from snia_pts.cli.commands.compare import _table
 from snia_pts.cli.main import main
 from snia_pts.errors import NotComparable, RecordError, UsageError
 from snia_pts.model.test_platform import HostSetting, TestPlatform
+from snia_pts.profiles.spec import Axis, ProfileSpec
 from snia_pts.report.comparison import Entry, _tables, build_comparison, cause, overall_lines
 from snia_pts.report.figures.render import settings
 from snia_pts.report.formats import rst
@@ -34,7 +35,7 @@ from snia_pts.results.comparison import (
 )
 from snia_pts.results.key_figures import KeyFigure, key_figures
 from snia_pts.results.result import TestResult
-from snia_pts.spec import SPEC_TYPES, Axis, ProfileSpec
+from snia_pts.spec import SPEC_TYPES
 from snia_pts.text import printable
 from tests import profiles, samples
 

@@ -77,7 +77,6 @@ def build_parser() -> argparse.ArgumentParser:
     _host(add("host", help="show host settings that affect results; restore those that a killed run changed"))
     for name, test in TESTS.items():
         _test(add(name, aliases=test.aliases, help=test.help), name, test)
-    _profile(add("profile", help="run workloads that are not part of the standard, with repeats and limits"))
     _all(add("all", help="IOPS, throughput, latency and write saturation, one after the other"))
     _assess(add("assess", help="judge a stored run, without a device"))
     _report(add("report", help="recreate the report of a stored run"))
@@ -129,7 +128,7 @@ def _test(parser: argparse.ArgumentParser, name: str, test: TestVerb) -> None:
         "Runs the test on TARGET: a whole drive, or a file created for it. Destroys everything on TARGET."
     )
     parser.set_defaults(verb=_verb("run:run_one"), test=name, set=[])
-    _target(parser)
+    add_target(parser)
     standard = _standard_group(parser)
     standard.add_argument("--spec", metavar="FILE", type=_path, help="a specification file of your own")
     for option, key in test.shortcuts.items():
@@ -141,8 +140,8 @@ def _test(parser: argparse.ArgumentParser, name: str, test: TestVerb) -> None:
     standard.add_argument(
         "--set", metavar="KEY=VALUE", action="append", help="set any value of the specification (specs/)"
     )
-    _run_group(parser, "runs/<test>-<model or file>-<time>")
-    _plan(parser)
+    add_run_options(parser, "runs/<test>-<model or file>-<time>")
+    add_plan(parser)
 
 
 def _all(parser: Parser) -> None:
@@ -154,50 +153,19 @@ def _all(parser: Parser) -> None:
     parser.add_argument(
         "--advanced", action="store_true", help="host idle, cross stimulus, composite and demand intensity as well"
     )
-    _target(parser)
+    add_target(parser)
     _standard_group(parser).add_argument(
         "--set",
         metavar="TEST.KEY=VALUE",
         action="append",
         help="set any value of a test's specification, for example iops.rounds.maximum=7",
     )
-    _run_group(parser, "runs/all-<model or file>-<time>")
-    _plan(parser)
+    add_run_options(parser, "runs/all-<model or file>-<time>")
+    add_plan(parser)
 
 
-def _profile(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Lists, shows and runs workload profiles, which are not part of the standard (docs/profiles.rst)."
-    )
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    verbs.add_parser("list", help="list the profiles of the suite").set_defaults(verb=_verb("profile:show_all"))
-    show = verbs.add_parser("show", help="print a profile, as a template for your own")
-    show.add_argument("name", metavar="NAME", help="a name from the list, or the path of your own file")
-    show.set_defaults(verb=_verb("profile:show"))
-    run = verbs.add_parser("run", help="run a profile on a drive, on a file, or in a directory", allow_abbrev=False)
-    run.description = (
-        "Runs a profile on TARGET. Destroys everything on a drive or file; in a directory it creates a file."
-    )
-    run.set_defaults(verb=_verb("run:run_profile"), pts="2.0.2", test_class="enterprise")
-    run.add_argument("name", metavar="NAME", help="a name from the list, or the path of your own file")
-    _target(run)
-    profile = run.add_argument_group("profile", "The report lists every value that differs from the profile.")
-    profile.add_argument("--repeats", metavar="N", help="number of measurements of each point")
-    profile.add_argument("--seconds", metavar="S", help="duration of each workload that has one")
-    profile.add_argument("--ramp-seconds", metavar="S", help="duration of the unmeasured start of each such workload")
-    profile.add_argument("--range", metavar="SIZE", help="maximum range of each workload")
-    profile.add_argument(
-        "--axis",
-        metavar="KEY=V,V",
-        action="append",
-        default=[],
-        help="measure at each of these values, for example queue_depth=1,8 or host.scheduler=none,bfq",
-    )
-    _run_group(run, "runs/<profile>-<model or file>-<time>")
-    _plan(run)
-
-
-def _target(parser: argparse.ArgumentParser) -> None:
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """Add TARGET and the options of its preparation, which ``options.run_options`` reads."""
     parser.add_argument(
         "target", metavar="TARGET", type=_path, help="a whole drive (/dev/nvme0n1), a file, sim:PRESET, or array:FILE"
     )
@@ -242,7 +210,8 @@ def _standard_group(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
     return standard
 
 
-def _run_group(parser: argparse.ArgumentParser, default_folder: str) -> None:
+def add_run_options(parser: argparse.ArgumentParser, default_folder: str) -> None:
+    """Add the options of a run, which ``options.run_options`` reads; the help names its ``default_folder``."""
     run = parser.add_argument_group("run")
     run.add_argument(
         "--engine",
@@ -282,7 +251,8 @@ def _progress(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None
     )
 
 
-def _plan(parser: argparse.ArgumentParser) -> None:
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """Add ``--plan`` and its options, which ``options.run_options`` reads."""
     plan = parser.add_argument_group("plan")
     plan.add_argument("--plan", action="store_true", help="show steps, duration and bytes written; touch nothing")
     plan.add_argument(

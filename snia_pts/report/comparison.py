@@ -29,8 +29,7 @@ from .figures import figure as figures
 from .figures import matrices, overlays
 from .header import simulated, when
 from .pages import Block, Figure, Header, Page, Prose, Report
-from .profile.comparing import profile_figures
-from .registry import build
+from .registry import build, further_pages
 from .sections.steady_state import slug, tracking
 from .sections.summary import SIMULATED, shortcomings, verdict
 from .tables import NOT_APPLICABLE, UNKNOWN, Column, Table, aligned, thousands
@@ -121,8 +120,8 @@ def _summary(entries: Sequence[Entry]) -> Iterator[Block]:
         text = f"Compare with care: {counted(len(flagged), 'issue')} may affect the comparison"
         yield Prose(text=text, kind="bad")
     else:
-        standard = entries[0].result.facts.spec.is_standard
-        rules = "test, class, demand and deviations" if standard else "profile, axes and repeats"
+        spec = entries[0].result.facts.spec
+        rules = "test, class, demand and deviations" if spec.is_standard else "specification, axes and repeats"
         yield Prose(text=f"Measured by the same rules: equal {rules}", kind="good")
     yield _runs(entries)
     yield from _possible_cause(entries, differences)
@@ -315,8 +314,8 @@ def _interval(change: Difference | None) -> str:
 
 
 def _figures(entries: Sequence[Entry]) -> Iterator[Page]:
-    if points_compared([entry.result for entry in entries]) is not None:
-        yield from profile_figures({entry.label: entry.result for entry in entries})
+    if further := further_pages(entries[0].result.facts.spec.test):
+        yield from further.comparison({entry.label: entry.result for entry in entries})
     yield from _convergence(entries)
     yield from _matrix(entries)
     yield from _time_lines(entries)

@@ -7,11 +7,13 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
+from .. import registries
 from ..errors import ReportError, TargetUnfit, UsageError
 from ..model.array import Layout
 from ..model.dut import AssumedSpeed, Dut
-from ..model.run_options import ARRAY, PROFILE, SIMULATED, RunOptions
+from ..model.run_options import ARRAY, SIMULATED, RunOptions
 from ..model.test_platform import HostSetting
 from ..procedures.estimator import Assumptions, Plan, PurgeKind, plan
 from ..record.folder import require_empty
@@ -20,7 +22,6 @@ from ..results.limit_checks import expected, unmeasurable
 from ..results.result import RunWarning
 from ..spec import Deviation, OperatorSetting, Spec
 from ..spec.limits import Limit, limits_error
-from ..spec.profile_reader import Changes, profile_path, read_profile
 from ..spec.reader import Specification, parse_override, read_specification, versions
 from .target import TargetSetup
 
@@ -49,9 +50,9 @@ class TestEstimate:
 
 
 def specification_for(options: RunOptions) -> Specification:
-    """Return the specification of a test or profile with its overrides; raises UsageError or SpecError."""
-    if options.test == PROFILE:
-        return read_profile(options.specification or "", Changes.parse(options.overrides))
+    """Return the specification of a test with its overrides; raises UsageError or SpecError."""
+    if options.test in registries.READERS:
+        return cast("Specification", registries.load(registries.READERS, options.test)(options))
     supported = versions(options.test)
     if options.pts not in supported:
         detail = f"--pts {options.pts}: unknown version of the standard."
@@ -211,7 +212,7 @@ def require_measurable(
         spec = specification.spec
         notify_if_unlimited(options.limits, options.limits_source, spec.test, tell)
         if spec.own_limits and not specification.deviations:  # overrides change the names of points
-            _require_measurable(spec.own_limits, str(profile_path(options.specification or "")), tests, options)
+            _require_measurable(spec.own_limits, specification.source, tests, options)
     _require_measurable(options.limits, options.limits_source, tests, options)
 
 

@@ -16,7 +16,7 @@ from ..model.measurement import NO_TRANSFERS, Measurement, Outcome, Sample, Timi
 from ..model.reported import ReportedFigures
 from ..model.steps import ContinuousStimulus, Round, Step, Stimulus
 from ..model.test_platform import TestPlatform
-from ..procedures.profile import Point
+from ..profiles.procedure import Point
 from ..results.imported import Claim, Imported
 from ..results.result import RunFacts
 from ..spec.reader import Specification, read_specification

@@ -16,8 +16,9 @@ from ..errors import NotExportable
 from ..model.dut import Dut
 from ..model.measurement import MeasuredRound, Measurement
 from ..model.steps import mix
+from ..profiles.spec import ProfileSpec
 from ..results.result import Loop, TestResult
-from ..spec import IopsSpec, LatencySpec, ProfileSpec, RoundsSpec, SteadyStateRule, ThroughputSpec, WriteSaturationSpec
+from ..spec import IopsSpec, LatencySpec, RoundsSpec, SteadyStateRule, ThroughputSpec, WriteSaturationSpec
 from ..units import KIB, MB, block_size
 from .device import SIMULATED
 from .document import KINDS, MAX_ZONES, MIXES, SIZES, ZONED_MIXES, ZONED_SIZES, Kind

@@ -200,7 +200,7 @@ def _run_facts(result: TestResult) -> Table:
     idle = sum(interruption.idle_seconds for interruption in result.interruptions)
     stops = counted(len(result.interruptions), "interruption")
     rows = (
-        ("Standard" if spec.is_standard else "Profile", f"{spec.revision} ({spec.publication})"),
+        (spec.authority.removeprefix("the ").capitalize(), f"{spec.revision} ({spec.publication})"),
         *_windows(result),
         ("Duration", UNKNOWN if seconds is None else f"{duration(seconds)}{' (virtual)' * dut.simulated}"),
         *((("Interrupted", f"{stops}, {duration(idle)} of the duration"),) if result.interruptions else ()),

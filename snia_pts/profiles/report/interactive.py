@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ...report.figures.style import COLOURS
 from ...results.result import TestResult
 from ...text import one_line
-from ..figures.style import COLOURS
 from .axes import steps, surfaces
 from .points import DEMANDS, Family, along, axis_name, group_by_workload, side
 from .reductions import IOPS, MB_PER_SECOND, Measure

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...model.measurement import mean
+from ...report.figures.matrices import average_response_ms, iops, matrix_tables
+from ...report.tables import NOT_APPLICABLE, Column, Table, aligned, extremes, thousands
 from ...results.comparison import CONFIDENCE_PERCENT, difference
 from ...results.key_figures import KeyFigure
 from ...results.result import TestResult
-from ...spec import Axis, Scalar
-from ..figures.matrices import average_response_ms, iops, matrix_tables
-from ..tables import NOT_APPLICABLE, Column, Table, aligned, extremes, thousands
+from ...spec import Scalar
+from ..spec import Axis
 from .points import Family, PlacedPoint, Reduction, axis_name, grid, profile_spec, side, spoken_at
 from .reductions import FIGURES, SIDES, SYNCS, side_response_ms, spread
 
@@ -281,6 +282,6 @@ def host_table(result: TestResult) -> Iterator[Table]:
 
 
 def _requested_settings(result: TestResult) -> Mapping[str, tuple[tuple[str, str], ...]]:
-    from ...procedures.profile import points
+    from ..procedure import points
 
     return {point.name: point.settings for point in points(profile_spec(result), result.facts.dut)}

@@ -22,13 +22,14 @@ from dataclasses import dataclass, replace
 from ..errors import TargetUnfit
 from ..model.dut import Dut
 from ..model.steps import ContinuousStimulus, Prepare, Purge, Round, Stimulus, mix
-from ..spec import WHOLE, ProfileSpec, Scalar, Workload
+from ..procedures.points import NamedPoint
+from ..procedures.protocol import Procedure, run_continuous
+from ..procedures.ranges import require_sectors
+from ..procedures.rounds import measured_round
+from ..spec import Scalar
 from ..spec.fio_options import fio_value
 from ..units import MIB, block_size, capacity, duration, parse_size
-from .points import NamedPoint
-from .protocol import Procedure, run_continuous
-from .ranges import require_sectors
-from .rounds import measured_round
+from .spec import WHOLE, ProfileSpec, Workload
 
 #: Maximum attempts and passes of a point.  Each attempt aims at ``_MARGIN`` times the minimum time.
 _MAX_ATTEMPTS, _MAX_PASSES, _MARGIN = 6, 65536, 1.5

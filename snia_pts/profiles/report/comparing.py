@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
+from ...report.figures.figure import Grid
+from ...report.figures.matrices import average_response_ms, matrix_tables
+from ...report.pages import Block, Figure, Page
 from ...results.result import TestResult
-from ..figures.figure import Grid
-from ..figures.matrices import average_response_ms, matrix_tables
-from ..pages import Block, Figure, Page
 from . import figures as drawn
 from .axes import surface_figure
 from .points import Family, PlacedPoint, Series, along, axis_name, grid, group_by_workload, placed_points, side

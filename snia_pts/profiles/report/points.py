@@ -8,12 +8,13 @@ from typing import cast
 
 from ...model.measurement import Measurement
 from ...model.steps import mix
-from ...procedures.profile import Point, axis_label, points
+from ...report.figures.figure import Grid, Side
 from ...results.result import TestResult
-from ...spec import Axis, ProfileSpec, Scalar
+from ...spec import Scalar
 from ...spec.fio_options import fio_value
 from ...units import GIB, KIB, MIB, parse_size
-from ..figures.figure import Grid, Side
+from ..procedure import Point, axis_label, points
+from ..spec import Axis, ProfileSpec
 
 #: The keys of axes whose values are quantities, and their display names.
 _QUANTITIES = {

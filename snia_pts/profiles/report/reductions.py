@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from ...model.measurement import Measurement, mean, sync_percentile_us
+from ...report.figures.matrices import (
+    average_response_ms,
+    iops,
+    maximum_response_ms,
+    mb_per_second,
+    percentile_response_ms,
+)
+from ...report.tables import extremes
 from ...results.points import spread_percent
-from ..figures.matrices import average_response_ms, iops, maximum_response_ms, mb_per_second, percentile_response_ms
-from ..tables import extremes
 from .figures import Span
 from .points import Reduction
 

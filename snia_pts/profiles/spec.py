@@ -10,12 +10,12 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge, Le, MaxLen, MinLen, Predicate
 
 from ..errors import UsageError
+from ..spec.base import HOST, Scalar, Spec, WriteCacheState
+from ..spec.fio_options import SYNCHRONOUS_ENGINES, rejection_reason
+from ..spec.limits import Limit
+from ..spec.sections import MAX_POINTS, STRICT, Count, Line, Name, Percent, Seconds, require_at_most, require_unique
+from ..spec.toml_file import Mistakes, validate
 from ..units import parse_size
-from .base import HOST, KINDS, Scalar, Spec, WriteCacheState
-from .fio_options import SYNCHRONOUS_ENGINES, rejection_reason
-from .limits import Limit
-from .sections import MAX_POINTS, STRICT, Count, Line, Name, Percent, Seconds, require_at_most, require_unique
-from .toml_file import Mistakes, validate
 
 Label = Annotated[str, MinLen(1), MaxLen(60), Predicate(str.isprintable)]
 #: The range that is the whole target.
@@ -168,6 +168,8 @@ class ProfileSpec(Spec):
 
     __pydantic_config__ = STRICT
     is_standard: ClassVar[bool] = False
+    publisher: ClassVar[str] = "snia-pts"
+    document: ClassVar[str] = "Workload Profile"
     authority: ClassVar[str] = "the profile"
     rounds_are_repeats: ClassVar[bool] = True
     any_purge_method: ClassVar[bool] = True
@@ -301,9 +303,6 @@ class ProfileSpec(Spec):
                 if key not in yielded and (fits or "block_size" not in axis_values):
                     yielded.add(key)
                     yield workload, axis_values
-
-
-KINDS["profile"] = ProfileSpec
 
 
 def _host_settings(axes: tuple[Axis, ...]) -> Iterator[tuple[tuple[str, str], ...]]:

@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import partial
 
 from ...model.measurement import Measurement
-from ...spec import Axis
-from ..figures import columns
-from ..figures.figure import Grid
-from ..figures.matrices import average_response_ms
-from ..figures.surface import has_surface, surface
-from ..pages import Block, Figure, Page
-from ..tables import Table
+from ...report.figures import columns
+from ...report.figures.figure import Grid
+from ...report.figures.matrices import average_response_ms
+from ...report.figures.surface import has_surface, surface
+from ...report.pages import Block, Figure, Page
+from ...report.tables import Table
+from ..spec import Axis
 from .figures import Step, lines, response_over_iops
 from .points import DEMANDS, Family, Series, along, axis_name, grid, part, side
 from .reductions import IOPS, MB_PER_SECOND, Measure, two_nines_ms

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...report.figures import axes as ax
+from ...report.figures.figure import canvas, plot
+from ...report.figures.style import COLOURS, INK, series_styles
+from ...report.pages import FIGURE_HEIGHT, Block, Figure, Page, Prose
+from ...report.tables import NOT_APPLICABLE, Column, Table, aligned, extremes, thousands
 from ...units import capacity, counted
-from ..figures import axes as ax
-from ..figures.figure import canvas, plot
-from ..figures.style import COLOURS, INK, series_styles
-from ..pages import FIGURE_HEIGHT, Block, Figure, Page, Prose
-from ..tables import NOT_APPLICABLE, Column, Table, aligned, extremes, thousands
 from .figures import MOST_ROWS, height, legend_of_lines, row_labels
 from .points import Family, zones
 from .reductions import Measure

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import UsageError
+from ..spec import Deviation, Scalar
+from ..spec.limits import duplicate_bounds
+from ..spec.reader import SPECS, Specification, format_value
+from ..spec.toml_file import read_toml, spec_error, validate
 from ..units import parse_size
-from . import WHOLE, Deviation, ProfileSpec, Scalar, Workload
-from .limits import duplicate_bounds
-from .profile import AXIS
-from .reader import SPECS, Specification, format_value
-from .toml_file import read_toml, spec_error, validate
+from .spec import AXIS, WHOLE, ProfileSpec, Workload
 
 Number = TypeVar("Number", int, float)
 PROFILES = SPECS / "profiles"
@@ -108,7 +108,9 @@ def read_profile(name: str, changes: Changes | None = None) -> Specification:
     changed, mistakes = validate(ProfileSpec, _changed(table, changes or Changes()))
     if changed is None:
         raise spec_error(f"{path.name} with your options", mistakes, _WHAT, remedy="Correct the options.")
-    return Specification(spec=changed, test_class="enterprise", deviations=tuple(_differences(spec, changed)))
+    return Specification(
+        spec=changed, test_class="enterprise", deviations=tuple(_differences(spec, changed)), source=str(path)
+    )
 
 
 def parse_axis(text: str) -> tuple[str, tuple[Scalar, ...]]:
@@ -158,7 +160,7 @@ def _changed_workload(table: Mapping[str, Any], changes: Changes) -> dict[str, A
 
 def _differences(profile: ProfileSpec, changed: ProfileSpec) -> Iterator[Deviation]:
     """Yield the differences between a changed profile and its file."""
-    clause = f"profile {profile.name}"
+    clause = profile.clause
     if profile.repeats != changed.repeats:
         yield Deviation(what="repeats", standard=str(profile.repeats), actual=str(changed.repeats), clause=clause)
     original = {axis.key: axis.values for axis in profile.axis}

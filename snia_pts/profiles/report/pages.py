@@ -10,16 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from ...model.steps import Stimulus
+from ...report.figures.overlays import over_time
+from ...report.header import Rows, notes, pattern
+from ...report.pages import Block, Figure, Page, Prose
+from ...report.sections.provenance import provenance
+from ...report.sections.summary import summary
+from ...report.tables import NOT_APPLICABLE, Table, facts
 from ...results.limit_checks import judgements
 from ...results.result import TestResult
-from ...spec import ProfileSpec
 from ...units import block_size, capacity, counted, duration
-from ..figures.overlays import over_time
-from ..header import Rows, notes, pattern
-from ..pages import Block, Figure, Page, Prose
-from ..sections.provenance import provenance
-from ..sections.summary import summary
-from ..tables import NOT_APPLICABLE, Table, facts
+from ..spec import ProfileSpec
 from . import figures as drawn
 from .axes import axis_pages, first_matrices
 from .points import Family, PlacedPoint, axis_name, group_by_workload, placed_points, profile_spec

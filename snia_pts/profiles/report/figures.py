@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..figures import axes as ax
-from ..figures.figure import Side, canvas, legend_beside, plot
-from ..figures.style import BAD, COLOURS, INK, QUIET, series_styles
-from ..header import short
-from ..pages import FIGURE_HEIGHT, FIGURE_WIDTH
-from ..tables import decimals_for, thousands
+from ...report.figures import axes as ax
+from ...report.figures.figure import Side, canvas, legend_beside, plot
+from ...report.figures.style import BAD, COLOURS, INK, QUIET, series_styles
+from ...report.header import short
+from ...report.pages import FIGURE_HEIGHT, FIGURE_WIDTH
+from ...report.tables import decimals_for, thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
