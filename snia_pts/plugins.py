@@ -8,6 +8,7 @@ from . import registries
 def register() -> None:
     """Add every feature to the registries.  Imports none of them."""
     _profiles()
+    _arrays()
     _tkperf()
 
 
@@ -19,6 +20,12 @@ def _profiles() -> None:
     registries.COMMAND_WORDS["profile"] = "snia_pts.profiles.options:command_words"
     registries.REPORTS["profile"] = "snia_pts.profiles.report.parts"
     registries.VERBS["profile"] = "snia_pts.profiles.verbs:add_profile"
+
+
+def _arrays() -> None:
+    registries.TARGETS["array:"] = "snia_pts.arrays.setup:ArraySetup"
+    registries.SETTINGS["array"] = "snia_pts.arrays.lab.controller:find"
+    registries.VERBS["raid-estimate"] = "snia_pts.arrays.verbs:add_raid_estimate"
 
 
 def _tkperf() -> None:

@@ -23,6 +23,12 @@ COMMAND_WORDS: dict[str, str] = {}
 REPORTS: dict[str, str] = {}
 #: A function for each verb; it takes the ``add_parser`` of the command line and adds the verb's parser.
 VERBS: dict[str, str] = {}
+#: The class of the setup of each kind of target, a ``runner.target.TargetKind``, by the prefix of the target's name,
+#: with its colon.
+TARGETS: dict[str, str] = {}
+#: A function for each kind of setting that a run may have changed on its host: returns the ``Setting`` at a place below
+#: the root of the file system, so that it can be restored; None if the suite does not change it.
+SETTINGS: dict[str, str] = {}
 #: A function for each importer of other tools' files, by ``Imported.importer``: reads the copy of an imported file at a
 #: path again, and returns the steps of the run with these facts, each with its outcomes.
 IMPORTERS: dict[str, str] = {}

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Protocol
 
 from ...errors import ToolMissing
+from ...lab.device.identity import ROOT
+from ...lab.process.program import Tick
+from ...lab.settings.settings import Setting
 from ...model.array import Layout
-from ..device.identity import ROOT
-from ..process.program import Tick
-from ..settings.settings import Setting
 from . import mdadm, storcli
 from .mdadm import Mdadm
 from .programs import ArrayError

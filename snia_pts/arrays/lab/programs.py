@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...lab.process import program as process
 from ...temporary import temporary_folder
-from ..process import program as process
 
 _ANSWER_SECONDS = 120.0
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
+from ...lab.device.identity import ROOT, block_directory
+from ...lab.settings.settings import AppliedChange, Change
+from ...lab.settings.write_cache import WriteCache, WriteCacheStatus
 from ...model.dut import CacheState, Dut
 from ...spec import Deviation
-from ..device.identity import ROOT, block_directory
-from ..settings.settings import AppliedChange, Change
-from ..settings.write_cache import WriteCache, WriteCacheStatus
 
 _DISABLED_STATES: frozenset[CacheState] = frozenset({"none", "disabled"})
 

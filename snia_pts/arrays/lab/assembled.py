@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import HostFailed, TargetBusy
+from ...lab.device.identity import ROOT
+from ...lab.device.safety import Target, claim_target
+from ...lab.process.program import Tick
 from ...model.array import BuiltArray, Layout, Member, Speeds
 from ...model.dut import Dut
 from ...units import block_size
-from ..device.identity import ROOT
-from ..device.safety import Target, claim_target
-from ..process.program import Tick
 from .controller import Controller
 from .programs import ArrayError
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from ...errors import HostFailed, TargetBusy, TargetUnfit, UsageError
+from ...lab.device.identity import ROOT, read_dut
+from ...lab.device.safety import Target, claim_target, contents, require_claimable
 from ...model.array import Layout, Member
 from ...model.dut import Dut
-from ..device.identity import ROOT, read_dut
-from ..device.safety import Target, claim_target, contents, require_claimable
 from .programs import ArrayError
 from .storcli import Storcli
 

@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
-from ...errors import UsageError
-from ...model.raid import (
+from ..cli.text.formatting import json_text, table
+from ..errors import UsageError
+from ..model.raid import (
     LINKS,
     Array,
     ArrayWorkload,
@@ -21,8 +22,7 @@ from ...model.raid import (
     front_end_iops,
     round_half_up,
 )
-from ...units import counted, number
-from ..text.formatting import json_text, table
+from ..units import counted, number
 
 #: The suffix of a line by whether pre-reads hit the cache: never, or as often as other reads.
 _SUFFIXES = {False: "", True: ", pre-reads from the cache too"}

@@ -15,11 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...errors import TargetUnfit, ToolMissing
+from ...lab.device.identity import ROOT, attribute, block_directory
+from ...lab.device.storage import device_path
+from ...lab.process.program import Tick
 from ...model.array import Layout
 from ...units import KIB
-from ..device.identity import ROOT, attribute, block_directory
-from ..device.storage import device_path
-from ..process.program import Tick
 from .programs import ArrayError, Programs
 
 KIND = "mdadm"

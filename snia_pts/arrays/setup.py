@@ -10,11 +10,6 @@ from pathlib import Path
 
 from ..errors import NotConfirmed, NotResumable, TargetUnfit, UsageError
 from ..files import make_folder
-from ..lab.array import ArrayPurger, AssembledArray, Drives, MemberCaches, Members, Slots, controller_of, predicted_dut
-from ..lab.array.assembled import identities
-from ..lab.array.controller import ArraySetting
-from ..lab.array.mdadm import require_driver
-from ..lab.array.preconditioning import Preconditioning
 from ..lab.device.safety import Target, require_as_confirmed
 from ..lab.evidence import pre_run_path
 from ..lab.fio.probe import IO_ENGINES
@@ -34,14 +29,19 @@ from ..model.test_platform import HostSetting
 from ..record.folder import RunFolder
 from ..record.replay import assess
 from ..results.interruption import ResumePolicy
+from ..runner.confirmation import Confirm, ConfirmDestruction, ThreatenedDrive
+from ..runner.device import DeviceSetup
+from ..runner.target import AS_FOUND
+from ..runner.verification import require_evidence
 from ..spec import Deviation, IopsSpec, LatencySpec, Spec, ThroughputSpec
 from ..spec.toml_file import read_file
 from ..temporary import temporary_folder
 from ..units import KIB
-from .confirmation import Confirm, ConfirmDestruction, ThreatenedDrive
-from .device import DeviceSetup
-from .target import AS_FOUND
-from .verification import require_evidence
+from .lab import ArrayPurger, AssembledArray, Drives, MemberCaches, Members, Slots, controller_of, predicted_dut
+from .lab.assembled import identities
+from .lab.controller import ArraySetting
+from .lab.mdadm import require_driver
+from .lab.preconditioning import Preconditioning
 
 _FILE_KIND = "The array"
 _REMEDY = "Correct the file; docs/array.rst describes every key."
@@ -71,6 +71,17 @@ class ArraySetup(DeviceSetup):
         self._targets: tuple[Target, ...] = ()
         self._assembled: AssembledArray | None = None
         self._spec: Spec | None = None
+
+    @classmethod
+    def resumed(
+        cls, options: RunOptions, tell: Callable[[str], None], built: BuiltArray | None, run: Path, policy: ResumePolicy
+    ) -> ArraySetup:
+        """Return the setup of the array of a stopped run; raises NotResumable if the data were lost with it."""
+        if built is not None and not built.layout.software and policy != "purge":
+            raise NotResumable(
+                path=run, reason="the data on a controller's array were lost with it", hint="Use --from-purge."
+            )
+        return cls(options, tell, built.layout if built else None)
 
     @property
     def subject(self) -> str:
@@ -231,14 +242,6 @@ class ArraySetup(DeviceSetup):
             queue_depth=demand.queue_depth,
             io_engines=IO_ENGINES if options.engine == "auto" else (options.engine,),
             refill=options.refill_buffers,
-        )
-
-
-def require_resumable_array(built: BuiltArray, run: Path, policy: ResumePolicy) -> None:
-    """Raise NotResumable if the data were lost with the array."""
-    if not built.layout.software and policy != "purge":
-        raise NotResumable(
-            path=run, reason="the data on a controller's array were lost with it", hint="Use --from-purge."
         )
 
 

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import TargetBusy, TargetUnfit, ToolMissing
+from ...lab.device.guard import require_free, stack_of
+from ...lab.device.identity import ROOT, attribute, block_dut
+from ...lab.device.storage import device_path
+from ...lab.device.usage import read_usage
+from ...lab.process import program as process
+from ...lab.process.program import Tick
 from ...model.array import Layout, Member
 from ...units import KIB
-from ..device.guard import require_free, stack_of
-from ..device.identity import ROOT, attribute, block_dut
-from ..device.storage import device_path
-from ..device.usage import read_usage
-from ..process import program as process
-from ..process.program import Tick
 from .answers import CommandRejected, Virtual, decoded, details, failed, reasons, rows, size_bytes, virtual, word
 from .programs import ArrayError, Programs
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from ...errors import DeviceFailed, HostFailed
 from ...files import make_folder
+from ...lab import fio
+from ...lab.device.safety import Target
+from ...lab.fio.engine import FioEngine, side_by_side, stimulus_seed
+from ...lab.fio.probe import choose_io_engine
+from ...lab.process.program import Tick
 from ...model.steps import Stimulus
 from ...units import KIB
-from .. import fio
-from ..device.safety import Target
-from ..fio.engine import FioEngine, side_by_side, stimulus_seed
-from ..fio.probe import choose_io_engine
-from ..process.program import Tick
 
 _BLOCK_BYTES = 128 * KIB
 

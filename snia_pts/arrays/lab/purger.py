@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from ...lab.device.safety import Target
+from ...lab.process.program import Tick
+from ...lab.purge import NONE, Purger
 from ...model.dut import Dut
 from ...model.measurement import PurgeOutcome
 from ...spec import Deviation
-from ..device.safety import Target
-from ..process.program import Tick
-from ..purge import NONE, Purger
 from .assembled import AssembledArray
 from .members import Drives, Members
 from .preconditioning import Preconditioning
