@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import snia_pts
 from snia_pts import registries
 from snia_pts.cli.parser import build_parser
 
+PACKAGE = Path(snia_pts.__file__).parent
 REGISTRIES = {name: value for name, value in vars(registries).items() if name.isupper()}
 
 
@@ -26,6 +30,16 @@ def test_a_verb_is_part_of_the_command_line(verb: str) -> None:
         build_parser().parse_args([verb, "--help"])
 
     assert ended.value.code == 0
+
+
+def test_the_core_names_no_feature() -> None:
+    """Only plugins.py has the name of a package of the features, which an import contract cannot say of texts."""
+    packages = {reference.split(".")[1] for registry in REGISTRIES.values() for reference in registry.values()}
+    core = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in packages]
+    pattern = re.compile(rf"\bsnia_pts\.(?:{'|'.join(packages)})\b")
+
+    assert packages == {"profiles", "arrays", "tkperf"}
+    assert [path.name for path in core if pattern.search(path.read_text("utf-8"))] == ["plugins.py"]
 
 
 def test_no_feature_is_loaded_before_it_is_used() -> None:

@@ -27,8 +27,8 @@ from ..procedures.protocol import Procedure, run_continuous
 from ..procedures.ranges import require_sectors
 from ..procedures.rounds import measured_round
 from ..spec import Scalar
-from ..spec.fio_options import fio_value
 from ..units import MIB, block_size, capacity, duration, parse_size
+from .fio_options import fio_value
 from .spec import WHOLE, ProfileSpec, Workload
 
 #: Maximum attempts and passes of a point.  Each attempt aims at ``_MARGIN`` times the minimum time.

@@ -10,12 +10,13 @@ from typing import Annotated, ClassVar, Literal
 from annotated_types import Ge, Le, MaxLen, MinLen, Predicate
 
 from ..errors import UsageError
+from ..model.steps import SYNCHRONOUS_ENGINES
 from ..spec.base import HOST, Scalar, Spec, WriteCacheState
-from ..spec.fio_options import SYNCHRONOUS_ENGINES, rejection_reason
 from ..spec.limits import Limit
 from ..spec.sections import MAX_POINTS, STRICT, Count, Line, Name, Percent, Seconds, require_at_most, require_unique
 from ..spec.toml_file import Mistakes, validate
 from ..units import parse_size
+from .fio_options import rejection_reason
 
 Label = Annotated[str, MinLen(1), MaxLen(60), Predicate(str.isprintable)]
 #: The range that is the whole target.

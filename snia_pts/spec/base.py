@@ -70,7 +70,7 @@ class Spec(ABC):
     @property
     @abstractmethod
     def test(self) -> str:
-        """The verb of the test: ``iops``, ``profile``."""
+        """The name of the test, by which the registries have its parts: ``iops``."""
 
     @property
     @abstractmethod

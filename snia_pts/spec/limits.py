@@ -94,5 +94,5 @@ def read_limits(path: Path) -> tuple[Limit, ...]:
 
 
 def limits_error(path: Path, mistakes: Sequence[str]) -> SpecError:
-    """Return the error for limits that match no key figure, in a file of limits or a profile."""
+    """Return the error for limits that match no key figure, in a file of limits or a specification."""
     return spec_error(str(path), mistakes, "The file", remedy=_UNMET_REMEDY)

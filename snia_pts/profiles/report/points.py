@@ -11,8 +11,8 @@ from ...model.steps import mix
 from ...report.figures.figure import Grid, Side
 from ...results.result import TestResult
 from ...spec import Scalar
-from ...spec.fio_options import fio_value
 from ...units import GIB, KIB, MIB, parse_size
+from ..fio_options import fio_value
 from ..procedure import Point, axis_label, points
 from ..spec import Axis, ProfileSpec
 

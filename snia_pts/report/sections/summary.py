@@ -171,7 +171,7 @@ def shortcomings(result: TestResult) -> str:
 
 
 def deviations_table(result: TestResult) -> Table:
-    """Return the table of deviations from the standard, or from a profile, with their clauses."""
+    """Return the table of deviations from the standard, or from another specification, with their clauses."""
     authority = result.facts.spec.authority
     return differences_table(result.deviations, "Deviation", f"Deviations from {authority}", authority)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 
+from ..model.steps import SYNCHRONOUS_ENGINES
+
 #: I/O engines that perform real I/O on the target, and only there.
-ENGINES = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "io_uring", "posixaio", "mmap"})
-#: Engines that wait for each I/O: each thread has one outstanding I/O, whatever the queue depth.
-SYNCHRONOUS_ENGINES = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
+ENGINES = frozenset({*SYNCHRONOUS_ENGINES, "libaio", "io_uring", "posixaio"})
 ALLOWED = frozenset(
     {
         "ioengine",
