@@ -24,7 +24,7 @@ from snia_pts.results.key_figures import key_figures
 from snia_pts.results.limit_checks import judgements, require_met, untested
 from snia_pts.results.result import TestResult
 from snia_pts.spec import SPEC_TYPES
-from snia_pts.spec.limits import Limit, TestName, read_limits
+from snia_pts.spec.limits import Limit, StandardTest, read_limits
 from tests import samples
 
 AT = "RND 4 KiB 0/100"
@@ -333,7 +333,7 @@ def test_a_limit_on_a_test_that_was_not_run_is_not_met() -> None:
 
 def test_limits_know_every_test() -> None:
     """A limit may be on any test that there is, and on a profile, and on no other."""
-    assert set(get_args(TestName)) == {*SPEC_TYPES, "profile"}
+    assert set(get_args(StandardTest)) == {*SPEC_TYPES}
 
 
 def test_an_error_names_the_kind_of_file(tmp_path: Path) -> None:

@@ -18,26 +18,27 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Annotation
 
 from snia_pts.cli.text.result import result_json, result_lines
-from snia_pts.procedures.profile import Point
+from snia_pts.profiles.procedure import Point
+from snia_pts.profiles.reader import builtin_profiles
+from snia_pts.profiles.report.axes import axis_pages
+from snia_pts.profiles.report.figures import Step, entry, response_over_iops
+from snia_pts.profiles.report.pages import overview
+from snia_pts.profiles.report.points import group_by_workload, is_quantity, placed_points
+from snia_pts.profiles.report.reductions import IOPS
+from snia_pts.profiles.report.tables import effects
+from snia_pts.profiles.report.zones import quartiles
+from snia_pts.profiles.spec import Axis
 from snia_pts.record.result_xml import result_xml
 from snia_pts.report import writing
 from snia_pts.report.figures.render import settings
 from snia_pts.report.formats import interactive, junit, ocp, xlsx
 from snia_pts.report.formats.csv_json import as_csv, as_json
 from snia_pts.report.pages import Figure, Page
-from snia_pts.report.profile.axes import axis_pages
-from snia_pts.report.profile.figures import Step, entry, response_over_iops
-from snia_pts.report.profile.pages import overview
-from snia_pts.report.profile.points import group_by_workload, is_quantity, placed_points
-from snia_pts.report.profile.reductions import IOPS
-from snia_pts.report.profile.tables import effects
-from snia_pts.report.profile.zones import quartiles
 from snia_pts.report.registry import build
 from snia_pts.report.tables import Table
 from snia_pts.results.result import TestResult
 from snia_pts.results.tables import data_tables
-from snia_pts.spec import Axis, Scalar
-from snia_pts.spec.profile_reader import builtin_profiles
+from snia_pts.spec import Scalar
 from tests import profiles
 
 

@@ -521,7 +521,7 @@ def test_a_member_in_a_partition_that_the_kernel_has_not_read_is_refused(tmp_pat
         put(path, 3 * MIB, part.read_bytes())
         for discard_data in (False, True):
             refused(path, TargetBusy, "marked as a member of LVM", discard_data=discard_data)
-        add = ["partx", "--add", "--nr", "1", path]
+        add = ["partx", "--add", "--nr", "1", str(path)]
         if not subprocess.run(add, check=False, capture_output=True).returncode:  # it knows the first one only
             for discard_data in (False, True):
                 refused(path, TargetBusy, "marked as a member of LVM", discard_data=discard_data)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
+from snia_pts import registries
 from snia_pts.cli.main import main
 from snia_pts.errors import NotExportable, RecordError
 from snia_pts.record.folder import RunFolder
@@ -43,7 +44,13 @@ SHARED = Path(os.environ.get("SNIA_PTS_SHARED") or Path(__file__).parents[2] / "
 TKPERF, PYTHON = (Path(os.environ.get(name, "/nonexistent")) for name in ("TKPERF_CHECKOUT", "TKPERF_PYTHON"))
 TESTS = ("iops", "latency", "throughput", "wsat")
 IMPORTED = Imported(
-    tool="", version="", file="tkperf.xml", sha256="0" * 64, imported_at="2026-11-22T10:00:00+00:00", name=""
+    importer="tkperf",
+    tool="",
+    version="",
+    file="tkperf.xml",
+    sha256="0" * 64,
+    imported_at="2026-11-22T10:00:00+00:00",
+    name="",
 )
 
 
@@ -648,6 +655,19 @@ def test_an_altered_copy_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     assert main(["assess", str(run)]) == 14
     assert "tkperf.xml: its SHA-256 differs from the one in the journal" in capsys.readouterr().out
+
+
+def test_a_run_of_an_unknown_importer_cannot_be_verified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the reader of its file, an imported run is still assessed; its evidence counts as different."""
+    path, run = tmp_path / "f.xml", tmp_path / "run"
+    path.write_bytes(ssd("iops"))
+    main(["import", str(path), "--run-dir", str(run), "--to", "none"])
+    monkeypatch.delitem(registries.IMPORTERS, "tkperf")
+
+    assert main(["assess", str(run)]) == 14
+    assert "evidence/tkperf.xml: there is no importer 'tkperf' to read it again" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-import errno
 import io
-import os
 import struct
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import MaxLen, MinLen
 
 from ..errors import UsageError
-from ..files import read_regular
+from ..files import Status, read_regular, require_author_may_read
 from ..spec.toml_file import read_toml, spec_error, validate
 from ..units import block_size, parse_size
 
@@ -123,11 +122,11 @@ def read_annotations(path: Path) -> Annotations:
 
     Raises SpecError with all mistakes, each with key and value.
     """
-    owners = list[int]()
-    table = read_toml(path, _WHAT, remedy=_REMEDY, on_open=lambda status: owners.append(status.st_uid))
+    statuses: list[Status] = []
+    table = read_toml(path, _WHAT, remedy=_REMEDY, on_open=statuses.append)
     content, mistakes = validate(_File, table)
     logo, capacity = table.get("logo"), table.get("capacity")
-    encoded_logo = _logo(path, owners[0], logo, mistakes) if logo and isinstance(logo, str) else ""
+    encoded_logo = _logo(path, statuses[0], logo, mistakes) if logo and isinstance(logo, str) else ""
     if capacity and isinstance(capacity, str):
         try:
             parse_size(capacity)
@@ -141,19 +140,14 @@ def read_annotations(path: Path) -> Annotations:
     return Annotations(**texts, notes=content.notes, features=features, logo=encoded_logo)
 
 
-def _logo(path: Path, owner: int, logo_path: str, mistakes: list[str]) -> str:
+def _logo(path: Path, status: Status, logo_path: str, mistakes: list[str]) -> str:
     """Return the PNG at ``logo_path`` in base64; an empty string, with a mistake added, if it is invalid.
 
-    A report is public.  Another user's file, which ``owner`` made, may therefore only name a picture of its owner: that
-    user could not read every picture that this process can.
+    A report is public, so the file at ``path``, of ``status``, may only name a picture that its author may read.
     """
-
-    def require_owner(status: os.stat_result) -> None:
-        if owner not in (0, os.geteuid(), status.st_uid):
-            raise PermissionError(errno.EACCES, f"it does not belong to the owner of {path.name}")
-
     try:
-        content = read_regular(path.parent / logo_path, _MAX_LOGO_BYTES, require_owner)
+        require_author = partial(require_author_may_read, path, status)
+        content = read_regular(path.parent / logo_path, _MAX_LOGO_BYTES, require_author)
         logo = base64.b64encode(content).decode("ascii")
         Annotations(logo=logo).image()
     except OSError as error:

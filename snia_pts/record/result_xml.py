@@ -253,7 +253,7 @@ def _ceiling(root: Element, ceiling: Ceiling) -> None:
 
 
 def _prepared(root: Element, result: TestResult) -> None:
-    """Add the host settings of a profile's points."""
+    """Add the host settings that were applied for points."""
     for part, outcome in result.prepared:
         values = {"part": part, "started": outcome.started, "seconds": outcome.seconds}
         element = _element(root, "prepared", values)

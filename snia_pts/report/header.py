@@ -56,7 +56,8 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
             ("center", 6),
             ("center", 8),
         )(
-            *_standard(spec),
+            spec.publisher,
+            spec.document,
             short(spec.subtitle, 2 * MAX_VALUE_EM),
             "Rev.",
             short(spec.revision),
@@ -74,13 +75,6 @@ def header(result: TestResult, *, setup: Rows, parameters: Rows) -> Header:
         heads=_row("banner", ("center", 26), ("center", 25), ("center", 25), ("center", 24))(*_HEADS),
         blocks=_blocks(_platform(result), _device(result), setup, parameters),
     )
-
-
-def _standard(spec: Spec) -> tuple[str, str]:
-    """Return the publisher of the test, and the kind of specification."""
-    if spec.is_standard:
-        return "SNIA SSS TWG", "Solid State Storage Performance Test Spec"
-    return "snia-pts", "Workload Profile"
 
 
 def simulated(result: TestResult) -> str:

@@ -14,8 +14,7 @@ from ...model.measurement import METRICS, MeasuredRound, SampledRound, rate_per_
 from ...model.steps import Stimulus, mix
 from ...model.time_series import TimeLine
 from ...report.figures.matrices import MARK, WEIGHTED, foot, heading
-from ...report.profile.pages import overview
-from ...report.registry import TESTS
+from ...report.registry import further_pages, pages_of
 from ...report.sections.summary import limit_text, value_text
 from ...report.tables import Table
 from ...results.limit_checks import judgements
@@ -23,7 +22,7 @@ from ...results.result import Loop, Sampling, TestResult
 from ...results.tables import METRIC_COLUMNS, RepeatedPoint, repeated_points, stimulus_attributes, window_points
 from ...results.tracked_series import sample_minutes, span
 from ...results.warnings import run_warnings
-from ...spec import DemandSpec, ProfileSpec, Tracked, loop_rule
+from ...spec import DemandSpec, Tracked, loop_rule
 from ...units import MB, block_size, counted, number
 from .formatting import deviation_lines, format_tracked, setting_lines, table
 
@@ -126,10 +125,11 @@ def place(result: TestResult, stimulus: Stimulus) -> tuple[int, int]:
 
 
 def _summary_lines(result: TestResult) -> Iterator[str]:
-    """Yield the tables of numbers and facts on the report's first page; for a profile, the facts and the overview."""
-    blocks = [block for block in TESTS[result.facts.spec.test].pages(result)[0].blocks if isinstance(block, Table)]
-    if isinstance(result.facts.spec, ProfileSpec):
-        blocks = [*(block for block in blocks if block.kind == "facts"), *overview(result)]
+    """Yield the tables of numbers and facts on the report's first page; beside the standard, facts and an overview."""
+    test = result.facts.spec.test
+    blocks = [block for block in pages_of(test).pages(result)[0].blocks if isinstance(block, Table)]
+    if further := further_pages(test):
+        blocks = [*(block for block in blocks if block.kind == "facts"), *further.overview(result)]
     for block in blocks:
         if block.kind in ("numbers", "facts"):
             yield from ("", *_table_lines(block))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 #: If the host was suspended for longer than this, the measurement is rejected.
 _MAX_SUSPENSION_SECONDS = 0.1
-#: Of the options that a profile may set, fio is known to echo these as written.
+#: Of the options that a stimulus may have, fio is known to echo these as written.
 _ECHOED_AS_WRITTEN = {"ioengine", "direct"}
 #: The next fio starts this long before the end of an idle time, and its checks this long before.
 _STAGING_NS, _CHECKS_NS = 1_500_000_000, 50_000_000

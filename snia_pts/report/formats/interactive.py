@@ -22,11 +22,10 @@ from ...model.time_series import TimeLine
 from ...results.result import Loop, TestResult
 from ...results.tables import window_points
 from ...results.tracked_series import TrackedSeries, evaluated_series
-from ...spec import ProfileSpec
 from ...text import one_line
 from ..figures import timelines
 from ..figures.style import COLOURS
-from ..profile.interactive import profile_plots
+from ..registry import further_pages
 from ..sections.summary import SIMULATED, shortcomings, verdict
 from .rst import TEMPLATES
 
@@ -107,8 +106,8 @@ def _lines(result: TestResult) -> Iterator[dict[str, str]]:
 
 
 def _plots(result: TestResult) -> Iterator[Plot]:
-    if isinstance(result.facts.spec, ProfileSpec):
-        yield from (Plot(title=title, data=data, layout=layout) for title, data, layout in profile_plots(result))
+    if further := further_pages(result.facts.spec.test):
+        yield from (Plot(title=title, data=data, layout=layout) for title, data, layout in further.plots(result))
         return
     for loop in result.loops:
         yield from _surfaces(result, loop)

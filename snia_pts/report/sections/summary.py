@@ -168,7 +168,7 @@ def shortcomings(result: TestResult) -> str:
 
 
 def deviations_table(result: TestResult) -> Table:
-    """Return the table of deviations from the standard, or from a profile, with their clauses."""
+    """Return the table of deviations from the standard, or from another specification, with their clauses."""
     authority = result.facts.spec.authority
     return differences_table(result.deviations, "Deviation", f"Deviations from {authority}", authority)
 
@@ -197,7 +197,7 @@ def _run_facts(result: TestResult) -> Table:
     idle = sum(interruption.idle_seconds for interruption in result.interruptions)
     stops = counted(len(result.interruptions), "interruption")
     rows = (
-        ("Standard" if spec.is_standard else "Profile", f"{spec.revision} ({spec.publication})"),
+        (spec.authority.removeprefix("the ").capitalize(), f"{spec.revision} ({spec.publication})"),
         *_windows(result),
         ("Duration", UNKNOWN if seconds is None else f"{duration(seconds)}{' (virtual)' * dut.simulated}"),
         *((("Interrupted", f"{stops}, {duration(idle)} of the duration"),) if result.interruptions else ()),
