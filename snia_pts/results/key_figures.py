@@ -218,13 +218,13 @@ def _line_figures(line: TimeLine, at: str, rows: range, steady: bool) -> Iterato
     transferred = math.fsum(line.read_bytes[row] + line.write_bytes[row] for row in rows)
     response_us = math.fsum((line.read_ios[row] + line.write_ios[row]) * line.average_response_us[row] for row in rows)
     yield KeyFigure(
-        metric="iops", at=at, unit="IOPS", value=rate_per_second(ios, 1000 * seconds), better="more", steady=steady
+        metric="iops", at=at, unit="IOPS", value=rate_per_second(ios, seconds), better="more", steady=steady
     )
     yield KeyFigure(
         metric="mb_per_second",
         at=at,
         unit="MB/s",
-        value=rate_per_second(transferred, 1000 * seconds) / MB,
+        value=rate_per_second(transferred, seconds) / MB,
         better="more",
         steady=steady,
     )

@@ -238,8 +238,8 @@ def _line_json(line: TimeLine) -> dict[str, Any]:
         "engine_starts": line.engine_starts,
         "complete": line.complete,
         "io_seconds": seconds,
-        "iops": rate_per_second(ios, 1000 * seconds) if seconds else None,
-        "mb_per_second": rate_per_second(moved, 1000 * seconds) / MB if seconds else None,
+        "iops": rate_per_second(ios, seconds) if seconds else None,
+        "mb_per_second": rate_per_second(moved, seconds) / MB if seconds else None,
         "written_bytes": line.written_bytes,
         "maximum_response_us": max(line.maximum_response_us, default=None),
     }

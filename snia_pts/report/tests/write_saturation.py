@@ -179,13 +179,13 @@ def _sample_figures(line: TimeLine, row: int) -> _Figures:
 
 def _combined_figures(line: TimeLine, rows: range) -> _Figures:
     """Return the combined figures of samples; their percentiles cannot be combined, so there is none."""
-    runtime_ms = 1000 * math.fsum(line.seconds[row] for row in rows)
+    seconds = math.fsum(line.seconds[row] for row in rows)
     ios = [line.read_ios[row] + line.write_ios[row] for row in rows]
     moved = math.fsum(line.read_bytes[row] + line.write_bytes[row] for row in rows)
     response_us = math.fsum(count * line.average_response_us[row] for count, row in zip(ios, rows, strict=True))
     return (
-        rate_per_second(math.fsum(ios), runtime_ms),
-        rate_per_second(moved, runtime_ms) / MB,
+        rate_per_second(math.fsum(ios), seconds),
+        rate_per_second(moved, seconds) / MB,
         response_us / (math.fsum(ios) or math.nan) / 1000,
         None,
         max(line.maximum_response_us[row] for row in rows) / 1000,
