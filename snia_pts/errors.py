@@ -38,8 +38,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 
+class CopyableError(Exception):
+    """An exception that can be copied and pickled, whatever arguments its class takes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exception's own method would call the class with ``args`` alone.
+        return type(self).__new__, (type(self), *self.args), vars(self)
+
+
 @dataclass(kw_only=True, eq=False)
-class SniaPtsError(Exception):
+class SniaPtsError(CopyableError):
     """An error for the operator: the fields fill the templates ``message`` and, unless one is given, ``hint``."""
 
     exit_code: ClassVar[int] = 1
@@ -56,10 +64,6 @@ class SniaPtsError(Exception):
 
     def __str__(self) -> str:
         return self.message.format(**vars(self))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Exception's own method would call the class without its keyword-only fields.
-        return type(self).__new__, (type(self),), vars(self)
 
     @property
     def full_hint(self) -> str:
@@ -284,7 +288,7 @@ class NotExportable(SniaPtsError):
 
     exit_code = 20
     message = "The stored run {path} cannot be exported: {reason}."
-    hint: str = "A file of TKperf holds IOPS, throughput, latency and write saturation (docs/tkperf.rst)."
+    hint: str = "The run folder has all results; snia-pts report RUN --to csv,json writes them."
     path: Path | str
     reason: str
 

@@ -8,6 +8,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from snia_pts.lab import fio
+from snia_pts.lab.fio.engine import ignored_options
+from snia_pts.model.steps import Stimulus
+
 Side = dict[str, Any]
 Times = dict[str, Any]
 
@@ -116,6 +120,26 @@ def _job(**changes: object) -> Callable[[dict[str, Any]], str]:
     return changed
 
 
+def _option(place: str, **changes: str) -> Callable[[dict[str, Any]], str]:
+    """Change options that fio echoes: those of all jobs, or those of one."""
+
+    def changed(document: dict[str, Any]) -> str:
+        (document if place == "global options" else document["jobs"][0])[place].update(changes)
+        return ""
+
+    return changed
+
+
+def believed(stimulus: Stimulus, job_text: str, answer: str) -> bool:
+    """Return whether an answer to a job file is accepted, whatever its target was."""
+    try:
+        fio.require_echo(job_text, answer, ignored=ignored_options(stimulus) | {"filename"})
+        fio.accept(stimulus, 0, False, answer)
+    except fio.AnswerRejected:
+        return False
+    return True
+
+
 #: Each changes a document, and gives a text to precede it.
 FALSE: Mapping[str, Callable[[dict[str, Any]], str]] = {
     "mean x 1000": _times(_by(1000, "mean")),
@@ -164,6 +188,15 @@ FALSE: Mapping[str, Callable[[dict[str, Any]], str]] = {
     "an I/O failed, error 0": lambda _: "fio: io_u error on file /x: Input/output error: write offset=0, buflen=4096\n",
     "terminated, error 0": lambda _: "\nfio: terminating on signal 15\n",
     "failed jobs, error 0": _job(total_err=1, first_error=5),
+    "trims": _job(trim={"total_ios": 5, "io_bytes": 20480, "runtime": 0}),
+    "trims without bytes": _job(trim={"total_ios": 1, "io_bytes": 0, "runtime": 0}),
+    "no time since the start": _job(elapsed=0),
+    "the name of another job": _job(jobname="rnd7"),
+    "no name of a job": _job(jobname=None),
+    "another seed": _option("global options", randseed="7"),
+    "another depth": _option("global options", iodepth="77"),
+    "another range": _option("job options", size="77"),
+    "one more option": _option("job options", rate="1m", rate_iops="7"),
     "two groups": lambda document: document["jobs"].append(copy.deepcopy(document["jobs"][0])) or "",
 }
 #: These agree with themselves, and are false by what was asked: by its time and mix, and where its queue was kept full.

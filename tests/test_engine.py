@@ -25,7 +25,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snia_pts.errors import RunFolderError, TargetUnfit, ToolMissing
+from snia_pts.errors import HostFailed, RunFolderError, TargetUnfit, ToolMissing
 from snia_pts.lab import fio
 from snia_pts.lab.fio.engine import FioEngine, seed_for, stimulus_seed
 from snia_pts.lab.fio.probe import IO_ENGINES, can_lock_buffers, choose_io_engine, fio_version
@@ -1067,7 +1067,7 @@ def test_the_preferred_engine_is_chosen(tmp_path: Path, evidence: Path) -> None:
     target = filled(tmp_path / "x.img")
     before = target.read_bytes()
 
-    assert choose_io_engine(str(target), 512, evidence, ["libaio", "io_uring"]) == "libaio"
+    assert choose_io_engine(str(target), 512, evidence, ["libaio", "io_uring"], fio_version(evidence)) == "libaio"
     assert target.read_bytes() == before
 
 
@@ -1075,7 +1075,7 @@ def test_an_engine_that_does_not_work_is_passed_over(tmp_path: Path, evidence: P
     """Where the first engine fails, the next is taken (an engine that fio does not know stands for a blocked one)."""
     wanted: Any = ("no-such-engine", "libaio")
 
-    assert choose_io_engine(str(filled(tmp_path / "x.img")), 512, evidence, wanted) == "libaio"
+    assert choose_io_engine(str(filled(tmp_path / "x.img")), 512, evidence, wanted, fio_version(evidence)) == "libaio"
     assert (evidence / "00000-probe-no-such-engine.fio").exists()
 
 
@@ -1090,10 +1090,36 @@ def test_what_is_looked_up_again_leaves_what_was(evidence: Path) -> None:
     assert (evidence / "00007-fio-version.process.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("s/fio-[0-9.]*/fio-3.01/", r"expected an answer of fio-\S+, got one of fio-3\.01"),
+        ('s/"iodepth" : "1"/"iodepth" : "2"/', "expected iodepth=1, got iodepth=2"),
+        ('s/"jobname" : "rnd0"/"jobname" : "rnd1"/', "expected job rnd0, got rnd1"),
+    ],
+)
+def test_another_fio_is_noticed_before_the_run(
+    tmp_path: Path, evidence: Path, monkeypatch: pytest.MonkeyPatch, change: str, said: str
+) -> None:
+    """A program that answers as another version, or to another job, stops the run in its preparation."""
+    real, find = process.find("fio"), process.find
+    other = tmp_path / "fio"
+    other.write_text(
+        f'#!/bin/sh\n{real} "$@" || exit\n'
+        "for word; do case $word in --output=*) f=${word#*=};; esac; done\n"
+        f'test -z "$f" || {{ s=$(sed \'{change}\' $f); echo "$s" > $f; }}\n'
+    )
+    other.chmod(0o755)
+    monkeypatch.setattr(process, "find", lambda name: str(other) if name == "fio" else find(name))
+
+    with pytest.raises(HostFailed, match=said):
+        choose_io_engine(str(filled(tmp_path / "x.img")), 512, evidence, IO_ENGINES, fio_version(evidence))
+
+
 def test_no_engine_at_all_is_explained(tmp_path: Path, evidence: Path) -> None:
     """Where none works, each is named with its reason, and nothing was made."""
     with pytest.raises(TargetUnfit) as unfit:
-        choose_io_engine(str(tmp_path / "gone.img"), 512, evidence, IO_ENGINES)
+        choose_io_engine(str(tmp_path / "gone.img"), 512, evidence, IO_ENGINES, fio_version(evidence))
 
     assert "io_uring: fio " in str(unfit.value)
     assert "libaio: fio " in str(unfit.value)

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import ast
 import copy
+import importlib
 import pickle
+import pkgutil
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from string import Formatter
 
 import pytest
 
+import snia_pts
 from snia_pts import errors
-from snia_pts.errors import SniaPtsError, TargetMissing, ToolMissing
+from snia_pts.arrays.lab.answers import CommandRejected
+from snia_pts.arrays.lab.programs import ArrayError
+from snia_pts.errors import CopyableError, SniaPtsError, TargetMissing
+from snia_pts.lab.device.health import NoFigures
+from snia_pts.lab.device.ocp_log import PageRejected
+from snia_pts.lab.fio import AnswerRejected
+from snia_pts.lab.purge.method import MethodFailed, MethodUnavailable
+from snia_pts.lab.simulated.drive import SimulatedFault
+from snia_pts.record.replay import _JournalEnds
+from snia_pts.spec.toml_file import Mistakes
+from snia_pts.tkperf.writer import _NotStorable
 
 PACKAGE = Path(errors.__file__).parent
 CLASSES: dict[str, type[SniaPtsError]] = {
@@ -84,28 +97,62 @@ def test_a_given_hint_is_not_a_template(error_class: type[SniaPtsError]) -> None
     assert error_class(hint="Do {this}.", **dict.fromkeys(field_names(error_class), "x")).hint == "Do {this}."
 
 
-@each_class
-def test_no_class_is_an_oserror(error_class: type[SniaPtsError]) -> None:
+def defined() -> set[type[BaseException]]:
+    """Return every exception class that the package defines."""
+    for module in pkgutil.walk_packages(snia_pts.__path__, "snia_pts."):
+        if not module.name.endswith(".__main__"):
+            importlib.import_module(module.name)
+    classes, unseen = set[type[BaseException]](), [BaseException]
+    while unseen:
+        subclasses = unseen.pop().__subclasses__()
+        unseen += subclasses
+        classes.update(error_class for error_class in subclasses if error_class.__module__.startswith("snia_pts."))
+    return classes
+
+
+def test_no_class_is_an_oserror() -> None:
     """``except OSError`` catches only errors of the operating system."""
-    assert not issubclass(error_class, OSError)
+    classes = defined()
+
+    assert classes >= {*WITH_BASE}
+    assert [error_class for error_class in classes if issubclass(error_class, OSError)] == []
 
 
-@each_class
+#: An exception of each other class, with all its fields.
+OTHERS: Sequence[Exception] = (
+    CopyableError("a reason", 2),
+    ArrayError("no answer"),
+    CommandRejected("failed", "its own text"),
+    NoFigures("its output is not JSON"),
+    PageRejected("another GUID"),
+    AnswerRejected("device", "an I/O failed", 5, repeatable=True),
+    MethodUnavailable("frozen", "Suspend the host."),
+    MethodFailed("timed out", remedy="Try again."),
+    SimulatedFault(hangs=True),
+    _JournalEnds(),
+    Mistakes("a: a number", "b: a text"),
+    _NotStorable("no such test"),
+)
+
+
 @pytest.mark.parametrize(
     "duplicate",
     [copy.copy, copy.deepcopy, lambda error: pickle.loads(pickle.dumps(error))],  # noqa: S301
     ids=["copy", "deep", "pickle"],
 )
-def test_errors_can_be_copied(
-    error_class: type[SniaPtsError], duplicate: Callable[[SniaPtsError], SniaPtsError]
-) -> None:
+@pytest.mark.parametrize("error", [*OTHERS, *map(example, CLASSES.values())], ids=lambda error: type(error).__name__)
+def test_errors_can_be_copied(error: Exception, duplicate: Callable[[Exception], Exception]) -> None:
     """A copy, also one through pickle, has the class, fields, hint and notes of the original."""
-    error = example(error_class)
     error.add_note("More about it.")
     other = duplicate(error)
 
-    assert type(other) is error_class
-    assert (vars(other), str(other), other.full_hint) == (vars(error), str(error), error.full_hint)
+    assert type(other) is type(error)
+    assert (vars(other), other.args, str(other)) == (vars(error), error.args, str(error))
+
+
+def test_every_class_is_copied() -> None:
+    """The examples have all exception classes of the package, but for the base, which has no message."""
+    assert {type(error) for error in OTHERS} | {*CLASSES.values()} == defined() - {SniaPtsError}
 
 
 def test_notes_follow_the_hint() -> None:
@@ -129,12 +176,27 @@ def test_paths_in_hints_are_quoted_for_the_shell() -> None:
 
 
 def test_messages_do_not_need_docstrings() -> None:
-    """Messages and hints are the same under ``python -OO``, which removes docstrings."""
-    program = "from snia_pts.errors import ToolMissing as T; e = T(program='dd', package='coreutils'); print(e, e.hint)"
-    output = subprocess.run([sys.executable, "-OO", "-c", program], capture_output=True, text=True, check=True).stdout
-    error = ToolMissing(program="dd", package="coreutils")
+    """All messages and hints are the same under ``python -OO``, which removes docstrings."""
+    program = "from tests.test_errors import *\nfor each in CLASSES.values(): print(example(each), example(each).hint)"
+    command = [sys.executable, "-OO", "-c", program]
+    output = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PACKAGE.parent).stdout
 
-    assert output == f"{error} {error.hint}\n"
+    assert output == "".join(f"{example(each)} {example(each).hint}\n" for each in CLASSES.values())
+
+
+def test_no_hint_is_changed_on_the_way_up() -> None:
+    """What a caller knows is a note: a replaced error loses its notes, and a replaced hint the first reason."""
+    changes = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            assigned = any(isinstance(target, ast.Attribute) and target.attr == "hint" for target in targets)
+            called = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+            keywords = {keyword.arg for keyword in node.keywords} if isinstance(node, ast.Call) else set()
+            if assigned or (called == "replace" and "hint" in keywords):
+                changes.append(f"{path.relative_to(PACKAGE)}: {ast.unparse(node)}")
+
+    assert changes == ["errors.py: self.hint = self.hint.format(**shell_words)"]
 
 
 def test_every_hint_that_is_not_passed_has_its_fields() -> None:

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from snia_pts.errors import HostFailed, RecordError, RunFolderError
 from snia_pts.model.measurement import IdleOutcome, Measurement, Outcome, Sample
 from snia_pts.model.steps import ContinuousStimulus, Idle, Round, Step
-from snia_pts.record.entries import BEFORE, EndEntry, Entry, OutcomeEntry, StartEntry, StepEntry, line
+from snia_pts.record.ends import read_ends
+from snia_pts.record.entries import BEFORE, EndEntry, Entry, OutcomeEntry, ResumeEntry, StartEntry, StepEntry, line
 from snia_pts.record.journal import Journal, is_locked
-from snia_pts.record.journal_reader import JournalReader, is_complete
+from snia_pts.record.journal_reader import JournalReader, end_detail, is_complete
 from snia_pts.results.builder import ResultBuilder
 from snia_pts.spec.reader import read_specification
 from tests import samples
@@ -89,7 +90,7 @@ def test_what_is_written_is_read(test: str, tmp_path: Path) -> None:
         again += [StepEntry(step=step), *(OutcomeEntry(outcome=outcome) for outcome in outcomes)]
     assert recorded.end is not None
     assert [*again, recorded.end] == entries(test)
-    assert not recorded.torn
+    assert not recorded.torn_bytes
 
 
 def test_an_entry_is_on_disk_when_append_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +196,7 @@ def test_a_torn_journal_gives_what_was_whole(test: str, where: int, tmp_path_fac
     recorded, answered = read(path)
 
     assert 1 + len(answered) + sum(len(outcomes) for _, outcomes in answered) + (recorded.end is not None) == lines
-    assert recorded.torn == (not whole(test)[:cut].endswith(b"\n"))
+    assert recorded.torn_bytes == len(whole(test)[:cut].rpartition(b"\n")[2])
 
 
 @settings(max_examples=150)
@@ -207,10 +208,60 @@ def test_a_changed_journal_is_noticed(where: int, offset: int, tmp_path_factory:
     path.write_bytes(whole()[:place] + bytes([(whole()[place] + offset) % 256]) + whole()[place + 1 :])
 
     if place == len(whole()) - 1:
-        assert read(path)[0].torn
+        assert read(path)[0].torn_bytes
         return
     with pytest.raises(RecordError):
         read(path)
+
+
+RESUME = ResumeEntry(
+    kept_steps=1,
+    policy="rule",
+    stopped="2026-01-02T03:04:05+00:00",
+    at="2026-01-02T03:05:05+00:00",
+    idle_seconds=60.0,
+    reason="interrupted: stopped",
+    command_line=("snia-pts", "resume", "run"),
+)
+
+
+@settings(max_examples=60)
+@given(kept=st.integers(1, 10**6), lost=st.integers(0, 200))
+def test_a_torn_resume_entry_is_stated(kept: int, lost: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A crash while a resume writes its first entry leaves a part of it, or zero bytes, after the end entry."""
+    path = tmp_path_factory.mktemp("torn") / "journal.jsonl"
+    added = write(path, [*ENTRIES, RESUME])[len(whole()) :]
+    torn = added[: kept % (len(added) - 1) + 1].removesuffix(b"\n") + bytes(lost)
+    path.write_bytes(whole() + torn)
+
+    recorded = read(path)[0]
+
+    assert recorded.end == read_ends(path).end == ENTRIES[-1]
+    assert recorded.torn_bytes == read_ends(path).torn_bytes == len(torn)
+    assert f"({len(torn)} byte" in end_detail(recorded.end, recorded.torn_bytes)
+
+
+@pytest.mark.parametrize("added", [b"x", b" ", b'{"crc32":"01234567","entry":{"kind":"step"', b'{"crc32":"0", "'])
+def test_other_bytes_after_the_end_are_refused(added: bytes, tmp_path: Path) -> None:
+    """No crash leaves bytes after the end entry that do not start a resume entry."""
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(whole() + added)
+
+    for reader in (read, read_ends):
+        with pytest.raises(RecordError, match=f"{len(added)} bytes? after its end entry"):
+            reader(path)
+
+
+def test_no_byte_may_follow_the_end_of_a_finished_run(tmp_path: Path) -> None:
+    """A finished run cannot be resumed: not even the start of a resume entry may follow."""
+    path = tmp_path / "journal.jsonl"
+    finished = EndEntry(ending="finished", detail="", at="2026-01-02T03:04:05+00:00")
+    journal = write(path, [ENTRIES[0], finished, RESUME])
+    path.write_bytes(journal[:-100])
+
+    for reader in (read, read_ends):
+        with pytest.raises(RecordError, match="after its end entry"):
+            reader(path)
 
 
 @pytest.mark.parametrize("drop", [0, 1, 2, 5])

@@ -24,7 +24,7 @@ from snia_pts.results.key_figures import key_figures
 from snia_pts.results.limit_checks import judgements, require_met, untested
 from snia_pts.results.result import TestResult
 from snia_pts.spec import SPEC_TYPES
-from snia_pts.spec.limits import Limit, TestName, read_limits
+from snia_pts.spec.limits import Limit, StandardTest, read_limits
 from tests import samples
 
 AT = "RND 4 KiB 0/100"
@@ -77,6 +77,17 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         (FILE.replace("minimum = 7500", "minimum = 5\nmaximum = 4"), ["a minimum that is no more than the maximum"]),
         (FILE.replace("minimum = 7500", 'minimum = "7500"'), ["limit 1.minimum: '7500': expected a number"]),
         (FILE.replace("minimum = 7500", "minimum = nan"), ["limit 1.minimum"]),
+        ("format = 1", ["has 1 mistake", "limit: missing; expected one or more [[limit]] tables"]),
+        ('format = 1\n[limit]\ntest = "iops"', ["has 1 mistake", "limit: expected [[limit]] tables, got [limit]"]),
+        (
+            FILE.replace("minimum = 7500", "minimum = true\nmaximum = [true]\nmax = 1"),
+            [
+                "has 3 mistakes",
+                "limit 1.minimum: true: expected a",
+                "limit 1.maximum: [true]: expected a",
+                "limit 1.max: ",
+            ],
+        ),
         (FILE.replace("unit =", "units ="), ["limit 1.unit: missing key", "limit 2.units: unknown key"]),
         (FILE.replace('test = "iops"', 'test = "tpcc"'), ["limit 1.test: 'tpcc': expected 'iops'"]),
         (FILE + "tolerance_percent = 7", ["not readable as TOML"]),
@@ -189,6 +200,21 @@ def test_a_saturation_without_steady_state_meets_no_limit_on_its_window(at: str,
     """The end may meet a limit; the former name of the mean over the fresh drive is unknown."""
     (judgement,) = judgements(with_limits(saturated(False), limit(test="wsat", at=at, minimum=1.0)))
     assert (judgement.met, judgement.reason) == (not reason, reason)
+
+
+@pytest.mark.parametrize("test", ["hir", "composite", "dirth"])
+def test_preconditioning_that_was_too_short_meets_no_limit(test: str) -> None:
+    """A window with too few fills is not steady, however level it is; nor are the points that follow it."""
+    met = {}
+    for fills in (0.0, 1024.0):
+        result = samples.result_of(test, overrides=[("settling.minimum_fills", fills)])
+        figures = [figure for figure in key_figures(result) if figure.metric == "iops"]
+        judged = with_limits(
+            result, *(limit(test=test, at=figure.name.partition(" at ")[2], minimum=0.0) for figure in figures)
+        )
+        met[fills] = {judgement.met for judgement in judgements(judged)}
+        assert any("measurement window" in figure.name for figure in figures)
+    assert met == {0.0: {True}, 1024.0: {False}}
 
 
 def test_limits_of_other_tests_are_left_to_these() -> None:
@@ -307,7 +333,7 @@ def test_a_limit_on_a_test_that_was_not_run_is_not_met() -> None:
 
 def test_limits_know_every_test() -> None:
     """A limit may be on any test that there is, and on a profile, and on no other."""
-    assert set(get_args(TestName)) == {*SPEC_TYPES, "profile"}
+    assert set(get_args(StandardTest)) == {*SPEC_TYPES}
 
 
 def test_an_error_names_the_kind_of_file(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from snia_pts.errors import SniaPtsError, SpecError, UsageError
 from snia_pts.lab import fio
 from snia_pts.model.steps import SAME_OFFSETS
-from snia_pts.procedures.profile import points
-from snia_pts.spec import ProfileSpec
-from snia_pts.spec.fio_options import ALLOWED, ENGINES, fio_value, rejection_reason
-from snia_pts.spec.profile_reader import Changes, builtin_profiles, parse_axis, profile_path, read_profile
+from snia_pts.profiles.fio_options import ALLOWED, ENGINES, fio_value, rejection_reason
+from snia_pts.profiles.procedure import points
+from snia_pts.profiles.reader import Changes, builtin_profiles, parse_axis, profile_path, read_profile
+from snia_pts.profiles.spec import ProfileSpec
 from tests.strategies import dut
 
 HEAD = 'format = 1\ntitle = "T"\ndescription = "d"\nsource = "s"\n'
@@ -68,7 +68,7 @@ def test_a_copy_is_the_shipped_one(name: str, tmp_path: Path) -> None:
         ('[[axis]]\nkey = "queue_depth"\nvalues = [99999]', "axis 1.queue_depth: 99999: expected a number"),
         ('[[axis]]\nkey = "read_percent"\nvalues = [150]', "a number of at most 100"),
         ('[[axis]]\nkey = "seconds"\nvalues = [0]', "a number of at least 0.1"),
-        ('[[axis]]\nkey = "thread_count"\nvalues = [true]', "axis 1.thread_count: True: expected a number or a text"),
+        ('[[axis]]\nkey = "thread_count"\nvalues = [true]', "axis 1.thread_count: true: expected a number or a text"),
         ('[[axis]]\nkey = "thread_count"\nvalues = [1, 1]', "without repetition"),
         ('[[axis]]\nkey = "queue_depth"\nvalues = [1]\nworkloads = ["x"]', "existing workloads for axis queue_depth"),
         ('[[axis]]\nkey = "host.turbo"\nvalues = ["on"]', "host.governor or host.scheduler"),
@@ -102,6 +102,20 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="name: missing key"):
         profile(written(tmp_path, name="My Copy.toml"))
     assert profile(written(tmp_path, head=f'name = "mine"\n{HEAD}', name="My Copy.toml")).name == "mine"
+
+
+def test_all_mistakes_of_a_profile_are_in_one_error(tmp_path: Path) -> None:
+    """A mistake in format or name hides none in the workloads."""
+    with pytest.raises(SpecError) as raised:
+        profile(written(tmp_path, "seconds = true", head=HEAD.replace("1", "2"), name="My Copy.toml"))
+    lines = str(raised.value).splitlines()
+
+    assert lines[0].endswith("has 3 mistakes:")
+    assert [line.split(": ")[0].strip() for line in lines[1:]] == ["format", "name", "workload 1.seconds"]
+
+    (tmp_path / "empty.toml").write_text(HEAD)
+    with pytest.raises(SpecError, match=r"workload: missing; expected one or more \[\[workload\]\] tables"):
+        profile(tmp_path / "empty.toml")
 
 
 def test_too_many_points_are_refused(tmp_path: Path) -> None:

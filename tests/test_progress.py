@@ -3,6 +3,7 @@
 import io
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 from snia_pts.cli.text.progress import Progress, choose_mode
 from snia_pts.errors import Interrupted
+from snia_pts.model.attempt import RejectedAttempt
 from snia_pts.model.dut import AssumedSpeed
-from snia_pts.model.measurement import Outcome
+from snia_pts.model.measurement import Measurement, Outcome
 from snia_pts.model.steps import Round, Step
 from snia_pts.procedures.estimator import Assumptions, plan
 from snia_pts.record.folder import RunFolder
@@ -117,6 +119,25 @@ def test_a_terminal_line_is_rewritten_in_its_width(folder: RunFolder) -> None:
     assert all(len(part) <= 79 for line in rewritten for part in line.split("\r"))
     assert "point 2/56 RND 128 KiB 100/0 (last" in text
     assert text.endswith("\r" + " " * 79 + "\r")
+
+
+@pytest.mark.parametrize("mode", ["log", "line"])
+def test_a_point_that_is_measured_again_is_a_line(mode: str) -> None:
+    """The line has the step, the stimulus, and why the result of the first attempt was rejected."""
+    spec = read_specification("iops", "2.0.2", "enterprise").spec
+    steps = samples.answers(spec, samples.dut())[0]
+    step, measured = next((step, next(iter(outcomes))) for step, outcomes in steps if isinstance(step, Round))
+    assert isinstance(measured, Measurement)
+    attempt = RejectedAttempt(reason="fio lost count", seconds=60.0, evidence="00007-x", evidence_sha256="")
+    stream = io.StringIO()
+    progress = following(spec, mode, stream, [0.0])
+
+    progress.event(StepStarted(step=step))
+    progress.event(OutcomeRecorded(step=step, position=0, outcome=replace(measured, rejected=(attempt,))))
+    progress.event(OutcomeRecorded(step=step, position=1, outcome=measured))
+
+    assert stream.getvalue().count("was measured again") == 1
+    assert f"{step.label}: {measured.stimulus.label} was measured again: fio lost count\n" in stream.getvalue()
 
 
 def test_mode_none_prints_nothing(folder: RunFolder) -> None:

@@ -178,8 +178,11 @@ def test_a_window_that_is_not_steady_says_so_in_the_plot() -> None:
     with drawing.settings():
         failed = check(figures.measurement_window(determine([1, 9, 1, 9, 1], RULE), 20, metric=IOPS))
         dead = check(figures.measurement_window(determine([0.0] * 5, RULE), 20, metric=IOPS))
+        minutes = [1.0, 31.0, 61.0, 91.0, 121.0]
+        timed = check(figures.measurement_window(determine([1, 9, 1, 9, 1], RULE), 20, metric=IOPS, minutes=minutes))
         odd = check(figures.measurement_window(determine([math.nan, 1, 2, 3, 4], RULE), 20, metric=IOPS))
     assert any("NOT ACHIEVED in rounds 1 - 5" in word for word in failed)
+    assert any("NOT ACHIEVED in minutes 1 - 121" in word for word in timed)
     assert any("NOT EVALUABLE" in word for word in dead)
     assert any("NOT EVALUABLE" in word for word in odd)
     assert "Average" not in dead

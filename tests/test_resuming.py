@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from snia_pts.errors import (
     NotResumable,
     NotRunning,
     RecordError,
+    RunFolderError,
     TargetMissing,
     UsageError,
 )
@@ -48,7 +50,7 @@ from snia_pts.runner.resume import ResumeOptions, resumed_options
 from snia_pts.runner.session import resume, run
 from tests import killing
 from tests.courses import answered
-from tests.drives import filled, special
+from tests.drives import filled, need_program, special
 from tests.samples import remove_later_evidence
 
 TESTS = tuple(killing.BRIEF)
@@ -222,12 +224,51 @@ def test_what_a_crash_left_of_a_line_is_cut_off_and_told(references: Any, tmp_pa
     """The torn line is gone, the reason tells of it, and the journal reads from end to end."""
     found, home = references("iops")
     folder = killing.killed(home, tmp_path / "killed", found.journal[:-100])
-    assert inspect_run(folder, "rule").torn
+    assert " bytes ignored)" in inspect_run(folder, "rule").reason
 
     result = killing.went_on(folder, "rule")
 
-    assert JournalReader(folder.journal).torn is False
-    assert not result.interruptions or result.interruptions[0].reason.endswith("while it wrote a line")
+    assert JournalReader(folder.journal).torn_bytes == 0
+    assert not result.interruptions or "while it wrote a line" in result.interruptions[0].reason
+
+
+def test_a_torn_resume_entry_is_stated_and_truncated(
+    references: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """assess and status say how many bytes are ignored, and so does the interruption of the next resume."""
+    found, home = references("iops")
+    folder = killing.killed(home, tmp_path / "killed", _until(found, 2, points=3))
+    stopped = inspect_run(folder, "rule")
+    with Journal(folder.journal, existing=True) as journal:
+        journal.continue_after(stopped.length, stopped.checksum)
+        journal.append(EndEntry(ending="interrupted", detail="Ctrl-C", at=stopped.stopped.isoformat()))
+    torn = b'{"crc32":"01234567","entry":{"kind":"resume","kept_steps":'
+    folder.journal.write_bytes(folder.journal.read_bytes() + torn)
+    note = f"a resume of the run died while it wrote its first entry ({len(torn)} bytes ignored)"
+
+    for verb in ("assess", "status"):
+        main([verb, str(folder.path)])
+        assert f"Ctrl-C; {note}" in capsys.readouterr().out
+    result = killing.went_on(folder, "rule")
+
+    assert [interruption.reason for interruption in result.interruptions] == [f"interrupted: Ctrl-C; {note}"]
+    assert JournalReader(folder.journal).torn_bytes == 0
+
+
+@pytest.mark.parametrize("command", ["assess", "report", "status", "resume", "compare"])
+def test_bytes_after_the_end_of_a_finished_run_are_refused(
+    command: str, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each command ends with the code of a stored run that cannot be read."""
+    place = tmp_path / "run"
+    shutil.copytree(finished, place)
+    with (place / "journal.jsonl").open("ab") as journal:
+        journal.write(b"x" * 7)
+    arguments = [command, str(place), *([str(finished)] if command == "compare" else [])]
+
+    assert main(arguments) == RecordError.exit_code
+    output = capsys.readouterr()
+    assert "7 bytes after its end entry: the file was altered after the run" in output.out + output.err
 
 
 def test_nothing_is_written_before_the_first_step_is_performed(references: Any, tmp_path: Path) -> None:
@@ -401,6 +442,47 @@ def test_the_command_line_resumes_what_it_began(
     assert "interruption: stopped" in said.out
     assert "interruption" in (place / "report.rst").read_text()
     assert main(["assess", str(place)]) == 0
+
+
+@pytest.mark.root
+def test_a_journal_that_only_grows_can_be_resumed(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An administrator protects a record so; an incomplete last line is in the way, and the report is kept then."""
+    need_program("chattr", "e2fsprogs")
+    torn, complete = cut(finished, tmp_path / "torn"), cut(finished, tmp_path / "complete")
+    journal = complete / "journal.jsonl"
+    journal.write_bytes(killing.whole_lines(journal.read_bytes()))
+    for place, code, message in ((torn, HostFailed.exit_code, "chattr -a"), (complete, 0, "")):
+        if subprocess.run(["chattr", "+a", place / "journal.jsonl"], capture_output=True, check=False).returncode:
+            pytest.skip("this file system has no append-only files")
+        try:
+            (place / "report.html").write_text("the stopped run")
+            assert main(["resume", str(place), "--progress", "none"]) == code
+            assert message in capsys.readouterr().err
+            report = place / "report.html"
+            assert (report.exists() and report.read_text() == "the stopped run") == bool(message)
+        finally:
+            subprocess.run(["chattr", "-a", place / "journal.jsonl"], check=True)
+
+
+@pytest.mark.root
+def test_a_report_that_cannot_be_removed_refuses_the_resume(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is added to the journal then."""
+    need_program("chattr", "e2fsprogs")
+    place = cut(finished, tmp_path / "run")
+    journal = killing.whole_lines((place / "journal.jsonl").read_bytes())
+    (place / "report.html").write_text("the stopped run")
+    if subprocess.run(["chattr", "+i", place / "report.html"], capture_output=True, check=False).returncode:
+        pytest.skip("this file system has no immutable files")
+    try:
+        assert main(["resume", str(place), "--progress", "none"]) == RunFolderError.exit_code
+    finally:
+        subprocess.run(["chattr", "-i", place / "report.html"], check=True)
+    assert "its outdated report cannot be removed" in capsys.readouterr().err
+    assert (place / "journal.jsonl").read_bytes() == journal
 
 
 def test_a_setting_that_a_killed_run_lost_is_in_the_report(

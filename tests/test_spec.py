@@ -541,7 +541,7 @@ def tracked(**point: Any) -> list[dict[str, Any]]:
             1e-17,
             "histogram.block_size_kib: 1e-17: expected a number of at least 0.5",
         ),
-        ("latency", "histogram.seconds", True, "histogram.seconds: True: expected a number"),
+        ("latency", "histogram.seconds", True, "histogram.seconds: true: expected a number"),
         ("throughput", "rounds.read_percents", [0, 0], "rounds: expected read_percents without repetition"),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isascii() and len(value) < 40 else "value",

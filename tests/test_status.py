@@ -14,6 +14,7 @@ from snia_pts.errors import RecordError
 from snia_pts.record import ends
 from snia_pts.record.ends import read_ends
 from snia_pts.record.folder import RunFolder
+from snia_pts.record.journal_reader import end_detail
 from snia_pts.record.replay import assess, inspect_run
 from snia_pts.record.result_xml import stored_verdict
 from tests import killing, samples
@@ -38,8 +39,9 @@ def test_the_ends_agree_with_the_whole_journal(
         monkeypatch.setattr(ends, "_CHUNK_BYTES", drawn.choice([1, 100, 1 << 16]))
         actual, resume_plan = read_ends(folder.journal), inspect_run(folder, "rule")
         assert actual.facts == resume_plan.facts
-        assert actual.torn == resume_plan.torn
+        assert end_detail(None, actual.torn_bytes) == resume_plan.reason
         assert actual.end is None
+        assert (actual.step is None) == (b'"entry":{"kind":"step"' not in journal.rpartition(b"\n")[0])
         if actual.step is not None and not actual.step_complete:
             assert (actual.step, actual.outcome_count, actual.position) == (
                 resume_plan.current_step,

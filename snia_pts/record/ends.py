@@ -18,6 +18,7 @@ from ..model.steps import Round, Step, progress_label
 from ..results.result import RunFacts
 from .entries import AFTER, BEFORE, STEP, EndEntry, Entry, OutcomeEntry, StartEntry, StepEntry, adapter, line
 from .folder import MAX_LINE_BYTES, unreadable
+from .journal_reader import require_torn_by_crash
 
 _CHUNK_BYTES = 64 * 1024
 _FINISHED = b'{"kind":"end","ending":"finished"'
@@ -28,8 +29,8 @@ _OUTCOME, _SAMPLE = b'{"kind":"outcome"', b'{"kind":"outcome","outcome":{"kind":
 class JournalEnds:
     """The facts of a run, its last step with the number of its outcomes, and its end entry, if it has one.
 
-    A finished run has no ``step``.  ``step_complete``: the last step has all its outcomes.  ``torn``: the last line is
-    incomplete.  ``written``: time of the last change.
+    A finished run has no ``step``.  ``step_complete``: the last step has all its outcomes.  ``torn_bytes``: the
+    length of an incomplete last line, else 0.  ``written``: time of the last change.
     """
 
     facts: RunFacts
@@ -37,7 +38,7 @@ class JournalEnds:
     outcome_count: int
     step_complete: bool
     end: EndEntry | None
-    torn: bool
+    torn_bytes: int
     written: datetime
 
     @property
@@ -62,11 +63,14 @@ def read_ends(path: Path) -> JournalEnds:
     start = _parse_entry(path, payload) if first == line(zlib.crc32(payload), payload) else None
     if not isinstance(start, StartEntry):
         raise RecordError(path=path, reason="the first entry is not a start entry", hint="The run never started.")
-    payloads = [text[BEFORE:-AFTER] for text in tail.splitlines(keepends=True) if text.endswith(b"\n")]
+    lines, _, torn = tail.rpartition(b"\n")
+    payloads = [text[BEFORE : 1 - AFTER] for text in lines.splitlines()]
     first_entry = _parse_entry(path, payloads[0]) if payloads and payloads[0].startswith(STEP) else None
     outcomes = [payload for payload in payloads if payload.startswith(_OUTCOME)]
     last_outcome = _parse_entry(path, outcomes[-1]) if outcomes and outcomes[-1].startswith(_SAMPLE) else None
     last_entry = _parse_entry(path, payloads[-1]) if payloads else None
+    if torn:
+        require_torn_by_crash(path, last_entry, torn)
     sample = (
         last_outcome.outcome
         if isinstance(last_outcome, OutcomeEntry) and isinstance(last_outcome.outcome, Sample)
@@ -80,7 +84,7 @@ def read_ends(path: Path) -> JournalEnds:
         facts=start.facts,
         step=step,
         outcome_count=outcome_count,
-        torn=not (tail or first).endswith(b"\n"),
+        torn_bytes=len(torn),
         written=written,
         step_complete=outcome_count == len(step.stimuli)
         if isinstance(step, Round)
@@ -90,7 +94,7 @@ def read_ends(path: Path) -> JournalEnds:
 
 
 def _read_from_last_step(file: BufferedReader, start: int) -> bytes:
-    """Return the bytes of a journal from the line of its last step on, or all from ``start`` if it has no step.
+    """Return the bytes of a journal from its last complete step line on, or all from ``start`` if it has none.
 
     For a finished run, return the last line only.
     """
@@ -100,7 +104,7 @@ def _read_from_last_step(file: BufferedReader, start: int) -> bytes:
         file.seek(chunk_start)
         tail = file.read(end - chunk_start) + tail
         for marker in (_FINISHED, STEP):
-            offset = tail.rfind(b'"entry":' + marker) + len(b'"entry":') - BEFORE
+            offset = tail.rfind(b'"entry":' + marker, 0, tail.rfind(b"\n") + 1) + len(b'"entry":') - BEFORE
             if offset >= 0:  # else the marker, or the start of its line, is in an earlier chunk
                 return tail[offset:]
         end, chunk = chunk_start, 4 * chunk

@@ -102,6 +102,17 @@ def line(checksum: int, payload: bytes) -> bytes:
     return b'{"crc32":"%08x","entry":%b}\n' % (checksum, payload)
 
 
+def is_start_of_resume(text: bytes) -> bool:
+    """Return whether ``text`` can be the start of a resume entry's line.
+
+    Zero bytes at its end are data that a file system lost in a power failure.
+    """
+    expected, crc = line(0, RESUME)[: BEFORE + len(RESUME)], slice(10, 18)
+    start = text[: len(expected)].rstrip(b"\0")
+    without_crc = start[: crc.start] + expected[crc][: len(start[crc])] + start[crc.stop :]
+    return expected.startswith(without_crc) and not start[crc].strip(b"0123456789abcdef")
+
+
 @cache
 def adapter() -> TypeAdapter[Entry]:
     """Return the adapter that reads entries, checks their types, and writes them."""

@@ -17,7 +17,7 @@ from ..model.measurement import IdleOutcome, Measurement, Outcome, PrepareOutcom
 from ..model.steps import ContinuousStimulus, Idle, Prepare, Purge, Round, Step, progress_label
 from ..results.interruption import Interruption
 from ..results.result import RunFacts, RunWarning
-from ..units import MIB
+from ..units import MIB, counted
 from .entries import (
     AFTER,
     BEFORE,
@@ -30,6 +30,7 @@ from .entries import (
     StartEntry,
     StepEntry,
     adapter,
+    is_start_of_resume,
     line,
 )
 from .folder import MAX_LINE_BYTES, unreadable
@@ -43,9 +44,9 @@ class JournalReader:
     """Reads the entries of a journal in order: the facts at once, then each valid step with its outcomes.
 
     A step that a resume discarded is skipped.  These are set once ``steps`` is exhausted: ``end`` (None in a run
-    that was killed), ``torn`` (the last line is incomplete), ``interruptions``, ``evidence`` (the digest of each file
-    by its name), ``warnings`` (of all end entries), ``discarded`` (the measurements of steps that were discarded), and
-    ``length`` (bytes) and ``checksum`` of all complete lines.
+    that was killed), ``torn_bytes`` (the length of an incomplete last line, else 0), ``interruptions``, ``evidence``
+    (the digest of each file by its name), ``warnings`` (of all end entries), ``discarded`` (the measurements of steps
+    that were discarded), and ``length`` (bytes) and ``checksum`` of all complete lines.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,8 +63,7 @@ class JournalReader:
         self.warnings: list[RunWarning] = []
         self.evidence: dict[str, str] = {}
         self.discarded: list[Measurement] = []
-        self.torn = False
-        self.length = self.checksum = 0
+        self.torn_bytes = self.length = self.checksum = 0
         first = next(self._entries, (0, None))[1]
         if not isinstance(first, StartEntry):
             raise RecordError(path=path, reason="the first entry is not a start entry", hint="The run never started.")
@@ -158,9 +158,11 @@ class JournalReader:
         return following[1]
 
     def _read(self) -> Iterator[tuple[int, Entry]]:
+        entry: Entry | None = None
         for number, text in enumerate(_lines(self._path), start=1):
             if not text.endswith(b"\n"):
-                self.torn = True
+                self.torn_bytes = len(text)
+                require_torn_by_crash(self._path, entry, text)
                 return
             payload = text[BEFORE:-AFTER]
             checksum = zlib.crc32(payload, self.checksum)
@@ -194,6 +196,26 @@ def _without_early_ends(entries: Iterator[tuple[int, Entry]]) -> Iterator[tuple[
             yield number, entry
     if end is not None:
         yield end
+
+
+def require_torn_by_crash(path: Path, last: Entry | None, text: bytes) -> None:
+    """Raise RecordError unless a crash can leave ``text``, a line without its newline, after the entry ``last``.
+
+    After the end entry of a stopped run, that is the first entry of a resume; after that of a finished run, nothing.
+    """
+    if isinstance(last, EndEntry) and (last.ending == "finished" or not is_start_of_resume(text)):
+        reason = f"{counted(len(text), 'byte')} after its end entry: the file was altered after the run"
+        raise RecordError(path=path, reason=reason, hint=_DAMAGED)
+
+
+def end_detail(end: EndEntry | None, torn_bytes: int) -> str:
+    """Return why a run ended, and how many bytes of an incomplete last line are ignored."""
+    ignored = f"({counted(torn_bytes, 'byte')} ignored)"
+    if end is None:
+        torn = f" while it wrote a line {ignored}" if torn_bytes else ""
+        return f"the journal has no end entry: the suite or the host died{torn}"
+    torn = f"; a resume of the run died while it wrote its first entry {ignored}" if torn_bytes else ""
+    return f"{end.detail.rstrip('.')}{torn}" if torn else end.detail
 
 
 def _discarded_steps(path: Path) -> set[int]:

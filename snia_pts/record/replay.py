@@ -21,7 +21,7 @@ from ..spec import WriteSaturationSpec
 from .evidence import unjournaled
 from .folder import RunFolder
 from .journal import is_locked
-from .journal_reader import JournalReader, append_outcome, is_complete
+from .journal_reader import JournalReader, append_outcome, end_detail, is_complete
 from .result_xml import chunks
 
 #: Share of the limit that counts as all of it, because another tool does not report what it wrote between samples.
@@ -47,7 +47,7 @@ def assess(folder: RunFolder) -> TestResult:
     running = end is None and is_locked(folder.journal)
     return builder.result(
         ending=end.ending if end else "unfinished",
-        ending_detail=end.detail if end else "the run is still in progress" if running else _crash_reason(journal),
+        ending_detail="the run is still in progress" if running else end_detail(end, journal.torn_bytes),
         finished=end.at if end else "",
         conclusion=replayed.conclusion,
         running=running,
@@ -95,7 +95,6 @@ class ResumePlan:
     interruptions: int
     finished: bool
     has_end_entry: bool
-    torn: bool
     length: int
     checksum: int
     journal_state: tuple[int, int]
@@ -136,12 +135,11 @@ def inspect_run(folder: RunFolder, policy: ResumePolicy) -> ResumePlan:
         recoverable_outcomes=discarded_outcomes - sum(replayed.counts[kept_by_continue:]),
         restarts_test=next_step is not None
         and (kept_steps == 0 or (isinstance(next_step, Purge) and discarded_outcomes > 0)),
-        reason=f"{end.ending}: {end.detail.rstrip('.')}" if end else _crash_reason(journal),
+        reason=(f"{end.ending}: " if end else "") + end_detail(end, journal.torn_bytes).rstrip("."),
         stopped=parse_time(folder, end.at) if end and end.at else last_change,
         interruptions=len(journal.interruptions),
         finished=end is not None and end.ending == "finished",
         has_end_entry=end is not None,
-        torn=journal.torn,
         length=journal.length,
         checksum=journal.checksum,
         journal_state=state,
@@ -274,18 +272,17 @@ def _replay_imported(journal: JournalReader, tee: Tee) -> _Replayed:
 def _saturation_end(facts: RunFacts, samples: int, written_bytes: int) -> Conclusion:
     """Return what ended an imported write saturation test; None if that is unknown.
 
-    TKperf ends at a time or an amount; if the capacity is unknown, an end before the time is the amount.
+    If the capacity is unknown, but the tool stops only at a limit, an end before the time is the amount.
     """
     spec, capacity_bytes = facts.spec, facts.dut.capacity_bytes
     if not isinstance(spec, WriteSaturationSpec):
         return None
     if samples >= round(spec.saturation.seconds / spec.settling.sample_seconds):
         return SaturationEnd(reason="time", window=None)
-    is_tkperf = facts.imported is not None and facts.imported.tool == "TKperf"
     enough = (
         written_bytes >= _AMOUNT_TOLERANCE * spec.saturation.capacities * capacity_bytes
         if capacity_bytes
-        else is_tkperf
+        else facts.imported is not None and facts.imported.stops_at_limit
     )
     return SaturationEnd(reason="written", window=None) if enough else None
 
@@ -298,8 +295,3 @@ def _end_time(folder: RunFolder, outcome: Outcome) -> datetime | None:
         case PurgeOutcome() | IdleOutcome() if outcome.started:
             return parse_time(folder, outcome.started, outcome.seconds)
     return None
-
-
-def _crash_reason(journal: JournalReader) -> str:
-    torn = " while it wrote a line" if journal.torn else ""
-    return f"the journal has no end entry: the suite or the host died{torn}"

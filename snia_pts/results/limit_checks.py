@@ -75,12 +75,12 @@ def _violation(value: float, limit: Limit) -> str:
     return "less than the minimum" if below else "more than the maximum"
 
 
-def require_met(checks: Sequence[Judgement]) -> None:
-    """Raise LimitsMissed unless every limit is met."""
+def require_met(checks: Sequence[Judgement], hint: str = LimitsMissed.hint) -> None:
+    """Raise LimitsMissed, with ``hint``, unless every limit is met."""
     missed = [judgement for judgement in checks if not judgement.met]
     if missed:
         details = "; ".join(f"{judgement.limit.name}: {judgement.reason}" for judgement in missed)
-        raise LimitsMissed(missed=len(missed), total=len(checks), details=details)
+        raise LimitsMissed(missed=len(missed), total=len(checks), details=details, hint=hint)
 
 
 def expected(spec: Spec, dut: Dut, assumptions: Assumptions) -> Mapping[str, str]:
@@ -119,7 +119,7 @@ def expected(spec: Spec, dut: Dut, assumptions: Assumptions) -> Mapping[str, str
 
 
 def _nearest(limit: Limit, names: Collection[str]) -> str | None:
-    """Return the most similar name, with the same metric if possible: a profile has thousands of names."""
+    """Return the most similar name, with the same metric if possible; there may be thousands of names."""
     candidates = [name for name in names if name.startswith(f"{limit.metric} ")]
     return next(iter(get_close_matches(limit.name, candidates or names, n=1)), None)
 
@@ -136,9 +136,10 @@ def unmeasurable(limits: Sequence[Limit], names: Mapping[str, Mapping[str, str]]
             if len(names) > 1:
                 yield f"limit {position}.test: {limit.test!r}: expected a test that is run, {', '.join(names)}"
             continue
-        name = limit.name if limit.name in units_by_name else _nearest(limit, units_by_name)
         if limit.name not in units_by_name:
-            example = f", such as {name!r}" if name else ""
+            nearest = _nearest(limit, units_by_name)
+            unit = units_by_name[nearest] if nearest else limit.unit
+            example = f", such as {nearest!r}" + (f" in {unit}" if unit != limit.unit else "") if nearest else ""
             yield f"limit {position}: {limit.name!r}: expected a number that {limit.test} measures{example}"
-        if name and limit.unit != units_by_name[name]:
-            yield f"limit {position}.unit: {limit.unit!r}: expected {units_by_name[name]!r} for {name!r}"
+        elif limit.unit != (unit := units_by_name[limit.name]):
+            yield f"limit {position}.unit: {limit.unit!r}: expected {unit!r} for {limit.name!r}"

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from ..errors import SpecError
 from ..files import read_regular
@@ -180,6 +180,12 @@ def _keys(kind: type, table: Sequence[str | int]) -> Iterator[str]:
     yield from (field.name for table_kind in kinds for field in fields(table_kind))
 
 
+def _is_list_of_tables(kind: type, location: Sequence[str | int]) -> bool:
+    """Return whether the entry is a list of tables at the top of a file: ``[[limit]]``."""
+    declared = get_type_hints(kind).get(str(location[0])) if len(location) == 1 else None
+    return get_origin(declared) is tuple and any(_dataclasses(declared))
+
+
 def _dataclasses(kind: Any) -> Iterator[type[DataclassInstance]]:
     """Yield the type if it is a dataclass, and the dataclasses among its type arguments."""
     if is_dataclass(kind) and isinstance(kind, type):
@@ -193,8 +199,12 @@ def _sentence(detail: ErrorDetails, kind: type) -> str:
     key = _key(location)
     if detail["type"] in ("json_invalid", "string_unicode"):
         return _UNENCODABLE
+    value = detail["input"]
     if detail["type"] == "missing":
-        return f"{key}: missing key"
+        tables = f"; expected one or more [[{key}]] tables" if _is_list_of_tables(kind, location) else " key"
+        return f"{key}: missing{tables}"
+    if isinstance(value, dict) and _is_list_of_tables(kind, location):
+        return f"{key}: expected [[{key}]] tables, got [{key}]"
     if detail["type"] in _UNKNOWN_KEY:
         return f"{key}: unknown key; {suggestion(str(location[-1]), _keys(kind, location[:-1]))}".rstrip("; ")
     template = _EXPECTED.get(detail["type"])
@@ -203,8 +213,15 @@ def _sentence(detail: ErrorDetails, kind: type) -> str:
         for name, value in detail.get("ctx", {}).items()
     }
     expected = template.format(**context) if template else detail["msg"].removeprefix("Input should be ")
-    value = detail["input"]
     if isinstance(value, dict) or detail["type"] in ("too_short", "too_long"):
         return f"{key}: expected {expected}".removeprefix(":").strip()
-    shown = repr(value[:_MAX_VALUE_LENGTH]) if isinstance(value, str) else repr(value)[:_MAX_VALUE_LENGTH]
-    return f"{key}: {shown}: expected {expected}".removeprefix(":").strip()
+    return f"{key}: {_shown(value)}: expected {expected}".removeprefix(":").strip()
+
+
+def _shown(value: Any) -> str:
+    """Return a value as TOML writes it, shortened."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"[:_MAX_VALUE_LENGTH]
+    return repr(value[:_MAX_VALUE_LENGTH]) if isinstance(value, str) else repr(value)[:_MAX_VALUE_LENGTH]

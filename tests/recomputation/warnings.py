@@ -6,7 +6,7 @@ The numbers of each rule are written here a second time, as the documentation ha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -104,7 +104,7 @@ def warnings(run: Path, table: PrintedTable) -> list[list[Expected]]:
     return cells
 
 
-def _count(found: Sequence[Any], everything: Sequence[Any]) -> tuple[float, float]:
+def _count(found: Sized, everything: Sized) -> tuple[float, float]:
     return float(len(found)), float(len(everything))
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from string import ascii_uppercase
 
-from ...errors import NotComparable, RecordError, ReportError, UsageError
+from ...errors import NotComparable, RecordError, UsageError
 from ...record.folder import RunFolder
 from ...record.journal import WAIT
 from ...record.replay import assess
 from ...record.suite import SuiteFolder
-from ...report.comparison import Entry, build_comparison, cause
-from ...report.profile.comparing import MAX_POINTS, overall_lines, points_compared
+from ...report.comparison import MAX_POINTS, Entry, build_comparison, cause, overall_lines
 from ...report.sections.summary import verdict
 from ...results.comparison import (
     ComparedFigure,
@@ -22,6 +21,7 @@ from ...results.comparison import (
     Difference,
     compare_figures,
     context_differences,
+    points_compared,
     possible_causes,
 )
 from ...runner.verification import require_evidence
@@ -85,10 +85,7 @@ def _write_report(entries: Sequence[Entry], folder: Path) -> Mapping[str, Path]:
     from ...report.writing import render, replace_files
 
     files = render(build_comparison(entries), stem="comparison")
-    try:
-        replace_files(folder, files, new=True)
-    except ReportError as error:
-        raise replace(error, hint="Name another folder with --out, or remove what is in the way.") from None
+    replace_files(folder, files, new=True)
     return {name: folder / name for name in files if name.startswith("comparison.")}
 
 

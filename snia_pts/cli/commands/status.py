@@ -15,6 +15,7 @@ from ...files import shell_quoted
 from ...record.ends import JournalEnds, read_ends
 from ...record.folder import RunFolder, unreadable, writable_path
 from ...record.journal import is_locked
+from ...record.journal_reader import end_detail
 from ...record.replay import ResumePlan, assess, inspect_run, parse_time
 from ...record.result_xml import stored_verdict
 from ...record.suite import SuiteFolder
@@ -182,7 +183,7 @@ def _brief_status(folder: RunFolder, ends: JournalEnds, resumable: Path, *, runn
         detail = stored_verdict(folder.result) or "no result.xml; report makes it again"
     else:
         command = f"snia-pts resume {shell_quoted(resumable)}"
-        detail = f"{ended.ending}: {ended.detail.rstrip('.')}" if ended else "the suite or the host died"
+        detail = (f"{ended.ending}: " if ended else "") + end_detail(ended, ends.torn_bytes).rstrip(".")
     since = parse_time(folder, ended.at) if ended and ended.at else ends.written
     return RunStatus(
         run=str(folder.path),

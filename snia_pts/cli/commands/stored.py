@@ -78,13 +78,8 @@ def assess(arguments: argparse.Namespace) -> int:
 
 def _require_met(judgement_list: Sequence[Judgement], run: Path, finished: bool) -> None:
     """Raise LimitsMissed unless all limits are met; the hint differs for an unfinished run."""
-    try:
-        require_met(judgement_list)
-    except LimitsMissed as missed:
-        if finished:
-            raise
-        hint = f"The run is not finished; snia-pts status {shell_quoted(run)} shows its state."
-        raise replace(missed, hint=hint) from None
+    unfinished_hint = f"The run is not finished; snia-pts status {shell_quoted(run)} shows its state."
+    require_met(judgement_list, LimitsMissed.hint if finished else unfinished_hint)
 
 
 def _override(

@@ -117,6 +117,9 @@ class Progress:
 
     def _show_outcome(self, step: Step, outcome: Outcome) -> None:
         self._outcome_count, self._latest = self._outcome_count + 1, outcome
+        if isinstance(outcome, Measurement):
+            for attempt in outcome.rejected:
+                self._line(f"{step.label}: {outcome.stimulus.label} was measured again: {attempt.reason}")
         if isinstance(outcome, PurgeOutcome):
             self._line(f"{step.label}: {outcome.label}")
         elif isinstance(step, Round):

@@ -14,7 +14,6 @@ from typing import Any, Literal
 from ...model.histogram import Histogram, SyncTimes, merge
 from ...model.measurement import NO_TRANSFERS, Transfers
 from ...model.steps import Stimulus, mix
-from ...spec.fio_options import SYNCHRONOUS_ENGINES
 from ...units import MAX_QUANTITY, counted, exact_capacity
 from .agreement import (
     require_bytes,
@@ -110,6 +109,9 @@ def accept(
             require_bytes(stimulus, side)
             for job in jobs:
                 require_rates(job[what], f"{what}s")
+        for job in jobs:
+            _require_no_trims(job)
+            _require_elapsed(job, max(read.runtime_ms, write.runtime_ms))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise AnswerRejected("host", f"cannot parse fio's output ({error!r})") from error
     return read, write
@@ -258,8 +260,8 @@ def _require_queue_depth(stimulus: Stimulus, text: str) -> None:
 def _require_depth_kept(stimulus: Stimulus, job: Mapping[str, Any]) -> None:
     """Raise AnswerRejected if few I/Os had at least half the queue depth outstanding when fio submitted them.
 
-    fio counts a depth before it adds the new I/O, in levels of powers of two, each as a percentage.  Options of a
-    profile may reduce the depth.
+    fio counts a depth before it adds the new I/O, in levels of powers of two, each as a percentage.  Options of the
+    stimulus may reduce the depth.
     """
     ios = int(job["read"]["total_ios"]) + int(job["write"]["total_ios"])
     if stimulus.queue_depth < 4 or stimulus.options or "iodepth_level" not in job:
@@ -476,12 +478,26 @@ def _require_common_runtime(read: Transfers, write: Transfers) -> None:
         )
 
 
+def _require_no_trims(job: Mapping[str, Any]) -> None:
+    """Raise AnswerRejected if fio reports trims, which no stimulus has."""
+    trims = job.get("trim", {})
+    if any(trims.get(count, 0) for count in ("total_ios", "io_bytes", "runtime")):
+        raise AnswerRejected("host", f"fio reports {trims.get('total_ios')} trims, expected none")
+
+
+def _require_elapsed(job: Mapping[str, Any], runtime_ms: int) -> None:
+    """Raise AnswerRejected if fio's time since its start, which it rounds up to seconds, is less than its runtime."""
+    elapsed_seconds = job.get("elapsed", math.inf)
+    if not 1000 * elapsed_seconds >= runtime_ms:
+        raise AnswerRejected("host", f"fio reports {runtime_ms} ms of I/O, but {elapsed_seconds} s since its start")
+
+
 def _require_sync_calls(stimulus: Stimulus, write: Transfers, jobs: Sequence[Mapping[str, Any]]) -> None:
     """Check that fio counted a sync call after as many writes as an option says; raises AnswerRejected if not.
 
     The call after the last writes of a thread may be missing.  With more outstanding I/Os, fio does fewer calls.
     """
-    if stimulus.queue_depth > 1 and dict(stimulus.options).get("ioengine") not in SYNCHRONOUS_ENGINES:
+    if stimulus.outstanding_ios > 1:
         return
     intervals = [value for name, value in stimulus.options if name in ("fdatasync", "fsync") and value.isdecimal()]
     if len(intervals) != 1 or intervals[0] == "0" or stimulus.ramp_seconds:

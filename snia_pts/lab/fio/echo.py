@@ -7,10 +7,12 @@ Measured facts (fio 3.33 and 3.39; the source of 3.42 does the same):
 * fio expands a variable in a file name; escaped colons stay escaped.
 * fio may echo an option that has two names by its other name (``ba`` for ``blockalign``).
 * fio echoes every option of the job file, and those of the command line that start and end its threads.
+* ``jobname`` is the name of the section; a group has that of its first job.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
@@ -18,6 +20,7 @@ from typing import Any
 from .answer import parse_answer
 from .job import TARGET, AnswerRejected
 
+_SECTION = re.compile(r"^\[(.+)\]$", re.MULTILINE)
 #: fio has one name for each of these, and echoes it; the suite always writes them.
 _REQUIRED = ("filename", "direct", "ioengine", "iodepth", "rw", "randseed")
 #: Options on the command line of a staged fio (``job.command``).
@@ -46,6 +49,9 @@ def require_echo(job_text: str, answer: str, target: str = "", ignored: Collecti
                 key=bool,
                 default="",
             )
+        names, section_names = [job.get("jobname") for job in document["jobs"]], _SECTION.findall(job_text)[1:]
+        if names != section_names[: len(names)]:
+            difference = difference or f"expected job {', '.join(section_names)}, got {', '.join(map(str, names))}"
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise AnswerRejected("host", f"cannot parse fio's output ({error!r})") from error
     if difference:

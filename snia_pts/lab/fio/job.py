@@ -37,6 +37,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ...errors import CopyableError
 from ...model.attempt import RejectedAttempt
 from ...model.steps import SAME_OFFSETS, BlockSize, Stimulus, mix_align_bytes
 from ..device.fio_name import fio_name
@@ -67,7 +68,7 @@ class Section:
     io_bytes: int | None = None
 
 
-class AnswerRejected(Exception):
+class AnswerRejected(CopyableError):
     """fio's answer is invalid.  ``blame`` is the side that failed, device or host; ``number`` is an errno.
 
     A ``repeatable`` failure is a rare, random one of fio itself; ``attempt`` is its record.

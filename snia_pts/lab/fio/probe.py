@@ -7,7 +7,7 @@ import resource
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ...errors import TargetUnfit, ToolTooOld, UsageError
+from ...errors import HostFailed, TargetUnfit, ToolTooOld, UsageError
 from ...files import create_file
 from ...model.steps import Stimulus
 from ...units import KIB, MIB
@@ -22,6 +22,7 @@ IO_ENGINES: tuple[fio.IoEngine, ...] = ("io_uring", "libaio")
 #: The oldest fio with which the suite's tests passed; README and scripts/setup also state it.
 MIN_VERSION = (3, 33)
 
+_EXCHANGED = "Check that fio on the PATH is an unmodified fio, and that no upgrade of it is in progress."
 #: First access to memory takes time, so the probe of locked memory registers at most this much.
 _MAX_PROBE_BYTES = 64 * MIB
 #: The number of the capability to lock any amount of memory, in the initial user namespace (linux/capability.h).
@@ -32,7 +33,7 @@ _THREAD_BYTES = 5 * MIB
 
 
 def fio_version(evidence: Path) -> str:
-    """Return fio's version; raises ToolMissing, or ToolTooOld."""
+    """Return fio's version, such as ``3.33``; raises ToolMissing, or ToolTooOld."""
     finished = process.run(["fio", "--version"], evidence=pre_run_path(evidence, "fio-version"), timeout_seconds=30)
     version = finished.stdout.strip()
     if parse_version(version) < MIN_VERSION:
@@ -42,16 +43,21 @@ def fio_version(evidence: Path) -> str:
             required=".".join(map(str, MIN_VERSION)),
             package="fio",
         )
-    return version
+    return version.removeprefix("fio-")
 
 
 def choose_io_engine(
-    path: str, sector_bytes: int, evidence: Path, io_engines: Sequence[fio.IoEngine], descriptor: int | None = None
+    path: str,
+    sector_bytes: int,
+    evidence: Path,
+    io_engines: Sequence[fio.IoEngine],
+    version: str,
+    descriptor: int | None = None,
 ) -> fio.IoEngine:
     """Return the first of ``io_engines`` that can read the target with direct I/O.  Reads only.
 
     The target is the open ``descriptor`` if given, else ``path``.  Raises TargetUnfit, with fio's errors, if no engine
-    can.
+    can, and HostFailed if the answer is not that of the fio with this ``version``, or belongs to another job.
     """
     errors = []
     for io_engine in io_engines:
@@ -73,8 +79,13 @@ def choose_io_engine(
             fio.accept(probe, finished.exit_code, finished.timed_out, text)
         except fio.AnswerRejected as refusal:
             errors.append(f"{io_engine}: {refusal.reason} ({finished.error_summary})")
-        else:
-            return io_engine
+            continue
+        try:
+            fio.require_version(text, version)
+            fio.require_echo(files.text, text, finished.environment.get(fio.TARGET, ""))
+        except fio.AnswerRejected as refusal:
+            raise HostFailed(step="the preparation", what="fio", reason=refusal.reason, hint=_EXCHANGED) from None
+        return io_engine
     raise TargetUnfit(
         path=path,
         reason="fio cannot read it with direct I/O: " + "; ".join(errors),
@@ -146,7 +157,7 @@ def require_options(stimuli: Iterable[Stimulus], path: str, io_engine: fio.IoEng
             option_list = ", ".join(f"{key}={value}" for key, value in options)
             raise UsageError(
                 detail=f"fio rejects the options {option_list} ({finished.error_summary}).",
-                hint="Correct the profile's fio options; fio --cmdhelp=OPTION lists the valid values.",
+                hint="Correct the fio options of the workload; fio --cmdhelp=OPTION lists the valid values.",
             )
 
 

@@ -115,8 +115,8 @@ class Reports:
 
 
 @cache
-def find(program: str) -> str:
-    """Return the path of a program; raises ToolMissing, with the package that provides it if known.
+def find(program: str, hint: str = "") -> str:
+    """Return the path of a program; raises ToolMissing, with ``hint`` or the package that provides it if known.
 
     An empty or relative entry of PATH is ignored: in it, the owner of the current folder could place a program.
     """
@@ -124,7 +124,8 @@ def find(program: str) -> str:
     path = shutil.which(program, path=os.pathsep.join(filter(os.path.isabs, entries)))
     if path is None:
         package = _PACKAGES.get(program, "")
-        raise ToolMissing(program=program, package=package, hint=ToolMissing.hint if package else "Put it on the PATH.")
+        hint = hint or (ToolMissing.hint if package else "Put it on the PATH.")
+        raise ToolMissing(program=program, package=package, hint=hint)
     return path
 
 

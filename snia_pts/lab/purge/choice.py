@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from ...errors import TargetUnfit, ToolMissing
@@ -40,15 +39,11 @@ def choose(tools: Tools, requested: str, command: str | None = None) -> Method |
     else:
         raise _unfit(tools, f"purge method {requested} is not available for it")
     try:
-        process.find(method.query(tools).command[0])
+        process.find(method.query(tools).command[0], "" if command is None else generic.VENDOR_TOOL_HINT)
     except MethodUnavailable as unavailable:
         raise _unfit(
             tools, f"purge method {method.name} is not available for it: {unavailable}", unavailable.remedy
         ) from None
-    except ToolMissing as missing:
-        if command is None:
-            raise
-        raise replace(missing, hint=generic.VENDOR_TOOL_HINT) from None
     return method
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...errors import CopyableError
 from ...model.steps import BlockShare, Stimulus
 from ...units import KIB, MB
 from .ftl import Ftl
@@ -34,7 +35,7 @@ _PROGRAM_WAIT = 0.12
 _SORTING = 0.3
 
 
-class SimulatedFault(Exception):
+class SimulatedFault(CopyableError):
     """The drive fails as configured in its preset; with ``hangs`` it never completes the I/O."""
 
     def __init__(self, *, hangs: bool) -> None:

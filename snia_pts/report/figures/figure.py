@@ -150,9 +150,8 @@ def measurement_window(
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=3, columnspacing=2.2)
     if not determination.steady:
         word = "NOT ACHIEVED" if determination.evaluable else "NOT EVALUABLE"
-        axes.set_title(
-            f"STEADY STATE {word} in rounds {rounds[0]} - {rounds[-1]}", color=BAD, fontsize=9, weight="bold"
-        )
+        span = f"minutes {minutes[0]:g} - {minutes[-1]:g}" if minutes else f"rounds {rounds[0]} - {rounds[-1]}"
+        axes.set_title(f"STEADY STATE {word} in {span}", color=BAD, fontsize=9, weight="bold")
     return figure
 
 
