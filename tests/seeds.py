@@ -33,21 +33,21 @@ def agreement(results: Sequence[TestResult]) -> Agreement:
     """Return how runs of one test agree."""
     figures = compare_figures(results)
     differences = [
-        found
+        change
         for figure in figures
         for one, other in combinations(filter(None, figure.figures), 2)
-        if (found := difference(one, other)) is not None and found.significant is not None
+        if (change := difference(one, other)) is not None and change.significant is not None
     ]
-    found = [choices(result) for result in results]
+    chosen_points = [choices(result) for result in results]
     return Agreement(
         verdicts={result.verdict for result in results},
         intervals=len(differences),
         excluding_0=sum(bool(each.significant) for each in differences),
         iops_spread_percent=max(figure.spread_percent or 0.0 for figure in figures if figure.metric == "iops"),
-        choices=found,
+        choices=chosen_points,
         unlisted=[
             f"{name} {label}"
-            for chosen, result in product(found, results)
+            for chosen, result in product(chosen_points, results)
             for name, label in chosen.items()
             if label not in listed(result)[name]
         ],
